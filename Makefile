@@ -1,0 +1,71 @@
+# Everything happens in .venv, which the first target that needs it sets up.
+
+VENV  := .venv
+READY := $(VENV)/.ready
+BIN   := $(VENV)/bin
+ARGS  ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check soak fmt lock wheel clean
+
+help: ## list these targets
+	@echo "usage: make TARGET [ARGS=…]"; echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(READY) ## show standing queries at work on a small stream
+	@$(BIN)/triegs demo $(ARGS)
+
+test: $(READY) ## run all tests on two processes (ARGS="-k elimination")
+	@$(BIN)/pytest -q -n 2 --dist loadgroup $(ARGS)
+
+check: $(READY) ## lint, format, types, import order, documentation
+	@$(BIN)/ruff check --quiet . && echo "lint           ok"
+	@$(BIN)/ruff format --quiet --check . && echo "format         ok" \
+	  || { echo "format         run 'make fmt'" >&2; exit 1; }
+	@$(BIN)/mypy --no-error-summary && echo "types          ok"
+	@if report=$$($(BIN)/lint-imports --no-logo 2>&1); then echo "import order   ok"; else echo "$$report"; exit 1; fi
+	@$(BIN)/pytest -q tests/docs
+
+soak: $(READY) ## run the property tests for long, with fresh random examples
+	@TRIEGS_PROFILE=soak $(BIN)/pytest -q -n 2 --dist loadgroup -m hypothesis $(ARGS)
+
+fmt: $(READY) ## sort imports and format the code
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format .
+
+lock: $(READY) ## pin the dependencies again after a change (ARGS=--upgrade for newer ones)
+	@$(BIN)/pip install --quiet 'uv>=0.5'
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras \
+	  --no-header --annotation-style line $(ARGS) --output-file requirements.lock pyproject.toml
+	@{ echo "# One pin per package for every extra, used as constraints: pip install -c requirements.lock"; \
+	   echo "# Made from pyproject.toml by 'make lock'."; cat requirements.lock; } > $(VENV)/lock
+	@mv $(VENV)/lock requirements.lock
+	@echo "requirements.lock: $$(grep -c '==' requirements.lock) pins"
+
+wheel: $(READY) ## build the wheel into dist/
+	@$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/*.whl
+
+clean: ## remove .venv, dist/ and every cache
+	@rm -rf $(VENV) dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp is written last, so a set-up that failed is tried again.
+$(READY): pyproject.toml requirements.lock
+	@echo "Setting up $(VENV) (once) …"
+	@rm -f $@
+	@if [ ! -x $(BIN)/pip ]; then \
+	  for python in python3 python3.13 python3.12 python3.11; do \
+	    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then break; fi; \
+	    python=; \
+	  done; \
+	  if [ -z "$$python" ]; then \
+	    echo "triegs needs Python 3.11 or newer; found $$(python3 --version 2>&1)" >&2; exit 1; \
+	  fi; \
+	  $$python -m venv $(VENV); \
+	fi
+	@$(BIN)/pip install --quiet -c requirements.lock hatchling editables
+	@$(BIN)/pip install --quiet -c requirements.lock --no-build-isolation -e '.[dev]'
+	@touch $@

@@ -1,0 +1,20 @@
+"""Hypothesis profiles, chosen by the environment variable ``TRIEGS_PROFILE``.
+
+``short`` (the default) draws the same examples in every run, so a red build can be repeated.
+``long`` and ``soak`` draw fresh ones and print what reproduces a failure; commit that example
+with ``@example``. A test that fixes ``max_examples`` itself opts out of all three.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Wall-clock limits say more about the machine than about the code.
+_untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+
+settings.register_profile("short", parent=_untimed, max_examples=100, derandomize=True)
+settings.register_profile("long", parent=_untimed, max_examples=1_000)
+settings.register_profile("soak", parent=_untimed, max_examples=20_000)
+settings.load_profile(os.environ.get("TRIEGS_PROFILE", "short"))
