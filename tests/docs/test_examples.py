@@ -1,0 +1,137 @@
+"""What the documentation shows is what happens: programs, sessions and commands are run."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+
+# A terminal of a known width, without colour, where `triegs` is the one under test.
+TERMINAL = os.environ | {
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    "COLUMNS": "100",
+    "NO_COLOR": "1",
+    "TERM": "dumb",
+    "PYTHONIOENCODING": "utf-8",
+}
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, its text, and the line on which the text starts."""
+
+    page: Path
+    language: str
+    text: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+class Command(NamedTuple):
+    """One command of a console block with the output shown below it."""
+
+    text: str
+    shown: str
+
+
+def read_blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(page, match[2], match[3], text.count("\n", 0, match.start(3)) + 1)
+        for match in FENCE.finditer(text)
+    ]
+
+
+def read_commands(block: Block) -> list[Command]:
+    """Split at the prompts: ``$`` starts a command, ``>`` or a trailing backslash continues it."""
+    commands: list[Command] = []
+    for line in block.text.splitlines():
+        if line.startswith("$ "):
+            commands.append(Command(line[2:], ""))
+        elif not commands:
+            raise ValueError(f"{block}: a console block starts with a prompt")
+        elif not commands[-1].shown and (line.startswith("> ") or commands[-1].text.endswith("\\")):
+            commands[-1] = Command(f"{commands[-1].text}\n{line.removeprefix('> ')}", "")
+        else:
+            commands[-1] = commands[-1]._replace(shown=f"{commands[-1].shown}{line}\n")
+    return commands
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Equal line by line, where a shown line ``…`` stands for any lines."""
+    parts = re.split(r"^…\n", shown.strip("\n") + "\n", flags=re.MULTILINE)
+    pattern = "(?:.*\n)*".join(re.escape(part) for part in parts)
+    return re.fullmatch(pattern, printed.strip("\n") + "\n") is not None
+
+
+BLOCKS = [block for page in PAGES for block in read_blocks(page)]
+CONSOLES = [
+    block
+    for block in BLOCKS
+    if block.language == "console" and re.search(r"^\$ triegs\b", block.text, re.MULTILINE)
+]
+SESSIONS = [block for block in BLOCKS if block.language == "python" and ">>> " in block.text]
+
+
+def test_readme_program_prints_what_readme_shows(tmp_path: Path) -> None:
+    blocks = read_blocks(ROOT / "README.md")
+    first = next((i for i, block in enumerate(blocks) if block.language == "python"), None)
+    assert first is not None, "README.md shows no program"
+    program, shown = blocks[first : first + 2]
+    assert shown.language == "text", "README.md does not show what its program prints"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program.text],
+        cwd=tmp_path, env=TERMINAL, capture_output=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == shown.text
+
+
+@pytest.mark.parametrize("block", CONSOLES, ids=str)
+def test_commands_print_what_is_shown(block: Block) -> None:
+    """A command may fail only where its failure is shown."""
+    for command in read_commands(block):
+        if not command.text.startswith("triegs"):
+            continue
+        done = subprocess.run(
+            command.text, shell=True, cwd=ROOT, env=TERMINAL, encoding="utf-8", timeout=120,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )  # fmt: skip
+        if command.shown:
+            assert matches(command.shown, done.stdout), f"{command.text} printed:\n{done.stdout}"
+        else:
+            assert done.returncode == 0, f"{command.text} printed:\n{done.stdout}"
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in SESSIONS}), ids=lambda p: p.name)
+def test_sessions_run(page: Path) -> None:
+    """The sessions of a page are one session, read from top to bottom."""
+    names: dict[str, object] = {}
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
+    printed: list[str] = []
+    for block in SESSIONS:
+        if block.page == page:
+            test = doctest.DocTestParser().get_doctest(
+                block.text, names, page.name, str(page), block.line - 1
+            )
+            runner.run(test, out=printed.append, clear_globs=False)
+            names.update(test.globs)
+    assert not printed, "".join(printed)
+
+
+def test_ellipsis_line_matches_any_lines() -> None:
+    assert matches("a\n…\nd\n", "a\nb\nc\nd\n")
+    assert matches("a\n…\n", "a\n")
+    assert not matches("a\n…\nd\n", "a\nb\n")
+    assert not matches("a\n", "a\nb\n")
