@@ -36,7 +36,7 @@ fmt: $(READY) ## sort imports and format the code
 	@$(BIN)/ruff format .
 
 lock: $(READY) ## pin the dependencies again after a change (ARGS=--upgrade for newer ones)
-	@$(BIN)/pip install --quiet 'uv>=0.5'
+	@$(BIN)/pip install -qq 'uv>=0.5'
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras \
 	  --no-header --annotation-style line $(ARGS) --output-file requirements.lock pyproject.toml
 	@{ echo "# One pin per package for every extra, used as constraints: pip install -c requirements.lock"; \
@@ -45,7 +45,7 @@ lock: $(READY) ## pin the dependencies again after a change (ARGS=--upgrade for 
 	@echo "requirements.lock: $$(grep -c '==' requirements.lock) pins"
 
 wheel: $(READY) ## build the wheel into dist/
-	@$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@$(BIN)/pip wheel -qq --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
 
 clean: ## remove .venv, dist/ and every cache
@@ -66,6 +66,6 @@ $(READY): pyproject.toml requirements.lock
 	  fi; \
 	  $$python -m venv $(VENV); \
 	fi
-	@$(BIN)/pip install --quiet -c requirements.lock hatchling editables
-	@$(BIN)/pip install --quiet -c requirements.lock --no-build-isolation -e '.[dev]'
+	@$(BIN)/pip install -qq -c requirements.lock hatchling editables
+	@$(BIN)/pip install -qq -c requirements.lock --no-build-isolation -e '.[dev]'
 	@touch $@
