@@ -1,0 +1,208 @@
+"""Compile one connected component: the phases of elimination, in order.
+
+1. Remove body variables (marginals).                 All gone: free-connex so far.
+2. If a cyclic core is left, cover it with bags, and remove body variables again.
+3. If body variables are left, join what they link into materialised components.
+4. Choose a root and remove the head variables outside it (views along a join tree).
+
+Body variables go first because a marginal may forget only what no answer shows; a core is looked
+for before components are joined because a join tree must exist for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from triegs.compiler.bags import cover_width, decompose
+from triegs.compiler.choices import Chooser
+from triegs.compiler.elimination import Draft, Elimination, Factor
+from triegs.compiler.hypergraph import Edge, connected_groups, cyclic_core
+from triegs.compiler.plan import Guard, Input, Join, PlanClass, Use
+from triegs.errors import PlanError
+from triegs.sparql.model import Expression, expression_variables
+
+#: Names written out in a warning; more are counted.
+SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is to be compiled: a component's guards, head variables and crossing filters."""
+
+    guards: tuple[Guard, ...]
+    head: tuple[str, ...]
+    across_body: tuple[Expression, ...]
+    across_head: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Rules of a component with their top; `filters` found no join and run while enumerating."""
+
+    drafts: tuple[Draft, ...]
+    top: int
+    root: tuple[str, ...]
+    plan_class: PlanClass
+    filters: tuple[Expression, ...]
+    warnings: tuple[str, ...]
+
+
+def roots(factors: Sequence[Factor], head: Sequence[str]) -> list[Edge]:
+    """The legal roots: each head variable, and each wider relation left over the head."""
+    if not head:
+        return [frozenset()]
+    wide = [f.variables for f in factors if len(f.variables) > 1]
+    return list(dict.fromkeys([frozenset({v}) for v in head] + wide))
+
+
+def build_component(
+    part: Part, position: dict[str, int], chooser: Chooser, root: str | None = None
+) -> Built:
+    """Compile a component by the chooser's picks; `root` forces the root variable."""
+    return _Compilation(part, position, chooser).run(root)
+
+
+class _Compilation:
+    def __init__(self, part: Part, position: dict[str, int], chooser: Chooser) -> None:
+        self.part = part
+        self.chooser = chooser
+        self.state = Elimination(part.guards, position)
+        self.waiting = list(part.across_body)
+        self.optional = list(part.across_head)
+        self.warnings: list[str] = []
+        variables = {v for guard in part.guards for v in guard.variables}
+        self.body = variables - set(part.head)
+        self.plan_class = PlanClass.FREE_CONNEX if self.body else PlanClass.FULL_ACYCLIC
+
+    def run(self, root: str | None) -> Built:
+        state = self.state
+        self._remove_body()
+        if self._cover_core():
+            self._remove_body()
+        self._join_stuck()
+        kept = self._pick_root(root)
+        state.remove(set(self.part.head) - kept, self.chooser)
+        top = state.finish(state.merge(list(state.factors)), ())
+        return Built(
+            tuple(state.drafts), top, state.ordered(kept), self.plan_class,
+            tuple(self.optional), tuple(self.warnings),
+        )  # fmt: skip
+
+    def _pick_root(self, root: str | None) -> Edge:
+        options = roots(self.state.factors, self.part.head)
+        if root is None:
+            return self.chooser.pick(options)
+        if root not in self.part.head:
+            names = ", ".join(self.part.head) or "none"
+            raise PlanError(f"{root} cannot be the root: the head variables here are {names}")
+        return self.chooser.pick(options, forced=frozenset({root}))
+
+    def _remove_body(self) -> None:
+        held = {v for expression in self.waiting for v in expression_variables(expression)}
+        self.state.remove(self.body - held, self.chooser)
+
+    def _left_body(self) -> set[str]:
+        return {v for f in self.state.factors for v in f.variables} & self.body
+
+    def _cover_core(self) -> bool:
+        """Replace the factors of each cyclic core by bags; False when there is no core."""
+        factors = self.state.factors
+        places = [f.variables for f in factors]
+        places += [frozenset(expression_variables(e)) for e in self.waiting]
+        core = cyclic_core(places)
+        if not core:
+            return False
+        self.plan_class = PlanClass.CYCLIC
+        numbers = list(core)
+        for group in connected_groups([core[n] for n in numbers]):
+            self._make_bags([numbers[i] for i in group], core, list(factors))
+        return True
+
+    def _make_bags(self, group: Sequence[int], core: dict[int, Edge], before: list[Factor]) -> None:
+        edges = [core[n] for n in group]
+        real = [core[n] for n in group if n < len(before)]
+        members = [before[n] for n in group if n < len(before)]
+        bags = decompose(edges, real)
+        wide = [f for f in before if len(f.variables) > 1]
+        for bag in bags:
+            inside = [f for f in wide if f.variables <= bag and f in self.state.factors]
+            partly = [f for f in members if f not in inside and len(f.variables & bag) > 1]
+            partly += self._cover_rest(bag, inside + partly, members)
+            inputs = [self._input(f, Use.COUNT, bag) for f in inside]
+            inputs += [self._input(f, Use.SUPPORT, bag) for f in partly]
+            self._add_join(inputs, bag, inside, real)
+        shown = "; ".join(
+            f"{{{self._listing(bag)}}} of width {cover_width(bag, real)}" for bag in bags[:SHOWN]
+        ) + ("; …" if len(bags) > SHOWN else "")
+        self.warnings.append(
+            f"cyclic: {self._listing(frozenset().union(*edges))} form a cycle, "
+            f"kept as materialised bags {shown}; updates and space pay for them"
+        )
+
+    def _join_stuck(self) -> None:
+        """Join the factors that leftover body variables link, over their head variables."""
+        left = self._left_body()
+        if not left:
+            return
+        factors = list(self.state.factors)
+        crossing = [frozenset(expression_variables(e)) for e in self.waiting]
+        if self.plan_class is not PlanClass.CYCLIC:
+            self.plan_class = PlanClass.MATERIALIZED
+        links = [(f.variables & left) for f in factors] + [edge & left for edge in crossing]
+        for group in connected_groups(links):
+            members = [factors[i] for i in group if i < len(factors)]
+            linked = {v for i in group for v in links[i]}
+            if not linked:
+                continue
+            across = [crossing[i - len(factors)] for i in group if i >= len(factors)]
+            bound = frozenset(v for f in members for v in f.variables)
+            bag = (bound.union(*across) if across else bound) - self.body
+            partly = self._cover_rest(bag, members, factors)
+            inputs = [self._input(f, Use.COUNT, f.variables) for f in members]
+            inputs += [self._input(f, Use.SUPPORT, bag - bound) for f in partly]
+            self._add_join(inputs, bag, members, [f.variables for f in factors])
+            self.warnings.append(self._explain_stuck(linked, bag, bool(across)))
+
+    def _explain_stuck(self, linked: set[str], bag: Edge, by_filter: bool) -> str:
+        names = self._listing(linked)
+        shown = self._listing(bag) or "no variable"
+        why = "a filter across atoms on" if by_filter else "not free-connex because of"
+        return (
+            f"{why} {names}, which the head does not show: its component is materialised "
+            f"over {shown}; updates and space pay for it"
+        )
+
+    def _listing(self, variables: Iterable[str]) -> str:
+        names = self.state.ordered(variables)
+        more = f" … ({len(names)} variables)" if len(names) > SHOWN else ""
+        return " ".join(names[:SHOWN]) + more
+
+    def _cover_rest(
+        self, bag: Edge, inputs: Sequence[Factor], candidates: Sequence[Factor]
+    ) -> list[Factor]:
+        """More factors, as supports, until every variable of the bag is bound by an input."""
+        missing = set(bag).difference(*(f.variables for f in inputs))
+        chosen: list[Factor] = []
+        while missing:
+            widest = max(candidates, key=lambda f: len(f.variables & missing))
+            chosen.append(widest)
+            missing -= widest.variables
+        return chosen
+
+    def _input(self, factor: Factor, use: Use, bag: Edge) -> Input:
+        node = self.state.share(factor)
+        return Input(node, use, self.state.ordered(factor.variables & bag))
+
+    def _add_join(
+        self, inputs: Sequence[Input], bag: Edge, members: Sequence[Factor], covers: Sequence[Edge]
+    ) -> None:
+        bound = frozenset(v for source in inputs for v in source.variables)
+        ready = [
+            e for e in self.waiting + self.optional if bound.issuperset(expression_variables(e))
+        ]
+        self.waiting = [e for e in self.waiting if e not in ready]
+        self.optional = [e for e in self.optional if e not in ready]
+        join = Join(tuple(inputs), tuple(ready), cover_width(bound, covers))
+        factors = [f for f in self.state.factors if f not in members]
+        self.state.factors = [*factors, Factor(bag, join)]

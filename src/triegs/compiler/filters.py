@@ -1,0 +1,54 @@
+"""Sort the filters by where they can be decided.
+
+A filter inside one atom belongs to that alias. One across atoms that touches a body variable is
+a hyperedge of its own: its variables must meet in one materialised join before the body variable
+is summed out. One across atoms over head variables only runs in a join that happens to have them
+all, else while enumerating. One without bound variables is decided now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from triegs.errors import PlanError
+from triegs.sparql.expressions import holds
+from triegs.sparql.model import Expression, Query, expression_variables
+
+
+@dataclass(frozen=True, slots=True)
+class SortedFilters:
+    """``atoms[i]`` and ``values[i]`` are the filters pushed into that atom or VALUES block."""
+
+    atoms: tuple[tuple[Expression, ...], ...]
+    values: tuple[tuple[Expression, ...], ...]
+    across_body: tuple[Expression, ...]
+    across_head: tuple[Expression, ...]
+    never: bool
+
+
+def sort_filters(query: Query) -> SortedFilters:
+    free = set(query.free)
+    hosts = [set(part.variables) for part in (*query.atoms, *query.values)]
+    pushed: list[list[Expression]] = [[] for _ in hosts]
+    across_body: list[Expression] = []
+    across_head: list[Expression] = []
+    never = False
+    for expression in query.filters:
+        wanted = set(expression_variables(expression))
+        unbound = wanted.difference(query.variables)
+        if unbound:
+            raise PlanError(f"a filter names {' '.join(sorted(unbound))}, which no atom binds")
+        fitting = [i for i, host in enumerate(hosts) if wanted <= host]
+        if not wanted:
+            never = never or not holds(expression, {})
+        elif fitting:
+            pushed[min(fitting, key=lambda i: len(hosts[i]))].append(expression)
+        elif wanted <= free:
+            across_head.append(expression)
+        else:
+            across_body.append(expression)
+    filters = [tuple(part) for part in pushed]
+    n = len(query.atoms)
+    return SortedFilters(
+        tuple(filters[:n]), tuple(filters[n:]), tuple(across_body), tuple(across_head), never
+    )

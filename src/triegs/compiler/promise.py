@@ -1,0 +1,70 @@
+"""What a plan promises, in words: the class's guarantee and the conditions on it."""
+
+from __future__ import annotations
+
+from triegs.compiler.plan import Alias, Join, Plan, PlanClass
+from triegs.sparql.model import expression_variables
+
+PROMISES = {
+    PlanClass.FULL_ACYCLIC: (
+        "constant delay between answers; no answer is stored; an update costs the state it affects"
+    ),
+    PlanClass.FREE_CONNEX: (
+        "constant delay between answers; no answer is stored: what the head does not show "
+        "is summed into exact counts; an update costs the state it affects"
+    ),
+    PlanClass.MATERIALIZED: (
+        "constant delay between answers; update cost and space include the materialised parts"
+    ),
+    PlanClass.CYCLIC: (
+        "constant delay between answers; update cost and space include the materialised bags"
+    ),
+}
+
+#: With liveness, one window width and no explicit deletes (CROWN, Lemma 6.9).
+AMORTISED_ATOMS = 2
+
+
+def describe_promise(plan: Plan) -> str:
+    """The promise of the plan's class, weakened or strengthened by what this plan has."""
+    parts = [PROMISES[plan.plan_class]]
+    if plan.filters:
+        parts.append("a filter that runs while enumerating adds the answers it drops to the delay")
+    if plan.plan_class is PlanClass.FULL_ACYCLIC and _atoms_on_path(plan) <= AMORTISED_ATOMS:
+        parts.append(
+            "updates are amortised constant while all data slides in one window "
+            "and nothing is deleted explicitly"
+        )
+    return "; ".join(parts)
+
+
+def query_warnings(plan: Plan) -> tuple[str, ...]:
+    """What a user should know before relying on the plan."""
+    found = [text for component in plan.components for text in component.warnings]
+    query = plan.query
+    for expression in plan.filters:
+        names = " ".join(expression_variables(expression))
+        found.append(f"a filter on {names} spans several atoms and runs while enumerating")
+    if query.grouping is None:
+        found += [
+            f"{name} is not bound by the pattern: its column stays empty"
+            for name in query.head
+            if name not in query.variables
+        ]
+    if len(plan.components) > 1:
+        found.append(
+            f"disconnected: {len(plan.components)} parts share no variable, "
+            "the answers are their cross product"
+        )
+    return tuple(found)
+
+
+def _atoms_on_path(plan: Plan) -> int:
+    """The most base atoms between the root and a leaf."""
+    longest = [0] * len(plan.nodes)
+    for place, node in enumerate(plan.nodes):
+        below = [longest[c] for c in node.children]
+        if isinstance(node.guard, Join):
+            below += [longest[source.node] for source in node.guard.inputs]
+        longest[place] = max(below, default=0) + isinstance(node.guard, Alias)
+    return longest[plan.root]

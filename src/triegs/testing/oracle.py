@@ -1,0 +1,447 @@
+"""The oracle: what every answer must be, from scratch, by the definitions.
+
+It imports nothing of triegs. It reads query text with rdflib alone, finds answers by nested loops
+over a plain dict of assertion counts, and knows no plan, index or difference. It is slow, and
+meant to be read in one sitting and believed.
+
+>>> updates = [("+", "<a>", "<p>", "<b>"), ("+", "<a>", "<p>", "<b>"), ("+", "<a>", "<p>", "<c>")]
+>>> answers("SELECT ?x { ?x <p> ?y }", updates)
+{('<a>',): 3}
+>>> answers("SELECT ?x { ?x <p> ?y }", updates, mode="rdf")
+{('<a>',): 2}
+
+A term is a string in N-Triples form, an update is ``(sign, subject, predicate, object)``, and an
+answer maps an output row to its multiplicity. An unbound column is None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import rdflib
+from rdflib.paths import InvPath, SequencePath
+from rdflib.plugins.sparql.algebra import translateQuery
+from rdflib.plugins.sparql.evalutils import _eval, _ebv
+from rdflib.plugins.sparql.parser import parseQuery
+from rdflib.plugins.sparql.sparql import FrozenBindings, QueryContext, SPARQLError
+
+Triple = tuple[str, str, str]
+Row = tuple[str | None, ...]
+Answers = dict[Row, int]
+Binding = dict[Any, Any]
+
+
+# --- Updates: from a list of events to the counts of assertions -------------------------------
+
+
+def count_assertions(
+    updates: Iterable[Sequence[str]], strict: bool = False
+) -> tuple[Counter[Triple], list[int]]:
+    """Judge one batch in order: the counts after it, and which updates were refused.
+
+    A deletion that would make a count negative is refused; in strict mode it refuses the whole
+    batch, so nothing changes.
+
+    >>> count_assertions([("-", "<a>", "<p>", "<b>"), ("+", "<a>", "<p>", "<b>")])
+    (Counter({('<a>', '<p>', '<b>'): 1}), [0])
+    """
+    counts: Counter[Triple] = Counter()
+    refused = apply_batch(counts, updates, strict)
+    return counts, refused
+
+
+def apply_batch(
+    counts: Counter[Triple], updates: Iterable[Sequence[str]], strict: bool = False
+) -> list[int]:
+    """Change `counts` by one batch; returns the places of the refused updates."""
+    before, refused = counts.copy(), []
+    for place, (sign, subject, predicate, obj) in enumerate(updates):
+        triple = (subject, predicate, obj)
+        if sign == "+":
+            counts[triple] += 1
+        elif counts[triple] > 0:
+            counts[triple] -= 1
+        else:
+            refused.append(place)
+    if strict and refused:
+        counts.clear()
+        counts.update(before)
+    for triple in [t for t, n in counts.items() if n == 0]:
+        del counts[triple]
+    return refused
+
+
+def answers(
+    query: str | Question,
+    updates: Iterable[Sequence[str]] | Mapping[Triple, int],
+    mode: str = "multigraph",
+    strict: bool = False,
+) -> Answers:
+    """Answer a query over a batch of updates, or over counts per assertion."""
+    question = read_query(query) if isinstance(query, str) else query
+    counts = updates if isinstance(updates, Mapping) else count_assertions(updates, strict)[0]
+    if mode not in ("multigraph", "rdf"):
+        raise ValueError(f"no such mode: {mode!r}")
+    return question.answer({t: n if mode == "multigraph" else 1 for t, n in counts.items()})
+
+
+# --- Windows: from timed events to the updates that are live at a time ------------------------
+
+
+class Event(NamedTuple):
+    """One event of a stream; `id` names it, where the stream gives names."""
+
+    time: int
+    sign: str
+    subject: str
+    predicate: str
+    object: str
+    id: str | None = None
+
+
+class Moment(NamedTuple):
+    """One published time: the live assertions, and the events refused on the way there."""
+
+    time: int
+    counts: Counter[Triple]
+    refused: list[Event]
+
+
+def split_late(
+    batches: Iterable[Sequence[Event]], lateness: int = 0
+) -> tuple[list[Event], list[Event]]:
+    """Events in time, and late ones, when the watermark moves after every batch to the largest
+    time seen, less the allowed lateness: an event at or before the watermark is late."""
+    watermark: int | None = None
+    in_time: list[Event] = []
+    late: list[Event] = []
+    for batch in batches:
+        for event in batch:
+            is_late = watermark is not None and event.time <= watermark
+            (late if is_late else in_time).append(event)
+        if batch:
+            seen = max(event.time for event in batch) - lateness
+            watermark = seen if watermark is None else max(watermark, seen)
+    return in_time, late
+
+
+def windowed(
+    events: Sequence[Event],
+    width: int | None,
+    slide: int,
+    start: int = 0,
+    until: int | None = None,
+    closed: str = "end",
+) -> Iterator[Moment]:
+    """The moments of a sliding window over events given in order of arrival.
+
+    At ``start + k * slide`` the window holds the events of ``(t - width, t]``, or of
+    ``[t - width, t)`` with ``closed="start"``; width None never forgets, ``[NOW]`` is width 1.
+    Publication starts at the first such time at or after the first event, and ends at the first
+    at or after the last event or `until`.
+    """
+    shift = {"end": 0, "start": 1}[closed]
+    waiting = sorted(events, key=lambda event: event.time)  # stable: arrival order within a time
+    if not waiting:
+        return
+    last = waiting[-1].time + shift if until is None else until
+    time = start - (start - waiting[0].time - shift) // slide * slide
+    live: list[Event] = []
+    while True:
+        edge = time - shift
+        live = [e for e in live if width is None or e.time > edge - width]
+        due = [e for e in waiting if e.time <= edge]
+        waiting = waiting[len(due) :]
+        due = [e for e in due if e.sign == "-" or width is None or e.time > edge - width]
+        refused = [event for event in due if not _judge(live, event)]
+        yield Moment(time, Counter(e[2:5] for e in live), refused)
+        if time >= last:
+            return
+        time += slide
+
+
+def last_events(events: Sequence[Event], n: int) -> Iterator[Moment]:
+    """``[TRIPLES n]``: the last `n` events by time and arrival, published after each event."""
+    live: list[Event] = []
+    for event in sorted(events, key=lambda event: event.time):
+        accepted = _judge(live, event)
+        del live[: max(0, len(live) - n)]
+        yield Moment(event.time, Counter(e[2:5] for e in live), [] if accepted else [event])
+
+
+def _judge(live: list[Event], event: Event) -> bool:
+    """Change `live` by one event, or refuse it.
+
+    A repeated id with the same content changes nothing, with other content it is refused. A
+    delete takes the event of its id, else the oldest live event of its assertion.
+    """
+    same_id = [e for e in live if event.id is not None and e.id == event.id]
+    if event.sign == "+":
+        if not same_id:
+            live.append(event)
+        return not same_id or same_id[0][2:5] == event[2:5]
+    if event.id is None:
+        same_id = [e for e in live if e[2:5] == event[2:5]]
+    if same_id:
+        live.remove(min(same_id, key=lambda e: e.time))
+    return bool(same_id)
+
+
+# --- Queries: rdflib reads the text, nested loops answer it -----------------------------------
+
+
+@dataclass
+class Question:
+    """A query as the definitions see it: a list of atoms, filters and rows around a head."""
+
+    head: list[Any]
+    atoms: list[tuple[Any, Any, Any]] = field(default_factory=list)
+    values: list[list[Binding]] = field(default_factory=list)
+    filters: list[tuple[Any, set[Any]]] = field(default_factory=list)
+    keys: list[Any] | None = None
+    computed_keys: list[tuple[Any, Any]] = field(default_factory=list)
+    aggregates: list[Any] = field(default_factory=list)
+    columns: list[tuple[Any, Any]] = field(default_factory=list)
+    having: list[Any] = field(default_factory=list)
+    is_distinct: bool = False
+    is_ask: bool = False
+    offset: int = 0
+    limit: int | None = None
+
+    def answer(self, weights: Mapping[Triple, int]) -> Answers:
+        """Sum the weights of all valuations by output row; then what surrounds the pattern."""
+        terms = {t: term(t) for triple in weights for t in triple}
+        graph = [(tuple(terms[t] for t in triple), n) for triple, n in weights.items()]
+        valuations = list(self._valuations(graph, {}, 1, self.atoms, self.values))
+        if self.is_ask:
+            return {(): 1} if valuations else {}
+        if self.keys is not None:
+            rows = [(row, 1) for row in self._groups(valuations)]
+        else:
+            rows = [(binding, weight) for binding, weight in valuations]
+        found: Answers = {}
+        for binding, weight in rows:
+            row = tuple(spell(binding[v]) if v in binding else None for v in self.head)
+            found[row] = 1 if self.is_distinct else found.get(row, 0) + weight
+        return self._cut(found)
+
+    def _valuations(
+        self, graph: Any, binding: Binding, weight: int, atoms: Any, values: Any
+    ) -> Iterator[tuple[Binding, int]]:
+        if atoms:
+            for triple, count in graph:
+                extended = unify(binding, zip(atoms[0], triple, strict=True))
+                if extended is not None:
+                    yield from self._valuations(graph, extended, weight * count, atoms[1:], values)
+        elif values:
+            for row in values[0]:
+                extended = unify(binding, row.items())
+                if extended is not None:
+                    yield from self._valuations(graph, extended, weight, (), values[1:])
+        elif all(_ebv(e, context(binding, scope)) for e, scope in self.filters):
+            yield binding, weight
+
+    def _groups(self, valuations: list[tuple[Binding, int]]) -> Iterator[Binding]:
+        groups: dict[Any, list[Binding]] = {} if self.keys else {(): []}
+        for binding, weight in valuations:
+            full = dict(binding)
+            for variable, expression in self.computed_keys:
+                value = evaluate(expression, full)
+                full |= {} if value is None else {variable: value}
+            key = tuple(full.get(v) for v in self.keys or ())
+            groups.setdefault(key, []).extend([full] * weight)
+        for key, members in groups.items():
+            row = {v: k for v, k in zip(self.keys or (), key, strict=True) if k is not None}
+            for aggregate in self.aggregates:
+                value = aggregate_value(aggregate, members)
+                row |= {} if value is None else {aggregate.res: value}
+            if all(_ebv(e, context(row)) for e in self.having):
+                for variable, expression in self.columns:
+                    value = evaluate(expression, row)
+                    row |= {} if value is None else {variable: value}
+                yield row
+
+    def _cut(self, rows: Answers) -> Answers:
+        """LIMIT and OFFSET leave which rows open; the oracle keeps the first in its own order."""
+        if self.offset == 0 and self.limit is None:
+            return rows
+        expanded = [row for row, n in rows.items() for _ in range(n)][self.offset :]
+        return dict(Counter(expanded if self.limit is None else expanded[: self.limit]))
+
+
+def read_query(text: str) -> Question:
+    """Read a query of the supported fragment; blank nodes are variables that nobody sees."""
+    normalize, rdflib.NORMALIZE_LITERALS = rdflib.NORMALIZE_LITERALS, False
+    try:
+        query = translateQuery(parseQuery(text)).algebra
+    finally:
+        rdflib.NORMALIZE_LITERALS = normalize
+    question = Question(list(query.PV), is_ask=query.name == "AskQuery")
+    node = query.p
+    while node.name in ("Project", "Slice", "Distinct", "Reduced"):
+        if node.name == "Slice":
+            question.offset, question.limit = node.start, node.length
+        question.is_distinct |= node.name == "Distinct"
+        node = node.p
+    above: list[Any] = []
+    while node.name in ("Extend", "Filter") and contains_grouping(node):
+        above.append(node)
+        node = node.p
+    if node.name == "AggregateJoin":
+        question.aggregates = node.A
+        question.keys = list(node.p.expr or [])
+        for part in reversed(above):
+            if part.name == "Extend":
+                question.columns.append((part.var, part.expr))
+            else:
+                question.having.append(part.expr)
+        # rdflib samples a plain key; its value is the key's own.
+        samples = {a.res: a.vars for a in node.A if a.name == "Aggregate_Sample"}
+        question.columns = [
+            (v, samples[e] if isinstance(e, rdflib.Variable) and e in samples else e)
+            for v, e in question.columns
+        ]
+        question.aggregates = [a for a in node.A if a.name != "Aggregate_Sample"]
+        node = node.p.p
+        while node.name == "Extend":
+            question.computed_keys.insert(0, (node.var, node.expr))
+            node = node.p
+    read_pattern(question, node)
+    return question
+
+
+def contains_grouping(node: Any) -> bool:
+    while node.name in ("Extend", "Filter"):
+        node = node.p
+    return bool(node.name == "AggregateJoin")
+
+
+def read_pattern(question: Question, node: Any) -> set[Any]:
+    """Collect a group's atoms, rows and filters; returns the variables that it binds."""
+    if node.name == "BGP":
+        flat = [atom for triple in node.triples for atom in unfold_path(*triple)]
+        question.atoms += flat
+        return {t for atom in flat for t in atom if is_open(t)}
+    if node.name == "Join":
+        return read_pattern(question, node.p1) | read_pattern(question, node.p2)
+    if node.name == "Filter":
+        scope = read_pattern(question, node.p)
+        question.filters.append((node.expr, scope))
+        return scope
+    if node.name == "ToMultiSet":
+        rows = [dict(row) for row in node.p.res]
+        question.values.append(rows)
+        return {v for row in rows for v in row}
+    raise ValueError(f"the oracle does not know {node.name}")
+
+
+def unfold_path(subject: Any, path: Any, obj: Any) -> list[tuple[Any, Any, Any]]:
+    """A sequence or inverse path is a chain of atoms through variables that nobody sees."""
+    if isinstance(path, InvPath):
+        return unfold_path(obj, path.arg, subject)
+    if isinstance(path, SequencePath):
+        stops = [subject, *(rdflib.BNode() for _ in path.args[1:]), obj]
+        steps = zip(stops, path.args, stops[1:], strict=False)
+        return [atom for a, part, b in steps for atom in unfold_path(a, part, b)]
+    return [(subject, path, obj)]
+
+
+def is_open(part: Any) -> bool:
+    return isinstance(part, rdflib.Variable | rdflib.BNode)
+
+
+def unify(binding: Binding, pairs: Iterable[tuple[Any, Any]]) -> Binding | None:
+    """Extend the binding so that the pattern terms become the given terms, if that can be."""
+    extended = dict(binding)
+    for part, value in pairs:
+        known = extended.setdefault(part, value) if is_open(part) else part
+        if spell(known) != spell(value):
+            return None
+    return extended
+
+
+# --- Terms and expressions: rdflib's own --------------------------------------------------------
+
+
+ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", '"': '"', "\\": "\\"}
+
+
+class DataBlank(str):
+    """A blank node of the data: a constant, unlike a blank node of the query."""
+
+
+def term(text: str) -> Any:
+    """An N-Triples term as rdflib's, its lexical form untouched."""
+    if text.startswith("_:"):
+        return DataBlank(text)
+    if text.startswith("<"):
+        return rdflib.URIRef(text[1:-1])
+    lexical, _, suffix = text[1:].rpartition('"')
+    lexical = re.sub(r"\\(.)", lambda m: ESCAPES[m[1]], lexical)
+    language = suffix[1:] if suffix.startswith("@") else None
+    datatype = rdflib.URIRef(suffix[3:-1]) if suffix.startswith("^^") else None
+    return rdflib.Literal(lexical, lang=language, datatype=datatype, normalize=False)
+
+
+def spell(value: Any) -> str:
+    """The N-Triples form of a term.
+
+    >>> spell(rdflib.Literal(5)), spell(rdflib.Literal("a", lang="en")), spell(term("_:b"))
+    ('"5"^^<http://www.w3.org/2001/XMLSchema#integer>', '"a"@en', '_:b')
+    """
+    if isinstance(value, DataBlank):
+        return str(value)
+    if not isinstance(value, rdflib.Literal):
+        return f"<{value}>"
+    lexical = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    lexical = lexical.replace("\n", "\\n").replace("\r", "\\r")
+    plain = value.datatype in (None, rdflib.XSD.string)
+    suffix = f"@{value.language}" if value.language else "" if plain else f"^^<{value.datatype}>"
+    return f'"{lexical}"{suffix}'
+
+
+def context(binding: Binding, scope: Iterable[Any] | None = None) -> FrozenBindings:
+    """A binding as rdflib's expressions read it: only the variables in scope."""
+    seen = {
+        v: rdflib.BNode(value[2:]) if isinstance(value, DataBlank) else value
+        for v, value in binding.items()
+        if scope is None or v in scope
+    }
+    return FrozenBindings(QueryContext(), seen.items())
+
+
+def evaluate(expression: Any, binding: Binding) -> Any:
+    """The value of an expression, or None where SPARQL has an error."""
+    try:
+        value = _eval(expression, context(binding))
+    except SPARQLError:
+        return None
+    return None if isinstance(value, SPARQLError) else value
+
+
+def aggregate_value(aggregate: Any, members: list[Binding]) -> Any:
+    """COUNT, SUM, AVG, MIN and MAX over the expanded rows of a group of numbers."""
+    if aggregate.vars == "*":
+        distinct = {frozenset(m.items()) for m in members} if aggregate.distinct else members
+        return rdflib.Literal(len(distinct))
+    found = [evaluate(aggregate.vars, member) for member in members]
+    values = [value for value in found if value is not None]
+    if aggregate.distinct:
+        values = list({spell(value): value for value in values}.values())
+    name = aggregate.name.removeprefix("Aggregate_")
+    if name == "Count":
+        return rdflib.Literal(len(values))
+    if name in ("Min", "Max"):
+        ranked = sorted(values, key=lambda value: value.toPython())
+        return ranked[0 if name == "Min" else -1] if ranked else None
+    if len(values) < len(found):
+        return None
+    total = sum((value.toPython() for value in values), 0)
+    if name == "Avg" and values:
+        total = (Decimal(total) if isinstance(total, int) else total) / len(values)
+    return rdflib.Literal(total)
