@@ -29,7 +29,7 @@ check: $(READY) ## lint, format, types, import order, documentation
 	@$(BIN)/pytest -q tests/docs
 
 soak: $(READY) ## run the property tests for long, with fresh random examples
-	@TRIEGS_PROFILE=soak $(BIN)/pytest -q -n 2 --dist loadgroup -m hypothesis $(ARGS)
+	@TRIEGS_PROFILE=soak $(BIN)/pytest -q -n 2 --dist loadgroup -m property $(ARGS)
 
 fmt: $(READY) ## sort imports and format the code
 	@$(BIN)/ruff check --quiet --fix-only .

@@ -3,12 +3,16 @@
 ``short`` (the default) draws the same examples in every run, so a red build can be repeated.
 ``long`` and ``soak`` draw fresh ones and print what reproduces a failure; commit that example
 with ``@example``. A test that fixes ``max_examples`` itself opts out of all three.
+
+Every test that draws, and every test in ``tests/property``, has the marker ``property``.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Wall-clock limits say more about the machine than about the code.
@@ -18,3 +22,12 @@ settings.register_profile("short", parent=_untimed, max_examples=100, derandomiz
 settings.register_profile("long", parent=_untimed, max_examples=1_000)
 settings.register_profile("soak", parent=_untimed, max_examples=20_000)
 settings.load_profile(os.environ.get("TRIEGS_PROFILE", "short"))
+
+PROPERTIES = Path(__file__).parent / "property"
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("hypothesis") or PROPERTIES in item.path.parents:
+            item.add_marker(pytest.mark.property)
