@@ -35,7 +35,8 @@ def cheapest(part: Part, position: dict[str, int], root: str | None = None) -> P
 
 def every_way(part: Part, position: dict[str, int], root: str | None = None) -> Iterator[Priced]:
     """All ways to compile a component, each list of picks once; different picks may end in
-    equal rules."""
+    equal rules.
+    """
     for picks, built in run_all(lambda chooser: build_component(part, position, chooser, root)):
         yield price(part, built), picks, built
 

@@ -66,7 +66,8 @@ class Elimination:
 
     def finish(self, factor: Factor, interface: Iterable[str]) -> int:
         """Write the factor's rule with that interface; a rule that only repeats its child is
-        that child."""
+        that child.
+        """
         kept = self.ordered(interface)
         if factor.guard is None and len(factor.children) == 1:
             only = factor.children[0]

@@ -1,6 +1,7 @@
 """Names for nodes, close to the report's: `V0` is the root, `V1`, `V2`, … the views below it from
 the top down, `B1`, … the materialised joins, and a leaf takes the initial of its label (`L` for
-likedBy, `H` for hasCreator, then `H2`)."""
+likedBy, `H` for hasCreator, then `H2`).
+"""
 
 from __future__ import annotations
 

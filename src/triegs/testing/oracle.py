@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import rdflib
 from rdflib.paths import InvPath, SequencePath
 from rdflib.plugins.sparql.algebra import translateQuery
-from rdflib.plugins.sparql.evalutils import _eval, _ebv
+from rdflib.plugins.sparql.evalutils import _ebv, _eval
 from rdflib.plugins.sparql.parser import parseQuery
 from rdflib.plugins.sparql.sparql import FrozenBindings, QueryContext, SPARQLError
 
@@ -116,7 +116,8 @@ def split_late(
     batches: Iterable[Sequence[Event]], lateness: int = 0
 ) -> tuple[list[Event], list[Event]]:
     """Events in time, and late ones, when the watermark moves after every batch to the largest
-    time seen, less the allowed lateness: an event at or before the watermark is late."""
+    time seen, less the allowed lateness: an event at or before the watermark is late.
+    """
     watermark: int | None = None
     in_time: list[Event] = []
     late: list[Event] = []
