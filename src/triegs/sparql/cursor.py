@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from triegs.errors import QueryError
-from triegs.sparql.iri import is_absolute, resolve
+from triegs.sparql.iri import is_absolute, is_relative, resolve
 from triegs.sparql.lexer import Lexer, Token, TokenKind
 from triegs.sparql.refusals import REFUSALS
 from triegs.terms import XSD, BadEscape, literal, unescape
@@ -135,14 +135,14 @@ class Cursor:
         return self.token.kind in (TokenKind.IRI, TokenKind.NAME)
 
     def bare_iri(self) -> str:
-        """Step over an IRI or a prefixed name and return the absolute IRI, without brackets."""
+        """Step over an IRI or a prefixed name and return the IRI, without brackets."""
         if not self.is_at_iri():
             raise self.expected("an IRI or a prefixed name")
         token = self.advance()
         if token.kind is TokenKind.IRI:
             iri = token.text[1:-1]
             iri = iri if self.base is None else resolve(iri, self.base)
-            hint = "write the whole IRI, or declare BASE <...>" if self.base is None else ""
+            hint = ""
         else:
             prefix, _, local = token.text.partition(":")
             if prefix not in self.prefixes:
@@ -151,8 +151,9 @@ class Cursor:
                 raise self.error(message, token, "prefix", hint)
             iri = self.prefixes[prefix] + _LOCAL_ESCAPE.sub(r"\1", local)
             hint = f"look at what {prefix}: stands for"
-        if not is_absolute(iri):
-            raise self.error(f"<{iri}> is not an absolute IRI", token, "IRI", hint)
+        # Without a base a relative reference stays as it is: <p> then matches <p> in the data.
+        if not (is_absolute(iri) or (self.base is None and is_relative(iri))):
+            raise self.error(f"<{iri}> is not an IRI", token, "IRI", hint)
         return iri
 
     def is_at_constant(self) -> bool:

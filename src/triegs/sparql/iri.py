@@ -42,6 +42,16 @@ def is_absolute(iri: str) -> bool:
     return _ABSOLUTE.fullmatch(iri) is not None
 
 
+def is_relative(reference: str) -> bool:
+    """Whether the text is a relative reference, all of it allowed characters.
+
+    >>> is_relative("p"), is_relative(":p"), is_relative("a b")
+    (True, False, False)
+    """
+    base = "x://x/"
+    return resolve(reference, base) != reference and is_absolute(resolve(reference, base))
+
+
 def resolve(reference: str, base: str) -> str:
     """The IRI that a reference means where ``base`` is the base IRI.
 
