@@ -308,8 +308,9 @@ def same_value(left: str, right: str) -> bool:
         if isinstance(first, Moment) and first.kind is not second.kind:  # type: ignore[union-attr]
             return False
         return compare(first, second) == 0
-    if left == right:
-        return True
+    # A language tag is part of the value, so what lacks that tag differs, whatever it is.
+    if left == right or any(isinstance(v, Text) and v.language for v in (first, second)):
+        return left == right
     if parse_term(left).kind is Kind.LITERAL and parse_term(right).kind is Kind.LITERAL:
         raise ExpressionError("literals of unknown value may be equal or not")
     return False
