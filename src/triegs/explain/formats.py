@@ -1,0 +1,32 @@
+"""The formats of an explanation, and the function that writes each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from triegs.compiler.plan import Plan
+from triegs.explain.as_json import explain_json
+from triegs.explain.mermaid import explain_mermaid
+from triegs.explain.text import explain_text
+
+
+class Format(Enum):
+    TEXT = "text"
+    MERMAID = "mermaid"
+    SVG = "svg"
+    JSON = "json"
+
+
+def explain(plan: Plan, format: Format | str = Format.TEXT) -> str:  # noqa: A002
+    """The plan in that format, as one string that ends with a newline.
+
+    A function of the plan alone: equal plans give equal texts. ``ValueError`` for an unknown
+    format.
+    """
+    writers: dict[Format, Callable[[Plan], str]] = {
+        Format.TEXT: explain_text,
+        Format.MERMAID: explain_mermaid,
+        Format.JSON: explain_json,
+    }
+    return writers[Format(format)](plan)

@@ -1,0 +1,150 @@
+"""A plan's nodes in the report's notation.
+
+``V1(v,z) ← hasReply(v,z) · Hᵖ(v)`` is a rule, ``Hᵖ(v) = Σ_x H(v,x)`` the marginal of a node, and
+``[…]`` is 1 where the condition holds and 0 elsewhere. A node that sums nothing out is its own
+marginal and is written without the ᵖ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from triegs.compiler.plan import Alias, Index, Input, Join, Node, Plan, Static, Use
+from triegs.explain.expressions import write_column, write_expression
+from triegs.explain.names import Names, query_constants
+from triegs.sparql.model import Column, Expression, is_variable
+
+
+class Kind(Enum):
+    """What a node is, by its guard and its place."""
+
+    GUARDED = "guarded view"
+    PRODUCT = "product"
+    LEAF = "leaf"
+    JOIN = "join"
+
+
+def kind_of(node: Node) -> Kind:
+    if isinstance(node.guard, Join):
+        return Kind.JOIN
+    if node.guard is None:
+        return Kind.PRODUCT
+    return Kind.GUARDED if node.children else Kind.LEAF
+
+
+def inputs_of(node: Node) -> tuple[Input, ...]:
+    """What a join reads; nothing for other nodes."""
+    return node.guard.inputs if isinstance(node.guard, Join) else ()
+
+
+def plain(variable: str) -> str:
+    """A variable as mathematics writes it: without the question mark."""
+    return variable.removeprefix("?")
+
+
+def tuple_of(variables: Sequence[str]) -> str:
+    """
+    >>> tuple_of(("?v", "?z"))
+    '(v,z)'
+    """
+    return f"({','.join(map(plain, variables))})"
+
+
+def sum_over(variables: Sequence[str]) -> str:
+    """
+    >>> sum_over(("?v",)), sum_over(("?v", "?z"))
+    ('Σ_v', 'Σ_{v,z}')
+    """
+    names = ",".join(map(plain, variables))
+    return f"Σ_{{{names}}}" if len(variables) > 1 else f"Σ_{names}"
+
+
+class Notation:
+    """Writes the parts of one plan; all its texts use the same short names."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.names = Names(query_constants(plan.query))
+
+    def view(self, node: Node) -> str:
+        return node.name + tuple_of(node.bag)
+
+    def marginal(self, node: Node) -> str:
+        """The node as a factor above it: ``Hᵖ(v)``."""
+        return f"{node.name}ᵖ{tuple_of(node.interface)}" if node.introduces else self.view(node)
+
+    def marginal_rule(self, node: Node) -> str:
+        """What the marginal sums: ``Hᵖ(v) = Σ_x H(v,x)``; empty where it sums nothing."""
+        if not node.introduces:
+            return ""
+        return f"{self.marginal(node)} = {sum_over(node.introduces)} {self.view(node)}"
+
+    def rule(self, node: Node) -> str:
+        return f"{self.view(node)} ← {' · '.join(self.factors(node))}"
+
+    def factors(self, node: Node) -> list[str]:
+        """What is multiplied in the node, guard first."""
+        children = [self.marginal(self.plan.nodes[c]) for c in node.children]
+        guard = node.guard
+        if isinstance(guard, Join):
+            return self._join(node, guard) + children
+        own = [] if guard is None else [self.relation(guard), *self.brackets(guard.filters)]
+        return own + children or ["1"]
+
+    def relation(self, guard: Alias | Static) -> str:
+        """The guard without its filters: ``hasReply(v,z)``."""
+        if isinstance(guard, Static):
+            return "VALUES" + tuple_of(guard.variables)
+        subject, predicate, target = guard.atom
+        if guard.label is None:
+            return f"triple({','.join(map(self.term, guard.atom))})"
+        return f"{self.names.label(predicate)}({self.term(subject)},{self.term(target)})"
+
+    def term(self, term: str) -> str:
+        return plain(term) if is_variable(term) else self.names.constant(term)
+
+    def expression(self, expression: Expression | None) -> str:
+        return write_expression(expression, self.names.constant)
+
+    def column(self, column: Column) -> str:
+        return write_column(column, self.names.constant)
+
+    def brackets(self, filters: Sequence[Expression]) -> list[str]:
+        return [f"[{self.expression(part)}]" for part in filters]
+
+    def index(self, index: Index, users: Sequence[Node]) -> str:
+        """A physical index in words; ``users`` are the nodes with a path over it."""
+        by = " ".join(map(plain, index.columns))
+        relation = self._indexed(index, users)
+        return f"{relation} by {by}" if by else f"all of {relation}"
+
+    def _indexed(self, index: Index, users: Sequence[Node]) -> str:
+        if index.stored_for is not None:
+            return index.relation
+        guards = [node.guard for node in users if isinstance(node.guard, Alias)]
+        if not guards:
+            return index.relation.replace("?", "")
+        alias = guards[0]
+        if index.relation == alias.label:
+            return self.names.label(index.relation)
+        if index.relation == "all triples":
+            return index.relation
+        return " ".join([self.relation(alias), *self.brackets(alias.filters)])
+
+    def _join(self, node: Node, join: Join) -> list[str]:
+        hidden = [v for v in join.variables if v not in node.bag]
+        parts = [self._input(source) for source in join.inputs] + self.brackets(join.filters)
+        if hidden:
+            parts[0] = f"{sum_over(hidden)} {parts[0]}"
+            if node.children:
+                parts[0], parts[-1] = f"({parts[0]}", f"{parts[-1]})"
+        return parts or ["1"]
+
+    def _input(self, source: Input) -> str:
+        node = self.plan.nodes[source.node]
+        if source.use is Use.COUNT:
+            return self.marginal(node)
+        lost = [plain(v) for v in node.interface if v not in source.variables]
+        some = f"∃{','.join(lost)} " if lost else ""
+        return f"[{some}{self.marginal(node)} > 0]"
