@@ -8,6 +8,7 @@ from enum import Enum
 from triegs.compiler.plan import Plan
 from triegs.explain.as_json import explain_json
 from triegs.explain.mermaid import explain_mermaid
+from triegs.explain.svg import explain_svg
 from triegs.explain.text import explain_text
 
 
@@ -27,6 +28,7 @@ def explain(plan: Plan, format: Format | str = Format.TEXT) -> str:  # noqa: A00
     writers: dict[Format, Callable[[Plan], str]] = {
         Format.TEXT: explain_text,
         Format.MERMAID: explain_mermaid,
+        Format.SVG: explain_svg,
         Format.JSON: explain_json,
     }
     return writers[Format(format)](plan)

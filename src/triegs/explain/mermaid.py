@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triegs.compiler.plan import Plan, Use
-from triegs.explain.notation import Kind, Notation, inputs_of, kind_of, plain
+from triegs.explain.notation import Kind, Notation, inputs_of, kind_of, plain, top_down
 
 SHAPES = {
     Kind.GUARDED: ("[", "]"),
@@ -39,20 +39,22 @@ def escape(text: str) -> str:
 def explain_mermaid(plan: Plan) -> str:
     notation = Notation(plan)
     lines = ["flowchart TD"]
-    for number in reversed(range(len(plan.nodes))):
+    for number in top_down(plan):
         node = plan.nodes[number]
         opening, closing = SHAPES[kind_of(node)]
         factors = notation.factors(node)
         label = "<br/>".join([f"{escape(notation.view(node))} ←", *_rows(factors)])
         lines.append(f'n{number}{opening}"{label}"{closing}:::{node.role.value}')
-    for number in reversed(range(len(plan.nodes))):
+    for number in top_down(plan):
         node = plan.nodes[number]
         for source in inputs_of(node):
             use = "" if source.use is Use.COUNT else "exists "
             label = use + _interface(source.variables)
             lines.append(f'n{number} -. "{label}" .- n{source.node}')
-        for child in node.children:
-            lines.append(f'n{number} -- "{_interface(plan.nodes[child].interface)}" --- n{child}')
+        lines += [
+            f'n{number} -- "{_interface(plan.nodes[child].interface)}" --- n{child}'
+            for child in node.children
+        ]
     lines += STYLES
     return "\n    ".join(lines) + "\n"
 

@@ -14,7 +14,9 @@ from triegs.sparql.model import Aggregate, Call, Expression, Query, is_variable
 from triegs.terms import XSD
 
 _IRI = re.compile(r"<(?P<namespace>.*[/#:])(?P<local>[\w.~%+-]+)>")
-_LITERAL = re.compile(r'(?P<text>"(?:[^"\\]|\\.)*")(?:\^\^(?P<datatype><.*>))?(?P<rest>.*)', re.S)
+_LITERAL = re.compile(
+    r'(?P<text>"(?:[^"\\]|\\.)*")(?:\^\^(?P<datatype><.*>))?(?P<rest>.*)', re.DOTALL
+)
 _BARE = {
     f"<{XSD}integer>": re.compile(r"[+-]?\d+"),
     f"<{XSD}decimal>": re.compile(r"[+-]?\d*\.\d+"),

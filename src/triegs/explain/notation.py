@@ -38,6 +38,19 @@ def inputs_of(node: Node) -> tuple[Input, ...]:
     return node.guard.inputs if isinstance(node.guard, Join) else ()
 
 
+def top_down(plan: Plan) -> list[int]:
+    """Every node once, each before what hangs below it, in the order of the drawing."""
+    order: dict[int, None] = {}
+    stack = [plan.root]
+    while stack:
+        number = stack.pop()
+        if number not in order:
+            order[number] = None
+            node = plan.nodes[number]
+            stack += reversed([*(source.node for source in inputs_of(node)), *node.children])
+    return list(order)
+
+
 def plain(variable: str) -> str:
     """A variable as mathematics writes it: without the question mark."""
     return variable.removeprefix("?")

@@ -14,7 +14,7 @@ from triegs.explain.facts import (
     place_filters,
 )
 from triegs.explain.lines import WIDTH, display_width, fold, fold_list, fold_text
-from triegs.explain.notation import Notation, inputs_of, plain
+from triegs.explain.notation import Notation, inputs_of, plain, top_down
 from triegs.explain.tree import draw_tree
 from triegs.sparql.model import Duplicates, Form, Query
 
@@ -102,12 +102,12 @@ def _tree(notation: Notation) -> Iterator[str]:
 def _nodes(plan: Plan) -> Iterator[str]:
     rows = [
         [
-            node.name,
-            node.role.value,
-            " + ".join(payload.value for payload in node.payload),
+            plan.nodes[number].name,
+            plan.nodes[number].role.value,
+            " + ".join(payload.value for payload in plan.nodes[number].payload),
             describe_storage(plan, number),
         ]
-        for number, node in reversed(list(enumerate(plan.nodes)))
+        for number in top_down(plan)
     ]
     return _align([["node", "role", "payload", "stores"], *rows])
 

@@ -1,0 +1,253 @@
+"""Where the boxes and lines of a drawing go: layers from the root down, no two boxes overlapping.
+
+Every node hangs below one of the nodes that use it (the lowest); each subtree has its own strip of
+the width, its root centred over it. Many leaves below one node stand in stacks, so that a star
+of a hundred atoms still fits a screen. A node that several joins read gets one more line per
+reader, which passes between the boxes of the layers on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil, sqrt
+
+from triegs.compiler.plan import Plan
+from triegs.explain.lines import display_width
+from triegs.explain.notation import inputs_of, plain
+
+GAP, LAYER_GAP, STACK_GAP = 28.0, 76.0, 14.0
+#: The straight end of a line, above its lower box; carries the label.
+DROP = 30.0
+#: More leaves than this below one node are stacked.
+SIDE_BY_SIDE = 6
+
+Point = tuple[float, float]
+
+
+@dataclass(slots=True)
+class Box:
+    """A node's rectangle; ``x`` and ``y`` are its upper left corner."""
+
+    number: int
+    width: float
+    height: float
+    x: float = 0.0
+    y: float = 0.0
+
+    @property
+    def middle(self) -> float:
+        return self.x + self.width / 2
+
+    @property
+    def bottom(self) -> float:
+        return self.y + self.height
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A line from a node down to one that it uses.
+
+    It starts and ends with a straight piece and is curved between; ``is_stacked`` ones have
+    corners instead and enter their box from the side.
+    """
+
+    upper: int
+    lower: int
+    is_input: bool
+    points: tuple[Point, ...]
+    is_stacked: bool = False
+
+
+@dataclass(slots=True)
+class _Unit:
+    """A box, or a stack of leaves; the unit that the layout places."""
+
+    boxes: list[Box]
+    depth: int
+    gutter: float = 0.0
+    below: list[_Unit] = field(default_factory=list)
+    strip: float = 0.0
+    least: float = 0.0
+
+    @property
+    def width(self) -> float:
+        return max(self.gutter + max(box.width for box in self.boxes), self.least)
+
+    @property
+    def height(self) -> float:
+        heights = sum(box.height for box in self.boxes)
+        return heights + STACK_GAP * (len(self.boxes) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Boxes by node, lines, the label at each line's lower end by node, the size of it all."""
+
+    boxes: dict[int, Box]
+    links: tuple[Link, ...]
+    labels: dict[int, str]
+    width: float
+    height: float
+
+
+def lay_out(plan: Plan, sizes: Sequence[tuple[float, float]], letter: float) -> Layout:
+    """Place boxes of the given sizes, one per node; ``letter`` is the width of a label's letter."""
+    return _Placing(plan, sizes, letter).run()
+
+
+class _Placing:
+    def __init__(self, plan: Plan, sizes: Sequence[tuple[float, float]], letter: float) -> None:
+        self.plan = plan
+        self.letter = letter
+        self.boxes = {i: Box(i, width, height) for i, (width, height) in enumerate(sizes)}
+        self.uses: dict[int, list[tuple[int, str, bool]]] = {
+            number: _uses(plan, number) for number in range(len(plan.nodes))
+        }
+        self.homes = self._find_homes()
+        self.labels = self._join_labels()
+        self.units: list[_Unit] = []
+        self.unit_of: dict[int, _Unit] = {}
+
+    def run(self) -> Layout:
+        top = self._make_units()
+        tops = self._place_layers()
+        self.bottoms = [top - LAYER_GAP for top in tops[1:]]
+        for unit in reversed(self.units):
+            below = sum(child.strip for child in unit.below) + GAP * (len(unit.below) - 1)
+            unit.strip = max(unit.width, below)
+        top_left = {id(top): 0.0}
+        for unit in self.units:
+            self._place_unit(unit, top_left[id(unit)], tops[unit.depth])
+            below = sum(child.strip for child in unit.below) + GAP * (len(unit.below) - 1)
+            left = top_left[id(unit)] + (unit.strip - below) / 2
+            for child in unit.below:
+                top_left[id(child)] = left
+                left += child.strip + GAP
+        boxes = self.boxes
+        links = tuple(
+            self._link(upper, lower, is_input)
+            for upper in boxes
+            for lower, _, is_input in self.uses[upper]
+        )
+        height = max(box.bottom for box in boxes.values())
+        return Layout(boxes, links, self.labels, top.strip, height)
+
+    def _join_labels(self) -> dict[int, str]:
+        """One label per node; two readers that share different variables have both in it."""
+        found: dict[int, dict[str, None]] = {}
+        for uses in self.uses.values():
+            for lower, label, _ in uses:
+                found.setdefault(lower, {})[label] = None
+        return {lower: " | ".join(labels) for lower, labels in found.items()}
+
+    def _find_homes(self) -> dict[int, int]:
+        """For each node the user below which it is drawn: the deepest, the first of several."""
+        depth = {self.plan.root: 0}
+        homes: dict[int, int] = {}
+        # Users come after what they use, so downwards is a user before what it uses.
+        for upper in reversed(range(len(self.plan.nodes))):
+            for lower, _, _ in self.uses[upper]:
+                if depth.get(lower, 0) < depth[upper] + 1:
+                    depth[lower] = depth[upper] + 1
+                    homes[lower] = upper
+        self.depth = depth
+        return homes
+
+    def _make_units(self) -> _Unit:
+        """Units from the top down; the list has each before those below it."""
+        top = self._unit([self.plan.root])
+        queue = [top]
+        while queue:
+            unit = queue.pop(0)
+            self.units.append(unit)
+            lower = [
+                number
+                for box in unit.boxes
+                for number in dict.fromkeys(use[0] for use in self.uses[box.number])
+                if self.homes[number] == box.number
+            ]
+            readers = [use[0] for uses in self.uses.values() for use in uses]
+            leaves = [n for n in lower if not self.uses[n] and readers.count(n) == 1]
+            if len(leaves) > SIDE_BY_SIDE:
+                lower = [n for n in lower if n not in leaves]
+                columns = max(SIDE_BY_SIDE, ceil(sqrt(2 * len(leaves))))
+                rows = ceil(len(leaves) / columns)
+                unit.below += [
+                    self._unit(leaves[i : i + rows]) for i in range(0, len(leaves), rows)
+                ]
+            unit.below += [self._unit([number]) for number in lower]
+            queue += unit.below
+        return top
+
+    def _unit(self, numbers: list[int]) -> _Unit:
+        unit = _Unit([self.boxes[number] for number in numbers], self.depth[numbers[0]])
+        labels = [display_width(self.labels.get(number, "")) for number in numbers]
+        longest = (max(labels) + 2) * self.letter
+        if len(numbers) > 1:
+            unit.gutter = longest + 16
+        else:
+            unit.least = longest
+        for number in numbers:
+            self.unit_of[number] = unit
+        return unit
+
+    def _place_layers(self) -> list[float]:
+        """The upper edge of each layer."""
+        heights = [0.0] * (1 + max(unit.depth for unit in self.units))
+        for unit in self.units:
+            heights[unit.depth] = max(heights[unit.depth], unit.height)
+        return [sum(heights[:i]) + LAYER_GAP * i for i in range(len(heights))]
+
+    def _place_unit(self, unit: _Unit, left: float, top: float) -> None:
+        x = left + (unit.strip - unit.width) / 2 + unit.gutter
+        for box in unit.boxes:
+            room = unit.width - unit.gutter
+            box.x = x + ((room - box.width) / 2 if len(unit.boxes) == 1 else 0.0)
+            box.y = top
+            top += box.height + STACK_GAP
+
+    def _link(self, upper: int, lower: int, is_input: bool) -> Link:
+        above, below = self.boxes[upper], self.boxes[lower]
+        start = (above.middle, above.bottom)
+        unit = self.unit_of[lower]
+        if len(unit.boxes) > 1:
+            spine = below.x - unit.gutter + 6
+            side = below.y + below.height / 2
+            bus = unit.boxes[0].y - DROP
+            corners = ((start[0], bus), (spine, bus), (spine, side))
+            way = (start, *corners, (below.x, side))
+            return Link(upper, lower, is_input, way, is_stacked=True)
+        # Taller boxes of the layer are passed before the line bends.
+        free = (above.middle, self.bottoms[self.depth[upper]])
+        end = (below.middle, below.y - DROP)
+        between = self._pass_between(free, end, self.depth[upper], self.depth[lower])
+        points = (start, free, *between, end, (below.middle, below.y))
+        return Link(upper, lower, is_input, points)
+
+    def _pass_between(self, start: Point, end: Point, first: int, last: int) -> list[Point]:
+        """Points in the gaps of the layers between, near the straight line."""
+        way: list[Point] = []
+        for layer in range(first + 1, last):
+            units = [unit for unit in self.units if unit.depth == layer]
+            spans = sorted(
+                (box.x - unit.gutter, box.x + box.width) for unit in units for box in unit.boxes
+            )
+            share = (layer - first) / (last - first)
+            wanted = start[0] + share * (end[0] - start[0])
+            edges = [spans[0][0] - GAP / 2, *(span[1] + GAP / 2 for span in spans), wanted]
+            free = [x for x in edges if all(x <= span[0] - 6 or x >= span[1] + 6 for span in spans)]
+            x = min(free, key=lambda place: abs(place - wanted))
+            way += [(x, units[0].boxes[0].y), (x, self.bottoms[layer])]
+        return way
+
+
+def _uses(plan: Plan, number: int) -> list[tuple[int, str, bool]]:
+    """What a node reads: (node, label of the line, whether a join reads it)."""
+    node = plan.nodes[number]
+    read = [(source.node, _listed(source.variables), True) for source in inputs_of(node)]
+    return read + [(child, _listed(plan.nodes[child].interface), False) for child in node.children]
+
+
+def _listed(variables: Sequence[str]) -> str:
+    return " ".join(map(plain, variables)) or "∅"
