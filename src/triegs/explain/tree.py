@@ -37,8 +37,8 @@ def draw_tree(notation: Notation, width: int = WIDTH) -> list[str]:
     >>> plan = compile_query(Query(Form.SELECT, ("?y", "?z"), atoms), root="y")
     >>> print(*draw_tree(Notation(plan)), sep=chr(10))
     V0(y) ← Aᵖ(y) · Cᵖ(y)
-    ├─ A(x,y) ← a(x,y)      Aᵖ(y) = Σ_x A(x,y)
-    └─ C(y,z) ← c(y,z)      Cᵖ(y) = Σ_z C(y,z)
+    ├─ A(x,y) ← a(x,y)   Aᵖ(y) = Σ_x A(x,y)
+    └─ C(y,z) ← c(y,z)   Cᵖ(y) = Σ_z C(y,z)
     """
     drawing = _Drawing(notation, width)
     entries = drawing.draw()

@@ -1,0 +1,117 @@
+"""The commands and their options; each one's work is in a module of its own, imported late."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from triegs.cli.output import ending_quietly, write_result
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+)
+
+
+class FormatOption(Enum):
+    """`triegs.explain.Format`, repeated here so that ``--help`` need not load it."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+    SVG = "svg"
+    JSON = "json"
+
+
+class KeepOption(Enum):
+    """`triegs.compiler.plan.Keep`, repeated for the same reason."""
+
+    COUNT = "count"
+    SLICE = "slice"
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from importlib.metadata import version
+
+        with ending_quietly():
+            write_result(f"triegs {version('triegs')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def triegs(
+    version: Annotated[  # noqa: ARG001
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Standing graph-pattern queries over live event streams."""
+
+
+@app.command()
+def explain(
+    query: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="QUERY.rq",
+            help="A file with a SPARQL query; - reads standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option("--text", metavar="SPARQL", help="The query itself, instead of a file."),
+    ] = None,
+    output: Annotated[
+        FormatOption,
+        typer.Option("--format", metavar="text|mermaid|svg|json", help="How to show the plan."),
+    ] = FormatOption.TEXT,
+    root: Annotated[
+        str | None,
+        typer.Option("--root", metavar="VAR", help="Put this head variable at the root."),
+    ] = None,
+    keep: Annotated[
+        list[KeepOption] | None,
+        typer.Option(
+            "--keep",
+            metavar="count|slice",
+            help="Also keep the total (count) or positions (slice). May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    all_plans: Annotated[
+        bool, typer.Option("--all-plans", help="List all legal plans, not only the chosen one.")
+    ] = False,
+    prefix: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--prefix",
+            metavar="NAME=IRI",
+            help="Declare a prefix for the query. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Show how a query is kept: class, promise, join tree, views, indexes."""
+    with ending_quietly():
+        from triegs.cli.explaining import run_explain
+
+        kept = [option.value for option in keep or ()]
+        write_result(run_explain(query, text, prefix or (), output.value, root, kept, all_plans))
+
+
+@app.command()
+def demo() -> None:
+    """Show a standing query at work on a small stream of events."""
+    with ending_quietly():
+        from triegs.cli.demo import run_demo
+
+        run_demo()

@@ -1,0 +1,110 @@
+"""Query texts from files, standard input or options; errors in them shown in place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from unicodedata import east_asian_width
+
+import typer
+
+from triegs.cli.output import fail
+from triegs.errors import QueryError, UnsupportedQuery
+from triegs.sparql import parse
+from triegs.sparql.model import Query
+
+#: A line longer than this is shown from near the place of the error on.
+LONGEST_LINE = 72
+
+
+def read_query(path: Path | None, text: str | None, prefixes: Iterable[str]) -> Query:
+    """Parse what the user gave; a wrong call ends with code 2, a wrong query with code 1."""
+    declared = read_prefixes(prefixes)
+    source, given = _read_text(path, text)
+    try:
+        return parse(given, declared)
+    except QueryError as error:
+        fail(show_query_error(error, given, source))
+
+
+def read_prefixes(given: Iterable[str]) -> dict[str, str]:
+    """
+    >>> read_prefixes(["ex=http://example.org/", ":=<http://ex/>"])
+    {'ex': 'http://example.org/', '': 'http://ex/'}
+    """
+    prefixes: dict[str, str] = {}
+    for part in given:
+        name, sign, iri = part.partition("=")
+        iri = iri.strip().removeprefix("<").removesuffix(">")
+        if not sign or not iri:
+            raise typer.BadParameter(f"{part!r} is not NAME=IRI", param_hint="--prefix")
+        prefixes[name.strip().removesuffix(":")] = iri
+    return prefixes
+
+
+def _read_text(path: Path | None, text: str | None) -> tuple[str, str]:
+    """The name of the source, and what it says."""
+    if (path is None) == (text is None):
+        raise typer.BadParameter("give a query file, - for standard input, or --text, and one only")
+    if text is not None:
+        return "--text", text
+    assert path is not None
+    try:
+        if str(path) == "-":
+            return "standard input", sys.stdin.buffer.read().decode("utf-8-sig")
+        return str(path), path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        fail(f"error: {path} is not UTF-8 text (byte {error.start})")
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise typer.BadParameter(f"cannot read {path}: {reason}", param_hint="QUERY.rq") from None
+
+
+def show_query_error(error: QueryError, text: str, source: str) -> str:
+    """The message, the line it is about, a caret under the place, and the hint.
+
+    >>> error = QueryError("unknown prefix 'ex:'", line=1, column=22, construct="prefix",
+    ...                    hint="declare it with PREFIX ex: <…>")
+    >>> print(show_query_error(error, "SELECT ?x WHERE { ?x ex:p ?y }", "--text"))
+    error: unknown prefix 'ex:'
+      --text, line 1, column 22
+        SELECT ?x WHERE { ?x ex:p ?y }
+                             ^
+      declare it with PREFIX ex: <…>
+    """
+    kind = "unsupported" if isinstance(error, UnsupportedQuery) else "error"
+    lines = text.split("\n")
+    shown = lines[error.line - 1].rstrip("\r") if 0 < error.line <= len(lines) else ""
+    line, before = _cut(shown, error.column - 1)
+    parts = [f"{kind}: {error.message}", f"  {source}, line {error.line}, column {error.column}"]
+    parts += [f"    {line}".rstrip(), f"    {' ' * before}^"]
+    if error.hint:
+        parts.append(f"  {error.hint}")
+    return "\n".join(parts)
+
+
+def _cut(line: str, place: int) -> tuple[str, int]:
+    """A piece of the line around the place, and how many columns come before it there."""
+    start = 0 if len(line) <= LONGEST_LINE else max(0, place - LONGEST_LINE // 2)
+    piece = line[start : start + LONGEST_LINE]
+    before = line[start:place]
+    if start:
+        piece, before = f"…{piece}", f"…{before}"
+    if start + LONGEST_LINE < len(line):
+        piece += "…"
+    wide = sum(east_asian_width(char) in "WF" for char in before)
+    return piece.expandtabs(1), len(before) + wide
+
+
+def check_root(query: Query, root: str | None) -> None:
+    """A root that the query cannot have is a wrong call."""
+    if root is None:
+        return
+    names: Mapping[str, None] = dict.fromkeys(query.free)
+    if f"?{root.removeprefix('?')}" not in names:
+        choice = ", ".join(name.removeprefix("?") for name in names) or "none, here"
+        raise typer.BadParameter(
+            f"{root!r} is not a head variable that the pattern binds; there is {choice}",
+            param_hint="--root",
+        )
