@@ -7,14 +7,15 @@ from itertools import combinations, combinations_with_replacement
 from random import Random
 
 import pytest
-
 from tests.property.definitions import class_by_definition, heaviest_join_tree, some_join_tree
+from tests.property.random_queries import random_query
+
 from triegs.compiler import compile_query
 from triegs.compiler.choices import Chooser
 from triegs.compiler.component import Part, build_component
 from triegs.compiler.hypergraph import connected_groups, cyclic_core
 from triegs.compiler.plan import Alias, PlanClass
-from triegs.sparql.model import Atom, Form, Query
+from triegs.sparql.model import Atom
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 NAMES = ("?a", "?b", "?c", "?d")
@@ -60,25 +61,6 @@ def test_the_shortcut_for_join_trees_equals_trying_all_trees():
     for _ in range(2_000):
         edges = [random.choice(EDGES) for _ in range(random.randint(1, 5))]
         assert heaviest_join_tree(edges) == some_join_tree(edges) == (not cyclic_core(edges)), edges
-
-
-def random_query(random):
-    """Up to eight atoms, trees and denser shapes, constants, variable predicates, any head."""
-    size = random.randint(1, 8)
-    names = [f"?v{i}" for i in range(random.randint(1, size + 1))]
-    tree = random.random() < 0.7
-    atoms = []
-    for i in range(size):
-        s, o = random.choice(names), random.choice(names)
-        if tree and i + 1 < len(names):
-            s, o = names[random.randint(0, i)], names[i + 1]
-        if random.random() < 0.1:
-            o = "<c>"
-        p = random.choice(names) if random.random() < 0.08 else "<p>"
-        atoms.append(Atom(s, p, o) if random.random() < 0.5 else Atom(o, p, s))
-    used = list(dict.fromkeys(v for atom in atoms for v in atom.variables))
-    head = used if random.random() < 0.3 else random.sample(used, random.randint(0, len(used)))
-    return Query(Form.SELECT, tuple(head), tuple(atoms))
 
 
 @pytest.mark.parametrize("seed", range(4))

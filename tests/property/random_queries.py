@@ -1,0 +1,40 @@
+"""Random queries in bulk, where Hypothesis would be too slow: up to eight atoms of every kind."""
+
+from __future__ import annotations
+
+from random import Random
+
+from triegs.sparql.model import Atom, Form, Query
+
+
+def random_query(random: Random) -> Query:
+    """Trees and denser shapes, constants, repeated variables, variable predicates, any head."""
+    size = random.randint(1, 8)
+    names = [f"?v{i}" for i in range(random.randint(1, size + 1))]
+    tree = random.random() < 0.7
+    atoms = []
+    for i in range(size):
+        s, o = random.choice(names), random.choice(names)
+        if tree and i + 1 < len(names):
+            s, o = names[random.randint(0, i)], names[i + 1]
+        if random.random() < 0.1:
+            o = "<c0>"
+        p = random.choice(names) if random.random() < 0.08 else f"<p{random.randint(0, 1)}>"
+        atoms.append(Atom(s, p, o) if random.random() < 0.5 else Atom(o, p, s))
+    used = list(dict.fromkeys(v for atom in atoms for v in atom.variables))
+    head = used if random.random() < 0.3 else random.sample(used, random.randint(0, len(used)))
+    return Query(Form.SELECT if head else Form.ASK, tuple(head), tuple(atoms))
+
+
+def query_text(query: Query) -> str:
+    start = f"SELECT {' '.join(query.head)}" if query.head else "ASK"
+    return f"{start} {{ {' . '.join(' '.join(atom) for atom in query.atoms)} }}"
+
+
+def random_counts(random: Random, most: int = 9) -> dict[tuple[str, str, str], int]:
+    """A small multigraph in which random atoms find matches."""
+    return {
+        (f"<c{random.randint(0, 2)}>", f"<p{random.randint(0, 1)}>", f"<c{random.randint(0, 2)}>"):
+            random.randint(1, 3)
+        for _ in range(random.randint(1, most))
+    }  # fmt: skip
