@@ -36,7 +36,9 @@ def equal(left: Counter[Row], right: Counter[Row]) -> bool:
     return _match(sorted(left.elements(), key=str), right, {}, {})
 
 
-def _match(rows: list[Row], right: Counter[Row], there: dict[str, str], back: dict[str, str]) -> bool:
+def _match(
+    rows: list[Row], right: Counter[Row], there: dict[str, str], back: dict[str, str]
+) -> bool:
     if not rows:
         return not +right
     row, rest = rows[0], rows[1:]

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pyoxigraph as ox
 
@@ -59,7 +61,7 @@ def entries(place: Path) -> Iterator[Entry]:
             yield _entry(store, entry, folder)
 
 
-def _members(store: ox.Store) -> Iterator[ox.NamedNode]:
+def _members(store: ox.Store) -> Iterator[Any]:
     first, rest = ox.NamedNode(_RDF + "first"), ox.NamedNode(_RDF + "rest")
     (start,) = store.quads_for_pattern(None, ox.NamedNode(_MF + "entries"), None)
     cell = start.object
@@ -68,11 +70,11 @@ def _members(store: ox.Store) -> Iterator[ox.NamedNode]:
         cell = _one(store, cell, rest)
 
 
-def _one(store: ox.Store, subject: object, predicate: ox.NamedNode) -> ox.NamedNode:
+def _one(store: ox.Store, subject: Any, predicate: ox.NamedNode) -> Any:
     return next(store.quads_for_pattern(subject, predicate, None)).object
 
 
-def _all(store: ox.Store, subject: object, predicate: str) -> list[object]:
+def _all(store: ox.Store, subject: Any, predicate: str) -> list[Any]:
     found = store.quads_for_pattern(subject, ox.NamedNode(predicate), None)
     return [quad.object for quad in found]
 
@@ -92,14 +94,8 @@ def _entry(store: ox.Store, entry: ox.NamedNode, folder: str) -> Entry:
     )
 
 
-def _path(node: object) -> Path:
-    return Path.from_uri(node.value) if hasattr(Path, "from_uri") else _from_uri(node.value)
-
-
-def _from_uri(uri: str) -> Path:
-    from urllib.parse import unquote, urlsplit
-
-    return Path(unquote(urlsplit(uri).path))
+def _path(node: ox.NamedNode) -> Path:
+    return Path(unquote(urlsplit(node.value).path))
 
 
 def expected(path: Path, head: tuple[str, ...]) -> list[Row]:
@@ -119,7 +115,7 @@ def expected(path: Path, head: tuple[str, ...]) -> list[Row]:
 
 def _expected_graph(path: Path, head: tuple[str, ...]) -> list[Row]:
     """A result in the rs: vocabulary. Not through a store, which would rewrite numbers."""
-    properties: dict[object, dict[str, list[object]]] = {}
+    properties: dict[object, dict[str, list[Any]]] = {}
     for quad in _parse(path):
         found = properties.setdefault(quad.subject, {})
         found.setdefault(quad.predicate.value, []).append(quad.object)

@@ -10,9 +10,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
 from tests.w3c.bags import canonical_numbers, equal
 from tests.w3c.manifests import Entry, entries, expected, suite
+
 from triegs.errors import QueryError, UnsupportedQuery
 from triegs.reference import solutions
 from triegs.sparql import parse
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.skipif(
 
 def listed_refusals() -> dict[str, str]:
     lines = REFUSED_FILE.read_text(encoding="utf-8").splitlines()
-    rows = [line.split("\t") for line in lines if line and not line.startswith("#")]
-    return {name: construct for name, construct in rows}
+    rows = [line.partition("\t") for line in lines if line and not line.startswith("#")]
+    return {name: construct for name, _, construct in rows}
 
 
 def compiled(entry: Entry) -> Query | QueryError:

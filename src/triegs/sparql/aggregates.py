@@ -14,9 +14,10 @@ from triegs.sparql.expressions import UNBOUND, evaluate, holds
 from triegs.sparql.model import Aggregate, Call, Duplicates, Expression, Grouping, Query
 from triegs.sparql.values import (
     ExpressionError,
+    Moment,
     Number,
     Rank,
-    compare,
+    Text,
     divide,
     number_term,
     round_to_float,
@@ -97,54 +98,54 @@ def _rounded(exact: Fraction, rank: Rank) -> Number:
     return Number(rank, round_to_float(amount) if rank is Rank.FLOAT else amount)
 
 
-def _extreme(sign: int) -> Callable[[Weighted], str]:
-    """MIN (sign -1) and MAX (sign 1)."""
+def _extreme(choose: Callable[..., str]) -> Callable[[Weighted], str]:
+    """MIN or MAX, from the builtin of that name."""
 
     def function(pairs: Weighted) -> str:
-        best: str | None = None
-        for term, _ in pairs:
-            if term is None:
-                raise ExpressionError("MIN and MAX need every value")
-            if best is None or _precedes(best, term) == -sign:
-                best = term
-        if best is None:
+        terms = [term for term, _ in pairs if term is not None]
+        if len(terms) < len(pairs):
+            raise ExpressionError("MIN and MAX need every value")
+        if not terms:
             raise ExpressionError("MIN and MAX of nothing")
-        return best
+        return choose(terms, key=_sort_key)
 
     return function
 
 
-def _precedes(left: str, right: str) -> int:
-    """-1, 0 or 1: a total order that agrees with ``<`` wherever that is defined.
+def _sort_key(term: str) -> tuple[object, ...]:
+    """A total order of terms that agrees with ``<`` wherever that says yes.
 
-    Blank nodes come first, then IRIs, then literals; what ``<`` cannot compare is ordered by its
-    text, so that the result does not depend on the order of the rows. Equal values with
-    different spelling are ordered by their text for the same reason.
+    Blank nodes come first, then IRIs, then literals, each kind of value by itself. What ``<``
+    leaves open (NaN, an unknown time zone, equal values spelt differently, unknown datatypes) is
+    settled too, so that the result cannot depend on the order of the rows.
     """
-    first, second = value_of(left), value_of(right)
-    if first is not None and second is not None:
-        try:
-            order = compare(first, second)
-        except ExpressionError:
-            order = None
-        if order:
-            return order
-    a, b = _sort_key(left), _sort_key(right)
-    return (a > b) - (a < b)
-
-
-def _sort_key(term: str) -> tuple[int, str, str]:
-    parts = parse_term(term)
     kinds = (Kind.BLANK, Kind.IRI, Kind.LITERAL)
-    return kinds.index(parts.kind), parts.datatype, term
+    parts = parse_term(term)
+    value = value_of(term)
+    key: tuple[object, ...]
+    match value:
+        case Number(amount=float(amount)) if math.isnan(amount):
+            key = ("a number", -1, 0)
+        case Number(amount=float(amount)) if math.isinf(amount):
+            key = ("a number", 0, amount)
+        case Number():
+            # Exact: promotion is monotone, so this refines the order of promoted numbers.
+            key = ("a number", 0, Fraction(value.amount))
+        case Moment():
+            key = (value.kind.value, value.seconds)
+        case Text():
+            key = ("text", value.language, value.text)
+        case _:
+            key = ("zz other", parts.datatype, parts.lexical)
+    return (kinds.index(parts.kind), *key, term)
 
 
 _FUNCTIONS: dict[str, Callable[[Weighted], str]] = {
     "COUNT": _count,
     "SUM": _sum,
     "AVG": _average,
-    "MIN": _extreme(-1),
-    "MAX": _extreme(1),
+    "MIN": _extreme(min),
+    "MAX": _extreme(max),
 }
 
 
@@ -171,7 +172,8 @@ def group(query: Query, answers: Answers) -> dict[tuple[str | None, ...], int]:
     for keys, members in _groups(grouping, query.free, answers).items():
         named = {
             column.name: key
-            for column, key in zip(grouping.keys, keys, strict=True) if key is not None
+            for column, key in zip(grouping.keys, keys, strict=True)
+            if key is not None
         }
         if all(holds(_settle(part, members), named) for part in grouping.having):
             row = tuple(

@@ -103,8 +103,11 @@ class Cursor:
         """The refusal of a construct in :data:`REFUSALS`, at its token."""
         row = REFUSALS[construct]
         return self.lexer.error(
-            f"{construct} is not supported", (token or self.token).start, construct,
-            f"instead: {row.hint}", supported=False,
+            f"{construct} is not supported",
+            (token or self.token).start,
+            construct,
+            f"instead: {row.hint}",
+            supported=False,
         )
 
     def refuse_words(self, words: Collection[str]) -> None:

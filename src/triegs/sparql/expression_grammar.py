@@ -21,9 +21,20 @@ MAX_DEPTH = 100
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 
 _PRECEDENCE = {
-    "||": 1, "&&": 2,
-    "=": 3, "!=": 3, "<": 3, ">": 3, "<=": 3, ">=": 3, "IN": 3, "NOT": 3,
-    "+": 4, "-": 4, "*": 5, "/": 5,
+    "||": 1,
+    "&&": 2,
+    "=": 3,
+    "!=": 3,
+    "<": 3,
+    ">": 3,
+    "<=": 3,
+    ">=": 3,
+    "IN": 3,
+    "NOT": 3,
+    "+": 4,
+    "-": 4,
+    "*": 5,
+    "/": 5,
 }
 _COMPARISON = 3
 _SUM = 4
@@ -71,7 +82,10 @@ class ExpressionParser:
         """Whether a function or aggregate call starts here."""
         word = self.cursor.token.word
         return (
-            word in _FUNCTIONS or word in AGGREGATES or word in _REFUSED or word == "NOT"
+            word in _FUNCTIONS
+            or word in AGGREGATES
+            or word in _REFUSED
+            or word == "NOT"
             or self.cursor.is_at_iri()
         )
 
@@ -89,7 +103,7 @@ class ExpressionParser:
             if token.kind in _SIGNED and token.text[0] in "+-":
                 operator = token.text[0]
             level = _PRECEDENCE.get(operator, 0)
-            if level < max(lowest, 1):
+            if level < max(lowest, 1) or (compared and level > _COMPARISON):
                 return left
             if level == _COMPARISON:
                 if compared:

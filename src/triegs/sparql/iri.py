@@ -15,9 +15,8 @@ _PARTS = re.compile(
     r"(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#(?P<fragment>.*))?",
     re.DOTALL,
 )
-_UNICODE = (
-    "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
-    + "".join(f"{chr(plane << 16)}-{chr((plane << 16) + 0xFFFD)}" for plane in range(1, 15))
+_UNICODE = "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef" + "".join(
+    f"{chr(plane << 16)}-{chr((plane << 16) + 0xFFFD)}" for plane in range(1, 15)
 )
 _PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 _PLAIN = rf"A-Za-z0-9\-._~!$&'()*+,;={_UNICODE}"
@@ -105,10 +104,12 @@ def _without_dots(path: str) -> str:
 def _join(
     scheme: str | None, authority: str | None, path: str, query: str | None, fragment: str | None
 ) -> str:
-    return "".join([
-        f"{scheme}:" if scheme is not None else "",
-        f"//{authority}" if authority is not None else "",
-        path,
-        f"?{query}" if query is not None else "",
-        f"#{fragment}" if fragment is not None else "",
-    ])
+    return "".join(
+        [
+            f"{scheme}:" if scheme is not None else "",
+            f"//{authority}" if authority is not None else "",
+            path,
+            f"?{query}" if query is not None else "",
+            f"#{fragment}" if fragment is not None else "",
+        ]
+    )

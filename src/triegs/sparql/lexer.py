@@ -156,7 +156,9 @@ class Lexer:
             if bad is not None:
                 sequence = self.text[bad.start() : bad.start() + 2]
                 return self.error(
-                    f"bad escape sequence {sequence!r}", bad.start(), "string",
+                    f"bad escape sequence {sequence!r}",
+                    bad.start(),
+                    "string",
                     "write \\\\ for one backslash",
                 )
             hint = "close it with the quotes that opened it"

@@ -158,7 +158,8 @@ class Query:
         wanted: list[str] = list(self.head)
         if self.grouping is not None:
             parts = [column.expression for column in self.grouping.keys + self.grouping.columns]
-            wanted = [v for part in [*parts, *self.grouping.having]
-                      for v in expression_variables(part)]
+            wanted = [
+                v for part in [*parts, *self.grouping.having] for v in expression_variables(part)
+            ]
         bound = set(self.variables)
         return _distinct([name for name in wanted if name in bound])

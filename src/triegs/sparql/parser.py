@@ -50,5 +50,7 @@ def parse(
     except RecursionError:
         raise QueryError(
             "the query nests too deeply for the stack that the caller left",
-            line=line, column=column, construct="nesting",
+            line=line,
+            column=column,
+            construct="nesting",
         ) from None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from triegs.sparql.cursor import Cursor
 from triegs.sparql.expression_grammar import ExpressionParser
-from triegs.sparql.iri import resolve
+from triegs.sparql.iri import is_absolute, resolve
 from triegs.sparql.lexer import Token, TokenKind
 from triegs.sparql.model import Duplicates, Expression, Form, Values
 from triegs.sparql.pattern_grammar import Body, PatternParser, parse_values
@@ -83,7 +83,10 @@ class QueryParser:
         cursor = self.cursor
         while True:
             if cursor.accept("BASE"):
+                token = cursor.token
                 cursor.base = self._declared_iri("after BASE")
+                if not is_absolute(cursor.base):
+                    raise cursor.error(f"{token} is not a whole IRI", token, "BASE")
             elif cursor.accept("PREFIX"):
                 name = cursor.token
                 if name.kind is not TokenKind.NAME or name.text.index(":") != len(name.text) - 1:

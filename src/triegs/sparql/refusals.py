@@ -66,10 +66,14 @@ REFUSALS: dict[str, Refusal] = {
         Refusal("NOT EXISTS", Place.EXPRESSION, _SUBTRACT),
         Refusal("select expression", Place.SHAPE, _CLIENT),
         Refusal("COUNT(DISTINCT *)", Place.SHAPE, "COUNT(DISTINCT ?x) over one variable"),
-        Refusal("key of keys", Place.SHAPE,
-                "write the expression out where GROUP BY uses its name"),
-        Refusal("VALUES after aggregates", Place.SHAPE,
-                "put VALUES inside WHERE, or let it list distinct values of GROUP BY variables"),
+        Refusal(
+            "key of keys", Place.SHAPE, "write the expression out where GROUP BY uses its name"
+        ),
+        Refusal(
+            "VALUES after aggregates",
+            Place.SHAPE,
+            "put VALUES inside WHERE, or let it list distinct values of GROUP BY variables",
+        ),
         Refusal("UNDEF", Place.SHAPE, "write one VALUES block per set of bound variables"),
         Refusal("path *", Place.SHAPE, "a path of fixed length, such as :p/:p"),
         Refusal("path +", Place.SHAPE, "a path of fixed length, such as :p/:p"),

@@ -36,7 +36,8 @@ def translate(parsed: Parsed, cursor: Cursor, text: str) -> Query:
         # HAVING without a grouping is a filter on the solutions.
         filters += [
             limit_scope(part, body.variables)
-            for item in parsed.having for part in conjuncts(item.expression)
+            for item in parsed.having
+            for part in conjuncts(item.expression)
         ]
         if parsed.projection is None:
             found = {**body.variables, **dict.fromkeys(trailing.variables if trailing else ())}
@@ -100,7 +101,8 @@ def _grouping(parsed: Parsed, cursor: Cursor) -> Grouping | None:
     }
     having = [
         _inside(part, bound, meanings)
-        for item in parsed.having for part in conjuncts(item.expression)
+        for item in parsed.having
+        for part in conjuncts(item.expression)
     ]
     return Grouping(keys, tuple(columns.values()), tuple(having))
 

@@ -74,10 +74,19 @@ _INTEGER_RANGES: dict[str, tuple[int | None, int | None]] = {
     "negativeInteger": (None, -1),
     "nonNegativeInteger": (0, None),
     "positiveInteger": (1, None),
-    **{name: (-(1 << bits - 1), (1 << bits - 1) - 1)
-       for name, bits in [("long", 64), ("int", 32), ("short", 16), ("byte", 8)]},
-    **{name: (0, (1 << bits) - 1) for name, bits in [
-        ("unsignedLong", 64), ("unsignedInt", 32), ("unsignedShort", 16), ("unsignedByte", 8)]},
+    **{
+        name: (-(1 << bits - 1), (1 << bits - 1) - 1)
+        for name, bits in [("long", 64), ("int", 32), ("short", 16), ("byte", 8)]
+    },
+    **{
+        name: (0, (1 << bits) - 1)
+        for name, bits in [
+            ("unsignedLong", 64),
+            ("unsignedInt", 32),
+            ("unsignedShort", 16),
+            ("unsignedByte", 8),
+        ]
+    },
 }
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
@@ -247,14 +256,20 @@ def _divide_floats(a: float, b: float) -> float:
 
 
 _FLOATING: dict[str, Callable[[float, float], float]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b, "/": _divide_floats,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _divide_floats,
 }
 _WHOLE: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
 }
 _DECIMALS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
-    "+": _EXACT.add, "-": _EXACT.subtract, "*": _EXACT.multiply,
+    "+": _EXACT.add,
+    "-": _EXACT.subtract,
+    "*": _EXACT.multiply,
 }
 
 

@@ -155,7 +155,6 @@ class _Translation:
                 pieces.append(re.escape(character))
         raise ExpressionError("bad regular expression: a character class never ends")
 
-
     def _subtraction(self, left: str) -> str:
         """``[a-z-[aeiou]]``: a character of the left class that the right one does not hold."""
         self.at += 1
@@ -197,8 +196,12 @@ def _code_points_by_category() -> dict[str, list[tuple[int, int]]]:
 def _category_ranges(name: str, negated: bool) -> str:
     """The inside of a character class for a Unicode category such as ``Lu`` or ``L``."""
     table = _code_points_by_category()
-    chosen = [r for category, ranges in table.items()
-              if category.startswith(name) != negated for r in ranges]
+    chosen = [
+        r
+        for category, ranges in table.items()
+        if category.startswith(name) != negated
+        for r in ranges
+    ]
     if not chosen:
         raise ExpressionError(f"bad regular expression: unknown category {name}")
     return "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in sorted(chosen))

@@ -1,0 +1,153 @@
+"""Wrong texts: what the error says, and where."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+
+import pytest
+
+from triegs.errors import QueryError, UnsupportedQuery
+from triegs.sparql import parse
+from triegs.sparql.lexer import MAX_CHARACTERS
+
+
+def error_of(text: object) -> QueryError:
+    with pytest.raises(QueryError) as caught:
+        parse(text)  # type: ignore[arg-type]
+    assert not isinstance(caught.value, UnsupportedQuery)
+    return caught.value
+
+
+MARKED = [
+    # The error must be at the character after ‸.
+    ("‸", "empty"),
+    ("# only a comment\n‸", "empty"),
+    ("‸SELEKT * { }", "expected SELECT or ASK"),
+    ("SELECT ‸{ ?s ?p ?o }", "after SELECT"),
+    ("SELECT * WHERE ‸?s ?p ?o", "expected '{'"),
+    ("SELECT * { ?s ?p ?o ‸", "found the end of the query"),
+    ("SELECT * { ?s ?p ‸. }", "an object"),
+    ("SELECT * { ?s ‸. }", "a predicate"),
+    ("SELECT * { ?s ?p ?o ‸?x }", "after a triple pattern"),
+    ("SELECT * { ?s ‸'lit' ?o }", "a predicate"),
+    ("SELECT * { ?s ‸A ?o }", "a predicate"),
+    ("SELECT * {\n  ?s ‸ex:p ?o }", "unknown prefix 'ex:'"),
+    ("SELECT * { ?s <http://a/> 'x'^^‸t:u }", "unknown prefix 't:'"),
+    ("SELECT * { ?s ‸<http://a/%zz> ?o }", "not an IRI"),
+    ("SELECT * { ?s ‸<:x> ?o }", "not an IRI"),
+    ("SELECT * { ?s ‸<http://a b> ?o }", "a predicate"),
+    ("BASE ‸<relative> ASK {}", "not a whole IRI"),
+    ("PREFIX ‸ex <http://a/> ASK {}", "a prefix such as"),
+    ("PREFIX ex: ‸ex: ASK {}", "an IRI in <...>"),
+    ("SELECT * { ?s ?p ‸'never ends }", "never ends"),
+    ("SELECT * { ?s ?p ‸'never\nends' }", "never ends"),
+    ("SELECT * { ?s ?p ‸\"\"\"never ends\"\" }", "never ends"),
+    (r"SELECT * { ?s ?p 'a‸\q' }", "bad escape"),
+    (r"SELECT * { ?s ?p 'a‸\uD800' }", "bad escape"),
+    (r"SELECT * { ?s ?p 'a‸\U99999999' }", "bad escape"),
+    (r"SELECT * { ?s ?p ‸\uD800 }", "not a character"),
+    ("SELECT * { ?s ?p ‸\x00 }", "cannot hold"),
+    ("SELECT * { ?s ?p '‸\ud800' }", "lone surrogate"),
+    ("SELECT * { ?s ?p ‸§ }", "cannot hold"),
+    ("SELECT * { FILTER ‸?x }", "after FILTER"),
+    ("SELECT * { FILTER <http://a/> ‸}", "'(' after the name"),
+    ("SELECT * { FILTER(‸) }", "an expression"),
+    ("SELECT * { FILTER(?x ‸?y) }", "expected ')' or an operator"),
+    ("SELECT * { FILTER(1 < 2 ‸< 3) }", "do not chain"),
+    ("SELECT * { FILTER(1 IN () ‸-1) }", "expected ')'"),
+    ("SELECT * { FILTER(! ‸! true) }", "an expression"),
+    ("SELECT * { FILTER(‸STR()) }", "STR takes 1 argument, not 0"),
+    ("SELECT * { FILTER(‸REGEX('a')) }", "REGEX takes 2 to 3 arguments"),
+    ("SELECT * { FILTER(‸REGEX('a', '(')) }", "REGEX: bad regular expression"),
+    ("SELECT * { FILTER(‸REGEX('a', 'a', 'z')) }", "flags"),
+    ("SELECT * { FILTER(‸FOO(1)) }", "unknown function"),
+    ("SELECT * { FILTER(BOUND(‸1)) }", "a variable"),
+    ("SELECT * { FILTER(‸COUNT(*) > 1) }", "no aggregate in a FILTER"),
+    ("SELECT (SUM(‸COUNT(*)) AS ?x) { }", "no aggregate inside an aggregate"),
+    ("SELECT * { VALUES (?x ‸?x) { } }", "twice"),
+    ("SELECT * { VALUES (?x ?y) { ‸(1) } }", "a row of 1 values for 2"),
+    ("SELECT * { VALUES ?x { ‸_:b } }", "an IRI or a literal"),
+    ("SELECT * { VALUES ?x { ‸?y } }", "an IRI or a literal"),
+    ("SELECT * { _:b ?p ?o . { ‸_:b ?q ?r } }", "two basic graph patterns"),
+    ("SELECT * { _:b ?p ?o VALUES ?x { 1 } ‸_:b ?q ?r }", "two basic graph patterns"),
+    ("SELECT * { [] ‸}", "a predicate"),
+    ("SELECT * { () ‸. }", "a predicate"),
+    ("SELECT * { ?s ?p [ ?x ‸] }", "an object"),
+    ("SELECT ‸* { ?x ?p ?y } GROUP BY ?x", "cannot be grouped"),
+    ("SELECT ‸?x (COUNT(*) AS ?n) { ?x ?p ?y }", "neither a grouping key"),
+    ("SELECT ?x (‸?y + COUNT(*) AS ?n) { ?x ?p ?y } GROUP BY ?x", "neither a grouping key"),
+    ("SELECT ?x { ?x ?p ?y } GROUP BY ?x HAVING (‸?y > COUNT(*))", "neither a grouping key"),
+    ("SELECT (COUNT(*) AS ?n) { ?x ?p ?y } HAVING (‸?n > 1)", "neither a grouping key"),
+    ("SELECT (COUNT(*) AS ‸?x) { ?x ?p ?y }", "used already"),
+    ("SELECT (COUNT(*) AS ?n) (SUM(?x) AS ‸?n) { ?x ?p ?y }", "used already"),
+    ("SELECT ?n (COUNT(*) AS ‸?n) { ?x ?p ?y } GROUP BY ?n", "used already"),
+    ("SELECT ?k { ?x ?p ?y } GROUP BY (1 AS ?k) (2 AS ‸?k)", "used already"),
+    ("SELECT (COUNT(*) ‸) { }", "'AS'"),
+    ("SELECT ?x { } GROUP BY ‸LIMIT 1", "after GROUP BY"),
+    ("SELECT ?x { } GROUP ‸?x", "'BY'"),
+    ("SELECT ?x { } HAVING ‸?x", "after HAVING"),
+    ("SELECT ?x { } LIMIT ‸-1", "a number after LIMIT"),
+    ("SELECT ?x { } LIMIT ‸9999999999999999999", "more than 18 digits"),
+    ("SELECT ?x { } LIMIT 1 ‸LIMIT 2", "the end of the query"),
+    ("SELECT ?x { } ‸}", "the end of the query"),
+    ("SELECT * {\r\n  ?s\t?p\r\n ‸}", "an object"),
+    (r"SELECT ?\u0061 { ?\u0061\U0001F600 <u:\u0062> ‸! }", "an object"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("marked", "says"), MARKED)
+def test_place_and_message(marked: str, says: str) -> None:
+    before, _, after = marked.partition("‸")
+    error = error_of(before + after)
+    assert says in error.message
+    place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
+    assert (error.line, error.column) == place, str(error)
+
+
+@pytest.mark.parametrize("text", [None, b"ASK {}", 5])
+def test_not_a_text(text: object) -> None:
+    with pytest.raises(TypeError):
+        parse(text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("depth", [65, 10_000])
+@pytest.mark.parametrize(
+    "nest",
+    [
+        lambda n: "SELECT * { FILTER(" + "(" * n + "1" + ")" * n + ") }",
+        lambda n: "SELECT * " + "{" * n + "}" * n,
+        lambda n: "SELECT * { ?x ?p " + "[ ?p " * n + "1" + "]" * n + " }",
+        lambda n: "SELECT * { ?x ?p " + "(" * n + "1" + ")" * n + " }",
+        lambda n: "SELECT * { ?x " + "(" * n + "a" + ")" * n + " ?y }",
+        lambda n: "SELECT * { FILTER(" + "STR(" * n + "1" + ")" * n + ") }",
+        lambda n: "SELECT (" + "(" * n + "COUNT(*)" + ")" * n + " AS ?n) { }",
+    ],
+)
+def test_deep_nesting(nest, depth: int) -> None:
+    error = error_of(nest(depth))
+    assert "deeper than 64" in error.message
+
+
+def test_long_arithmetic_chain() -> None:
+    assert "nest deeper than 100" in error_of(f"ASK {{ FILTER({'1+' * 200}1) }}").message
+    parse(f"ASK {{ FILTER({'1+' * 99}1) }}")
+
+
+def test_long_text() -> None:
+    assert str(MAX_CHARACTERS) in error_of("ASK {} #" + "x" * MAX_CHARACTERS).message
+
+
+def test_little_stack_left() -> None:
+    text = "SELECT * { FILTER(" + "(" * 60 + "1" + ")" * 60 + ") }"
+
+    def descend(frames: int) -> None:
+        if frames:
+            descend(frames - 1)
+        else:
+            parse(text)
+
+    used = len(inspect.stack())
+    with pytest.raises(QueryError, match="nests too deeply"):
+        descend(sys.getrecursionlimit() - used - 120)
+    parse(text)

@@ -1,0 +1,112 @@
+"""The table of constructs in docs/semantics.md says exactly what the front end does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from triegs.errors import UnsupportedQuery
+from triegs.sparql import parse
+from triegs.sparql.cursor import MAX_NESTING
+from triegs.sparql.expression_grammar import AGGREGATES, MAX_DEPTH
+from triegs.sparql.expressions import OPERATORS
+from triegs.sparql.lexer import MAX_CHARACTERS
+from triegs.sparql.refusals import REFUSALS
+
+PAGE = Path(__file__).parents[3] / "docs" / "semantics.md"
+HEADER = "| construct | example | compiles | runs on the engine today | refused |"
+#: Where a refusal points whose construct is not itself a word of the text.
+FIRST_CHARACTERS = {
+    "sub-select": "SELECT",
+    "select expression": "(",
+    "COUNT(DISTINCT *)": "*",
+    "VALUES after aggregates": "VALUES",
+    "key of keys": "?a",
+    "function call": ":f(",
+}
+
+
+class Row(NamedTuple):
+    names: tuple[str, ...]
+    example: str
+    compiles: str
+    runs: str
+    refused: str
+
+
+def read_table() -> list[Row]:
+    lines = PAGE.read_text(encoding="utf-8").split(HEADER + "\n", 1)[1].splitlines()[1:]
+    rows = []
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        construct, example, *rest = (cell.replace("\\|", "|") for cell in cells)
+        rows.append(Row(tuple(re.findall("`(.+?)`", construct)), example.strip("`"), *rest))
+    return rows
+
+
+ROWS = read_table()
+
+
+def examples(row: Row) -> list[tuple[str, str]]:
+    """Each name of the row with the example rewritten for it."""
+    if not row.names:
+        return [("", row.example)]
+    first = row.names[0].removeprefix("path ")
+    found = []
+    for name in row.names:
+        if row.example.count(first) and name != row.names[0]:
+            place = row.example.rindex(first) if len(first) < 3 else row.example.index(first)
+            rest = row.example[place + len(first) :]
+            found.append((name, row.example[:place] + name.removeprefix("path ") + rest))
+        else:
+            found.append((name, row.example))
+    return found
+
+
+CASES = [(row, name, text) for row in ROWS for name, text in examples(row)]
+
+
+@pytest.mark.parametrize(("row", "name", "text"), CASES, ids=[f"{n} {t}" for _, n, t in CASES])
+def test_row_is_true(row: Row, name: str, text: str) -> None:
+    prefixes = {"": "http://ex/"}
+    if row.compiles:
+        assert (row.compiles, row.runs, row.refused) == ("yes", "not yet", "")
+        assert parse(text, prefixes).text == text
+        return
+    assert (row.compiles, row.runs, row.refused) == ("", "", "yes")
+    with pytest.raises(UnsupportedQuery) as caught:
+        parse(text, prefixes)
+    error = caught.value
+    assert error.construct == name
+    assert error.hint == f"instead: {REFUSALS[name].hint}"
+    token = FIRST_CHARACTERS.get(name, name.removeprefix("path "))
+    assert text[error.column - 1 :].startswith(token), (error, token)
+    assert error.line == 1
+
+
+def test_every_refusal_has_a_row_and_every_refused_row_a_refusal() -> None:
+    assert {name for row in ROWS if row.refused for name in row.names} == set(REFUSALS)
+
+
+def test_every_operator_has_a_row() -> None:
+    named = {name for row in ROWS if row.compiles for name in row.names}
+    assert set(OPERATORS) - {"unbound"} <= named
+    assert set(AGGREGATES) <= named
+
+
+def test_no_row_names_an_unknown_function() -> None:
+    operators = {
+        name for row in ROWS if row.compiles and "FILTER(" in row.example for name in row.names
+    } - {"FILTER", "ISURI"}
+    assert operators == set(OPERATORS) - {"unbound"}
+
+
+def test_limits() -> None:
+    limits = PAGE.read_text(encoding="utf-8").split("## Limits", 1)[1]
+    for limit in (f"{MAX_NESTING} deep", f"{MAX_DEPTH} deep", f"{MAX_CHARACTERS:,} characters"):
+        assert limit in limits
