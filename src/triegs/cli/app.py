@@ -46,7 +46,7 @@ def _show_version(is_wanted: bool) -> None:
 
 @app.callback()
 def triegs(
-    version: Annotated[  # noqa: ARG001
+    version: Annotated[
         bool,
         typer.Option(
             "--version", help="Show the version and exit.", callback=_show_version, is_eager=True

@@ -49,9 +49,15 @@ STEPS: tuple[tuple[str, tuple[Update, ...]], ...] = (
 )
 
 
+class _Screen(Console):
+    def on_broken_pipe(self) -> None:
+        """Left to whoever runs the command; Rich would end the process as failed."""
+        raise BrokenPipeError
+
+
 def run_demo(console: Console | None = None) -> None:
     """Print the whole demonstration; takes about a second."""
-    out = console or Console(
+    out = console or _Screen(
         width=WIDTH, highlight=False, markup=False, emoji=False, soft_wrap=False
     )
     plan = compile_query(parse(QUERY), root="z")
@@ -70,7 +76,10 @@ def run_demo(console: Console | None = None) -> None:
 
 
 def show_steps(out: Console, plan: Plan) -> None:
-    """The views of the running example after each epoch: an entry per row, an epoch per column."""
+    """The views of the running example after each epoch: an entry per row, an epoch per column.
+
+    Nothing disappears in this example, so the last epoch has an entry for every row.
+    """
     reference = Reference(plan)
     values: list[dict[str, int]] = []
     answers: list[int] = []
@@ -89,9 +98,8 @@ def show_steps(out: Console, plan: Plan) -> None:
         shown = next((_tuple(row) for row in found), shown)
     out.print()
     table = _table("value", *(f"t{i}" for i in range(len(STEPS))))
-    for key in dict.fromkeys(key for entries in values for key in entries):
+    for key in values[-1]:
         table.add_row(key, *(str(entries.get(key, 0)) for entries in values))
-    table.add_section()
     table.add_row(f"answer {shown}", *map(str, answers))
     out.print(table)
 
@@ -113,9 +121,9 @@ def show_stream(out: Console, plan: Plan) -> None:
             refused.append(f"epoch {report.epoch}: {fact}: {reason}")
     out.print(table)
     if refused:
-        out.print(f"  refused, the rest of the epoch holds ({len(refused)} in all):")
+        out.print(f"\nrefused, the rest of the epoch holds ({len(refused)} in all):")
         for line in refused[:SHOWN_REFUSALS]:
-            out.print(f"    {line}")
+            out.print(f"  {line}")
         out.print()
     show_answers(out, plan, answers)
 
@@ -125,7 +133,7 @@ def show_answers(out: Console, plan: Plan, answers: dict[tuple[str | None, ...],
     ranked = sorted(answers.items(), key=lambda item: (-item[1], str(item[0])))
     for row, count in ranked[:SHOWN_ANSWERS]:
         table.add_row(*(local_name(term or "") for term in row), str(count))
-    out.print(f"  {min(SHOWN_ANSWERS, len(ranked))} of the last epoch's {len(ranked)} answers:")
+    out.print(f"{min(SHOWN_ANSWERS, len(ranked))} of the last epoch's {len(ranked)} answers:")
     out.print(table)
 
 

@@ -84,8 +84,7 @@ def break_factors(factors: Sequence[str], limit: int) -> list[str]:
 
 def explain_svg(plan: Plan) -> str:
     notation = Notation(plan)
-    texts = [_box_lines(notation, number) for number in range(len(plan.nodes))]
-    layout = lay_out(plan, [_size(lines) for lines in texts], NOTE * LETTER)
+    layout, texts = arrange(notation)
     width = max(layout.width + 2 * MARGIN, NARROWEST)
     head = _head_lines(plan, width)
     top = MARGIN + _height(head) + 2 * MARGIN
@@ -119,6 +118,13 @@ def explain_svg(plan: Plan) -> str:
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def arrange(notation: Notation) -> tuple[Layout, list[list[_Line]]]:
+    """The places of all boxes and lines, and the text of each box by node."""
+    plan = notation.plan
+    texts = [_box_lines(notation, number) for number in range(len(plan.nodes))]
+    return lay_out(plan, [_size(lines) for lines in texts], NOTE * LETTER), texts
 
 
 def _box_lines(notation: Notation, number: int) -> list[_Line]:

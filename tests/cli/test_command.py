@@ -1,0 +1,99 @@
+"""The installed command in a process of its own: start, pipes, signals, encodings."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+QUERY = "SELECT ?a ?b { ?a <http://example.org/knows> ?b }"
+COMMAND = [sys.executable, "-c", "from triegs.cli import main; main()"]
+
+
+def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True, encoding="utf-8", check=False, timeout=60, **options,
+    )  # fmt: skip
+
+
+def test_installed_command() -> None:
+    command = Path(sys.executable).parent / "triegs"
+    if not command.exists():
+        pytest.skip("the package is not installed")
+    done = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"triegs {version('triegs')}\n"
+
+
+def test_version_loads_neither_parser_nor_compiler() -> None:
+    program = (
+        "import sys\nfrom triegs.cli import main\nsys.argv = ['triegs', '--version']\n"
+        "try:\n    main()\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=True
+    )
+    loaded = set(done.stderr.split())
+    assert loaded.isdisjoint({"rdflib", "triegs.sparql", "triegs.compiler", "triegs.reference"})
+
+
+def test_help_fits_a_terminal() -> None:
+    for arguments in (["--help"], ["explain", "--help"], ["demo", "-h"]):
+        done = run(*arguments)
+        assert done.returncode == 0
+        assert max(map(len, done.stdout.splitlines())) <= 80
+        assert "completion" not in done.stdout
+
+
+def test_results_and_messages_go_to_different_streams() -> None:
+    done = run("explain", "--text", QUERY)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = run("explain", "--text", "SELECT")
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_standard_input() -> None:
+    assert "full-acyclic" in run("explain", "-", input=QUERY).stdout
+
+
+def test_unknown_command() -> None:
+    assert run("nonsense").returncode == 2
+
+
+def test_output_without_unicode() -> None:
+    done = run("explain", "--text", QUERY, env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes a pipe as a shell does")
+@pytest.mark.parametrize("arguments", [["demo"], ["explain", "--text", QUERY], ["--version"]])
+def test_closed_pipe_is_quiet(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdout=writing, stderr=subprocess.PIPE
+    ) as process:
+        os.close(writing)
+        _, message = process.communicate(timeout=60)
+    assert (process.returncode, message) == (0, b"")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+def test_interrupt_is_quiet() -> None:
+    with subprocess.Popen(
+        [*COMMAND, "explain", "-"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        # The command is up once it has read a part of what it waits for.
+        process.stdin.write(b" " * (1 << 20))
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        _, message = process.communicate(timeout=60)
+    assert (process.returncode, message) == (130, b"")
