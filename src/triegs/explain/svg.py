@@ -45,14 +45,14 @@ _Line = tuple[str, float, str, str]
 
 
 def break_text(text: str, limit: int) -> list[str]:
-    """Lines of at most ``limit`` letters, broken after a space or comma where there is one.
+    """Lines of at most ``limit`` letters, broken after a space, comma or bracket if there is one.
 
     >>> break_text("hasReply(v,z)", 12)
     ['hasReply(v,', 'z)']
     """
     lines: list[str] = []
     line = ""
-    for part in re.findall(r"[·←] \S*\s?|[^\s,/#]*[\s,/#]?", text):
+    for part in re.findall(r"(?:[·←] )?[^\s,/#(]*[\s,/#(]?", text):
         if line and display_width((line + part).rstrip()) > limit:
             lines.append(line)
             line = ""

@@ -87,7 +87,7 @@ def _cost(plan: Plan) -> Iterator[str]:
     made = sum(map(len, plan.choices))
     text = f"{plan.cost:g} by the cost model"
     if made:
-        replay = "|".join(",".join(map(str, picks)) for picks in plan.choices)
+        replay = " | ".join(" ".join(map(str, picks)) for picks in plan.choices)
         text += f", after {_plural(made, 'choice')} among legal plans (picks {replay})"
     yield from _labelled("Cost", text)
 
