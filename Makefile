@@ -18,7 +18,7 @@ demo: $(READY) ## show standing queries at work on a small stream
 	@$(BIN)/triegs demo $(ARGS)
 
 test: $(READY) ## run all tests on two processes (ARGS="-k elimination")
-	@$(BIN)/pytest -q -n 2 --dist loadgroup $(ARGS)
+	@$(BIN)/pytest -q -n 2 $(ARGS)
 
 check: $(READY) ## lint, format, types, import order, documentation
 	@$(BIN)/ruff check --quiet . && echo "lint           ok"
@@ -29,7 +29,7 @@ check: $(READY) ## lint, format, types, import order, documentation
 	@$(BIN)/pytest -q tests/docs
 
 soak: $(READY) ## run the property tests for long, with fresh random examples
-	@TRIEGS_PROFILE=soak $(BIN)/pytest -q -n 2 --dist loadgroup -m property $(ARGS)
+	@TRIEGS_PROFILE=soak $(BIN)/pytest -q -n 2 -m property $(ARGS)
 
 fmt: $(READY) ## sort imports and format the code
 	@$(BIN)/ruff check --quiet --fix-only .

@@ -16,9 +16,6 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 QUERY = "SELECT ?x ?y WHERE { ?x <http://example.org/knows> ?y }"
 
-# One worker builds the environment and runs all of these.
-pytestmark = pytest.mark.xdist_group("wheel")
-
 
 def run(*command: str | Path, cwd: Path) -> str:
     done = subprocess.run(
@@ -28,19 +25,15 @@ def run(*command: str | Path, cwd: Path) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+def build_wheel(folder: Path) -> Path:
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
     run(sys.executable, "-m", "pip", "wheel", *options, ROOT, cwd=folder)
-    (built,) = folder.glob("*.whl")
-    return built
+    (wheel,) = folder.glob("*.whl")
+    return wheel
 
 
-@pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The ``bin`` folder of an environment that holds the wheel and its dependencies only."""
-    folder = tmp_path_factory.mktemp("environment")
+def install_wheel(wheel: Path, folder: Path) -> Path:
+    """Make an environment of the wheel and its dependencies only; return its ``bin`` folder."""
     run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder)
     binaries = folder / "bin"
     pip = [sys.executable, "-m", "pip", "--python", str(binaries / "python")]
@@ -48,38 +41,40 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return binaries
 
 
-def evaluate(environment: Path, program: str) -> Any:
+def evaluate(binaries: Path, program: str) -> Any:
     """Run ``program`` in the environment, outside the source tree; it prints one JSON value."""
-    return json.loads(run(environment / "python", "-W", "error", "-c", program, cwd=environment))
+    return json.loads(run(binaries / "python", "-W", "error", "-c", program, cwd=binaries))
 
 
-def test_wheel_holds_the_package_and_its_type_marker(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
-    assert "triegs/py.typed" in names
-    assert all(name.startswith(("triegs/", f"triegs-{PROJECT['version']}")) for name in names)
+def test_wheel(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """One test with parts, so that several workers still build one environment."""
+    wheel = build_wheel(tmp_path)
 
+    with subtests.test("holds the package and its type marker, nothing else"):
+        names = zipfile.ZipFile(wheel).namelist()
+        assert "triegs/py.typed" in names
+        assert all(name.startswith(("triegs/", f"triegs-{PROJECT['version']}")) for name in names)
 
-def test_version(environment: Path) -> None:
-    assert PROJECT["version"] in run(environment / "triegs", "--version", cwd=environment)
+    (tmp_path / "environment").mkdir()
+    binaries = install_wheel(wheel, tmp_path / "environment")
 
+    with subtests.test("triegs --version"):
+        assert PROJECT["version"] in run(binaries / "triegs", "--version", cwd=tmp_path)
 
-def test_explain(environment: Path) -> None:
-    assert "full-acyclic" in run(
-        environment / "triegs", "explain", "--text", QUERY, "--format", "json", cwd=environment
-    )
+    with subtests.test("triegs explain"):
+        command = [str(binaries / "triegs"), "explain", "--format", "json", "--text", QUERY]
+        assert json.loads(run(*command, cwd=tmp_path))["class"] == "full-acyclic"
 
-
-def test_public_names_resolve(environment: Path) -> None:
-    program = """
+    with subtests.test("every public name resolves"):
+        program = """
 import json, triegs
 print(json.dumps({name: hasattr(triegs, name) for name in triegs.__all__}))
 """
-    names = evaluate(environment, program)
-    assert names
-    assert [name for name, found in names.items() if not found] == []
+        found = evaluate(binaries, program)
+        assert found
+        assert [name for name in found if not found[name]] == []
 
-
-def test_import_is_light(environment: Path) -> None:
-    program = "import json, sys, triegs; print(json.dumps(sorted(sys.modules)))"
-    loaded = {name.partition(".")[0] for name in evaluate(environment, program)}
-    assert loaded & {"rdflib", "pyparsing", "typer", "rich", "pyspark", "pandas"} == set()
+    with subtests.test("import triegs is light"):
+        program = "import json, sys, triegs; print(json.dumps(sorted(sys.modules)))"
+        loaded = {name.partition(".")[0] for name in evaluate(binaries, program)}
+        assert loaded & {"rdflib", "pyparsing", "typer", "rich", "pyspark", "pandas"} == set()
