@@ -111,9 +111,25 @@ class ExpressionParser:
                     raise self.cursor.error("comparisons do not chain", token, hint=hint)
                 compared = True
                 left = self._comparison(left)
+            elif operator in _CHAINED:
+                left = self._chain(left, operator)
             else:
                 self._step_over_operator()
                 left = self._call(operator, (left, self._binary(level + 1)), token)
+
+    def _chain(self, first: Node, operator: str) -> Node:
+        """``a && b && c`` as one call: both connectives are associative, errors included."""
+        token = self.cursor.token
+        nodes = [first]
+        while self.cursor.accept(operator):
+            nodes.append(self._binary(_PRECEDENCE[operator] + 1))
+        flat: list[Node] = []
+        for node in nodes:
+            if isinstance(node.expression, Call) and node.expression.operator == operator:
+                flat += [Node(part, node.depth - 1) for part in node.expression.arguments]
+            else:
+                flat.append(node)
+        return self._call(operator, tuple(flat), token)
 
     def _step_over_operator(self) -> None:
         """Step over an operator, which may be glued to a number: ``?x -1`` is a subtraction."""
@@ -135,17 +151,10 @@ class ExpressionParser:
 
     def _call(self, operator: str, nodes: tuple[Node, ...], token: Token) -> Node:
         depth = 1 + max((node.depth for node in nodes), default=0)
-        arguments = [node.expression for node in nodes]
-        if operator in _CHAINED and isinstance(arguments[0], Call):
-            # Both are associative, errors included, so a chain is one call with many arguments.
-            first = arguments[0]
-            if first.operator == operator:
-                arguments[:1] = first.arguments
-                depth = max(nodes[0].depth, 1 + nodes[1].depth)
         if depth > MAX_DEPTH:
             message = f"operators nest deeper than {MAX_DEPTH}"
             raise self.cursor.error(message, token, "nesting")
-        return Node(Call(operator, tuple(arguments)), depth)
+        return Node(Call(operator, tuple(node.expression for node in nodes)), depth)
 
     def _unary(self) -> Node:
         if self.cursor.is_at("!", "+", "-"):

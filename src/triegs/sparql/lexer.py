@@ -18,7 +18,7 @@ from triegs.errors import QueryError, UnsupportedQuery
 from triegs.terms import BadEscape, unescape
 
 #: A text longer than this is refused, which bounds the time that one parse can take.
-MAX_CHARACTERS = 4_000_000
+MAX_CHARACTERS = 1_000_000
 
 
 class TokenKind(Enum):

@@ -158,10 +158,13 @@ def flattened(expression: Expression) -> Expression:
     """With chains of one connective in one call, as the front end builds them."""
     if not isinstance(expression, Call):
         return expression
-    arguments = [flattened(argument) for argument in expression.arguments]
-    first = arguments[0] if arguments else None
-    if isinstance(first, Call) and first.operator == expression.operator in ("&&", "||"):
-        arguments[:1] = first.arguments
+    arguments: list[Expression] = []
+    for argument in map(flattened, expression.arguments):
+        same = isinstance(argument, Call) and argument.operator == expression.operator
+        if same and isinstance(argument, Call) and expression.operator in ("&&", "||"):
+            arguments += argument.arguments
+        else:
+            arguments.append(argument)
     return Call(expression.operator, tuple(arguments))
 
 
