@@ -22,6 +22,7 @@ def oxigraph_answers(text, counts):
     result = store.query(text)
     if isinstance(result, ox.QueryBoolean):
         return {(): 1} if bool(result) else {}
+    assert isinstance(result, ox.QuerySolutions)
     names = [v.value for v in result.variables]
     rows = [tuple(None if row[n] is None else str(row[n]) for n in names) for row in result]
     return dict(Counter(rows))

@@ -36,7 +36,7 @@ def test_the_oracle_with_windows():
 
 
 def test_every_legal_plan():
-    plans = legal_plans(parse(QUERY))
+    plans = legal_plans(parse(QUERY)).plans
     assert len(plans) > 5
     for plan in plans:
         example = Reference(plan)

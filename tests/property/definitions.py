@@ -39,7 +39,9 @@ def heaviest_join_tree(edges: Sequence[frozenset[str]]) -> bool:
 
     `some_join_tree` checks this shortcut where it can.
     """
-    pairs = sorted(combinations(range(len(edges)), 2), key=lambda p: -len(edges[p[0]] & edges[p[1]]))
+    pairs = sorted(
+        combinations(range(len(edges)), 2), key=lambda p: -len(edges[p[0]] & edges[p[1]])
+    )
     group = list(range(len(edges)))
     links = []
     for a, b in pairs:

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from triegs.cli.queries import check_root, read_query
-from triegs.compiler import Plan, compile_query, legal_plans
+from triegs.compiler import compile_query, legal_plans
 from triegs.explain import Format, explain
 from triegs.explain.listing import list_plans
 
@@ -32,15 +32,8 @@ def run_explain(
     chosen = compile_query(query, root=root, keep=keep)
     if not all_plans:
         return explain(chosen, output)
-    plans = legal_plans(query, keep=keep, limit=LISTED)
-    is_sample = len(plans) >= LISTED or not _in_order(plans)
+    plans, is_sample = legal_plans(query, keep=keep, limit=LISTED)
     if root is not None:
         wanted = (f"?{root.removeprefix('?')}",)
         plans = [plan for plan in plans if any(c.root == wanted for c in plan.components)]
     return list_plans(plans, chosen, Format(output), is_sample)
-
-
-def _in_order(plans: Sequence[Plan]) -> bool:
-    """All legal plans come in the order of their picks; a random sample does not."""
-    picks = [plan.choices for plan in plans]
-    return picks == sorted(picks)

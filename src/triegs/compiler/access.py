@@ -20,6 +20,7 @@ from triegs.compiler.plan import (
     AccessPath,
     Alias,
     Index,
+    IndexKind,
     Join,
     Node,
     Role,
@@ -53,7 +54,7 @@ def access_paths(nodes: Sequence[Node]) -> tuple[tuple[Index, ...], tuple[Access
             reason = f"list the live {_names(node.introduces)}"
             if node.interface:
                 reason += f" of a given {_names(node.interface)}"
-            found.use(place, Access.SECONDARY, _marginal_index(place, node), reason)
+            found.use(place, Access.SECONDARY, _marginal_index(nodes, place), reason)
     return tuple(found.numbers), tuple(found.paths)
 
 
@@ -65,43 +66,58 @@ def _evaluate_paths(found: _Indexes, nodes: Sequence[Node], place: int, node: No
     for number in node.children:
         child = nodes[number]
         reason = f"the factor {child.name} of {node.name}"
-        found.use(number, Access.PRIMARY, _marginal_index(number, child), reason)
+        found.use(number, Access.PRIMARY, _marginal_index(nodes, number), reason)
         open_variables = [v for v in node.bag if v not in child.interface]
         if open_variables and child.interface:
             reason = f"the {_names(node.bag)} that a change of {child.name} touches"
             if isinstance(guard, Alias | Static):
                 index = _guard_index(guard, child.interface)
             else:
-                index = Index(f"guard of {node.name}", child.interface, place)
+                name = f"guard of {node.name}"
+                index = Index(IndexKind.STORED, name, child.interface, place)
             found.use(place, Access.TERTIARY, index, reason)
     if isinstance(guard, Join):
-        for source in guard.inputs:
-            child = nodes[source.node]
-            reason = f"join input of {node.name}"
-            index = _marginal_index(source.node, child)
-            found.use(source.node, Access.PRIMARY, index, reason)
+        _join_paths(found, nodes, node, guard)
+
+
+def _join_paths(found: _Indexes, nodes: Sequence[Node], node: Node, join: Join) -> None:
+    """A changed input meets every other by the variables that they share."""
+    for source in join.inputs:
+        reason = f"join input of {node.name}"
+        found.use(source.node, Access.PRIMARY, _marginal_index(nodes, source.node), reason)
+        for other in join.inputs:
+            shared = tuple(v for v in source.variables if v in other.variables)
+            if other is not source and 0 < len(shared) < len(source.variables):
+                changed = nodes[other.node].name
+                reason = f"in {node.name}, the {_names(source.variables)} that a change of "
+                index = _marginal_index(nodes, source.node, shared)
+                found.use(source.node, Access.TERTIARY, index, f"{reason}{changed} meets")
 
 
 def _names(variables: Sequence[str]) -> str:
     return " ".join(variables)
 
 
-def _marginal_index(place: int, node: Node) -> Index:
+def _marginal_index(nodes: Sequence[Node], place: int, key: Sequence[str] | None = None) -> Index:
     """Where a node's marginal is looked up, and its live tuples are listed, by interface."""
+    node = nodes[place]
+    columns = node.interface if key is None else tuple(key)
     if node.is_leaf and isinstance(node.guard, Alias | Static):
-        return _guard_index(node.guard, node.interface)
-    return Index(f"view {node.name}", node.interface, place)
+        return _guard_index(node.guard, columns)
+    if node.guard is None and len(node.children) == 1 and key is None:
+        # A product of one factor has the same tuples as that factor.
+        return _marginal_index(nodes, node.children[0])
+    return Index(IndexKind.STORED, f"view {node.name}", columns, place)
 
 
 def _guard_index(guard: Alias | Static, key: Sequence[str]) -> Index:
     if isinstance(guard, Static):
-        return Index("VALUES " + _names(guard.variables), tuple(key))
+        return Index(IndexKind.FIXED, "VALUES " + _names(guard.variables), tuple(key))
     terms = guard.atom
     fixed = [c for c, t in zip(COLUMNS, terms, strict=True) if not is_variable(t)]
     keyed = [c for c, t in zip(COLUMNS, terms, strict=True) if t in key]
     label = guard.label
     columns = tuple(c for c in [*fixed, *keyed] if label is None or c != "predicate")
-    repeated = len(guard.variables) < sum(map(is_variable, terms))
-    if guard.filters or repeated:
-        return Index(alias_text(guard), columns)
-    return Index("all triples" if label is None else label, columns)
+    if guard.is_selected:
+        return Index(IndexKind.SELECTED, alias_text(guard), columns)
+    return Index(IndexKind.BASE, "all triples" if label is None else label, columns)

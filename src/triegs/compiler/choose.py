@@ -26,10 +26,9 @@ Priced = tuple[float, tuple[int, ...], Built]
 
 def cheapest(part: Part, position: dict[str, int], root: str | None = None) -> Priced:
     """The cheapest way found to compile a component, with its price and its picks."""
-    if len(part.guards) <= EXHAUSTIVE:
-        tried = islice(every_way(part, position, root), TRIED)
-    else:
-        tried = _some_roots(part, position, root)
+    is_small = len(part.guards) <= EXHAUSTIVE
+    ways = every_way if is_small else _some_roots
+    tried = islice(ways(part, position, root), TRIED)
     return min(tried, key=lambda priced: priced[0])
 
 
@@ -54,8 +53,10 @@ def price(part: Part, built: Built) -> float:
 
 
 def _some_roots(part: Part, position: dict[str, int], root: str | None) -> Iterator[Priced]:
-    candidates = [root] if root is not None else _root_candidates(part)
-    for candidate in candidates or [None]:
+    candidates: list[str | None] = [root]
+    if root is None and part.head:
+        candidates = [*_root_candidates(part)]
+    for candidate in candidates:
         yield one_way(part, position, Chooser(), candidate)
 
 

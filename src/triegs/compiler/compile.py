@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice, product
+from itertools import product
+from math import prod
 from random import Random
+from typing import NamedTuple
 
 from triegs.compiler.access import access_paths
 from triegs.compiler.choices import Chooser
@@ -43,7 +45,7 @@ from triegs.errors import PlanError
 from triegs.sparql.model import Expression, Query, Values, expression_variables
 
 #: Lists of picks looked at when all legal plans of one component are wanted.
-LOOKED_AT = 20_000
+LOOKED_AT = 4_000
 
 
 def compile_query(
@@ -80,21 +82,32 @@ def compile_query(
     return _assemble(query, parts, ways, kept)
 
 
+class LegalPlans(NamedTuple):
+    """Different plans of one query, and whether they are only a sample of all there are."""
+
+    plans: list[Plan]
+    is_sample: bool
+
+
 def legal_plans(
     query: Query, *, keep: Collection[str] = (), limit: int = 200, seed: int = 0
-) -> list[Plan]:
+) -> LegalPlans:
     """All legal plans of a query, different ones only; beyond `limit`, a random sample of them.
 
     Cost: up to `LOOKED_AT` compilations per component, so meant for tests and for curiosity.
+
+    >>> from triegs.sparql.model import Atom, Form
+    >>> path = (Atom("?x", "<a>", "?y"), Atom("?y", "<b>", "?z"))
+    >>> found = legal_plans(Query(Form.SELECT, ("?x", "?y", "?z"), path))
+    >>> [plan.components[0].root for plan in found.plans], found.is_sample
+    ([('?x',), ('?y',), ('?z',), ('?x', '?y'), ('?y', '?z')], False)
     """
     kept = _read_keep(keep)
     parts = _Parts(query)
     ways = [_different(every_way(part, parts.position), limit) for part in parts.parts]
-    combinations = 1
-    for some in ways:
-        combinations *= len(some)
-    if combinations <= limit and all(len(some) < limit for some in ways):
-        return [_assemble(query, parts, list(way), kept) for way in product(*ways)]
+    if None not in ways and prod(len(some or ()) for some in ways) <= limit:
+        every = product(*(some or () for some in ways))
+        return LegalPlans([_assemble(query, parts, list(way), kept) for way in every], False)
     random = Random(seed)
     sampled: dict[tuple[object, ...], Plan] = {}
     for _ in range(4 * limit):
@@ -104,15 +117,16 @@ def legal_plans(
         )
         if len(sampled) == limit:
             break
-    return list(sampled.values())
+    return LegalPlans(list(sampled.values()), True)
 
 
-def _different(ways: Iterator[Priced], limit: int) -> list[Priced]:
+def _different(ways: Iterator[Priced], limit: int) -> list[Priced] | None:
+    """The ways that end in different rules; None when there are too many to look at."""
     seen: dict[object, Priced] = {}
-    for priced in islice(ways, LOOKED_AT):
+    for looked_at, priced in enumerate(ways):
         seen.setdefault(_shape(priced), priced)
-        if len(seen) >= limit:
-            break
+        if len(seen) > limit or looked_at == LOOKED_AT:
+            return None
     return list(seen.values())
 
 

@@ -132,11 +132,14 @@ class _Compilation:
             inputs = [self._input(f, Use.COUNT, bag) for f in inside]
             inputs += [self._input(f, Use.SUPPORT, bag) for f in partly]
             self._add_join(inputs, bag, inside, real)
+        closed = [frozenset(expression_variables(e)) for e in self.part.across_body]
+        by_filter = any(core[n] <= edge for n in group if n >= len(before) for edge in closed)
         shown = "; ".join(
             f"{{{self._listing(bag)}}} of width {cover_width(bag, real)}" for bag in bags[:SHOWN]
         ) + ("; …" if len(bags) > SHOWN else "")
         self.warnings.append(
-            f"cyclic: {self._listing(frozenset().union(*edges))} form a cycle, "
+            f"cyclic: {self._listing(frozenset().union(*edges))} form a cycle"
+            f"{', closed by a filter across atoms' if by_filter else ''}, "
             f"kept as materialised bags {shown}; updates and space pay for them"
         )
 

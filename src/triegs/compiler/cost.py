@@ -3,7 +3,8 @@
 Three things, added up:
 
 - **stored relations**: a private index of live tuples (weight 3), a map of exact marginals (2), a
-  product of several factors (1). Leaves store nothing: they read the shared base index.
+  product of several factors (1), an atom's selection by filter or repeated variable (2). Other
+  leaves store nothing: they read the shared base index.
 - **base indexes**: 1 for every distinct (relation, key columns) that the plan must have.
 - **expected fan-out**: for every atom, the bindings that one changed tuple is expected to touch
   on its way to the root: a changed child entry meets `FAN_OUT` guard tuples for each variable
@@ -38,8 +39,9 @@ def plan_cost(drafts: Sequence[Draft], top: int, head: frozenset[str]) -> float:
 def _stored(draft: Draft, head: frozenset[str]) -> float:
     if isinstance(draft.guard, Join):
         return EXACT_MAP * draft.guard.width
+    selected = isinstance(draft.guard, Alias) and draft.guard.is_selected
     if not draft.children:
-        return 0.0
+        return EXACT_MAP if selected else 0.0
     if draft.guard is None:
         return PRODUCT if len(draft.children) > 1 else 0.0
     return LIVE_INDEX if head.issuperset(draft.bag) else EXACT_MAP

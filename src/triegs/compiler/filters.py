@@ -28,7 +28,8 @@ class SortedFilters:
 
 def sort_filters(query: Query) -> SortedFilters:
     free = set(query.free)
-    hosts = [set(part.variables) for part in (*query.atoms, *query.values)]
+    hosts = [set(atom.variables) for atom in query.atoms]
+    hosts += [set(block.variables) for block in query.values]
     pushed: list[list[Expression]] = [[] for _ in hosts]
     across_body: list[Expression] = []
     across_head: list[Expression] = []

@@ -59,6 +59,15 @@ class Access(Enum):
     TERTIARY = "tertiary"
 
 
+class IndexKind(Enum):
+    """Whose an index is: the graph's, a selection of it, a query's rows, or one node's."""
+
+    BASE = "base"
+    SELECTED = "selected"
+    FIXED = "fixed"
+    STORED = "stored"
+
+
 class Use(Enum):
     """How a join reads an input: with its counts, or only whether a count is positive."""
 
@@ -86,6 +95,14 @@ class Alias:
         """The constant predicate, or None when the predicate is a variable."""
         predicate = self.atom.predicate
         return None if is_variable(predicate) else predicate
+
+    @property
+    def is_selected(self) -> bool:
+        """Whether an index must leave tuples out: a filter, or a variable that repeats.
+
+        Constants select too, but they lead the key of the plain base index.
+        """
+        return bool(self.filters) or len(self.variables) < sum(map(is_variable, self.atom))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +171,7 @@ class Node:
 
     @property
     def is_leaf(self) -> bool:
-        """A leaf over a base relation stores nothing: the shared base index is its view."""
+        """A leaf stores nothing of its own: a shared index is its view."""
         return isinstance(self.guard, Alias | Static) and not self.children
 
 
@@ -162,14 +179,11 @@ class Node:
 class Index:
     """A physical index: a relation keyed by some of its columns, shared by all its users."""
 
+    kind: IndexKind
     relation: str
     columns: tuple[str, ...]
+    #: The node that keeps it, for a stored one; all others belong to no single node.
     stored_for: int | None = None
-
-    @property
-    def is_base(self) -> bool:
-        """Base indexes belong to the graph and are shared by every query over it."""
-        return self.stored_for is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triegs.compiler.plan import Alias, Join, Plan, PlanClass
+from triegs.compiler.plan import Alias, Join, Payload, Plan, PlanClass, Role, Static
 from triegs.sparql.model import expression_variables
 
 PROMISES = {
@@ -21,16 +21,21 @@ PROMISES = {
     ),
 }
 
-#: With liveness, one window width and no explicit deletes (CROWN, Lemma 6.9).
+SCALAR = "one number, kept exact and read at once"
+
+#: With liveness only, one window width and no explicit deletes (CROWN, Lemma 6.9).
 AMORTISED_ATOMS = 2
 
 
 def describe_promise(plan: Plan) -> str:
     """The promise of the plan's class, weakened or strengthened by what this plan has."""
+    top = plan.nodes[plan.root]
     parts = [PROMISES[plan.plan_class]]
+    if top.role is Role.EXISTENTIAL:
+        parts = [PROMISES[plan.plan_class].replace("constant delay between answers", SCALAR)]
     if plan.filters:
         parts.append("a filter that runs while enumerating adds the answers it drops to the delay")
-    if plan.plan_class is PlanClass.FULL_ACYCLIC and _atoms_on_path(plan) <= AMORTISED_ATOMS:
+    if _only_liveness(plan) and _atoms_on_path(plan) <= AMORTISED_ATOMS:
         parts.append(
             "updates are amortised constant while all data slides in one window "
             "and nothing is deleted explicitly"
@@ -57,6 +62,12 @@ def query_warnings(plan: Plan) -> tuple[str, ...]:
             "the answers are their cross product"
         )
     return tuple(found)
+
+
+def _only_liveness(plan: Plan) -> bool:
+    """Exact counts have no amortised bound, and neither have rows that never expire."""
+    bare = (Payload.LIVENESS,)
+    return all(n.payload == bare and not isinstance(n.guard, Static) for n in plan.nodes)
 
 
 def _atoms_on_path(plan: Plan) -> int:

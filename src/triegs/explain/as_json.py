@@ -87,7 +87,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
             {
                 "relation": index.relation,
                 "columns": list(index.columns),
-                "base": index.is_base,
+                "kind": index.kind.value,
                 "node": None if index.stored_for is None else names[index.stored_for],
                 "uses": count_uses(plan, number),
             }

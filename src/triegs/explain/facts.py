@@ -59,8 +59,11 @@ def describe_storage(plan: Plan, number: int) -> str:
     """What the node keeps between epochs, in a few words."""
     node = plan.nodes[number]
     if node.is_leaf:
-        source = "base index" if isinstance(node.guard, Alias) else "VALUES block"
-        return f"nothing: reads the {source}"
+        if isinstance(node.guard, Alias):
+            source = "a selected index" if node.guard.is_selected else "the base index"
+        else:
+            source = "the VALUES block"
+        return f"nothing: reads {source}"
     entries = "live tuples" if node.role is Role.WITNESS else "counts"
     parts = ["the join"] if isinstance(node.guard, Join) else []
     for index in plan.indexes:

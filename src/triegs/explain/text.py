@@ -147,7 +147,7 @@ def _indexes(notation: Notation) -> Iterator[str]:
 def _owner(plan: Plan, index: Index) -> str:
     if index.stored_for is not None:
         return f"kept by {plan.nodes[index.stored_for].name}"
-    return "fixed" if index.relation.startswith("VALUES ") else "base, shared"
+    return f"{index.kind.value}, shared"
 
 
 def _enumeration(notation: Notation) -> Iterator[str]:
