@@ -1,5 +1,6 @@
 """Query text to query model, and the meaning of its expressions."""
 
+from triegs.sparql.model import Query
 from triegs.sparql.parser import parse
 
-__all__ = ["parse"]
+__all__ = ["Query", "parse"]

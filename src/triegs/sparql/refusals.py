@@ -67,9 +67,6 @@ REFUSALS: dict[str, Refusal] = {
         Refusal("select expression", Place.SHAPE, _CLIENT),
         Refusal("COUNT(DISTINCT *)", Place.SHAPE, "COUNT(DISTINCT ?x) over one variable"),
         Refusal(
-            "key of keys", Place.SHAPE, "write the expression out where GROUP BY uses its name"
-        ),
-        Refusal(
             "VALUES after aggregates",
             Place.SHAPE,
             "put VALUES inside WHERE, or let it list distinct values of GROUP BY variables",
@@ -79,6 +76,7 @@ REFUSALS: dict[str, Refusal] = {
         Refusal("path +", Place.SHAPE, "a path of fixed length, such as :p/:p"),
         Refusal("path ?", Place.SHAPE, "register the query with and without that step"),
         Refusal("path |", Place.SHAPE, _ONE_QUERY_EACH),
+        Refusal("path {n}", Place.SHAPE, "a path of fixed length, such as :p/:p"),
         Refusal("path !", Place.SHAPE, "a variable predicate with FILTER(?p NOT IN (...))"),
         Refusal("function call", Place.SHAPE, _CLIENT),
         Refusal("GROUP_CONCAT", Place.EXPRESSION, "select the rows and join the strings"),

@@ -10,10 +10,10 @@ import pytest
 
 from triegs.errors import UnsupportedQuery
 from triegs.sparql import parse
-from triegs.sparql.cursor import MAX_NESTING
-from triegs.sparql.expression_grammar import AGGREGATES, MAX_DEPTH
 from triegs.sparql.expressions import OPERATORS
+from triegs.sparql.from_algebra import MAX_DEPTH
 from triegs.sparql.lexer import MAX_CHARACTERS
+from triegs.sparql.prepass import AGGREGATES, MAX_NESTING, MAX_PATTERNS, MAX_TOKENS
 from triegs.sparql.refusals import REFUSALS
 
 PAGE = Path(__file__).parents[3] / "docs" / "semantics.md"
@@ -22,9 +22,9 @@ HEADER = "| construct | example | compiles | runs on the engine today | refused 
 FIRST_CHARACTERS = {
     "sub-select": "SELECT",
     "select expression": "(",
-    "COUNT(DISTINCT *)": "*",
+    "COUNT(DISTINCT *)": "COUNT",
+    "path {n}": "{2",
     "VALUES after aggregates": "VALUES",
-    "key of keys": "?a",
     "function call": ":f(",
 }
 
@@ -108,5 +108,8 @@ def test_no_row_names_an_unknown_function() -> None:
 
 def test_limits() -> None:
     limits = PAGE.read_text(encoding="utf-8").split("## Limits", 1)[1]
-    for limit in (f"{MAX_NESTING} deep", f"{MAX_DEPTH} deep", f"{MAX_CHARACTERS:,} characters"):
+    for limit in (
+        f"{MAX_NESTING} deep", f"{MAX_DEPTH} deep", f"{MAX_CHARACTERS:,} characters",
+        f"{MAX_PATTERNS} triple patterns", f"{MAX_TOKENS:,} words",
+    ):  # fmt: skip
         assert limit in limits
