@@ -17,7 +17,7 @@ from triegs.compiler.plan import Join, Payload, PlanClass, Role
 from triegs.sparql import parse
 from triegs.sparql.model import Atom
 from triegs.testing import oracle
-from triegs.testing.strategies import Shape, patterns, streams, updates
+from triegs.testing.strategies import Shape, Twist, patterns, streams, updates
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 ACYCLIC = (Shape.PATH, Shape.STAR, Shape.TREE, Shape.DISCONNECTED)
@@ -56,6 +56,17 @@ def test_every_legal_plan_gives_the_oracles_answers(pattern, drawn):
     for plan in legal_plans(query, limit=200).plans:
         for mode, wanted in expected.items():
             assert answers_of(plan, counts, mode) == wanted, (plan.choices, mode)
+
+
+@given(
+    patterns(twists=(Twist.FILTER, Twist.VALUES), max_atoms=4),
+    st.lists(updates(nodes=3, labels=2), min_size=3, max_size=12),
+)
+def test_filters_and_values_across_atoms(pattern, drawn):
+    counts = graph_of(drawn)
+    wanted = oracle.answers(pattern.text, counts)
+    for plan in legal_plans(parse(pattern.text), limit=20).plans:
+        assert answers_of(plan, counts, "multigraph") == wanted, plan.choices
 
 
 @given(patterns(shapes=ACYCLIC, max_atoms=8), st.lists(updates(nodes=4), max_size=9))

@@ -14,7 +14,7 @@ from typing import Any
 from triegs.errors import QueryError
 from triegs.sparql.follow import Zone
 from triegs.sparql.lexer import TokenKind
-from triegs.sparql.prepass import Source
+from triegs.sparql.source import Source
 
 _STACK_BYTES = 512 * 1024 * 1024
 _FRAMES = 400_000

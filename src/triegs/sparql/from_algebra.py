@@ -30,8 +30,8 @@ from triegs.sparql.model import (
     Values,
     is_variable,
 )
-from triegs.sparql.prepass import Source
 from triegs.sparql.scope import conjuncts, limit_scope, substitute
+from triegs.sparql.source import Source
 from triegs.sparql.values import ExpressionError
 
 #: Operators may nest this deep (``1 + 1 + 1`` nests twice); ``&&`` and ``||`` chains do not nest.

@@ -115,6 +115,26 @@ def test_equal_sub_plans_of_two_queries_have_equal_keys():
     assert len({node.key for node in one.nodes} & {node.key for node in different.nodes}) == 0
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("?x <a> ?y FILTER(?x < ?y)", "?x <a> ?y FILTER(?x > ?y)"),
+        ("?x <a> ?y FILTER(?x < ?y)", "?x <a> ?y"),
+        ("?x <a> ?y", "?y <a> ?x"),
+        ("?x <a> ?y", "?x <b> ?y"),
+        ("?x <a> ?x", "?x <a> ?y"),
+    ],
+)
+def test_different_sub_plans_have_different_keys(one, other):
+    first, second = (plan_of(f"SELECT ?x {{ {body} }}", root="x") for body in (one, other))
+    assert {n.key for n in first.nodes}.isdisjoint(n.key for n in second.nodes)
+
+
+def test_what_a_node_keeps_is_part_of_its_key():
+    plain, kept = plan_of(PATH3, root="y"), plan_of(PATH3, root="y", keep=["count"])
+    assert {n.key for n in plain.nodes}.isdisjoint(n.key for n in kept.nodes)
+
+
 def test_filters_go_to_the_smallest_place_that_has_their_variables():
     inside = plan_of("SELECT * { ?x <a> ?y . ?x ?p ?y FILTER(?x != ?y) }")
     hosts = [n.guard for n in inside.nodes if isinstance(n.guard, Alias) and n.guard.filters]
