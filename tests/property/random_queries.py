@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
-from triegs.sparql.model import Atom, Form, Query
+from triegs.sparql.model import Atom, Call, Expression, Form, Query
 
 
 def random_query(random: Random) -> Query:
@@ -26,9 +27,21 @@ def random_query(random: Random) -> Query:
     return Query(Form.SELECT if head else Form.ASK, tuple(head), tuple(atoms))
 
 
+def with_filters(random: Random, query: Query) -> Query:
+    """The query with up to two filters between any two of its variables."""
+    filters: list[Expression] = []
+    while len(query.variables) > 1 and len(filters) < 2 and random.random() < 0.5:
+        filters.append(Call("!=", tuple(random.sample(query.variables, 2))))
+    return replace(query, filters=tuple(filters))
+
+
 def query_text(query: Query) -> str:
     start = f"SELECT {' '.join(query.head)}" if query.head else "ASK"
-    return f"{start} {{ {' . '.join(' '.join(atom) for atom in query.atoms)} }}"
+    lines = [" . ".join(" ".join(atom) for atom in query.atoms)]
+    for expression in query.filters:
+        assert isinstance(expression, Call)
+        lines.append(f"FILTER({' != '.join(map(str, expression.arguments))})")
+    return f"{start} {{ {' '.join(lines)} }}"
 
 
 def random_counts(random: Random, most: int = 9) -> dict[tuple[str, str, str], int]:

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.property.random_queries import query_text, random_counts, random_query
+from tests.property.random_queries import query_text, random_counts, random_query, with_filters
 
 from triegs import reference
 from triegs.compiler import compile_query, legal_plans
@@ -38,7 +38,7 @@ def answers_of(plan, counts, mode):
 def test_thousands_of_queries_with_every_legal_plan(seed):
     random = Random(seed)
     for _ in range(2_000 if SOAK else 250):
-        query = random_query(random)
+        query = with_filters(random, random_query(random))
         counts = random_counts(random)
         question = oracle.read_query(query_text(query))
         expected = {mode: oracle.answers(question, counts, mode) for mode in ("multigraph", "rdf")}

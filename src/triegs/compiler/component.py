@@ -81,6 +81,8 @@ class _Compilation:
         if self._cover_core():
             self._remove_body()
         self._join_stuck()
+        if self.waiting:
+            raise AssertionError(f"no join took the filters {self.waiting}")
         kept = self._pick_root(root)
         state.remove(set(self.part.head) - kept, self.chooser)
         top = state.finish(state.merge(list(state.factors)), ())
