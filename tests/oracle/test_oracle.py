@@ -56,6 +56,7 @@ GRAPH = read_updates("""
         ("SELECT ?x (MAX(?a) AS ?m) { ?x :age ?a } GROUP BY ?x HAVING(COUNT(*) > 1)",
          "x|m|×\nb|5|1"),
         ("SELECT (COUNT(*) AS ?n) { ?x :nothing ?a }", "n|×\n0|1"),
+        ("SELECT ?x (COUNT(*) AS ?n) { ?x :age ?a } GROUP BY ?x VALUES ?x { :b }", "x|n|×\nb|2|1"),
         # An atom written twice counts twice: 2 * 2 for b.
         ("SELECT ?x { ?x :age ?n . ?x :age ?n }", "x|×\na|1\nb|4"),
     ],

@@ -193,6 +193,19 @@ def _judge(live: list[Event], event: Event) -> bool:
     return bool(same_id)
 
 
+def windowed_answers(
+    query: str | Question, moments: Iterable[Moment], mode: str = "multigraph"
+) -> list[tuple[int, Answers]]:
+    """The answers at each moment of `windowed` or `last_events`.
+
+    >>> like = Event(3, "+", "<a>", "<likes>", "<b>")
+    >>> windowed_answers("SELECT ?x { ?x <likes> ?y }", windowed([like], 5, slide=5, until=10))
+    [(5, {('<a>',): 1}), (10, {})]
+    """
+    question = read_query(query) if isinstance(query, str) else query
+    return [(moment.time, answers(question, moment.counts, mode)) for moment in moments]
+
+
 # --- Queries: rdflib reads the text, nested loops answer it -----------------------------------
 
 
@@ -209,6 +222,7 @@ class Question:
     aggregates: list[Any] = field(default_factory=list)
     columns: list[tuple[Any, Any]] = field(default_factory=list)
     having: list[Any] = field(default_factory=list)
+    joined_after: list[list[Binding]] = field(default_factory=list)
     is_distinct: bool = False
     is_ask: bool = False
     offset: int = 0
@@ -223,6 +237,9 @@ class Question:
             return {(): 1} if valuations else {}
         if self.keys is not None:
             rows = [(row, 1) for row in self._groups(valuations)]
+            for block in self.joined_after:
+                pairs = [(unify(row, other.items()), n) for row, n in rows for other in block]
+                rows = [(row, n) for row, n in pairs if row is not None]
         else:
             rows = [(binding, weight) for binding, weight in valuations]
         found: Answers = {}
@@ -290,9 +307,12 @@ def read_query(text: str) -> Question:
         question.is_distinct |= node.name == "Distinct"
         node = node.p
     above: list[Any] = []
-    while node.name in ("Extend", "Filter") and contains_grouping(node):
-        above.append(node)
-        node = node.p
+    while node.name in ("Extend", "Filter", "Join") and contains_grouping(node):
+        if node.name == "Join":
+            question.joined_after.append([dict(row) for row in node.p2.p.res])
+        else:
+            above.append(node)
+        node = node.p1 if node.name == "Join" else node.p
     if node.name == "AggregateJoin":
         question.aggregates = node.A
         question.keys = list(node.p.expr or [])
@@ -317,8 +337,8 @@ def read_query(text: str) -> Question:
 
 
 def contains_grouping(node: Any) -> bool:
-    while node.name in ("Extend", "Filter"):
-        node = node.p
+    while node.name in ("Extend", "Filter", "Join"):
+        node = node.p1 if node.name == "Join" else node.p
     return bool(node.name == "AggregateJoin")
 
 
