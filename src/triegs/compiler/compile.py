@@ -261,11 +261,9 @@ def _make_nodes(
         is_witness = bool(shown) or any(nodes[c].role is Role.WITNESS for c in draft.children)
         role = Role.WITNESS if is_witness else Role.EXISTENTIAL
         payload = (Payload.LIVENESS, *extra) if is_witness else (Payload.EXACT,)
-        keyed.append(canonical_key(draft, keyed, role, payload))
-        nodes.append(
-            Node(name, draft.bag, draft.guard, draft.children, draft.interface, role, payload,
-                 keyed[-1].key)
-        )  # fmt: skip
+        key, bag, interface = canonical_key(draft, keyed, role, payload)
+        keyed.append(Keyed(key, bag, interface))
+        nodes.append(Node(name, bag, draft.guard, draft.children, interface, role, payload, key))
     return tuple(nodes)
 
 

@@ -9,19 +9,22 @@ seeing it (renaming columns is not searched), which costs sharing, never an answ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 from triegs.compiler.elimination import Draft
 from triegs.compiler.plan import Alias, Join, Payload, Role, Static
 from triegs.sparql.model import Aggregate, Call, Expression, is_variable
 
 
-@dataclass(frozen=True, slots=True)
-class Keyed:
-    """A node's key, and its interface in the order in which the key numbers it."""
+class Keyed(NamedTuple):
+    """A node's key, and its bag and interface in the order in which the key numbers them.
+
+    So two nodes with equal keys have equal marginals column by column.
+    """
 
     key: str
+    bag: tuple[str, ...]
     interface: tuple[str, ...]
 
 
@@ -39,7 +42,8 @@ def canonical_key(
     shown = ",".join(str(number[v]) for v in interface)
     kinds = "+".join(part.name for part in payload)
     text = f"{source} {' '.join(children)} -> {shown} {role.name} {kinds}"
-    return Keyed(blake2b(text.encode(), digest_size=8).hexdigest(), interface)
+    bag = tuple(v for v in columns if v in draft.bag)
+    return Keyed(blake2b(text.encode(), digest_size=8).hexdigest(), bag, interface)
 
 
 def _numbered(draft: Draft, keyed: Sequence[Keyed]) -> tuple[tuple[str, ...], str]:
