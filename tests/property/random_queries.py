@@ -28,9 +28,9 @@ def random_query(random: Random) -> Query:
 
 
 def with_filters(random: Random, query: Query) -> Query:
-    """The query with up to two filters between any two of its variables."""
+    """The query with up to four filters between any two of its variables."""
     filters: list[Expression] = []
-    while len(query.variables) > 1 and len(filters) < 2 and random.random() < 0.5:
+    while len(query.variables) > 1 and len(filters) < 4 and random.random() < 0.6:
         filters.append(Call("!=", tuple(random.sample(query.variables, 2))))
     return replace(query, filters=tuple(filters))
 

@@ -123,14 +123,15 @@ class _Compilation:
 
     def _make_bags(self, group: Sequence[int], core: dict[int, Edge], before: list[Factor]) -> None:
         edges = [core[n] for n in group]
-        real = [core[n] for n in group if n < len(before)]
+        # Any factor may bind a variable that only filters hold in the core.
+        real = [factor.variables for factor in before]
         members = [before[n] for n in group if n < len(before)]
         bags = decompose(edges, real)
         wide = [f for f in before if len(f.variables) > 1]
         for bag in bags:
             inside = [f for f in wide if f.variables <= bag and f in self.state.factors]
             partly = [f for f in members if f not in inside and len(f.variables & bag) > 1]
-            partly += self._cover_rest(bag, inside + partly, members)
+            partly += self._cover_rest(bag, inside + partly, before)
             inputs = [self._input(f, Use.COUNT, bag) for f in inside]
             inputs += [self._input(f, Use.SUPPORT, bag) for f in partly]
             self._add_join(inputs, bag, inside, real)

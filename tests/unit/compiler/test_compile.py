@@ -165,6 +165,16 @@ def test_a_filter_may_link_what_no_atom_links():
     assert reference.solutions(plan, graph) == {("<s>",): 3}
 
 
+def test_a_cycle_of_filters_is_bound_by_atoms_outside_it():
+    """Three filters form the cycle; the atoms that bind its variables are ears."""
+    text = "SELECT ?k { ?x <a> ?k . ?y <b> ?l . ?z <c> ?m FILTER(?x != ?y) FILTER(?y != ?z)"
+    plan = plan_of(text + " FILTER(?z != ?x) }")
+    assert plan.plan_class.value == "cyclic"
+    assert "closed by a filter" in plan.warnings[0]
+    graph = [(f"<n{i}>", p, "<o>") for i in range(3) for p in ("<a>", "<b>", "<c>")]
+    assert reference.solutions(plan, graph) == {("<o>",): 6}
+
+
 def test_only_the_stuck_part_is_materialised():
     plan = plan_of("SELECT ?a ?b ?d { ?a <p> ?x . ?x <q> ?b . ?b <r> ?c . ?b <s> ?d }")
     joins = [node for node in plan.nodes if isinstance(node.guard, Join)]
