@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 from hypothesis import settings
-
 from tests.store.machine import StoreMachine, check_version
+
 from triegs.store.contract import RelationUnknown, Store, VersionGone
 from triegs.store.plain import PlainStore
 

@@ -1,7 +1,7 @@
 """The contract of a store: relations that change together, and versions that never change.
 
-A *relation* maps fixed-length tuples of ids to counts; a count of zero is absence. All relations of a
-store change between two `Store.publish` calls; publishing makes one immutable `Version` of all of
+A *relation* maps fixed-length tuples of ids to counts; a count of zero is absence. All relations of
+a store change between two `Store.publish` calls; publishing makes one immutable `Version` of all of
 them at once, and `Store.abort` takes the changes since the last one back. Readers hold a `Version`
 and see nothing else. Two stores keep this contract: `packed` (tries in an arena, the default) and
 `plain` (persistent maps, to be read). `tests/store` runs one suite over both.
@@ -65,9 +65,7 @@ class Version(Protocol):
 
     def get(self, relation: VersionedRelation, key: Key) -> int: ...
 
-    def scan(
-        self, relation: VersionedRelation, prefix: Key = ()
-    ) -> Iterator[tuple[Key, int]]: ...
+    def scan(self, relation: VersionedRelation, prefix: Key = ()) -> Iterator[tuple[Key, int]]: ...
 
     def size(self, relation: VersionedRelation) -> int: ...
 
@@ -92,7 +90,8 @@ class Store(Protocol):
 
     def pin(self, version: Version | None = None) -> Version:
         """Hold a version (the newest unless given) until `unpin`; loading and holding are one
-        step, so a version never vanishes in between."""
+        step, so a version never vanishes in between.
+        """
 
     def unpin(self, version: Version) -> None: ...
 
@@ -103,3 +102,11 @@ class Store(Protocol):
 
 class StoreCorrupt(AssertionError):
     """A structure broke an invariant; says which, and where."""
+
+
+class VersionGone(LookupError):
+    """The version is neither the newest nor held: what it showed may be reused by now."""
+
+
+class RelationUnknown(LookupError):
+    """The relation is of another store, dropped, or not in the version asked for."""
