@@ -5,7 +5,11 @@
     TriegsError
     ├── QueryError            the query text is wrong; says where
     │   └── UnsupportedQuery  the query is right SPARQL, outside the fragment
-    └── PlanError             a forced plan choice does not fit the query
+    ├── PlanError             a forced plan choice does not fit the query
+    ├── InvalidUpdate         a strict epoch had a deletion that finds nothing; nothing changed
+    ├── MultiplicityOverflow  a count that 64 bits cannot hold; names the view
+    ├── SnapshotExpired       a snapshot was read after it was closed
+    └── StateError            the engine cannot do this now (closed, or in use by another thread)
 """
 
 from __future__ import annotations
@@ -42,3 +46,27 @@ class UnsupportedQuery(QueryError):
 
 class PlanError(TriegsError):
     """A plan choice (root, absorption, payload) that this query does not have."""
+
+
+class InvalidUpdate(TriegsError):
+    """An epoch that was refused as a whole; `refused` says which updates, and why."""
+
+    def __init__(self, message: str, refused: tuple[tuple[int, str], ...] = ()) -> None:
+        super().__init__(message)
+        self.refused = refused
+
+
+class MultiplicityOverflow(TriegsError):
+    """A count that does not fit 64 bits; `view` names where."""
+
+    def __init__(self, message: str, view: str) -> None:
+        super().__init__(message)
+        self.view = view
+
+
+class SnapshotExpired(TriegsError):
+    """A snapshot that was closed; what it held may be gone."""
+
+
+class StateError(TriegsError):
+    """Something that cannot be done in the engine's present state."""

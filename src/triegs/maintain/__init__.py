@@ -1,0 +1,1 @@
+"""Epochs: from changed assertions to changed views, by differences."""

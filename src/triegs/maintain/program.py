@@ -1,0 +1,304 @@
+"""One program for all registered queries: sources and steps, shared by equal sub-plans.
+
+Every node of every plan becomes at most one step; nodes with equal keys are one, counted by how
+many plans use it. Steps run children first, which is the order in which they were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from triegs.compiler.keys import alias_text
+from triegs.compiler.plan import Alias, Join, Node, Plan, Role, Static, Use
+from triegs.errors import MultiplicityOverflow
+from triegs.maintain.base import Base
+from triegs.maintain.joins import Accept, JoinInput, JoinStep, SupportStep
+from triegs.maintain.selection import RowsStep, SelectionStep
+from triegs.maintain.source import Source
+from triegs.maintain.steps import Factor, NodeStep, Step
+from triegs.sparql.expressions import holds
+from triegs.sparql.model import Expression, expression_variables
+from triegs.store.contract import Store
+
+Encode = Callable[[str], int]
+Decode = Callable[[int], str]
+
+
+@dataclass(slots=True)
+class Part:
+    """Something shared: its steps in order, its sources, and how many use it.
+
+    A part whose counts do not fit 64 bits *stalls*, and with it all that depend on it: its sources
+    are worthless until a later epoch rebuilds them, and `error` says why.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    sources: list[Source] = field(default_factory=list)
+    depends: list[Part] = field(default_factory=list)
+    uses: int = 0
+    error: MultiplicityOverflow | None = None
+
+    def run(self) -> None:
+        """Maintain the part; rebuild it where it had stalled."""
+        stalled = self.error is not None
+        self.error = next((part.error for part in self.depends if part.error), None)
+        if self.error is not None:
+            return
+        try:
+            if stalled:
+                for source in self.sources:
+                    source.clear()
+            for step in self.steps:
+                step.build() if stalled else step.maintain()
+        except MultiplicityOverflow as error:
+            self.error = error
+
+
+@dataclass(slots=True)
+class Built:
+    """What a plan's node became: the marginal over its interface, and its live tuples."""
+
+    marginal: Source
+    #: The node's interface in the order of the marginal's columns.
+    interface: tuple[str, ...]
+    live: Source | None
+    live_order: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Registered:
+    """A plan in the program: what its nodes became, and the parts that it holds."""
+
+    built: list[Built] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def error(self) -> MultiplicityOverflow | None:
+        """Why the plan is stalled; None while it is not."""
+        return next((part.error for part in self.parts if part.error), None)
+
+
+class Program:
+    """All steps that an epoch runs, over one store.
+
+    `encode` and `decode` translate the constants of queries and the terms that filters see.
+    """
+
+    def __init__(self, store: Store, encode: Encode, decode: Decode) -> None:
+        self.store = store
+        self.base = Base(store)
+        self._encode = encode
+        self._decode = decode
+        self._parts: dict[str, Part] = {}
+        self._built: dict[str, Built] = {}
+
+    # Registration
+
+    def register(self, plan: Plan) -> Registered:
+        """Make, or find, what each node of the plan needs; new parts are filled from the graph.
+
+        A part whose counts do not fit is stalled from the start.
+        """
+        found = Registered()
+        try:
+            for node in plan.nodes:
+                found.built.append(self._register_node(plan, node, found))
+        except BaseException:
+            self.release(found)
+            raise
+        return found
+
+    def release(self, registered: Registered) -> None:
+        """Give back what `register` took; what nobody else uses is dropped."""
+        for name in reversed(registered.names):
+            part = self._parts[name]
+            part.uses -= 1
+            if part.uses == 0:
+                for source in part.sources:
+                    source.drop()
+                del self._parts[name]
+                self._built.pop(name, None)
+
+    def _share(self, name: str, found: Registered, make: Callable[[Part], None]) -> Part:
+        part = self._parts.get(name)
+        if part is None:
+            part = Part()
+            make(part)
+            part.error = MultiplicityOverflow("not built yet", name)
+            part.run()
+            self._parts[name] = part
+        part.uses += 1
+        found.names.append(name)
+        found.parts.append(part)
+        return part
+
+    def _register_node(self, plan: Plan, node: Node, found: Registered) -> Built:
+        guard = self._guard_source(node, found)
+        built = found.built
+
+        def make(part: Part) -> None:
+            below = [*node.children]
+            below += [i.node for i in node.guard.inputs] if isinstance(node.guard, Join) else []
+            part.depends += [self._parts[plan.nodes[c].key] for c in below]
+            self._built[node.key] = self._make_node(plan, node, guard, built, part)
+
+        self._share(node.key, found, make)
+        return self._renamed(node, self._built[node.key])
+
+    @staticmethod
+    def _renamed(node: Node, shared: Built) -> Built:
+        """The shared part under this plan's names: equal keys number columns equally."""
+        names = (*node.interface, *node.introduces)
+        return Built(shared.marginal, node.interface, shared.live, names)
+
+    def _guard_source(self, node: Node, found: Registered) -> Source | None:
+        guard = node.guard
+        if isinstance(guard, Alias) and _is_plain(guard):
+            return self.base.source(None if guard.label is None else self._encode(guard.label))
+        if isinstance(guard, Alias):
+            name = alias_text(guard)
+            return self._share(name, found, lambda part: self._select(guard, part)).sources[0]
+        if isinstance(guard, Static):
+            name = f"values {guard}"
+            return self._share(name, found, lambda part: self._fix(guard, part)).sources[0]
+        return None
+
+    def _select(self, alias: Alias, part: Part) -> None:
+        label = None if alias.label is None else self._encode(alias.label)
+        chosen = Source(self.store, alias_text(alias), len(alias.variables))
+        terms = [t if t.startswith("?") else self._encode(t) for t in alias.atom]
+        if label is not None:
+            terms = [terms[0], terms[2]]
+        accepts = tuple(self._accept(e, alias.variables) for e in alias.filters)
+        step = SelectionStep(
+            self.base.source(label), chosen, tuple(terms), alias.variables, accepts
+        )
+        part.steps.append(step)
+        part.sources.append(chosen)
+
+    def _fix(self, static: Static, part: Part) -> None:
+        source = Source(self.store, "VALUES " + " ".join(static.variables), len(static.variables))
+        rows = [tuple(map(self._encode, row)) for row in static.values.rows]
+        accepts = [self._accept(e, static.variables) for e in static.filters]
+        kept = [row for row in rows if all(accept(row) for accept in accepts)]
+        part.steps.append(RowsStep(source, tuple(kept)))
+        part.sources.append(source)
+
+    def _accept(self, expression: Expression, variables: Sequence[str]) -> Accept:
+        wanted = [(v, variables.index(v)) for v in expression_variables(expression)]
+        decode = self._decode
+
+        def accept(values: tuple[int, ...]) -> bool:
+            return holds(expression, {name: decode(values[i]) for name, i in wanted})
+
+        return accept
+
+    def _make_node(
+        self, plan: Plan, node: Node, guard: Source | None, built: Sequence[Built], part: Part
+    ) -> Built:
+        if isinstance(node.guard, Join):
+            guard = self._make_join(node, node.guard, built, part)
+        bag = node.bag
+        children = list(node.children)
+        if guard is None and not children:
+            # The empty pattern: one answer, of multiplicity one, whatever the graph.
+            one = Source(self.store, node.name, 0)
+            part.steps.append(RowsStep(one, ((),)))
+            part.sources.append(one)
+            return Built(one, (), None, ())
+        if guard is not None:
+            cover, cover_names = guard, _guard_columns(node)
+        else:
+            whole = next(c for c in children if set(built[c].interface) == set(bag))
+            cover, cover_names = built[whole].marginal, built[whole].interface
+        columns = tuple(cover_names.index(v) for v in bag)
+        factors = []
+        for child in children:
+            names = built[child].interface
+            is_live = plan.nodes[child].role is Role.WITNESS
+            factor = Factor(built[child].marginal, tuple(bag.index(v) for v in names), is_live)
+            factors.append(factor)
+            if factor.source is not cover:
+                cover.require([columns[c] for c in factor.columns])
+        is_witness = node.role is Role.WITNESS
+        marginal = Source(self.store, node.name, len(node.interface))
+        live_names = (*node.interface, *node.introduces)
+        live = Source(self.store, f"live {node.name}", len(bag)) if is_witness else None
+        step = NodeStep(
+            node.name, cover, columns, guard is not None, tuple(factors),
+            tuple(bag.index(v) for v in node.interface), marginal, live,
+            tuple(bag.index(v) for v in live_names),
+        )  # fmt: skip
+        part.steps.append(step)
+        part.sources += step.outputs
+        return Built(marginal, node.interface, live, live_names)
+
+    def _make_join(self, node: Node, join: Join, built: Sequence[Built], part: Part) -> Source:
+        names = join.variables
+        inputs = []
+        for wanted in join.inputs:
+            shown = built[wanted.node]
+            source, have = shown.marginal, shown.interface
+            if wanted.use is Use.SUPPORT:
+                columns = tuple(have.index(v) for v in wanted.variables)
+                support = Source(self.store, f"support of {node.name}", len(columns))
+                part.steps.append(SupportStep(source, columns, support))
+                part.sources.append(support)
+                source, have = support, wanted.variables
+            variables = tuple(names.index(v) for v in have)
+            inputs.append(JoinInput(source, variables, wanted.use is Use.SUPPORT))
+        orders = tuple(_join_order(inputs, start) for start in range(len(inputs)))
+        for order in orders:
+            for other, bound in order:
+                inputs[other].source.require(bound)
+        output = Source(self.store, f"join {node.name}", len(node.bag))
+        keeps = tuple(names.index(v) for v in node.bag)
+        accepts = tuple(self._accept(e, names) for e in join.filters)
+        step = JoinStep(tuple(inputs), orders, len(names), keeps, accepts, output)
+        part.steps.append(step)
+        part.sources.append(output)
+        return output
+
+    # Epochs
+
+    def maintain(self) -> None:
+        """Bring every part from the last epoch to this one, children first."""
+        for part in self._parts.values():
+            part.run()
+
+    def end_epoch(self) -> None:
+        self.base.end_epoch()
+        for part in self._parts.values():
+            for source in part.sources:
+                source.end_epoch()
+
+    def sources(self) -> Iterable[Source]:
+        yield from self.base.sources()
+        for part in self._parts.values():
+            yield from part.sources
+
+
+def _is_plain(alias: Alias) -> bool:
+    """Whether the atom is the whole base relation: its columns are the atom's variables."""
+    open_terms = sum(term.startswith("?") for term in alias.atom)
+    return not alias.is_selected and open_terms == (2 if alias.label is not None else 3)
+
+
+def _guard_columns(node: Node) -> tuple[str, ...]:
+    return node.bag if isinstance(node.guard, Join) or node.guard is None else node.guard.variables
+
+
+def _join_order(inputs: Sequence[JoinInput], start: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Visit the other inputs so that each is looked up by as many bound columns as can be."""
+    bound = set(inputs[start].variables)
+    left = [i for i in range(len(inputs)) if i != start]
+    order = []
+    while left:
+        following = max(left, key=lambda i: sum(v in bound for v in inputs[i].variables))
+        left.remove(following)
+        variables = inputs[following].variables
+        order.append((following, tuple(c for c, v in enumerate(variables) if v in bound)))
+        bound.update(variables)
+    return tuple(order)
