@@ -1,0 +1,143 @@
+"""Arrow and NumPy columns, brought into the few forms that the kernels read.
+
+`classify_column` says which: integers, texts, a dictionary with indices, or values that must be
+written as text first, one Python step per distinct value of the batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from triegs.dictionary.arrays import Bytes, Words
+from triegs.dictionary.values import write_single
+from triegs.terms import XSD, literal, scope_prefix
+
+NO_NULLS: Bytes = np.empty(0, np.uint8)
+NO_NULLS.flags.writeable = False
+
+
+class TextBuffers(NamedTuple):
+    """Rows of UTF-8 text: row ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
+
+    data: Bytes
+    offsets: Words
+    valid: Bytes
+
+
+def to_arrow(column: Any) -> list[Any]:
+    """The column as Arrow arrays; TypeError if it is no column of terms.
+
+    >>> [part.type for part in to_arrow(np.array([1, 2], np.int16))]
+    [DataType(int16)]
+    """
+    if isinstance(column, pa.ChunkedArray):
+        return list(column.chunks)
+    if isinstance(column, pa.Array):
+        return [column]
+    if hasattr(column, "__arrow_c_stream__"):
+        return list(pa.chunked_array(column).chunks)
+    return [pa.array(column)]
+
+
+def buffer_texts(column: Any) -> TextBuffers:
+    """The buffers of a string or large-string array, without copying the text."""
+    _, offsets, data = column.buffers()
+    word = np.dtype(np.int64 if pa.types.is_large_string(column.type) else np.int32)
+    if offsets is None or len(column) == 0:
+        return TextBuffers(NO_NULLS, np.zeros(1, np.int64), NO_NULLS)
+    places = np.frombuffer(offsets, word, len(column) + 1, column.offset * word.itemsize)
+    text = np.frombuffer(data, np.uint8) if data is not None else NO_NULLS
+    text.flags.writeable = False  # one type for every buffer, so each kernel is compiled once
+    return TextBuffers(text, places.astype(np.int64), mark_valid(column))
+
+
+def mark_valid(column: Any) -> Bytes:
+    """One byte per row, 0 for null; empty if there is no null."""
+    if column.null_count == 0:
+        return NO_NULLS
+    valid: Bytes = column.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
+    valid.flags.writeable = False
+    return valid
+
+
+def read_integers(column: Any) -> tuple[Words, NDArray[np.bool_]]:
+    """The values in 64 bits, and which rows do not fit (of uint64 only); nulls are 0."""
+    filled = column.fill_null(0) if column.null_count else column
+    values = filled.to_numpy(zero_copy_only=False)
+    if values.dtype == np.uint64:
+        return values.astype(np.int64), values > np.uint64(2**63 - 1)
+    return np.ascontiguousarray(values, np.int64), np.zeros(0, np.bool_)
+
+
+def scope_texts(column: Any, scope: str) -> Any:
+    """The column with its blank nodes named apart, as `triegs.terms.scope_label` does."""
+    if not scope:
+        return column
+    return pc.replace_substring_regex(
+        column, pattern=r"^_:([^\s.\-])", replacement=scope_prefix(scope) + r"\1"
+    )
+
+
+def write_column(column: Any) -> list[object]:
+    """The values of an array without text of its own, as Python values or finished terms.
+
+    Meant for distinct values. Raises `TypeError` for a type that has no terms.
+    """
+    kind = column.type
+    if pa.types.is_float16(kind) or pa.types.is_float32(kind):
+        return _write_singles(column)
+    if pa.types.is_timestamp(kind):
+        return _write_timestamps(column)
+    if (
+        pa.types.is_boolean(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_null(kind)
+    ):
+        values: list[object] = column.to_pylist()
+        return values
+    raise TypeError(
+        f"a column of {kind} has no terms; give strings in N-Triples form, integers, floats, "
+        "booleans, decimals, dates or timestamps"
+    )
+
+
+def _write_singles(column: Any) -> list[object]:
+    values = column.cast(pa.float32()).to_numpy(zero_copy_only=False)
+    terms: list[object] = [literal(write_single(value), XSD + "float") for value in values]
+    return [term if good else None for term, good in zip(terms, column.is_valid(), strict=True)]
+
+
+def _write_timestamps(column: Any) -> list[object]:
+    """Nanoseconds, which Python's datetime lacks, are kept; a zone is applied as Arrow has it."""
+    zone = column.type.tz
+    clock = pc.local_timestamp(column) if zone else column
+    instants = column.cast(pa.timestamp(column.type.unit))
+    shifts = pc.subtract(clock, instants).cast(pa.duration("s"), safe=False).cast(pa.int64())
+    texts = np.datetime_as_string(clock.to_numpy(zero_copy_only=False))
+    at_utc = np.datetime_as_string(instants.to_numpy(zero_copy_only=False))
+    terms: list[object] = []
+    for row, shift in enumerate(shifts.to_pylist()):
+        if shift is None:
+            terms.append(None)
+            continue
+        # Zones before standard time are off by seconds, which xsd:dateTime cannot say.
+        text = str(texts[row] if shift % 60 == 0 else at_utc[row])
+        written = text.rstrip("0").removesuffix(".") if "." in text else text
+        suffix = _write_shift(shift if shift % 60 == 0 else 0) if zone else ""
+        terms.append(literal(written + suffix, XSD + "dateTime"))
+    return terms
+
+
+def _write_shift(seconds: int) -> str:
+    if seconds == 0:
+        return "Z"
+    sign = "-" if seconds < 0 else "+"
+    hours, minutes = divmod(abs(seconds) // 60, 60)
+    return f"{sign}{hours:02}:{minutes:02}"

@@ -1,0 +1,186 @@
+"""From ids to terms: a reader's view of a dictionary.
+
+**Threads.** A reader loads the writer's current `Arrays` once per call and reads only terms of a
+snapshot that it holds. Those terms are not free, so neither their spans nor their bytes change
+(invariants 4 and 5 of `triegs.dictionary.arrays`), and arrays that the writer has replaced stay as
+they were for as long as the call runs. A `Decoder` itself belongs to one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike, NDArray
+
+from triegs.dictionary.arrays import INTEGER, Arrays, Bytes, Words
+from triegs.dictionary.jit import kernel, part
+from triegs.dictionary.spelling import INTEGER_SUFFIX
+from triegs.dictionary.values import TermForm, read_value
+
+# A dictionary that grew beyond this, and beyond twice the batch, is begun anew, so that
+# a long result costs as much per batch at its end as at its start.
+MOST_TERMS = 1 << 17
+
+Indices = NDArray[np.int32]
+
+
+class Decoder:
+    """Decodes batch after batch of one snapshot; batches share their dictionary where they can.
+
+    ``load`` returns the arrays to read from. Each batch costs O(rows), and O(bytes) for the terms
+    that are new to this decoder.
+
+    >>> from triegs.dictionary import Dictionary
+    >>> words = Dictionary()
+    >>> decoder = words.decoder()
+    >>> decoder.decode([words.encode_one(7), words.encode_one("<http://ex/a>")]).to_pylist()
+    ['"7"^^<http://www.w3.org/2001/XMLSchema#integer>', '<http://ex/a>']
+    """
+
+    def __init__(self, load: Callable[[], Arrays]) -> None:
+        self._load = load
+        self._place = np.zeros(0, np.int32)  # by id: place in the dictionary + 1
+        self._order = np.zeros(0, np.int64)  # by place: id
+        self._terms: Any = pa.array([], pa.string())
+
+    def decode(self, ids: ArrayLike) -> Any:
+        """An Arrow dictionary array of N-Triples strings; id -1 (no term) becomes null.
+
+        Promise: the dictionary holds only terms that this decoder has met. `IndexError` for an id
+        that was never given out.
+        """
+        words = np.ascontiguousarray(ids, np.int64)
+        indices = self._index(words)
+        gaps = indices < 0
+        column = pa.array(indices, mask=gaps) if gaps.any() else pa.array(indices)
+        return pa.DictionaryArray.from_arrays(column, self._terms)
+
+    def decode_values(self, ids: ArrayLike, form: TermForm | str) -> NDArray[np.object_]:
+        """The same as an array of objects, `None` for -1; one Python step per distinct term."""
+        words = np.ascontiguousarray(ids, np.int64)
+        distinct, rows = np.unique(words, return_inverse=True)
+        terms = Decoder(self._load).decode(distinct).to_pylist()
+        chosen = TermForm(form)
+        values = np.empty(len(terms), np.object_)
+        for place, term in enumerate(terms):
+            values[place] = None if term is None else read_value(term, chosen)
+        taken: NDArray[np.object_] = values[rows]
+        return taken
+
+    def _index(self, ids: Words) -> Indices:
+        arrays = self._load()
+        if len(self._terms) > max(MOST_TERMS, 2 * len(ids)):
+            self._place = np.zeros(0, np.int32)
+            self._terms = self._terms[:0]
+        if len(self._place) < len(arrays.counts):
+            place = np.zeros(len(arrays.counts), np.int32)
+            place[: len(self._place)] = self._place
+            self._place = place
+        known = len(self._terms)
+        fresh = np.empty(min(len(ids), len(self._place)), np.int64)
+        indices = np.empty(len(ids), np.int32)
+        found = index_ids(ids, self._place, known, fresh, indices)
+        if found < 0:
+            bad = int(ids[-found - 1])
+            self._place = np.zeros(0, np.int32)
+            self._terms = self._terms[:0]
+            raise IndexError(f"{bad} is not the id of a term")
+        if found:
+            new = build_texts(arrays, fresh[:found])
+            self._terms = new if known == 0 else join_texts(self._terms, new)
+        return indices
+
+
+def join_texts(left: Any, right: Any) -> Any:
+    if left.type != right.type or (
+        left.type == pa.string() and left.nbytes + right.nbytes > 2**31 - 1
+    ):
+        left, right = left.cast(pa.large_string()), right.cast(pa.large_string())
+    return pa.concat_arrays([left, right])
+
+
+def build_texts(arrays: Arrays, ids: Words) -> Any:
+    """The terms of these ids as an Arrow array of strings, large ones if they need it."""
+    offsets = np.empty(len(ids) + 1, np.int64)
+    size = measure_terms(arrays.spans, ids, offsets)
+    data = np.empty(size, np.uint8)
+    write_terms(arrays.spans, arrays.heap, ids, offsets, data)
+    kind = pa.string()
+    if size > 2**31 - 1:
+        kind = pa.large_string()
+    else:
+        offsets = offsets.astype(np.int32)  # type: ignore[assignment]
+    return pa.Array.from_buffers(kind, len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+@kernel
+def index_ids(ids: Words, place: Indices, known: int, fresh: Words, indices: Indices) -> int:
+    """Rows to places in the dictionary, new ids into ``fresh``; how many, or -1 - a bad row."""
+    found = 0
+    for row in range(len(ids)):
+        term = ids[row]
+        if term < 0 or term >= len(place):
+            if term != -1:
+                return -1 - row
+            indices[row] = -1
+            continue
+        if place[term] == 0:
+            fresh[found] = term
+            found += 1
+            place[term] = known + found
+        indices[row] = place[term] - 1
+    return found
+
+
+@part
+def count_digits(value: int) -> int:
+    """Characters of the number in decimal, its sign included."""
+    digits = 2 if value < 0 else 1
+    rest = value if value < 0 else -value  # the least number has no positive twin
+    while rest < -9:
+        rest = rest // 10 + (rest % 10 != 0)
+        digits += 1
+    return digits
+
+
+@kernel
+def measure_terms(spans: Words, ids: Words, offsets: Words) -> int:
+    size = np.int64(0)
+    offsets[0] = 0
+    for place in range(len(ids)):
+        length = spans[ids[place], 1]
+        if length == INTEGER:
+            length = 1 + count_digits(spans[ids[place], 0]) + len(INTEGER_SUFFIX)
+        size += length
+        offsets[place + 1] = size
+    return size
+
+
+@kernel
+def write_terms(spans: Words, heap: Bytes, ids: Words, offsets: Words, data: Bytes) -> None:
+    for place in range(len(ids)):
+        start, length = spans[ids[place], 0], spans[ids[place], 1]
+        if length == INTEGER:
+            write_integer(start, data, offsets[place], offsets[place + 1])
+        else:
+            data[offsets[place] : offsets[place + 1]] = heap[start : start + length]
+
+
+@kernel
+def write_integer(value: int, data: Bytes, start: int, end: int) -> None:
+    at = end - len(INTEGER_SUFFIX)
+    data[at:end] = INTEGER_SUFFIX
+    data[start] = 34
+    if value < 0:
+        data[start + 1] = 45
+    rest = value if value < 0 else -value
+    while True:
+        last = rest % 10
+        rest = rest // 10 + (last != 0)
+        at -= 1
+        data[at] = 58 - last if last else 48
+        if rest == 0:
+            break

@@ -1,0 +1,107 @@
+"""Growing and shrinking: new arrays beside the old ones, which readers may still hold.
+
+Sizes at least double, so growing costs O(1) per term over time. A full heap is not copied whole:
+only terms that are not free move, into a heap twice as large as they need, so the heap stays
+within a small factor of what lives, however many terms come and go.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triegs.dictionary.arrays import (
+    FREE_IDS,
+    HEAP_LIVE,
+    HEAP_USED,
+    INTEGERS,
+    LEAST_HEAP,
+    LEAST_IDS,
+    MOST_IDS,
+    TEXTS,
+    TOP,
+    Arrays,
+)
+from triegs.dictionary.table import fill_integers, fill_texts, move_heap
+
+Number = TypeVar("Number", bound=np.generic)
+
+# A heap or table this many times larger than what is in it is made smaller.
+SLACK = 16
+
+
+def make_room(arrays: Arrays, terms: int, size: int) -> Arrays:
+    """Arrays in which so many more terms, of so many bytes in all, fit; the same if they do.
+
+    Raises `OverflowError` once 2**31 - 1 ids are in use.
+    """
+    meta = arrays.meta
+    ids = int(meta[TOP]) + max(0, terms - int(meta[FREE_IDS]))
+    if ids > MOST_IDS:
+        raise OverflowError(f"more than {MOST_IDS} terms are in use at once")
+    if ids > len(arrays.counts):
+        arrays = _grow_ids(arrays, _round_up(ids))
+    if meta[HEAP_USED] + size > len(arrays.heap):
+        arrays = _replace_heap(arrays, size)
+    if 2 * (meta[TEXTS] + terms) > len(arrays.texts):
+        arrays = _replace_texts(arrays, _round_up(2 * (int(meta[TEXTS]) + terms)))
+    if 2 * (meta[INTEGERS] + terms) > len(arrays.integers):
+        arrays = _replace_integers(arrays, _round_up(2 * (int(meta[INTEGERS]) + terms)))
+    return arrays
+
+
+def give_room_back(arrays: Arrays) -> Arrays:
+    """Smaller arrays where the present ones are mostly empty; O(1) where they are not."""
+    meta = arrays.meta
+    if len(arrays.heap) > LEAST_HEAP and SLACK * meta[HEAP_LIVE] < len(arrays.heap):
+        arrays = _replace_heap(arrays, 0)
+    if len(arrays.texts) > 2 * LEAST_IDS and SLACK * meta[TEXTS] < len(arrays.texts):
+        arrays = _replace_texts(arrays, _round_up(max(2 * LEAST_IDS, 4 * int(meta[TEXTS]))))
+    if len(arrays.integers) > 2 * LEAST_IDS and SLACK * meta[INTEGERS] < len(arrays.integers):
+        least = max(2 * LEAST_IDS, 4 * int(meta[INTEGERS]))
+        arrays = _replace_integers(arrays, _round_up(least))
+    return arrays
+
+
+def _round_up(least: int) -> int:
+    return 1 << (least - 1).bit_length()
+
+
+def _grow_ids(arrays: Arrays, ids: int) -> Arrays:
+    def grow(old: NDArray[Number]) -> NDArray[Number]:
+        new = np.zeros((ids, *old.shape[1:]), old.dtype)
+        new[: len(old)] = old
+        return new
+
+    return arrays._replace(
+        spans=grow(arrays.spans),
+        counts=grow(arrays.counts),
+        births=grow(arrays.births),
+        stamps=grow(arrays.stamps),
+        states=grow(arrays.states),
+        cached=grow(arrays.cached),
+        free=grow(arrays.free),
+        limbo=grow(arrays.limbo),
+    )
+
+
+def _replace_heap(arrays: Arrays, size: int) -> Arrays:
+    capacity = _round_up(max(LEAST_HEAP, 2 * (int(arrays.meta[HEAP_LIVE]) + size)))
+    heap = np.empty(capacity, np.uint8)
+    spans = np.empty_like(arrays.spans)
+    move_heap(arrays, heap, spans)
+    return arrays._replace(heap=heap, spans=spans)
+
+
+def _replace_texts(arrays: Arrays, capacity: int) -> Arrays:
+    texts = np.zeros(capacity, np.int64)
+    fill_texts(arrays.texts, texts)
+    return arrays._replace(texts=texts)
+
+
+def _replace_integers(arrays: Arrays, capacity: int) -> Arrays:
+    integers = np.zeros((capacity, 2), np.int64)
+    fill_integers(arrays.integers, integers)
+    return arrays._replace(integers=integers)

@@ -1,0 +1,332 @@
+"""Kernels over the two hash tables: find, intern and forget terms; rebuild and compact.
+
+The single writer runs them. `intern_*` needs room made beforehand (`triegs.dictionary.room`).
+Invariant numbers are those of `triegs.dictionary.arrays`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from triegs.dictionary.arrays import (
+    FREE,
+    FREE_IDS,
+    HEAP_LIVE,
+    HEAP_USED,
+    INTEGER,
+    INTEGERS,
+    LIMBO,
+    LISTED,
+    TEXTS,
+    TOP,
+    UNBORN,
+    Arrays,
+    Bytes,
+    Words,
+)
+from triegs.dictionary.jit import kernel, part
+from triegs.dictionary.spelling import (
+    equal_bytes,
+    hash_bytes,
+    hash_integer,
+    is_canonical,
+    may_be_integer,
+    read_integer,
+)
+
+# What stands in a column of ids where there is none (yet).
+BAD = -1  # null or malformed, reported
+MISSING = -2  # not in the dictionary
+UNSURE = -3  # not canonical at a glance
+NO_ROOM = -4
+
+_ID = 0xFFFFFFFF
+
+
+@kernel
+def find_text(
+    texts: Words, spans: Words, heap: Bytes, data: Bytes, start: int, end: int, tag: int
+) -> int:
+    mask = len(texts) - 1
+    slot = tag & mask
+    length = end - start
+    while texts[slot] != 0:
+        word = texts[slot]
+        if word >> 32 == tag:
+            term = (word & _ID) - 1
+            if spans[term, 1] == length and equal_bytes(heap, spans[term, 0], data, start, length):
+                return term
+        slot = (slot + 1) & mask
+    return MISSING
+
+
+@part
+def find_integer(integers: Words, value: int) -> int:
+    mask = len(integers) - 1
+    slot = hash_integer(value) & mask
+    while integers[slot, 1] != 0:
+        if integers[slot, 0] == value:
+            return integers[slot, 1] - 1
+        slot = (slot + 1) & mask
+    return MISSING
+
+
+@kernel
+def take_id(arrays: Arrays) -> int:
+    """A free id, listed at once: a term that nobody comes to name goes with the next collection."""
+    meta = arrays.meta
+    if meta[FREE_IDS] > 0:
+        meta[FREE_IDS] -= 1
+        term = arrays.free[meta[FREE_IDS]]
+    else:
+        term = meta[TOP]
+        meta[TOP] += 1
+    arrays.counts[term] = 0
+    arrays.births[term] = UNBORN
+    arrays.stamps[term] = UNBORN
+    arrays.states[term] = LISTED
+    arrays.limbo[meta[LIMBO]] = term
+    meta[LIMBO] += 1
+    return term
+
+
+@kernel
+def add_integer(arrays: Arrays, value: int) -> int:
+    integers = arrays.integers
+    mask = len(integers) - 1
+    slot = hash_integer(value) & mask
+    while integers[slot, 1] != 0:
+        slot = (slot + 1) & mask
+    term = take_id(arrays)
+    arrays.spans[term, 0] = value
+    arrays.spans[term, 1] = INTEGER
+    integers[slot, 0] = value
+    integers[slot, 1] = term + 1
+    arrays.meta[INTEGERS] += 1
+    return term
+
+
+@kernel
+def add_text(arrays: Arrays, data: Bytes, start: int, end: int, tag: int) -> int:
+    meta = arrays.meta
+    texts = arrays.texts
+    mask = len(texts) - 1
+    slot = tag & mask
+    while texts[slot] != 0:
+        slot = (slot + 1) & mask
+    term = take_id(arrays)
+    used = meta[HEAP_USED]
+    arrays.heap[used : used + end - start] = data[start:end]
+    arrays.spans[term, 0] = used
+    arrays.spans[term, 1] = end - start
+    texts[slot] = (tag << 32) | (term + 1)
+    meta[HEAP_USED] = used + end - start
+    meta[HEAP_LIVE] += end - start
+    meta[TEXTS] += 1
+    return term
+
+
+@kernel
+def find_texts(
+    arrays: Arrays, data: Bytes, offsets: Words, valid: Bytes, out: Words
+) -> tuple[int, int]:
+    """Look a column up: ids, `BAD` for null, `MISSING`; returns how many miss, and their bytes.
+
+    ``valid`` is one byte per row, or empty where no row is null.
+    """
+    texts, spans, heap, integers = arrays.texts, arrays.spans, arrays.heap, arrays.integers
+    misses = 0
+    size = 0
+    for row in range(len(out)):
+        if len(valid) != 0 and valid[row] == 0:
+            out[row] = BAD
+            continue
+        start, end = offsets[row], offsets[row + 1]
+        whole = False
+        term = np.int64(MISSING)
+        if may_be_integer(data, start, end):
+            whole, value = read_integer(data, start, end)
+            if whole:
+                term = find_integer(integers, value)
+        if not whole:
+            term = find_text(texts, spans, heap, data, start, end, hash_bytes(data, start, end))
+        out[row] = term
+        if term < 0:
+            misses += 1
+            size += end - start
+    return misses, size
+
+
+@kernel
+def intern_bytes(arrays: Arrays, data: Bytes, start: int, end: int) -> int:
+    """The id of one term, new if it must be; `UNSURE` if it is not canonical at a glance."""
+    if may_be_integer(data, start, end):
+        whole, value = read_integer(data, start, end)
+        if whole:
+            term = find_integer(arrays.integers, value)
+            return term if term >= 0 else add_integer(arrays, value)
+    tag = hash_bytes(data, start, end)
+    term = find_text(arrays.texts, arrays.spans, arrays.heap, data, start, end, tag)
+    if term >= 0:
+        return term
+    if not is_canonical(data, start, end):
+        return UNSURE
+    return add_text(arrays, data, start, end, tag)
+
+
+@kernel
+def intern_texts(arrays: Arrays, data: Bytes, offsets: Words, out: Words) -> int:
+    """Give the `MISSING` rows ids; returns how many are `UNSURE` instead."""
+    unsure = 0
+    for row in range(len(out)):
+        if out[row] == MISSING:
+            out[row] = intern_bytes(arrays, data, offsets[row], offsets[row + 1])
+            unsure += out[row] == UNSURE
+    return unsure
+
+
+@kernel
+def intern_one(arrays: Arrays, data: Bytes, create: bool, trusted: bool) -> int:
+    """One term by itself; `NO_ROOM` if it is new and does not fit. `trusted`: it is canonical."""
+    end = len(data)
+    whole, value = False, np.int64(0)
+    if may_be_integer(data, 0, end):
+        whole, value = read_integer(data, 0, end)
+    tag = 0
+    if whole:
+        term = find_integer(arrays.integers, value)
+    else:
+        tag = hash_bytes(data, 0, end)
+        term = find_text(arrays.texts, arrays.spans, arrays.heap, data, 0, end, tag)
+    if term >= 0:
+        return term
+    if not whole and not trusted and not is_canonical(data, 0, end):
+        return UNSURE
+    if not create:
+        return MISSING
+    if not has_room(arrays, 1, end):
+        return NO_ROOM
+    return add_integer(arrays, value) if whole else add_text(arrays, data, 0, end, tag)
+
+
+@kernel
+def intern_one_integer(arrays: Arrays, value: int, create: bool) -> int:
+    term = find_integer(arrays.integers, value)
+    if term >= 0 or not create:
+        return term
+    if not has_room(arrays, 1, 0):
+        return NO_ROOM
+    return add_integer(arrays, value)
+
+
+@kernel
+def has_room(arrays: Arrays, terms: int, size: int) -> bool:
+    """Whether so many terms with so many bytes fit, each table staying at most half full."""
+    meta = arrays.meta
+    return (
+        meta[TOP] + terms - meta[FREE_IDS] <= len(arrays.counts)
+        and meta[HEAP_USED] + size <= len(arrays.heap)
+        and 2 * (meta[TEXTS] + terms) <= len(arrays.texts)
+        and 2 * (meta[INTEGERS] + terms) <= len(arrays.integers)
+    )
+
+
+@kernel
+def find_integers(integers: Words, values: Words, out: Words) -> int:
+    """Look a column of integers up; returns how many are `MISSING`."""
+    misses = 0
+    for row in range(len(out)):
+        term = find_integer(integers, values[row])
+        out[row] = term
+        misses += term < 0
+    return misses
+
+
+@kernel
+def intern_integers(arrays: Arrays, values: Words, out: Words) -> None:
+    for row in range(len(out)):
+        if out[row] == MISSING:
+            term = find_integer(arrays.integers, values[row])
+            out[row] = term if term >= 0 else add_integer(arrays, values[row])
+
+
+@kernel
+def drop_id(arrays: Arrays, term: int) -> None:
+    """Take a term out of its table and free its id; entries after it close the gap."""
+    meta = arrays.meta
+    start, length = arrays.spans[term, 0], arrays.spans[term, 1]
+    if length == INTEGER:
+        integers = arrays.integers
+        mask = len(integers) - 1
+        slot = hash_integer(start) & mask
+        while integers[slot, 1] != term + 1:
+            slot = (slot + 1) & mask
+        after = (slot + 1) & mask
+        while integers[after, 1] != 0:
+            home = hash_integer(integers[after, 0]) & mask
+            if ((after - home) & mask) >= ((after - slot) & mask):
+                integers[slot, 0] = integers[after, 0]
+                integers[slot, 1] = integers[after, 1]
+                slot = after
+            after = (after + 1) & mask
+        integers[slot, 1] = 0
+        meta[INTEGERS] -= 1
+    else:
+        texts = arrays.texts
+        mask = len(texts) - 1
+        slot = hash_bytes(arrays.heap, start, start + length) & mask
+        while (texts[slot] & _ID) != term + 1:
+            slot = (slot + 1) & mask
+        after = (slot + 1) & mask
+        while texts[after] != 0:
+            home = (texts[after] >> 32) & mask
+            if ((after - home) & mask) >= ((after - slot) & mask):
+                texts[slot] = texts[after]
+                slot = after
+            after = (after + 1) & mask
+        texts[slot] = 0
+        meta[TEXTS] -= 1
+        meta[HEAP_LIVE] -= length
+    arrays.counts[term] = 0
+    arrays.states[term] = FREE
+    arrays.free[meta[FREE_IDS]] = term
+    meta[FREE_IDS] += 1
+
+
+@kernel
+def fill_texts(old: Words, new: Words) -> None:
+    mask = len(new) - 1
+    for word in old:
+        if word != 0:
+            slot = (word >> 32) & mask
+            while new[slot] != 0:
+                slot = (slot + 1) & mask
+            new[slot] = word
+
+
+@kernel
+def fill_integers(old: Words, new: Words) -> None:
+    mask = len(new) - 1
+    for row in range(len(old)):
+        if old[row, 1] != 0:
+            slot = hash_integer(old[row, 0]) & mask
+            while new[slot, 1] != 0:
+                slot = (slot + 1) & mask
+            new[slot, 0] = old[row, 0]
+            new[slot, 1] = old[row, 1]
+
+
+@kernel
+def move_heap(arrays: Arrays, heap: Bytes, spans: Words) -> None:
+    """Copy the terms that are not free into a new heap, with new spans (invariant 5)."""
+    used = 0
+    for term in range(arrays.meta[TOP]):
+        start, length = arrays.spans[term, 0], arrays.spans[term, 1]
+        if arrays.states[term] != FREE and length != INTEGER:
+            heap[used : used + length] = arrays.heap[start : start + length]
+            spans[term, 0] = used
+            used += length
+        else:
+            spans[term, 0] = start
+        spans[term, 1] = length
+    arrays.meta[HEAP_USED] = used
