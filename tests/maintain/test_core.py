@@ -111,7 +111,7 @@ def test_answers_after_every_epoch(seed):
         core.store.unpin(version)
     for one in standing:
         core.release(one.handle)
-    assert {s.name.split()[0] for s in core.program.sources()} <= {"counts", "label", "all"}
+    assert [source.name for source in core.program.sources()] == ["counts"]
 
 
 def test_two_factors_that_die_in_one_epoch():
@@ -212,11 +212,10 @@ def test_a_query_that_overflows_at_once_is_not_registered():
     core, terms = make_core()
     for label in ("<a>", "<b>"):
         set_count(core, terms, ("<s>", label, "<o>"), 2**40)
-    before = {source.name for source in core.program.sources()}
     with pytest.raises(MultiplicityOverflow):
         core.register(compile_query(parse("ASK { ?x <a> ?y . ?x <b> ?z }")))
     assert core.standing == []
-    assert {s.name for s in core.program.sources()} - before == {"label 1", "label 3"} - before
+    assert [source.name for source in core.program.sources()] == ["counts"]
 
 
 def test_the_empty_pattern_has_one_answer():

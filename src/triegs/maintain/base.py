@@ -24,7 +24,19 @@ class Base:
         self._store = store
         self.counts = Source(store, "counts", 3)
         self._weights: dict[int | None, Source] = {}
+        self._uses: dict[int | None, int] = {}
         self.is_rdf = False
+
+    def acquire(self, label: int | None) -> None:
+        """Count one more plan that reads a label's source."""
+        self._uses[label] = self._uses.get(label, 0) + 1
+
+    def release(self, label: int | None) -> None:
+        """Count one less; a source that no plan reads is dropped."""
+        self._uses[label] -= 1
+        if not self._uses[label]:
+            del self._uses[label]
+            self._weights.pop(label).drop()
 
     def source(self, label: int | None) -> Source:
         """The weights of one label, or of all triples; made, and filled, when first asked for."""

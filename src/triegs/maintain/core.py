@@ -10,7 +10,7 @@ from triegs.compiler.plan import Plan
 from triegs.errors import InvalidUpdate, MultiplicityOverflow
 from triegs.maintain.program import Built, Decode, Encode, Program, Registered
 from triegs.maintain.source import LARGEST
-from triegs.store.contract import Store, Version
+from triegs.store.contract import Key, Store, Version
 
 #: (+1 or -1, subject, predicate, object)
 IdUpdate = tuple[int, int, int, int]
@@ -28,10 +28,14 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What one epoch did: the version it published, and what it refused."""
+    """What one epoch did: the version it published, what it refused, and which assertions came
+    to life in it or died.
+    """
 
     version: Version
     refused: tuple[Refused, ...]
+    born: tuple[Key, ...]
+    died: tuple[Key, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -84,7 +88,10 @@ class Core:
             self.store.abort()
             self.program.end_epoch()
             raise
-        return Epoch(self._publish(), tuple(refused))
+        changes = self.program.base.counts.changes
+        born = tuple(key for key, (old, _) in changes.items() if old == 0)
+        died = tuple(key for key, (_, new) in changes.items() if new == 0)
+        return Epoch(self._publish(), tuple(refused), born, died)
 
     def register(self, plan: Plan) -> Standing:
         """Fill what the plan needs from the current graph, and publish.

@@ -73,6 +73,7 @@ class Registered:
     built: list[Built] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
+    labels: list[int | None] = field(default_factory=list)
 
     @property
     def error(self) -> MultiplicityOverflow | None:
@@ -120,6 +121,8 @@ class Program:
                     source.drop()
                 del self._parts[name]
                 self._built.pop(name, None)
+        for label in registered.labels:
+            self.base.release(label)
 
     def _share(self, name: str, found: Registered, make: Callable[[Part], None]) -> Part:
         part = self._parts.get(name)
@@ -155,9 +158,13 @@ class Program:
 
     def _guard_source(self, node: Node, found: Registered) -> Source | None:
         guard = node.guard
-        if isinstance(guard, Alias) and _is_plain(guard):
-            return self.base.source(None if guard.label is None else self._encode(guard.label))
         if isinstance(guard, Alias):
+            label = None if guard.label is None else self._encode(guard.label)
+            whole = self.base.source(label)
+            self.base.acquire(label)
+            found.labels.append(label)
+            if _is_plain(guard):
+                return whole
             name = alias_text(guard)
             return self._share(name, found, lambda part: self._select(guard, part)).sources[0]
         if isinstance(guard, Static):

@@ -19,11 +19,9 @@ MULTIPLICITY = "multiplicity"
 
 
 class Decoder(Protocol):
-    """What a snapshot needs of the dictionary."""
+    """What a snapshot needs of the dictionary: columns of ids to columns of terms."""
 
-    def decode_one(self, number: int) -> str: ...
-
-    def decode(self, ids: np.ndarray[Any, Any]) -> pa.Array: ...
+    def decode(self, ids: np.ndarray[Any, Any]) -> Any: ...
 
 
 class Answer:
@@ -130,7 +128,7 @@ class Snapshot:
     def __iter__(self) -> Iterator[Answer]:
         """Every answer once, with constant delay between two of them."""
         self._check_open()
-        decode = self._decoder.decode_one
+        decode = self._reader.decode
         for row, count in self._rows():
             values = tuple(None if number is None else decode(number) for number in row)
             yield Answer(self.names, values, count)
