@@ -16,7 +16,8 @@ from triegs.sparql.follow import Zone
 from triegs.sparql.lexer import TokenKind
 from triegs.sparql.source import Source
 
-_STACK_BYTES = 512 * 1024 * 1024
+#: Tried in turn: address space may be limited.
+_STACK_BYTES = (512 << 20, 128 << 20, 32 << 20)
 _FRAMES = 400_000
 # The stack size of new threads and the recursion limit belong to the process.
 _ONE_AT_A_TIME = threading.Lock()
@@ -53,11 +54,10 @@ def run_deep(work: Callable[[], Any]) -> Any:
 
     with _ONE_AT_A_TIME:
         frames = sys.getrecursionlimit()
-        stack = threading.stack_size(_STACK_BYTES)
+        stack = threading.stack_size()
         try:
             sys.setrecursionlimit(max(frames, _FRAMES))
-            thread = threading.Thread(target=target, name="triegs-parse")
-            thread.start()
+            thread = _start(target)
             threading.stack_size(stack)
             thread.join()
         finally:
@@ -66,6 +66,19 @@ def run_deep(work: Callable[[], Any]) -> Any:
     if failure:
         raise failure[0]
     return outcome[0]
+
+
+def _start(target: Callable[[], None]) -> threading.Thread:
+    """A thread with the largest stack that can be had."""
+    for size in _STACK_BYTES:
+        threading.stack_size(size)
+        thread = threading.Thread(target=target, name="triegs-parse")
+        try:
+            thread.start()
+        except RuntimeError:
+            continue
+        return thread
+    raise MemoryError("no room for a stack to parse on")
 
 
 _NAMES = "a variable, '(' or '*'"
