@@ -10,9 +10,10 @@ from hypothesis import settings
 from tests.store.machine import StoreMachine, check_version
 
 from triegs.store.contract import RelationUnknown, Store, VersionGone
+from triegs.store.packed import PackedStore
 from triegs.store.plain import PlainStore
 
-STORES: list[Callable[[], Store]] = [PlainStore]
+STORES: list[Callable[[], Store]] = [PlainStore, PackedStore]
 
 
 @pytest.fixture(params=STORES, ids=lambda make: make.__name__)
@@ -27,6 +28,14 @@ class PlainMachine(StoreMachine):
 
 TestPlain = PlainMachine.TestCase
 TestPlain.settings = settings(stateful_step_count=25)
+
+
+class PackedMachine(StoreMachine):
+    make_store = PackedStore
+
+
+TestPacked = PackedMachine.TestCase
+TestPacked.settings = settings(stateful_step_count=25)
 
 
 def test_worked_example(store: Store) -> None:

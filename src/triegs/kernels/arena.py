@@ -1,0 +1,131 @@
+"""Nodes in one array of words: taken, copied, given back.
+
+A node carries the epoch of its birth. In that epoch it is changed in place; afterwards it is part
+of a published version and only ever copied. A node that leaves the current version is *dropped*:
+freed at once if nobody else can have seen it, else *retired*, which puts it on the list `FRESH`
+until the epoch is published. All costs are constant.
+"""
+
+from __future__ import annotations
+
+from triegs.kernels.jit import inlined, kernel
+from triegs.kernels.layout import (
+    BUMP,
+    CHUNK_ENTRIES,
+    CLASSES,
+    COPIED,
+    EPOCH,
+    FAULTS,
+    FREE,
+    FREE_COUNT,
+    FRESH,
+    FULL,
+    HEAD,
+    LIMIT,
+    NODE_CLASS,
+    NODE_WORDS,
+    RETIRED,
+    ROOM,
+    ROOM_WORDS,
+)
+from triegs.kernels.words import Words, copy_words, load, store
+
+
+@inlined
+def size_words(size_class: int) -> int:
+    """The words of a node or block: 10, 18 or 34."""
+    return HEAD + (8 << size_class)
+
+
+@inlined
+def allocate(words: Words, size_class: int) -> int:
+    """A node with undefined contents. `has_room` must have said yes before."""
+    node = load(words, FREE + size_class)
+    if node != 0:
+        store(words, FREE + size_class, load(words, node))
+        store(words, FREE_COUNT + size_class, load(words, FREE_COUNT + size_class) - 1)
+        return node
+    node = load(words, BUMP)
+    store(words, BUMP, node + size_words(size_class))
+    return node
+
+
+@inlined
+def release(words: Words, node: int, size_class: int) -> None:
+    """Make a node free. Its first word now links the free list."""
+    store(words, node, load(words, FREE + size_class))
+    store(words, FREE + size_class, node)
+    store(words, FREE_COUNT + size_class, load(words, FREE_COUNT + size_class) + 1)
+
+
+@kernel
+def has_free_nodes(words: Words) -> bool:
+    """Whether free nodes and the words never used make up the room for one change."""
+    missing = 0
+    for size_class in range(CLASSES):
+        free = load(words, FREE_COUNT + size_class)
+        if free < ROOM:
+            missing += (ROOM - free) * size_words(size_class)
+    if load(words, BUMP) + missing <= load(words, LIMIT):
+        return True
+    store(words, FAULTS, load(words, FAULTS) | FULL)
+    return False
+
+
+@inlined
+def has_room(words: Words) -> bool:
+    """Whether one more change surely finds its nodes; if not, the fault `FULL` is set.
+
+    Asked before a change begins, so that a change is never left half done.
+    """
+    return load(words, BUMP) + ROOM_WORDS <= load(words, LIMIT) or has_free_nodes(words)
+
+
+@inlined
+def push_entry(words: Words, chunk: int, entry: int) -> int:
+    """Put an entry on a list of chunks, given and returned as its first chunk; 0 is empty."""
+    size = load(words, chunk + 1)
+    if chunk == 0 or size == CHUNK_ENTRIES:
+        longer = allocate(words, NODE_CLASS)
+        store(words, longer, chunk)
+        chunk = longer
+        size = 0
+    store(words, chunk + HEAD + size, entry)
+    store(words, chunk + 1, size + 1)
+    return chunk
+
+
+@inlined
+def retire(words: Words, node: int, size_class: int) -> None:
+    """The node is not part of the epoch in the making, but of versions before it."""
+    store(words, FRESH, push_entry(words, load(words, FRESH), (node << 2) | size_class))
+    store(words, RETIRED, load(words, RETIRED) + 1)
+
+
+@inlined
+def drop(words: Words, node: int, size_class: int) -> None:
+    """The node leaves the current version: free it if it was born in this epoch, else retire."""
+    if load(words, node) == load(words, EPOCH):
+        release(words, node, size_class)
+    else:
+        retire(words, node, size_class)
+
+
+@inlined
+def make_node(words: Words, epoch: int) -> int:
+    """A node without children."""
+    node = allocate(words, NODE_CLASS)
+    copy_words(words, node, 0, NODE_WORDS)
+    store(words, node, epoch)
+    return node
+
+
+@inlined
+def copy_node(words: Words, node: int, size_class: int, epoch: int) -> int:
+    """A copy that this epoch may change; the original is retired."""
+    copy = allocate(words, size_class)
+    copy_words(words, copy + 1, node + 1, size_words(size_class) - 1)
+    store(words, copy, epoch)
+    retire(words, node, size_class)
+    store(words, COPIED, load(words, COPIED) + 1)
+    return copy

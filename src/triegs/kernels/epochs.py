@@ -1,0 +1,206 @@
+"""Between epochs: publish what changed, reuse what nobody can see, or take all of it back.
+
+A node is visible in the versions from its birth up to, not including, its retirement. It is
+reusable once its retirement is published and no held version lies in that interval. Retired nodes
+that are still visible wait in the list of the newest held version that sees them; when that version
+is let go, they move to the next older one that sees them, or are free. `holds` is a table of the
+held versions, ascending: `[version, first chunk of its list]` each.
+"""
+
+from __future__ import annotations
+
+from triegs.kernels.arena import drop, has_room, push_entry, release, retire, size_words
+from triegs.kernels.jit import inlined, kernel
+from triegs.kernels.layout import (
+    EPOCH,
+    FAULTS,
+    FRESH,
+    HEAD,
+    HEIGHT_SHIFT,
+    LOW,
+    NODE_CLASS,
+    NODE_WORDS,
+    OFFSET,
+    RETAINED,
+    RETIRED,
+    SLOT_WORDS,
+    SLOTS,
+    SMALLEST,
+)
+from triegs.kernels.words import Words, load, store, trailing_zeros
+
+WALK_WORDS = 1 << 14  # the stack of a walk: 3 words, 32 children, 127 levels at most
+
+
+@kernel
+def publish_epoch(words: Words, roots: Words) -> int:
+    """Copy the slots into a root vector, and begin the next epoch. Returns the version's number."""
+    for index in range(roots.size):
+        store(roots, index, load(words, SLOTS + index))
+    epoch = load(words, EPOCH)
+    store(words, EPOCH, epoch + 1)
+    return epoch
+
+
+@inlined
+def add_retained(words: Words, change: int) -> None:
+    store(words, RETAINED, load(words, RETAINED) + change)
+
+
+@inlined
+def pass_on(words: Words, chunk: int, holds: Words, row: int) -> None:
+    """Give each node on a list to a held version that sees it, or free it; free the list."""
+    held = -1 if row < 0 else load(holds, 2 * row)
+    while chunk != 0:
+        for place in range(load(words, chunk + 1)):
+            entry = load(words, chunk + HEAD + place)
+            node = entry >> 2
+            size_class = entry & 3
+            if load(words, node) <= held:
+                first = load(holds, 2 * row + 1)
+                longer = push_entry(words, first, entry)
+                if longer != first:
+                    store(holds, 2 * row + 1, longer)
+                    add_retained(words, NODE_WORDS)
+                add_retained(words, size_words(size_class))
+            else:
+                release(words, node, size_class)
+        below = load(words, chunk)
+        release(words, chunk, NODE_CLASS)
+        chunk = below
+
+
+@inlined
+def find_hold(holds: Words, version: int) -> int:
+    """The row of the newest held version below this one; -1 if there is none."""
+    row = holds.size // 2 - 1
+    while row >= 0 and load(holds, 2 * row) >= version:
+        row -= 1
+    return row
+
+
+@kernel
+def settle_retired(words: Words, holds: Words) -> None:
+    """After publication: nodes retired in the published epoch wait for readers, or are free."""
+    chunk = load(words, FRESH)
+    store(words, FRESH, 0)
+    pass_on(words, chunk, holds, find_hold(holds, load(words, EPOCH) - 1))
+
+
+@kernel
+def change_holds(words: Words, old: Words, new: Words) -> None:
+    """The held versions are now those of another table, whose lists are still empty."""
+    for row in range(old.size // 2 - 1, -1, -1):
+        version = load(old, 2 * row)
+        heir = find_hold(new, version + 1)
+        if heir >= 0 and load(new, 2 * heir) == version:
+            store(new, 2 * heir + 1, load(old, 2 * row + 1))
+    for row in range(old.size // 2 - 1, -1, -1):
+        version = load(old, 2 * row)
+        heir = find_hold(new, version + 1)
+        chunk = load(old, 2 * row + 1)
+        if chunk != 0 and not (heir >= 0 and load(new, 2 * heir) == version):
+            below = chunk
+            while below != 0:
+                add_retained(words, -NODE_WORDS)
+                for place in range(load(words, below + 1)):
+                    entry = load(words, below + HEAD + place)
+                    add_retained(words, -size_words(entry & 3))
+                below = load(words, below)
+            pass_on(words, chunk, new, heir)
+
+
+@inlined
+def push_walk(stack: Words, top: int, word: int, sets: int, height: int) -> int:
+    store(stack, top, word)
+    store(stack, top + 1, sets)
+    store(stack, top + 2, height)
+    return top + 3
+
+
+@kernel
+def walk_relation(words: Words, stack: Words, root: int, arity: int, retiring: bool) -> bool:
+    """Visit the nodes of a relation: retire those born before this epoch, or free those born in it.
+
+    Freeing leaves older nodes alone, and what hangs from them is older still. Retiring changes no
+    node; it stops, and returns false, where the arena has no room for the list.
+    """
+    if arity == 0 or root == 0:
+        return True
+    epoch = load(words, EPOCH)
+    top = push_walk(stack, 0, root & OFFSET, arity - 1, root >> HEIGHT_SHIFT)
+    while top > 0:
+        top -= 3
+        word = load(stack, top)
+        sets = load(stack, top + 1)  # levels of sets below this structure
+        height = load(stack, top + 2)  # of a trie; -1 for a set
+        node = word & ~1
+        born = load(words, node) == epoch
+        if not born and not retiring:
+            continue
+        if retiring and not has_room(words):
+            return False
+        size_class = NODE_CLASS
+        if height >= 0 or word & 1:
+            children = load(words, node + 1) & LOW
+            while children != 0:
+                below = load(words, node + HEAD + trailing_zeros(children))
+                children &= children - 1
+                if height > 0:
+                    top = push_walk(stack, top, below, sets, height - 1)
+                elif height < 0:
+                    top = push_walk(stack, top, below, sets, -1)
+                elif sets > 0:
+                    top = push_walk(stack, top, below, sets - 1, -1)
+        else:
+            header = load(words, node + 1)
+            size_class = header >> 32
+            if sets > 0:
+                for place in range(header & LOW):
+                    at = node + HEAD + (SMALLEST << size_class) + place
+                    top = push_walk(stack, top, load(words, at), sets - 1, -1)
+        if retiring:
+            if not born:
+                retire(words, node, size_class)
+        else:
+            drop(words, node, size_class)
+    return True
+
+
+@kernel
+def clear_slot(words: Words, stack: Words, slot: int, arity: int) -> bool:
+    """Remove all tuples of a relation; returns false, and must be followed by an abort, if full."""
+    root = load(words, slot)
+    if not walk_relation(words, stack, root, arity, True):
+        return False
+    walk_relation(words, stack, root, arity, False)
+    store(words, slot, 0)
+    store(words, slot + 1, 0)
+    return True
+
+
+@kernel
+def abort_epoch(words: Words, stack: Words, roots: Words, arities: Words) -> None:
+    """Take back the epoch in the making: `roots` of the newest version, `arities` of all slots.
+
+    Costs the nodes born in the epoch, and the slots.
+    """
+    for slot in range(arities.size):
+        at = SLOTS + SLOT_WORDS * slot
+        root = 0
+        entries = 0
+        if SLOT_WORDS * slot < roots.size:
+            root = load(roots, SLOT_WORDS * slot)
+            entries = load(roots, SLOT_WORDS * slot + 1)
+        if load(words, at) != root:
+            walk_relation(words, stack, load(words, at), load(arities, slot), False)
+        store(words, at, root)
+        store(words, at + 1, entries)
+    chunk = load(words, FRESH)
+    while chunk != 0:
+        store(words, RETIRED, load(words, RETIRED) - load(words, chunk + 1))
+        below = load(words, chunk)
+        release(words, chunk, NODE_CLASS)
+        chunk = below
+    store(words, FRESH, 0)
+    store(words, FAULTS, 0)

@@ -1,0 +1,127 @@
+"""How every kernel is compiled, and where compiled code is kept.
+
+Two decorators: `kernel` for functions that stand alone, `inlined` for the small ones that must
+vanish into their callers. Both release the interpreter's lock and both leave plain Python where
+`NUMBA_DISABLE_JIT=1` is set.
+
+Numba looks only at the file of a function to see whether its cached code is stale. A change to what
+the function calls would go unseen, and the old code would give wrong answers. So the directory of
+the cache is named by a hash over the sources of all kernels and the switches that Numba forgets.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba.extending import overload
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+config: Any = numba.config  # its names are made at run time
+COMPILED = not config.DISABLE_JIT
+BOUNDS_CHECKED = bool(config.BOUNDSCHECK)
+PACKAGE = Path(__file__).parents[1]
+
+
+def list_sources(package: Path = PACKAGE) -> Iterator[Path]:
+    """The files whose code may end up in a kernel: this folder, and whoever imports from it."""
+    for path in sorted(package.rglob("*.py")):
+        if path.parent.name == "kernels" or b"triegs.kernels" in path.read_bytes():
+            yield path
+
+
+def hash_sources(package: Path = PACKAGE) -> str:
+    digest = blake2b(digest_size=8)
+    digest.update(b"bounds checked" if BOUNDS_CHECKED else b"")
+    for path in list_sources(package):
+        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def list_cache_homes() -> Iterator[Path]:
+    """Where the cache may lie, the first choice first."""
+    if chosen := os.environ.get("TRIEGS_CACHE"):
+        yield Path(chosen)
+    if standard := os.environ.get("XDG_CACHE_HOME"):
+        yield Path(standard) / "triegs"
+    with suppress(RuntimeError):  # no home: a container without a user entry
+        yield Path.home() / ".cache" / "triegs"
+    who = os.getuid() if hasattr(os, "getuid") else "user"
+    yield Path(tempfile.gettempdir()) / f"triegs-{who}"
+
+
+def find_cache() -> Path | None:
+    """The directory for this very code, made if need be; None where nothing is writable."""
+    name = hash_sources()
+    for home in list_cache_homes():
+        folder = home / "kernels" / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+        except OSError:
+            continue
+    return None
+
+
+CACHE = find_cache() if COMPILED else None
+
+
+def is_warm() -> bool:
+    """Whether some kernel of this code was compiled before; if not, the first calls take long."""
+    return not COMPILED or (CACHE is not None and any(CACHE.rglob("*.nbi")))
+
+
+# _nrt=False: array arguments are not reference counted inside kernels.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+
+
+def compile_later(function: Function, **options: Any) -> Function:
+    """Numba's dispatcher, which compiles on the first call, with the cache in `CACHE`."""
+    before = config.CACHE_DIR
+    try:
+        # Numba reads this when a function is decorated, and offers no argument for it.
+        config.CACHE_DIR = str(CACHE or "")
+        compiled: Function = numba.njit(cache=CACHE is not None, **OPTIONS, **options)(function)
+        return compiled
+    finally:
+        config.CACHE_DIR = before
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function that is called as such, from Python or from other kernels."""
+    return compile_later(function) if COMPILED else function
+
+
+def inlined(function: Function) -> Function:
+    """Compile a small function into each of its callers; a call would cost more than its work."""
+    return compile_later(function, forceinline=True) if COMPILED else function
+
+
+def compiled_as(intrinsic: Any) -> Callable[[Function], Function]:
+    """Let kernels use an intrinsic in the place of the Python function below, its twin."""
+
+    def call_with_one(a: Any) -> Any:
+        return intrinsic(a)
+
+    def call_with_two(a: Any, b: Any) -> Any:
+        return intrinsic(a, b)
+
+    def call_with_four(a: Any, b: Any, c: Any, d: Any) -> Any:
+        return intrinsic(a, b, c, d)
+
+    calls = {1: call_with_one, 2: call_with_two, 4: call_with_four}
+    options: Any = {**OPTIONS, "forceinline": True}
+
+    def attach(twin: Function) -> Function:
+        overload(twin, jit_options=options, strict=False)(lambda *types: calls[len(types)])
+        return twin
+
+    return attach

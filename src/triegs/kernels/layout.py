@@ -1,0 +1,63 @@
+"""What stands where in an arena. Every number of the format is here and nowhere else.
+
+::
+
+    0        the null node: all zero, so that reading through an absent child finds nothing
+    64       the header, one word each
+    128      the path of the change under way
+    1024     the slots, two words each: root of a relation, number of its entries
+    66560    the nodes
+
+A node is `[birth, bitmap, 32 words]`, a block `[birth, size and class, keys…, words…]`. The two
+first words of both are alike, so one allocator serves them, with three sizes.
+"""
+
+from __future__ import annotations
+
+BITS = 5  # of an id, per level
+FANOUT = 1 << BITS
+DIGIT = FANOUT - 1  # masks one digit of an id
+LEVELS = 7  # 7 digits of 5 bits hold an id of 31 bits
+LOW = (1 << 32) - 1  # of a bitmap: the children; the high half flags the keys touched
+
+HEAD = 2  # words before the payload of a node or block
+SMALLEST = 4  # entries of a block of class 0; class 1 has 8, class 2 has 16
+CLASSES = 3
+LARGEST = CLASSES - 1
+NODE_CLASS = 2  # a node with 32 children is as large as a block of 16 entries
+NODE_WORDS = HEAD + FANOUT
+MERGE_AT = 8  # a hub of so few entries becomes a block again
+
+HEIGHT_SHIFT = 56  # a root is an offset with the height of its trie above these bits
+OFFSET = (1 << HEIGHT_SHIFT) - 1
+
+# The header.
+BUMP = 64  # first word that no node ever had
+LIMIT = 65  # nodes end before this word
+EPOCH = 66  # the epoch in the making: the newest version's number plus one
+FRESH = 67  # first chunk of the nodes retired in this epoch
+FAULTS = 68  # bits, see below; sticky until the epoch is aborted
+COPIED = 69  # nodes copied, ever
+RETIRED = 70  # nodes retired, ever
+RETAINED = 71  # words of nodes that only held versions reach, with the chunks that list them
+SLOTS_USED = 72
+FREE = 76  # first free node of each class
+FREE_COUNT = 80  # number of free nodes of each class
+
+PATH = 128  # addresses of the words on the way to the tuple that changes
+SLOTS = 1024
+SLOT_WORDS = 2
+SLOT_LIMIT = 1 << 15
+START = SLOTS + SLOT_WORDS * SLOT_LIMIT
+
+# Faults.
+FULL = 1  # no room for one more change: nothing was changed
+OVERFLOW = 2  # a count did not fit: that count was not changed
+LOG_FULL = 4  # a touch was not logged: the epoch must be aborted
+
+# One change takes fewer nodes of each class: a tuple of 16 words copies at most 7 nodes of its trie
+# and adds 7, and in each of 15 sets copies 7 hubs, adds 7, and splits one block into 16.
+ROOM = 512
+ROOM_WORDS = ROOM * (10 + 18 + 34)
+
+CHUNK_ENTRIES = FANOUT  # a chunk lists nodes: [next chunk, size, (offset << 2 | class) …]

@@ -1,0 +1,83 @@
+"""The array of an arena: address space that is reserved once and never moves, where there is such.
+
+Reserving costs microseconds; the system gives memory page by page as words are first written. Where
+it refuses, the array is small and grows by copying. Readers of versions may go on with the smaller
+one: what they can reach in it is never changed.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from contextlib import suppress
+
+import numpy as np
+
+from triegs.kernels.layout import BUMP, EPOCH, LIMIT, START
+from triegs.kernels.words import Words
+
+WORD_BYTES = 8
+SMALLEST_RESERVE_WORDS = 1 << 23  # 64 MB: below that, growing is cheap enough
+FIRST_WORDS = START + (1 << 17)  # of an array that grows
+
+
+def measure_machine_words() -> int:
+    """The words that the machine's memory could hold; 2 GB where it does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // WORD_BYTES
+    except (AttributeError, ValueError, OSError):
+        return (1 << 31) // WORD_BYTES
+
+
+def reserve_words(count: int) -> Words | None:
+    """Zero words at a fixed address, in large pages where offered; None where refused."""
+    if not hasattr(mmap, "MAP_PRIVATE") or not hasattr(mmap, "MAP_ANONYMOUS"):
+        return None
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    try:
+        mapping = mmap.mmap(-1, count * WORD_BYTES, flags=flags)
+    except (OSError, ValueError, OverflowError):
+        return None
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel built without it
+            mapping.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(mapping, dtype=np.int64)
+
+
+def begin_arena(words: Words) -> Words:
+    """Write the header of an empty arena, in its first epoch."""
+    words[BUMP] = START
+    words[LIMIT] = words.size
+    words[EPOCH] = 1
+    return words
+
+
+def make_arena(limit_words: int | None = None, *, reserve: bool = True) -> Words:
+    """An empty arena; `limit_words` bounds what its nodes may take.
+
+    >>> words = make_arena(limit_words=100_000, reserve=False)
+    >>> int(words[LIMIT]) - START
+    100000
+    """
+    wanted = measure_machine_words() if limit_words is None else START + limit_words
+    while reserve and wanted >= SMALLEST_RESERVE_WORDS:
+        if (words := reserve_words(wanted)) is not None:
+            return begin_arena(words)
+        if limit_words is not None:
+            break
+        wanted //= 2
+    first = FIRST_WORDS if limit_words is None else min(FIRST_WORDS, START + limit_words)
+    return begin_arena(np.zeros(first, np.int64))
+
+
+def grow_arena(words: Words, limit_words: int | None) -> Words | None:
+    """A copy of twice the size; None if the limit is reached. Costs a copy of everything."""
+    wanted = 2 * words.size
+    if limit_words is not None:
+        wanted = min(wanted, START + limit_words)
+    if wanted <= words.size:
+        return None
+    larger = np.zeros(wanted, np.int64)
+    larger[: words.size] = words
+    larger[LIMIT] = wanted
+    return larger

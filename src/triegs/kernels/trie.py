@@ -1,0 +1,164 @@
+"""A trie from ids to words: radix nodes of 32 children over the bits of the id, high bits first.
+
+A trie is one word, its *root*: the offset of the top node, with the height above bit 56. Height 0
+holds ids below 32, height 1 below 1,024, and so on; 0 is the empty trie. The words of the lowest
+nodes belong to the user: counts, or references to sets. A word is absent if and only if it is 0.
+
+`trie_get` costs one load per level. A change asks `trie_leaf` for the leaf, made its own, then
+writes the word and calls `mark_word`, and `trie_prune` where a leaf became empty.
+"""
+
+from __future__ import annotations
+
+from triegs.kernels.arena import copy_node, drop, make_node, release
+from triegs.kernels.jit import inlined, kernel
+from triegs.kernels.layout import (
+    BITS,
+    DIGIT,
+    EPOCH,
+    FANOUT,
+    HEAD,
+    HEIGHT_SHIFT,
+    LOW,
+    NODE_CLASS,
+    OFFSET,
+)
+from triegs.kernels.words import Words, bit, load, store
+
+
+@inlined
+def trie_get(words: Words, root: int, key: int) -> int:
+    """The word of an id; 0 if it has none. Costs one load per level."""
+    shift = (root >> HEIGHT_SHIFT) * BITS
+    if (key >> shift) >= FANOUT:
+        return 0
+    node = root & OFFSET
+    while shift > 0:
+        node = load(words, node + HEAD + ((key >> shift) & DIGIT))
+        shift -= BITS
+    return load(words, node + HEAD + (key & DIGIT))
+
+
+@inlined
+def find_leaf(words: Words, root: int, key: int) -> int:
+    """The leaf that has the place of this id; 0 if there is none."""
+    shift = (root >> HEIGHT_SHIFT) * BITS
+    if (key >> shift) >= FANOUT:
+        return 0
+    node = root & OFFSET
+    while shift > 0:
+        node = load(words, node + HEAD + ((key >> shift) & DIGIT))
+        shift -= BITS
+    return node
+
+
+@inlined
+def own_trie_node(words: Words, node: int, epoch: int) -> int:
+    """The node or a copy of it, to be changed in this epoch. Copying clears the touch flags."""
+    if load(words, node) == epoch:
+        return node
+    copy = copy_node(words, node, NODE_CLASS, epoch)
+    store(words, copy + 1, load(words, copy + 1) & LOW)
+    return copy
+
+
+@kernel
+def grow_trie(words: Words, at: int, key: int) -> int:
+    """Make the trie at this address tall enough for a key; returns its height."""
+    epoch = load(words, EPOCH)
+    root = load(words, at)
+    height = root >> HEIGHT_SHIFT
+    node = root & OFFSET
+    while (key >> (height * BITS)) >= FANOUT:
+        if node != 0:
+            top = make_node(words, epoch)
+            store(words, top + 1, 1)
+            store(words, top + HEAD, node)
+            node = top
+        height += 1
+    if node == 0:
+        node = make_node(words, epoch)
+    store(words, at, node | (height << HEIGHT_SHIFT))
+    return height
+
+
+@inlined
+def trie_leaf(words: Words, at: int, key: int) -> int:
+    """The leaf with the place of this id, made if need be, on a path that this epoch may change.
+
+    `at` is the address of the root. The caller puts a word that is not 0 into an empty leaf.
+    """
+    epoch = load(words, EPOCH)
+    root = load(words, at)
+    height = root >> HEIGHT_SHIFT
+    if root == 0 or (key >> (height * BITS)) >= FANOUT:
+        height = grow_trie(words, at, key)
+        root = load(words, at)
+    node = root & OFFSET
+    if load(words, node) != epoch:
+        node = own_trie_node(words, node, epoch)
+        store(words, at, node | (height << HEIGHT_SHIFT))
+    shift = height * BITS
+    while shift > 0:
+        digit = (key >> shift) & DIGIT
+        below = load(words, node + HEAD + digit)
+        if below == 0:
+            below = make_node(words, epoch)
+            store(words, node + HEAD + digit, below)
+            store(words, node + 1, load(words, node + 1) | bit(digit))
+        elif load(words, below) != epoch:
+            below = own_trie_node(words, below, epoch)
+            store(words, node + HEAD + digit, below)
+        node = below
+        shift -= BITS
+    return node
+
+
+@kernel
+def trie_prune(words: Words, at: int, key: int) -> None:
+    """The leaf of this id became empty: cut the branch that led only to it, lower the trie.
+
+    The path is this epoch's own. Costs one visit per level, twice.
+    """
+    root = load(words, at)
+    shift = (root >> HEIGHT_SHIFT) * BITS
+    node = root & OFFSET
+    keeper = 0  # the lowest node on the path with other children
+    branch_shift = shift
+    while shift > 0:
+        children = load(words, node + 1) & LOW
+        if children & (children - 1) != 0:
+            keeper = node
+            branch_shift = shift - BITS
+        node = load(words, node + HEAD + ((key >> shift) & DIGIT))
+        shift -= BITS
+    if keeper == 0:
+        node = root & OFFSET
+        store(words, at, 0)
+    else:
+        digit = (key >> (branch_shift + BITS)) & DIGIT
+        node = load(words, keeper + HEAD + digit)
+        store(words, keeper + HEAD + digit, 0)
+        store(words, keeper + 1, load(words, keeper + 1) & ~bit(digit))
+    while True:
+        below = load(words, node + HEAD + ((key >> branch_shift) & DIGIT))
+        release(words, node, NODE_CLASS)
+        if branch_shift == 0:
+            break
+        branch_shift -= BITS
+        node = below
+    lower_trie(words, at)
+
+
+@inlined
+def lower_trie(words: Words, at: int) -> None:
+    """Take away top nodes whose only child is the first."""
+    root = load(words, at)
+    height = root >> HEIGHT_SHIFT
+    node = root & OFFSET
+    while height > 0 and load(words, node + 1) & LOW == 1:
+        below = load(words, node + HEAD)
+        drop(words, node, NODE_CLASS)
+        node = below
+        height -= 1
+        store(words, at, node | (height << HEIGHT_SHIFT))

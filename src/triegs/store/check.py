@@ -1,0 +1,297 @@
+"""The invariants of the packed store, numbered as in `docs/trie.md`, checked on its words.
+
+Plain Python that shares the layout with the kernels and no code: a visit of every node, for tests
+and for doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+
+from triegs.kernels.layout import (
+    BITS,
+    BUMP,
+    CHUNK_ENTRIES,
+    CLASSES,
+    EPOCH,
+    FANOUT,
+    FREE,
+    FREE_COUNT,
+    FRESH,
+    HEAD,
+    HEIGHT_SHIFT,
+    LEVELS,
+    LOW,
+    MERGE_AT,
+    NODE_CLASS,
+    OFFSET,
+    RETAINED,
+    SLOT_WORDS,
+    SLOTS,
+    SMALLEST,
+    START,
+)
+from triegs.kernels.words import Words
+from triegs.store.bounds import ID_LIMIT
+from triegs.store.contract import StoreCorrupt
+from triegs.store.packed import CLASS_WORDS, PackedRelation, PackedStore, PackedVersion
+
+Nodes = dict[int, int]  # offset to class
+
+
+def fail(invariant: int, where: str, what: str) -> StoreCorrupt:
+    return StoreCorrupt(f"invariant {invariant}: {where}: {what}")
+
+
+class Visit:
+    """A walk over the relations of one version, or of the epoch in the making."""
+
+    def __init__(self, words: Words, where: str, number: int) -> None:
+        self.words = words
+        self.where = where
+        self.number = number
+        self.nodes: Nodes = {}
+
+    def read(self, node: int, size_class: int, oldest_parent: int) -> list[int]:
+        """The words of a node, once; invariants 6 and 9."""
+        size = CLASS_WORDS[size_class]
+        if node % 2 or not START <= node <= int(self.words[BUMP]) - size:
+            raise fail(9, self.where, f"no node can be at {node}")
+        if node in self.nodes:
+            raise fail(9, self.where, f"two ways lead to node {node}")
+        self.nodes[node] = size_class
+        content: list[int] = self.words[node : node + size].tolist()
+        if not 1 <= content[0] <= min(oldest_parent, self.number):
+            raise fail(6, self.where, f"node {node} was born in epoch {content[0]}, "
+                       f"below one of epoch {oldest_parent}")  # fmt: skip
+        return content
+
+    def read_children(self, node: int, parent_birth: int) -> tuple[list[int], dict[int, int]]:
+        """A node and its children by digit; invariants 2 and 3."""
+        content = self.read(node, NODE_CLASS, parent_birth)
+        children = {digit: word for digit, word in enumerate(content[HEAD:]) if word}
+        if content[1] & LOW != sum(1 << digit for digit in children):
+            raise fail(2, self.where, f"the bitmap of node {node} is {content[1] & LOW:b}")
+        if not children:
+            raise fail(3, self.where, f"node {node} is empty")
+        return content, children
+
+    def walk_relation(self, root: int, arity: int) -> int:
+        """Check a relation; returns the number of its tuples."""
+        if arity == 0 or root == 0:
+            return int(root != 0)
+        height = root >> HEIGHT_SHIFT
+        if not 0 <= height < LEVELS:
+            raise fail(1, self.where, f"a trie of height {height}")
+        top = root & OFFSET
+        if height:
+            _, children = Visit(self.words, self.where, self.number).read_children(top, self.number)
+            if set(children) == {0}:
+                raise fail(1, self.where, f"the trie at {top} is higher than its ids need")
+        return sum(
+            1 if arity == 1 else self.walk_set(word, arity - 2, birth)
+            for word, birth in self.walk_trie(top, height, 0, self.number)
+        )
+
+    def walk_trie(
+        self, node: int, height: int, key: int, parent_birth: int
+    ) -> Iterator[tuple[int, int]]:
+        """The words of a trie, each with the birth of its leaf."""
+        content, children = self.read_children(node, parent_birth)
+        if height and content[1] >> 32:
+            raise fail(2, self.where, f"node {node} is no leaf and has touch flags")
+        for digit, word in children.items():
+            longer = key << BITS | digit
+            if height:
+                yield from self.walk_trie(word, height - 1, longer, content[0])
+            elif longer >= ID_LIMIT:
+                raise fail(1, self.where, f"{longer} is no id")
+            else:
+                yield word, content[0]
+
+    def walk_set(self, reference: int, sets_below: int, parent_birth: int) -> int:
+        """Check a set and what is below; returns the number of tuples."""
+        tuples, seen = 0, set()
+        for key, word, birth in self.walk_entries(reference, 0, 0, parent_birth):
+            if key in seen:
+                raise fail(1, self.where, f"{key} is twice in one set")
+            seen.add(key)
+            tuples += self.walk_set(word, sets_below - 1, birth) if sets_below else 1
+        return tuples
+
+    def walk_entries(
+        self, reference: int, shift: int, low_bits: int, parent_birth: int
+    ) -> list[tuple[int, int, int]]:
+        """The entries of a set, each with the birth of its block."""
+        if reference & 1:
+            return self.walk_hub(reference - 1, shift, low_bits, parent_birth)
+        size_class = self.read_class(reference)
+        content = self.read(reference, size_class, parent_birth)
+        places, size = SMALLEST << size_class, content[1] & LOW
+        if not (places // 4 if size_class else 0) < size <= places:
+            raise fail(4, self.where, f"the block at {reference} has {size} of {places} entries")
+        keys, counts = content[HEAD : HEAD + size], content[HEAD + places : HEAD + places + size]
+        for key, word in zip(keys, counts, strict=True):
+            if not 0 <= key < ID_LIMIT or key & ((1 << shift) - 1) != low_bits:
+                raise fail(1, self.where, f"{key} is in the wrong block, at {reference}")
+            if word == 0:
+                raise fail(3, self.where, f"{key} has the word 0 in the block at {reference}")
+        return [(key, word, content[0]) for key, word in zip(keys, counts, strict=True)]
+
+    def read_class(self, block: int) -> int:
+        if not START <= block < int(self.words[BUMP]):
+            raise fail(9, self.where, f"no block can be at {block}")
+        size_class = int(self.words[block + 1]) >> 32
+        if not 0 <= size_class < CLASSES:
+            raise fail(4, self.where, f"the block at {block} has class {size_class}")
+        return size_class
+
+    def walk_hub(
+        self, hub: int, shift: int, low_bits: int, parent_birth: int
+    ) -> list[tuple[int, int, int]]:
+        if shift >= LEVELS * BITS:
+            raise fail(5, self.where, f"the hub at {hub} is too deep")
+        content, children = self.read_children(hub, parent_birth)
+        if content[1] >> 32:
+            raise fail(2, self.where, f"the hub at {hub} has touch flags")
+        entries: list[tuple[int, int, int]] = []
+        for digit, below in children.items():
+            bits = low_bits | digit << shift
+            entries += self.walk_entries(below, shift + BITS, bits, content[0])
+        if len(entries) <= MERGE_AT:
+            raise fail(5, self.where, f"the hub at {hub} has {len(entries)} entries only")
+        return entries
+
+
+def check_relation(store: PackedStore, relation: PackedRelation) -> Nodes:
+    """Invariants 1 to 6 and 8 of a relation in the epoch in the making."""
+    visit = Visit(store.words, relation.name, int(store.words[EPOCH]))
+    root, entries = store.read_slot(relation)
+    found = visit.walk_relation(root, relation.arity)
+    if found != entries:
+        raise fail(8, relation.name, f"{found} tuples, but a size of {entries}")
+    return visit.nodes
+
+
+def check_version(version: PackedVersion) -> Nodes:
+    """Invariants 1 to 9 of a version; returns the nodes that it reaches."""
+    visit = Visit(version.words, f"version {version.number}", version.number)
+    for relation in version.members:
+        at = SLOT_WORDS * relation.slot
+        found = visit.walk_relation(int(version.roots[at]), relation.arity)
+        if found != version.roots[at + 1]:
+            raise fail(8, f"{visit.where}, {relation.name}",
+                       f"{found} tuples, but a size of {version.roots[at + 1]}")  # fmt: skip
+    digest = blake2b(version.roots.tobytes(), digest_size=16)
+    for node in sorted(visit.nodes):
+        digest.update(version.words[node : node + CLASS_WORDS[visit.nodes[node]]].tobytes())
+    if version.digest is None:
+        version.digest = digest.digest()
+    elif version.digest != digest.digest():
+        raise fail(7, visit.where, "it changed after it was published")
+    return visit.nodes
+
+
+def read_list(words: Words, chunk: int, where: str) -> tuple[Nodes, Nodes]:
+    """The nodes on a list of chunks, and the chunks."""
+    listed: Nodes = {}
+    chunks: Nodes = {}
+    while chunk:
+        if chunk in chunks or not START <= chunk < int(words[BUMP]):
+            raise fail(9, where, f"a broken list at {chunk}")
+        chunks[chunk] = NODE_CLASS
+        size = int(words[chunk + 1])
+        if not 1 <= size <= CHUNK_ENTRIES:
+            raise fail(9, where, f"a chunk of {size} entries at {chunk}")
+        for entry in words[chunk + HEAD : chunk + HEAD + size].tolist():
+            if entry >> 2 in listed:
+                raise fail(9, where, f"node {entry >> 2} is listed twice")
+            listed[entry >> 2] = entry & 3
+        chunk = int(words[chunk])
+    return listed, chunks
+
+
+def read_free(words: Words) -> Nodes:
+    """The free nodes; invariant 10 on their number."""
+    free: Nodes = {}
+    for size_class in range(CLASSES):
+        node, length = int(words[FREE + size_class]), 0
+        while node:
+            if node in free or not START <= node < int(words[BUMP]):
+                raise fail(9, "free list", f"broken at {node}")
+            free[node] = size_class
+            length += 1
+            node = int(words[node])
+        if length != words[FREE_COUNT + size_class]:
+            raise fail(10, "free list", f"{length} nodes of class {size_class}, "
+                       f"counted {words[FREE_COUNT + size_class]}")  # fmt: skip
+    return free
+
+
+def count_words(nodes: Nodes) -> int:
+    return sum(CLASS_WORDS[size_class] for size_class in nodes.values())
+
+
+def check_partition(words: Words, parts: dict[str, Nodes]) -> None:
+    """Invariant 9: every word from the first node on belongs to one node of one part."""
+    spans = sorted(
+        (node, CLASS_WORDS[size_class], part)
+        for part, nodes in parts.items()
+        for node, size_class in nodes.items()
+    )
+    expected, before = START, "the start"
+    for node, size, part in spans:
+        if node != expected:
+            raise fail(9, part, f"node {node} follows {before}, which ends at {expected}")
+        expected, before = node + size, f"{part} node {node}"
+    if expected != words[BUMP]:
+        raise fail(9, "arena", f"nodes end at {expected}, not at {int(words[BUMP])}")
+
+
+def check_store(store: PackedStore, held: Iterable[PackedVersion]) -> None:
+    """All invariants of a store, whose holds are up to date."""
+    words = store.words
+    if words[: FANOUT + HEAD].any():
+        raise fail(11, "arena", "the null node is not zero")
+    current: Nodes = {}
+    for relation in store.members:
+        nodes = check_relation(store, relation)
+        if shared := current.keys() & nodes.keys():
+            raise fail(9, relation.name, f"shares node {min(shared)} with another relation")
+        current |= nodes
+    slots = {SLOTS + SLOT_WORDS * relation.slot for relation in store.members}
+    for at in range(SLOTS, SLOTS + SLOT_WORDS * store.slots_used, SLOT_WORDS):
+        if at not in slots and words[at : at + SLOT_WORDS].any():
+            raise fail(8, "arena", f"slot {(at - SLOTS) // SLOT_WORDS} is unused and not empty")
+    newest = check_version(store.newest)
+    visible: Nodes = {}
+    for version in held:
+        visible |= check_version(version)
+
+    fresh, fresh_chunks = read_list(words, int(words[FRESH]), "retired in this epoch")
+    if fresh.keys() != newest.keys() - current.keys():
+        odd = min(fresh.keys() ^ (newest.keys() - current.keys()))
+        raise fail(12, "retired in this epoch", f"node {odd} is retired and reached, or neither")
+    waiting: Nodes = {}
+    lists: Nodes = {}
+    for at in range(0, store.holds.size, 2):
+        number, chunk = store.holds[at : at + 2].tolist()
+        nodes, chunks = read_list(words, chunk, f"waiting for version {number}")
+        for node in nodes:
+            if words[node] > number:
+                raise fail(12, f"waiting for version {number}", f"node {node} is younger")
+        waiting |= nodes
+        lists |= chunks
+    expected = visible.keys() - newest.keys() - current.keys()
+    if waiting.keys() != expected:
+        odd = min(waiting.keys() ^ expected)
+        raise fail(12, "waiting for readers", f"node {odd} is free to go, or not listed")
+
+    free = read_free(words)
+    check_partition(words, {
+        "live": current | newest, "list": fresh_chunks | lists, "retained": waiting, "free": free,
+    })  # fmt: skip
+    if count_words(waiting) + count_words(lists) != words[RETAINED]:
+        raise fail(10, "arena", f"{count_words(waiting) + count_words(lists)} words are retained, "
+                   f"counted {int(words[RETAINED])}")  # fmt: skip

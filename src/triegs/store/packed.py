@@ -1,0 +1,400 @@
+"""The default store: tries in one arena of words, changed in place within an epoch.
+
+The structure is in `triegs.kernels`, and `docs/trie.md` tells how it works. Here is what Python
+adds: names, bounds, versions, holds and locks.
+
+>>> store = PackedStore()
+>>> knows = store.create("knows", 2)
+>>> knows.set((7, 5), 2), knows.set((7, 3), 1), knows.set((9, 3), 1)
+(0, 0, 0)
+>>> held = store.pin(store.publish())
+>>> knows.set((7, 5), 0)
+2
+>>> list(knows.scan((7,))), sorted(held.scan(knows, (7,)))
+([((7, 3), 1)], [((7, 3), 1), ((7, 5), 2)])
+
+That change copied a node of the trie and the block of 7: 272 + 80 bytes, which only `held` sees
+once the next version is out. A list of the retained nodes takes another 272.
+
+>>> store.publish().number, store.statistics().retained_bytes
+(2, 624)
+>>> store.unpin(held)
+>>> store.statistics().retained_bytes
+0
+
+One thread writes. Any thread may pin, read what it has pinned, and unpin. `_memory` is locked while
+the arena changes, `_pins` while versions come, are held and go; who needs both locks `_memory`
+first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from triegs.kernels.cursors import CURSOR_WORDS, fill_scan, open_scan
+from triegs.kernels.epochs import (
+    WALK_WORDS,
+    abort_epoch,
+    change_holds,
+    clear_slot,
+    publish_epoch,
+    settle_retired,
+)
+from triegs.kernels.layout import (
+    BUMP,
+    CLASSES,
+    COPIED,
+    FAULTS,
+    FREE_COUNT,
+    RETAINED,
+    RETIRED,
+    SLOT_LIMIT,
+    SLOT_WORDS,
+    SLOTS,
+    START,
+)
+from triegs.kernels.memory import WORD_BYTES, grow_arena, make_arena
+from triegs.kernels.relations import (
+    adjacency_change,
+    adjacency_get,
+    map_change,
+    map_get,
+    tuple_change,
+    tuple_get,
+)
+from triegs.kernels.words import Words
+from triegs.store.bounds import check_arity, check_count, check_key, check_prefix
+from triegs.store.contract import (
+    Key,
+    RelationUnknown,
+    Statistics,
+    Version,
+    VersionedRelation,
+    VersionGone,
+)
+
+SCAN_ROWS = 512  # tuples that a scan fetches at a time
+CLASS_WORDS = (10, 18, 34)
+
+
+class MemoryLimitReached(MemoryError):
+    """The arena has no room for another change, which was not made. Aborting gives room back."""
+
+
+def read_count(words: Words, root: int, key: Key) -> int:
+    """The count of a tuple below a root. One kernel call."""
+    if len(key) == 2:
+        return int(adjacency_get(words, root, *key))
+    if len(key) == 1:
+        return int(map_get(words, root, *key))
+    return int(tuple_get(words, root, np.array(key, np.int64), len(key)))
+
+
+def read_rows(
+    words: Words, root: int, arity: int, prefix: Key, check: Callable[[], object]
+) -> Iterator[tuple[Key, int]]:
+    """The tuples below a prefix, some hundreds per kernel call; `check` runs before each."""
+    below = int(tuple_get(words, root, np.array(prefix, np.int64), len(prefix)))
+    levels = arity - len(prefix)
+    if below == 0:
+        return
+    if levels == 0:
+        yield prefix, below
+        return
+    scan = np.zeros(CURSOR_WORDS * (levels + 1), np.int64)
+    columns = np.empty((levels + 1) * SCAN_ROWS, np.int64)
+    open_scan(words, scan, below, not prefix)
+    found = SCAN_ROWS
+    while found == SCAN_ROWS:
+        check()
+        found = fill_scan(words, scan, levels, not prefix, columns, SCAN_ROWS)
+        *keys, counts = columns.reshape(levels + 1, SCAN_ROWS)[:, :found].tolist()
+        for key, count in zip(zip(*keys, strict=True), counts, strict=True):
+            yield (*prefix, *key), count
+
+
+class PackedRelation:
+    """A `VersionedRelation`: a name for a slot of the arena."""
+
+    def __init__(self, store: PackedStore, name: str, arity: int, slot: int) -> None:
+        self._store = store
+        self.name = name
+        self.arity = arity
+        self.slot = slot
+
+    def get(self, key: Key) -> int:
+        key = check_key(self.name, self.arity, key)
+        return read_count(self._store.words, self._store.read_slot(self)[0], key)
+
+    def set(self, key: Key, count: int) -> int:
+        key = check_key(self.name, self.arity, key)
+        return self._store.put(self, key, check_count(self.name, key, count))
+
+    def scan(self, prefix: Key = ()) -> Iterator[tuple[Key, int]]:
+        prefix = check_prefix(self.name, self.arity, prefix)
+        root, _ = self._store.read_slot(self)
+        return read_rows(self._store.words, root, self.arity, prefix, lambda: None)
+
+    def __len__(self) -> int:
+        return self._store.read_slot(self)[1]
+
+    def check(self) -> None:
+        from triegs.store.check import check_relation
+
+        self._store.read_slot(self)
+        check_relation(self._store, self)
+
+
+class PackedVersion:
+    """A `Version`: the roots of all relations at one moment, and the array they lead into."""
+
+    def __init__(
+        self,
+        store: PackedStore,
+        number: int,
+        roots: Words,
+        members: frozenset[PackedRelation],
+    ) -> None:
+        self._store = store
+        self.words = store.words
+        self.number = number
+        self.roots = roots
+        self.members = members
+        self.holders = 0
+        self.digest: bytes | None = None  # of all it reaches, once `check` has seen it
+
+    def _check_held(self) -> None:
+        if not self.holders and self is not self._store.newest:
+            raise VersionGone(f"version {self.number} is not held")
+
+    def _read_root(self, relation: VersionedRelation) -> tuple[int, int]:
+        self._check_held()
+        if not isinstance(relation, PackedRelation) or relation not in self.members:
+            raise RelationUnknown(f"{relation.name} is not in version {self.number}")
+        at = SLOT_WORDS * relation.slot
+        return int(self.roots[at]), int(self.roots[at + 1])
+
+    def get(self, relation: VersionedRelation, key: Key) -> int:
+        root, _ = self._read_root(relation)
+        return read_count(self.words, root, check_key(relation.name, relation.arity, key))
+
+    def scan(self, relation: VersionedRelation, prefix: Key = ()) -> Iterator[tuple[Key, int]]:
+        root, _ = self._read_root(relation)
+        prefix = check_prefix(relation.name, relation.arity, prefix)
+        return read_rows(self.words, root, relation.arity, prefix, self._check_held)
+
+    def size(self, relation: VersionedRelation) -> int:
+        return self._read_root(relation)[1]
+
+
+class PackedStore:
+    """A `Store` over one arena. `memory_limit` bounds the bytes of all nodes, free ones too.
+
+    A change that finds no room raises `MemoryLimitReached` and is not made; a store near its limit
+    keeps 250 kB in reserve for that.
+
+    >>> store = PackedStore(memory_limit=1_000_000)
+    >>> numbers = store.create("numbers", 1)
+    >>> for each in range(0, 2**31, 2**16):
+    ...     _ = numbers.set((each,), 1)
+    Traceback (most recent call last):
+    triegs.store.packed.MemoryLimitReached: numbers(...,): no room under 1,000,000 bytes
+    >>> store.abort()
+    >>> store.statistics().live_bytes
+    0
+    """
+
+    def __init__(self, *, memory_limit: int | None = None, reserve: bool = True) -> None:
+        self._limit_bytes = memory_limit
+        self._limit_words = None if memory_limit is None else memory_limit // WORD_BYTES
+        self.words = make_arena(self._limit_words, reserve=reserve)
+        self._walk = np.empty(WALK_WORDS, np.int64)
+        self.members: frozenset[PackedRelation] = frozenset()
+        self._arities: list[int] = []  # of every slot ever used
+        self._free_slots: list[int] = []
+        self._created: list[int] = []  # slots, in this epoch
+        self._dropped: list[int] = []
+        self._must_abort = False
+        self._memory = Lock()
+        self._pins = Lock()
+        self._newest = PackedVersion(self, 0, np.empty(0, np.int64), self.members)
+        self._held: dict[int, PackedVersion] = {}
+        self._held_changed = False
+        self.holds = np.empty(0, np.int64)  # the held versions, as the kernels want them
+
+    # For the relations
+
+    def read_slot(self, relation: PackedRelation) -> tuple[int, int]:
+        """Root and number of entries, as the writer sees them."""
+        if relation not in self.members:
+            raise RelationUnknown(f"{relation.name} is not in this store")
+        at = SLOTS + SLOT_WORDS * relation.slot
+        return int(self.words[at]), int(self.words[at + 1])
+
+    def put(self, relation: PackedRelation, key: Key, count: int) -> int:
+        """Set the count of a tuple; returns the count before."""
+        if relation not in self.members:
+            raise RelationUnknown(f"{relation.name} is not in this store")
+        at = SLOTS + SLOT_WORDS * relation.slot
+        change: Any
+        arguments: tuple[Any, ...]
+        if len(key) == 2:
+            change, arguments = adjacency_change, key
+        elif len(key) == 1:
+            change, arguments = map_change, key
+        else:
+            change, arguments = tuple_change, (np.array(key, np.int64), len(key))
+        with self._memory:
+            before, _ = change(self.words, at, *arguments, count, True)
+            while self.words[FAULTS]:
+                self.words[FAULTS] = 0
+                self._make_room(f"{relation.name}{key}")
+                before, _ = change(self.words, at, *arguments, count, True)
+        return int(before)
+
+    def _make_room(self, what: str) -> None:
+        """Take back what readers have let go, or grow; under the lock `_memory`."""
+        if self._follow_pins():
+            return
+        larger = grow_arena(self.words, self._limit_words)
+        if larger is None:
+            limit = self._limit_bytes or self.words.nbytes
+            raise MemoryLimitReached(f"{what}: no room under {limit:,} bytes")
+        self.words = larger
+
+    # The contract
+
+    def create(self, name: str, arity: int) -> PackedRelation:
+        check_arity(arity)
+        if self._free_slots:
+            slot = self._free_slots.pop()
+            self._arities[slot] = arity
+        elif len(self._arities) < SLOT_LIMIT:
+            slot = len(self._arities)
+            self._arities.append(arity)
+        else:
+            raise MemoryLimitReached(f"{name}: a store has at most {SLOT_LIMIT:,} relations")
+        relation = PackedRelation(self, name, arity, slot)
+        self._created.append(slot)
+        self.members |= {relation}
+        return relation
+
+    def drop(self, relation: VersionedRelation) -> None:
+        """Forget a relation. Costs a visit of each of its nodes."""
+        if not isinstance(relation, PackedRelation) or relation not in self.members:
+            raise RelationUnknown(f"{relation.name} is not in this store")
+        at = SLOTS + SLOT_WORDS * relation.slot
+        with self._memory:
+            if not clear_slot(self.words, self._walk, at, relation.arity):
+                self._must_abort = True
+                raise MemoryLimitReached(f"{relation.name}: no room to drop it; abort")
+        self.members -= {relation}
+        self._dropped.append(relation.slot)
+
+    def publish(self) -> PackedVersion:
+        """Costs the relations, and the nodes copied or dropped since the last version."""
+        if self._must_abort:
+            raise MemoryLimitReached("the changes are incomplete; abort")
+        with self._memory:
+            roots = np.empty(SLOT_WORDS * len(self._arities), np.int64)
+            number = int(publish_epoch(self.words, roots))
+            version = PackedVersion(self, number, roots, self.members)
+            with self._pins:
+                self._newest = version
+            # From here on nobody can pin the version before; who has it is in `_held`.
+            self._follow_pins()
+            settle_retired(self.words, self.holds)
+        self._free_slots += self._dropped
+        self._created, self._dropped = [], []
+        return version
+
+    def abort(self) -> None:
+        """Costs the relations, and the nodes born since the last version."""
+        with self._memory:
+            arities = np.array(self._arities, np.int64)
+            abort_epoch(self.words, self._walk, self._newest.roots, arities)
+        self.members = self._newest.members
+        self._free_slots += self._created
+        self._created, self._dropped = [], []
+        self._must_abort = False
+
+    @property
+    def newest(self) -> PackedVersion:
+        return self._newest
+
+    def pin(self, version: Version | None = None) -> PackedVersion:
+        with self._pins:
+            held = self._newest if version is None else version
+            if not isinstance(held, PackedVersion) or held._store is not self:
+                raise VersionGone("a version of another store")
+            if not held.holders and held is not self._newest:
+                raise VersionGone(f"version {held.number} is not held")
+            held.holders += 1
+            if held.holders == 1:
+                self._held[held.number] = held
+                self._held_changed = True
+            return held
+
+    def unpin(self, version: Version) -> None:
+        """What only this version saw is free at once, or, if the arena is busy, on publishing."""
+        with self._pins:
+            held = self._held.get(version.number)
+            if held is None or held is not version:
+                raise VersionGone(f"version {version.number} is not held")
+            held.holders -= 1
+            if held.holders:
+                return
+            del self._held[held.number]
+            self._held_changed = True
+        if self._memory.acquire(blocking=False):
+            try:
+                self._follow_pins()
+            finally:
+                self._memory.release()
+
+    def _follow_pins(self) -> bool:
+        """Let retired nodes wait for the versions held now; under the lock `_memory`."""
+        with self._pins:
+            if not self._held_changed:
+                return False
+            self._held_changed = False
+            numbers = sorted(self._held)
+        holds = np.zeros(2 * len(numbers), np.int64)
+        holds[::2] = numbers
+        change_holds(self.words, self.holds, holds)
+        self.holds = holds
+        return True
+
+    def statistics(self) -> Statistics:
+        """Exact, and in constant time but for the relations. Any thread may ask."""
+        with self._memory:
+            self._follow_pins()
+            words = self.words
+            used = int(words[BUMP]) - START
+            retained = int(words[RETAINED])
+            free = sum(int(words[FREE_COUNT + c]) * CLASS_WORDS[c] for c in range(CLASSES))
+            end = SLOTS + SLOT_WORDS * len(self._arities)
+            return Statistics(
+                entries=int(words[SLOTS + 1 : end : SLOT_WORDS].sum()),
+                live_bytes=(used - retained - free) * WORD_BYTES,
+                retained_bytes=retained * WORD_BYTES,
+                debt_bytes=free * WORD_BYTES,
+                copied_nodes=int(words[COPIED]),
+                retired_nodes=int(words[RETIRED]),
+            )
+
+    @property
+    def slots_used(self) -> int:
+        return len(self._arities)
+
+    def check(self) -> None:
+        """Verify every invariant of `docs/trie.md`. Costs a visit of every node by Python."""
+        from triegs.store.check import check_store
+
+        with self._memory:
+            self._follow_pins()
+            check_store(self, self._held.values())
