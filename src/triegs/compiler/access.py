@@ -36,13 +36,11 @@ class _Indexes:
     """Numbers equal indexes equally, and collects the paths that use them."""
 
     numbers: dict[Index, int] = field(default_factory=dict)
-    paths: list[AccessPath] = field(default_factory=list)
+    paths: dict[AccessPath, None] = field(default_factory=dict)
 
     def use(self, node: int, role: Access, index: Index, reason: str) -> None:
         number = self.numbers.setdefault(index, len(self.numbers))
-        path = AccessPath(node, role, number, reason)
-        if path not in self.paths:
-            self.paths.append(path)
+        self.paths[AccessPath(node, role, number, reason)] = None
 
 
 def access_paths(nodes: Sequence[Node]) -> tuple[tuple[Index, ...], tuple[AccessPath, ...]]:

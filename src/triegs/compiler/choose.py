@@ -19,7 +19,7 @@ from triegs.compiler.cost import plan_cost
 EXHAUSTIVE = 6
 TRIED = 500
 FEW_ROOTS = 8
-BUSIEST = 4
+BUSIEST = 2
 
 Priced = tuple[float, tuple[int, ...], Built]
 

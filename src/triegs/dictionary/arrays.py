@@ -27,13 +27,15 @@ Invariants, as `triegs.dictionary.checks` numbers them:
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Bytes: TypeAlias = NDArray[np.uint8]
 Words: TypeAlias = NDArray[np.int64]
+# A 64-bit integer in compiled code; without compilation a NumPy scalar or a Python int.
+Word: TypeAlias = Any
 
 INTEGER = -1
 UNBORN = -1

@@ -19,14 +19,15 @@ from triegs.dictionary.arrays import (
     UNBORN,
     USED,
     Arrays,
+    Word,
     Words,
 )
-from triegs.dictionary.jit import kernel
 from triegs.dictionary.table import drop_id
+from triegs.kernels.jit import kernel
 
 
 @kernel
-def find_stranger(arrays: Arrays, ids: Words) -> int:
+def find_stranger(arrays: Arrays, ids: Words) -> Word:
     """The first row whose id names no term, -1 if there is none."""
     top = arrays.meta[TOP]
     for row in range(len(ids)):
@@ -36,7 +37,7 @@ def find_stranger(arrays: Arrays, ids: Words) -> int:
 
 
 @kernel
-def acquire_ids(arrays: Arrays, ids: Words, epoch: int) -> int:
+def acquire_ids(arrays: Arrays, ids: Words, epoch: Word) -> Word:
     """Count each id once more; the row of a bad one, and nothing changed, or -1."""
     stranger = find_stranger(arrays, ids)
     if stranger >= 0:
@@ -50,7 +51,7 @@ def acquire_ids(arrays: Arrays, ids: Words, epoch: int) -> int:
 
 
 @kernel
-def release_ids(arrays: Arrays, ids: Words, epoch: int) -> int:
+def release_ids(arrays: Arrays, ids: Words, epoch: Word) -> Word:
     """Count each id once less; the row of a bad one, and nothing changed, or -1."""
     stranger = find_stranger(arrays, ids)
     if stranger >= 0:
@@ -76,8 +77,8 @@ def release_ids(arrays: Arrays, ids: Words, epoch: int) -> int:
 
 @kernel
 def sift(
-    arrays: Arrays, ids: Words, horizon: int, pins: Words, done: Words, holders: Words
-) -> tuple[int, int]:
+    arrays: Arrays, ids: Words, horizon: Word, pins: Words, done: Words, holders: Words
+) -> tuple[Word, Word]:
     """Free each listed id that may go; returns how many went, and how many a pin holds.
 
     Freed ids come first in ``done``, held ones fill it from the end, with the newest pin that

@@ -12,17 +12,21 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from triegs.dictionary.arrays import INTEGER, Arrays, Bytes, Words
-from triegs.dictionary.jit import kernel, part
-from triegs.dictionary.spelling import INTEGER_SUFFIX
+from triegs.dictionary.arrays import INTEGER, TOP, Arrays, Bytes, Word, Words
+from triegs.dictionary.spelling import INTEGER_SUFFIX, copy_bytes
 from triegs.dictionary.values import TermForm, read_value
+from triegs.kernels.jit import inlined, kernel
+from triegs.terms import XSD
 
 # A dictionary that grew beyond this, and beyond twice the batch, is begun anew, so that
 # a long result costs as much per batch at its end as at its start.
 MOST_TERMS = 1 << 17
+
+# Beyond this, offsets need 64 bits.
+MOST_BYTES = 2**31 - 1
 
 Indices = NDArray[np.int32]
 
@@ -70,6 +74,10 @@ class Decoder:
         taken: NDArray[np.object_] = values[rows]
         return taken
 
+    def decode_one(self, identity: int, form: TermForm | str = TermForm.NTRIPLES) -> Any:
+        """One term; `IndexError` if the id was never given out."""
+        return read_term(self._load(), identity, form)
+
     def _index(self, ids: Words) -> Indices:
         arrays = self._load()
         if len(self._terms) > max(MOST_TERMS, 2 * len(ids)):
@@ -94,10 +102,20 @@ class Decoder:
         return indices
 
 
+def read_term(arrays: Arrays, identity: int, form: TermForm | str) -> Any:
+    if not 0 <= identity < arrays.meta[TOP]:
+        raise IndexError(f"{identity} is not the id of a term")
+    start, length = arrays.spans[identity].tolist()
+    if length == INTEGER:
+        text = f'"{start}"^^<{XSD}integer>'
+    else:
+        text = arrays.heap[start : start + length].tobytes().decode()
+    return text if form is TermForm.NTRIPLES else read_value(text, TermForm(form))
+
+
 def join_texts(left: Any, right: Any) -> Any:
-    if left.type != right.type or (
-        left.type == pa.string() and left.nbytes + right.nbytes > 2**31 - 1
-    ):
+    small = left.type == right.type == pa.string()
+    if not small or left.nbytes + right.nbytes > MOST_BYTES:
         left, right = left.cast(pa.large_string()), right.cast(pa.large_string())
     return pa.concat_arrays([left, right])
 
@@ -108,16 +126,15 @@ def build_texts(arrays: Arrays, ids: Words) -> Any:
     size = measure_terms(arrays.spans, ids, offsets)
     data = np.empty(size, np.uint8)
     write_terms(arrays.spans, arrays.heap, ids, offsets, data)
-    kind = pa.string()
-    if size > 2**31 - 1:
-        kind = pa.large_string()
-    else:
-        offsets = offsets.astype(np.int32)  # type: ignore[assignment]
-    return pa.Array.from_buffers(kind, len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    kind, places = pa.large_string(), offsets.view()
+    if size <= MOST_BYTES:
+        kind = pa.string()
+        places = offsets.astype(np.int32)
+    return pa.Array.from_buffers(kind, len(ids), [None, pa.py_buffer(places), pa.py_buffer(data)])
 
 
 @kernel
-def index_ids(ids: Words, place: Indices, known: int, fresh: Words, indices: Indices) -> int:
+def index_ids(ids: Words, place: Indices, known: Word, fresh: Words, indices: Indices) -> Word:
     """Rows to places in the dictionary, new ids into ``fresh``; how many, or -1 - a bad row."""
     found = 0
     for row in range(len(ids)):
@@ -135,8 +152,8 @@ def index_ids(ids: Words, place: Indices, known: int, fresh: Words, indices: Ind
     return found
 
 
-@part
-def count_digits(value: int) -> int:
+@inlined
+def count_digits(value: Word) -> Word:
     """Characters of the number in decimal, its sign included."""
     digits = 2 if value < 0 else 1
     rest = value if value < 0 else -value  # the least number has no positive twin
@@ -147,7 +164,7 @@ def count_digits(value: int) -> int:
 
 
 @kernel
-def measure_terms(spans: Words, ids: Words, offsets: Words) -> int:
+def measure_terms(spans: Words, ids: Words, offsets: Words) -> Word:
     size = np.int64(0)
     offsets[0] = 0
     for place in range(len(ids)):
@@ -166,13 +183,13 @@ def write_terms(spans: Words, heap: Bytes, ids: Words, offsets: Words, data: Byt
         if length == INTEGER:
             write_integer(start, data, offsets[place], offsets[place + 1])
         else:
-            data[offsets[place] : offsets[place + 1]] = heap[start : start + length]
+            copy_bytes(data, offsets[place], heap, start, length)
 
 
 @kernel
-def write_integer(value: int, data: Bytes, start: int, end: int) -> None:
+def write_integer(value: Word, data: Bytes, start: Word, end: Word) -> None:
     at = end - len(INTEGER_SUFFIX)
-    data[at:end] = INTEGER_SUFFIX
+    copy_bytes(data, at, INTEGER_SUFFIX, 0, len(INTEGER_SUFFIX))
     data[start] = 34
     if value < 0:
         data[start + 1] = 45

@@ -15,17 +15,15 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from triegs.dictionary.arrays import (
     FREE_IDS,
     HEAP_LIVE,
-    INTEGER,
     LIMBO,
     NAMED,
     TOP,
-    Arrays,
     Words,
     count_bytes,
     make_arrays,
@@ -40,7 +38,7 @@ from triegs.dictionary.columns import (
     write_column,
 )
 from triegs.dictionary.counting import acquire_ids, release_ids, sift
-from triegs.dictionary.decoder import Decoder, build_texts
+from triegs.dictionary.decoder import Decoder, read_term
 from triegs.dictionary.known import Known
 from triegs.dictionary.room import give_room_back, make_room
 from triegs.dictionary.table import (
@@ -50,12 +48,12 @@ from triegs.dictionary.table import (
     UNSURE,
     find_integers,
     find_texts,
+    intern_bytes,
+    intern_integer,
     intern_integers,
-    intern_one,
-    intern_one_integer,
     intern_texts,
 )
-from triegs.dictionary.values import BadTerm, TermForm, read_value, write_value
+from triegs.dictionary.values import BadTerm, TermForm, write_value
 from triegs.terms import canonical_term, scope_label
 
 _LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**63 - 1
@@ -109,7 +107,7 @@ class Dictionary:
         # Plain attributes: the scalar path is a matter of nanoseconds.
         self._texts = self._known.texts
         self._integers = self._known.integers
-        self._counts = memoryview(self._arrays.counts)
+        self._counts = self._arrays.counts.data
 
     # Encoding one term -------------------------------------------------------------------------
 
@@ -178,25 +176,25 @@ class Dictionary:
         return identity
 
     def _seek_integer(self, value: int, create: bool) -> int:
-        identity = int(intern_one_integer(self._arrays, np.int64(value), create))
+        identity = int(intern_integer(self._arrays, np.int64(value), create))
         if identity == NO_ROOM:
-            self._reserve(1, 0)
-            identity = int(intern_one_integer(self._arrays, np.int64(value), create))
+            self._reserve(0)
+            identity = int(intern_integer(self._arrays, np.int64(value), create))
         if identity >= 0:
             self._known.add_integer(value, identity, self._arrays.cached)
         return identity
 
     def _seek_bytes(self, data: bytes, create: bool, trusted: bool) -> int:
         buffer = np.frombuffer(data, np.uint8)
-        identity = int(intern_one(self._arrays, buffer, create, trusted))
+        identity = int(intern_bytes(self._arrays, buffer, 0, len(data), create, trusted))
         if identity == NO_ROOM:
-            self._reserve(1, len(data))
-            identity = int(intern_one(self._arrays, buffer, create, trusted))
+            self._reserve(len(data))
+            identity = int(intern_bytes(self._arrays, buffer, 0, len(data), create, trusted))
         return identity
 
-    def _reserve(self, terms: int, size: int) -> None:
-        self._arrays = make_room(self._arrays, terms, size)
-        self._counts = memoryview(self._arrays.counts)
+    def _reserve(self, size: int) -> None:
+        self._arrays = make_room(self._arrays, size)
+        self._counts = self._arrays.counts.data
 
     # Encoding a column -------------------------------------------------------------------------
 
@@ -273,16 +271,19 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         buffers = buffer_texts(column)
         ids = np.empty(len(column), np.int64)
         data, offsets = buffers.data, buffers.offsets
-        misses, size = find_texts(self._arrays, data, offsets, buffers.valid, ids)
+        misses = find_texts(self._arrays, data, offsets, buffers.valid, ids)
         problems = [Problem(int(row), "null") for row in np.flatnonzero(ids == BAD)]
         if misses == 0:
             return Encoded(ids, problems)
         unsure: NDArray[np.intp] = np.flatnonzero(ids == MISSING)
         if create:
-            self._reserve(misses, size)
-            if intern_texts(self._arrays, data, offsets, ids) == 0:
-                return Encoded(ids, problems)
+            row = intern_texts(self._arrays, data, offsets, ids, 0)
+            while row < len(ids):
+                self._reserve(int(offsets[row + 1] - offsets[row]))
+                row = intern_texts(self._arrays, data, offsets, ids, row)
             unsure = np.flatnonzero(ids == UNSURE)
+            if len(unsure) == 0:
+                return Encoded(ids, problems)
         # Known spellings that are not the canonical one are found in a dict here, new ones and
         # malformed ones are judged: one step per distinct text.
         distinct = column.take(pa.array(unsure)).dictionary_encode()
@@ -307,23 +308,20 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         values, large = read_integers(column)
         ids = np.empty(len(values), np.int64)
         misses = int(find_integers(self._arrays.integers, values, ids))
-        special = large.any()
-        if misses or special or column.null_count:
-            nulls = mark_valid(column) == 0
-            for rows in (large, nulls):
-                if rows.size:
-                    ids[rows] = BAD
-            if create and misses:
-                self._reserve(misses, 0)
-                intern_integers(self._arrays, values, ids)
-        problems = []
-        if column.null_count:
-            problems = [Problem(int(row), "null") for row in np.flatnonzero(nulls)]
-        if special:
-            rows = np.flatnonzero(large)
-            unsigned = column.to_numpy(zero_copy_only=False)
-            ids[rows] = self._encode_values([int(unsigned[row]) for row in rows], "", create).ids
-        return Encoded(ids, problems)
+        if misses == 0 and column.null_count == 0 and not large.any():
+            return Encoded(ids, [])
+        nulls = np.flatnonzero(mark_valid(column) == 0)
+        rows = np.flatnonzero(large)
+        ids[nulls] = BAD
+        ids[rows] = BAD
+        if create and misses:
+            row = intern_integers(self._arrays, values, ids, 0)
+            while row < len(ids):
+                self._reserve(0)
+                row = intern_integers(self._arrays, values, ids, row)
+        unsigned = [int(value) & 2**64 - 1 for value in values[rows]]
+        ids[rows] = self._encode_values(unsigned, "", create).ids
+        return Encoded(ids, [Problem(int(row), "null") for row in nulls])
 
     def _encode_floats(self, column: Any, create: bool) -> Encoded:
         width = column.type.bit_width
@@ -424,7 +422,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         (0, 1)
         """
         arrays = self._arrays
-        gone = [pin for pin in self._held if pin not in pins] if self._held else []
+        gone = self._held.keys() - set(pins) if self._held else set()
         listed = int(arrays.meta[LIMBO])
         if listed == 0 and not gone:
             return 0
@@ -480,15 +478,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         >>> words.decode_one(words.encode_one(True), "python")
         True
         """
-        arrays: Arrays = self._arrays
-        if not 0 <= identity < arrays.meta[TOP]:
-            raise IndexError(f"{identity} is not the id of a term")
-        start, length = arrays.spans[identity].tolist()
-        if length == INTEGER:
-            text = build_texts(arrays, np.array([identity]))[0].as_py()
-        else:
-            text = arrays.heap[start : start + length].tobytes().decode()
-        return text if form is TermForm.NTRIPLES else read_value(text, TermForm(form))
+        return read_term(self._arrays, identity, form)
 
     # Looking after it --------------------------------------------------------------------------
 

@@ -1,8 +1,4 @@
-"""The one place where this package's kernels get their compiler flags.
-
-Without compilation (``NUMBA_DISABLE_JIT=1``) a kernel is its Python function; 64-bit hashes wrap
-around by design, so NumPy's warning about that is off inside.
-"""
+"""What this package needs beyond `triegs.kernels.jit`: hashes that wrap around in silence."""
 
 from __future__ import annotations
 
@@ -10,30 +6,21 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 
-F = TypeVar("F", bound=Callable[..., Any])
+from triegs.kernels.jit import COMPILED, inlined
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def kernel(function: F) -> F:
-    """Compile on first call, keep the machine code on disk, let other threads run meanwhile."""
-    if numba.config.DISABLE_JIT:
-        return _ignore_wrap_around(function)
-    return cast("F", numba.njit(cache=True, nogil=True)(function))
+def wrapping(function: Function) -> Function:
+    """Inline arithmetic modulo 2**64; without compilation NumPy would warn about each overflow."""
+    if COMPILED:
+        return inlined(function)
 
-
-def part(function: F) -> F:
-    """A small piece of a kernel, compiled into its callers."""
-    if numba.config.DISABLE_JIT:
-        return _ignore_wrap_around(function)
-    return cast("F", numba.njit(cache=True, nogil=True, forceinline=True)(function))
-
-
-def _ignore_wrap_around(function: F) -> F:
     @wraps(function)
     def run(*arguments: Any) -> Any:
         with np.errstate(over="ignore"):
             return function(*arguments)
 
-    return cast("F", run)
+    return cast("Function", run)

@@ -32,23 +32,22 @@ Number = TypeVar("Number", bound=np.generic)
 SLACK = 16
 
 
-def make_room(arrays: Arrays, terms: int, size: int) -> Arrays:
-    """Arrays in which so many more terms, of so many bytes in all, fit; the same if they do.
+def make_room(arrays: Arrays, size: int) -> Arrays:
+    """Arrays in which one more term, of so many bytes, fits.
 
-    Raises `OverflowError` once 2**31 - 1 ids are in use.
+    What is full gets twice as large. Raises `OverflowError` once 2**31 - 1 ids are in use.
     """
     meta = arrays.meta
-    ids = int(meta[TOP]) + max(0, terms - int(meta[FREE_IDS]))
-    if ids > MOST_IDS:
-        raise OverflowError(f"more than {MOST_IDS} terms are in use at once")
-    if ids > len(arrays.counts):
-        arrays = _grow_ids(arrays, _round_up(ids))
+    if meta[FREE_IDS] == 0 and meta[TOP] == len(arrays.counts):
+        if meta[TOP] >= MOST_IDS:
+            raise OverflowError(f"more than {MOST_IDS} terms are in use at once")
+        arrays = _grow_ids(arrays, min(MOST_IDS, 2 * len(arrays.counts)))
     if meta[HEAP_USED] + size > len(arrays.heap):
         arrays = _replace_heap(arrays, size)
-    if 2 * (meta[TEXTS] + terms) > len(arrays.texts):
-        arrays = _replace_texts(arrays, _round_up(2 * (int(meta[TEXTS]) + terms)))
-    if 2 * (meta[INTEGERS] + terms) > len(arrays.integers):
-        arrays = _replace_integers(arrays, _round_up(2 * (int(meta[INTEGERS]) + terms)))
+    if 2 * (meta[TEXTS] + 1) > len(arrays.texts):
+        arrays = _replace_texts(arrays, 2 * len(arrays.texts))
+    if 2 * (meta[INTEGERS] + 1) > len(arrays.integers):
+        arrays = _replace_integers(arrays, 2 * len(arrays.integers))
     return arrays
 
 

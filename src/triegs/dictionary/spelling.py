@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from triegs.dictionary.arrays import Bytes
-from triegs.dictionary.jit import kernel, part
+from triegs.dictionary.arrays import Bytes, Word
+from triegs.dictionary.jit import wrapping
+from triegs.kernels.jit import inlined, kernel
 
 INTEGER_SUFFIX = np.frombuffer(b'"^^<http://www.w3.org/2001/XMLSchema#integer>', np.uint8).copy()
 STRING_SUFFIX = np.frombuffer(b"http://www.w3.org/2001/XMLSchema#string", np.uint8).copy()
@@ -22,30 +23,30 @@ _MIX_1 = np.uint64(0x9E3779B185EBCA87)
 _MIX_2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _ROUND = np.uint64(29)
 _TAIL = np.uint64(33)
+_1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+_5, _6, _7 = np.uint64(5), np.uint64(6), np.uint64(7)
 _8, _16, _24, _32 = np.uint64(8), np.uint64(16), np.uint64(24), np.uint64(32)
 _40, _48, _56 = np.uint64(40), np.uint64(48), np.uint64(56)
 
 
-@part
-def load_word(data: Bytes, at: int) -> np.uint64:
-    """Eight bytes as one number; the compiler makes one load of it."""
-    low = (
-        np.uint64(data[at])
-        | np.uint64(data[at + 1]) << _8
-        | np.uint64(data[at + 2]) << _16
-        | np.uint64(data[at + 3]) << _24
+@inlined
+def load_word(data: Bytes, at: Word) -> Word:
+    """Eight bytes as one number; with unsigned indices the compiler makes one load of it."""
+    i = np.uint64(at)
+    return (
+        np.uint64(data[i])
+        | np.uint64(data[i + _1]) << _8
+        | np.uint64(data[i + _2]) << _16
+        | np.uint64(data[i + _3]) << _24
+        | np.uint64(data[i + _4]) << _32
+        | np.uint64(data[i + _5]) << _40
+        | np.uint64(data[i + _6]) << _48
+        | np.uint64(data[i + _7]) << _56
     )
-    high = (
-        np.uint64(data[at + 4]) << _32
-        | np.uint64(data[at + 5]) << _40
-        | np.uint64(data[at + 6]) << _48
-        | np.uint64(data[at + 7]) << _56
-    )
-    return low | high
 
 
-@kernel
-def hash_bytes(data: Bytes, start: int, end: int) -> int:
+@wrapping
+def hash_bytes(data: Bytes, start: Word, end: Word) -> Word:
     """31 well-mixed bits."""
     state = np.uint64(end - start) * _MIX_1
     at = start
@@ -55,7 +56,7 @@ def hash_bytes(data: Bytes, start: int, end: int) -> int:
         at += 8
     rest = np.uint64(0)
     while at < end:
-        rest = (rest << _8) | np.uint64(data[at])
+        rest = (rest << _8) | np.uint64(data[np.uint64(at)])
         at += 1
     state = (state ^ rest) * _MIX_1
     state ^= state >> _32
@@ -63,8 +64,8 @@ def hash_bytes(data: Bytes, start: int, end: int) -> int:
     return np.int64(state >> _TAIL)
 
 
-@part
-def hash_integer(value: int) -> int:
+@wrapping
+def hash_integer(value: Word) -> Word:
     """31 well-mixed bits."""
     state = np.uint64(value) * _MIX_1
     state ^= state >> _32
@@ -72,8 +73,10 @@ def hash_integer(value: int) -> int:
     return np.int64(state >> _TAIL)
 
 
-@kernel
-def equal_bytes(left: Bytes, left_start: int, right: Bytes, right_start: int, length: int) -> bool:
+@inlined
+def equal_bytes(
+    left: Bytes, left_start: Word, right: Bytes, right_start: Word, length: Word
+) -> bool:
     at = 0
     while at + 8 <= length:
         if load_word(left, left_start + at) != load_word(right, right_start + at):
@@ -86,10 +89,17 @@ def equal_bytes(left: Bytes, left_start: int, right: Bytes, right_start: int, le
     return True
 
 
-@part
-def may_be_integer(data: Bytes, start: int, end: int) -> bool:
+@inlined
+def copy_bytes(target: Bytes, place: Word, source: Bytes, start: Word, length: Word) -> None:
+    # A loop, because assigning a slice allocates where source and target might overlap.
+    for at in range(length):
+        target[np.uint64(place + at)] = source[np.uint64(start + at)]
+
+
+@inlined
+def may_be_integer(data: Bytes, start: Word, end: Word) -> bool:
     """A quick no for nearly everything that is not an ``xsd:integer``: ``"…er>`` of its length."""
-    return (
+    return bool(
         _SHORTEST <= end - start <= _LONGEST
         and data[start] == 34
         and data[end - 1] == 62
@@ -99,7 +109,7 @@ def may_be_integer(data: Bytes, start: int, end: int) -> bool:
 
 
 @kernel
-def read_integer(data: Bytes, start: int, end: int) -> tuple[bool, int]:
+def read_integer(data: Bytes, start: Word, end: Word) -> tuple[bool, Word]:
     """Whether this is a canonical ``xsd:integer`` of 64 bits, and its value.
 
     ``"05"``, ``"+5"``, ``"-0"`` and what does not fit are other terms, kept as text.
@@ -130,8 +140,8 @@ def read_integer(data: Bytes, start: int, end: int) -> tuple[bool, int]:
     return True, value if negative else -value
 
 
-@part
-def measure_character(data: Bytes, at: int, end: int) -> int:
+@inlined
+def measure_character(data: Bytes, at: Word, end: Word) -> Word:
     """Bytes of the UTF-8 character that starts here and is not ASCII; 0 if it is none.
 
     Also 0 for U+FFFE and U+FFFF, which the canonical spelling escapes.
@@ -159,13 +169,13 @@ def measure_character(data: Bytes, at: int, end: int) -> int:
     return size
 
 
-@part
-def is_alphanumeric(byte: int) -> bool:
-    return 97 <= byte <= 122 or 65 <= byte <= 90 or 48 <= byte <= 57
+@inlined
+def is_alphanumeric(byte: Word) -> bool:
+    return bool(97 <= byte <= 122 or 65 <= byte <= 90 or 48 <= byte <= 57)
 
 
 @kernel
-def is_plain_iri(data: Bytes, start: int, end: int) -> bool:
+def is_plain_iri(data: Bytes, start: Word, end: Word) -> bool:
     """Whether these bytes, between ``<`` and ``>``, are an IRI without escapes."""
     at = start
     while at < end:
@@ -184,7 +194,7 @@ def is_plain_iri(data: Bytes, start: int, end: int) -> bool:
 
 
 @kernel
-def is_plain_label(data: Bytes, start: int, end: int) -> bool:
+def is_plain_label(data: Bytes, start: Word, end: Word) -> bool:
     """Whether this is a blank node's label in ASCII."""
     if start >= end or data[start] == 45 or data[start] == 46 or data[end - 1] == 46:
         return False
@@ -196,7 +206,7 @@ def is_plain_label(data: Bytes, start: int, end: int) -> bool:
 
 
 @kernel
-def is_plain_language(data: Bytes, start: int, end: int) -> bool:
+def is_plain_language(data: Bytes, start: Word, end: Word) -> bool:
     """Whether this is a language tag in lower case."""
     letters = 0
     first = True
@@ -215,7 +225,7 @@ def is_plain_language(data: Bytes, start: int, end: int) -> bool:
 
 
 @kernel
-def find_closing_quote(data: Bytes, start: int, end: int) -> int:
+def find_closing_quote(data: Bytes, start: Word, end: Word) -> Word:
     """Where the text of a literal ends, if all of it is spelt canonically; else -1."""
     at = start
     while at < end:
@@ -240,7 +250,7 @@ def find_closing_quote(data: Bytes, start: int, end: int) -> int:
 
 
 @kernel
-def is_canonical(data: Bytes, start: int, end: int) -> bool:
+def is_canonical(data: Bytes, start: Word, end: Word) -> bool:
     """True only for a term in its one spelling; False means ask `triegs.terms`."""
     if end - start < 2:
         return False

@@ -22,10 +22,11 @@ from triegs.dictionary.arrays import (
     UNBORN,
     Arrays,
     Bytes,
+    Word,
     Words,
 )
-from triegs.dictionary.jit import kernel, part
 from triegs.dictionary.spelling import (
+    copy_bytes,
     equal_bytes,
     hash_bytes,
     hash_integer,
@@ -33,6 +34,7 @@ from triegs.dictionary.spelling import (
     may_be_integer,
     read_integer,
 )
+from triegs.kernels.jit import inlined, kernel
 
 # What stands in a column of ids where there is none (yet).
 BAD = -1  # null or malformed, reported
@@ -43,10 +45,10 @@ NO_ROOM = -4
 _ID = 0xFFFFFFFF
 
 
-@kernel
+@inlined
 def find_text(
-    texts: Words, spans: Words, heap: Bytes, data: Bytes, start: int, end: int, tag: int
-) -> int:
+    texts: Words, spans: Words, heap: Bytes, data: Bytes, start: Word, end: Word, tag: Word
+) -> Word:
     mask = len(texts) - 1
     slot = tag & mask
     length = end - start
@@ -60,8 +62,8 @@ def find_text(
     return MISSING
 
 
-@part
-def find_integer(integers: Words, value: int) -> int:
+@inlined
+def find_integer(integers: Words, value: Word) -> Word:
     mask = len(integers) - 1
     slot = hash_integer(value) & mask
     while integers[slot, 1] != 0:
@@ -72,7 +74,7 @@ def find_integer(integers: Words, value: int) -> int:
 
 
 @kernel
-def take_id(arrays: Arrays) -> int:
+def take_id(arrays: Arrays) -> Word:
     """A free id, listed at once: a term that nobody comes to name goes with the next collection."""
     meta = arrays.meta
     if meta[FREE_IDS] > 0:
@@ -91,7 +93,7 @@ def take_id(arrays: Arrays) -> int:
 
 
 @kernel
-def add_integer(arrays: Arrays, value: int) -> int:
+def add_integer(arrays: Arrays, value: Word) -> Word:
     integers = arrays.integers
     mask = len(integers) - 1
     slot = hash_integer(value) & mask
@@ -107,7 +109,7 @@ def add_integer(arrays: Arrays, value: int) -> int:
 
 
 @kernel
-def add_text(arrays: Arrays, data: Bytes, start: int, end: int, tag: int) -> int:
+def add_text(arrays: Arrays, data: Bytes, start: Word, end: Word, tag: Word) -> Word:
     meta = arrays.meta
     texts = arrays.texts
     mask = len(texts) - 1
@@ -116,7 +118,7 @@ def add_text(arrays: Arrays, data: Bytes, start: int, end: int, tag: int) -> int
         slot = (slot + 1) & mask
     term = take_id(arrays)
     used = meta[HEAP_USED]
-    arrays.heap[used : used + end - start] = data[start:end]
+    copy_bytes(arrays.heap, used, data, start, end - start)
     arrays.spans[term, 0] = used
     arrays.spans[term, 1] = end - start
     texts[slot] = (tag << 32) | (term + 1)
@@ -127,16 +129,13 @@ def add_text(arrays: Arrays, data: Bytes, start: int, end: int, tag: int) -> int
 
 
 @kernel
-def find_texts(
-    arrays: Arrays, data: Bytes, offsets: Words, valid: Bytes, out: Words
-) -> tuple[int, int]:
-    """Look a column up: ids, `BAD` for null, `MISSING`; returns how many miss, and their bytes.
+def find_texts(arrays: Arrays, data: Bytes, offsets: Words, valid: Bytes, out: Words) -> Word:
+    """Look a column up: ids, `BAD` for null, `MISSING`; returns how many miss.
 
     ``valid`` is one byte per row, or empty where no row is null.
     """
     texts, spans, heap, integers = arrays.texts, arrays.spans, arrays.heap, arrays.integers
     misses = 0
-    size = 0
     for row in range(len(out)):
         if len(valid) != 0 and valid[row] == 0:
             out[row] = BAD
@@ -153,86 +152,71 @@ def find_texts(
         out[row] = term
         if term < 0:
             misses += 1
-            size += end - start
-    return misses, size
+    return misses
 
 
 @kernel
-def intern_bytes(arrays: Arrays, data: Bytes, start: int, end: int) -> int:
-    """The id of one term, new if it must be; `UNSURE` if it is not canonical at a glance."""
+def intern_texts(arrays: Arrays, data: Bytes, offsets: Words, out: Words, row: Word) -> Word:
+    """Give `MISSING` rows ids, or `UNSURE`, from ``row`` on; stops at a row that has no room."""
+    while row < len(out):
+        if out[row] == MISSING:
+            term = intern_bytes(arrays, data, offsets[row], offsets[row + 1], True, False)
+            if term == NO_ROOM:
+                return row
+            out[row] = term
+        row += 1
+    return row
+
+
+@kernel
+def intern_bytes(
+    arrays: Arrays, data: Bytes, start: Word, end: Word, create: bool, trusted: bool
+) -> Word:
+    """The id of one term, or `MISSING`, `UNSURE` or `NO_ROOM`; ``trusted`` means canonical."""
+    whole, value = False, np.int64(0)
     if may_be_integer(data, start, end):
         whole, value = read_integer(data, start, end)
-        if whole:
-            term = find_integer(arrays.integers, value)
-            return term if term >= 0 else add_integer(arrays, value)
-    tag = hash_bytes(data, start, end)
-    term = find_text(arrays.texts, arrays.spans, arrays.heap, data, start, end, tag)
-    if term >= 0:
-        return term
-    if not is_canonical(data, start, end):
-        return UNSURE
-    return add_text(arrays, data, start, end, tag)
-
-
-@kernel
-def intern_texts(arrays: Arrays, data: Bytes, offsets: Words, out: Words) -> int:
-    """Give the `MISSING` rows ids; returns how many are `UNSURE` instead."""
-    unsure = 0
-    for row in range(len(out)):
-        if out[row] == MISSING:
-            out[row] = intern_bytes(arrays, data, offsets[row], offsets[row + 1])
-            unsure += out[row] == UNSURE
-    return unsure
-
-
-@kernel
-def intern_one(arrays: Arrays, data: Bytes, create: bool, trusted: bool) -> int:
-    """One term by itself; `NO_ROOM` if it is new and does not fit. `trusted`: it is canonical."""
-    end = len(data)
-    whole, value = False, np.int64(0)
-    if may_be_integer(data, 0, end):
-        whole, value = read_integer(data, 0, end)
-    tag = 0
+    tag = np.int64(0)
     if whole:
         term = find_integer(arrays.integers, value)
     else:
-        tag = hash_bytes(data, 0, end)
-        term = find_text(arrays.texts, arrays.spans, arrays.heap, data, 0, end, tag)
+        tag = hash_bytes(data, start, end)
+        term = find_text(arrays.texts, arrays.spans, arrays.heap, data, start, end, tag)
     if term >= 0:
         return term
-    if not whole and not trusted and not is_canonical(data, 0, end):
-        return UNSURE
+    if not whole and not trusted and not is_canonical(data, start, end):
+        return np.int64(UNSURE)
     if not create:
-        return MISSING
-    if not has_room(arrays, 1, end):
-        return NO_ROOM
-    return add_integer(arrays, value) if whole else add_text(arrays, data, 0, end, tag)
+        return np.int64(MISSING)
+    if not has_room(arrays, end - start):
+        return np.int64(NO_ROOM)
+    return add_integer(arrays, value) if whole else add_text(arrays, data, start, end, tag)
 
 
 @kernel
-def intern_one_integer(arrays: Arrays, value: int, create: bool) -> int:
+def intern_integer(arrays: Arrays, value: Word, create: bool) -> Word:
     term = find_integer(arrays.integers, value)
     if term >= 0 or not create:
         return term
-    if not has_room(arrays, 1, 0):
+    if not has_room(arrays, 0):
         return NO_ROOM
     return add_integer(arrays, value)
 
 
 @kernel
-def has_room(arrays: Arrays, terms: int, size: int) -> bool:
-    """Whether so many terms with so many bytes fit, each table staying at most half full."""
+def has_room(arrays: Arrays, size: Word) -> bool:
+    """Whether one more term of so many bytes fits, each table staying at most half full."""
     meta = arrays.meta
-    return (
-        meta[TOP] + terms - meta[FREE_IDS] <= len(arrays.counts)
+    return bool(
+        (meta[FREE_IDS] > 0 or meta[TOP] < len(arrays.counts))
         and meta[HEAP_USED] + size <= len(arrays.heap)
-        and 2 * (meta[TEXTS] + terms) <= len(arrays.texts)
-        and 2 * (meta[INTEGERS] + terms) <= len(arrays.integers)
+        and 2 * (meta[TEXTS] + 1) <= len(arrays.texts)
+        and 2 * (meta[INTEGERS] + 1) <= len(arrays.integers)
     )
 
 
 @kernel
-def find_integers(integers: Words, values: Words, out: Words) -> int:
+def find_integers(integers: Words, values: Words, out: Words) -> Word:
     """Look a column of integers up; returns how many are `MISSING`."""
     misses = 0
     for row in range(len(out)):
@@ -243,15 +227,20 @@ def find_integers(integers: Words, values: Words, out: Words) -> int:
 
 
 @kernel
-def intern_integers(arrays: Arrays, values: Words, out: Words) -> None:
-    for row in range(len(out)):
+def intern_integers(arrays: Arrays, values: Words, out: Words, row: Word) -> Word:
+    """Give `MISSING` rows ids from ``row`` on; stops at a row that has no room."""
+    while row < len(out):
         if out[row] == MISSING:
-            term = find_integer(arrays.integers, values[row])
-            out[row] = term if term >= 0 else add_integer(arrays, values[row])
+            term = intern_integer(arrays, values[row], True)
+            if term == NO_ROOM:
+                return row
+            out[row] = term
+        row += 1
+    return row
 
 
 @kernel
-def drop_id(arrays: Arrays, term: int) -> None:
+def drop_id(arrays: Arrays, term: Word) -> None:
     """Take a term out of its table and free its id; entries after it close the gap."""
     meta = arrays.meta
     start, length = arrays.spans[term, 0], arrays.spans[term, 1]
@@ -323,7 +312,7 @@ def move_heap(arrays: Arrays, heap: Bytes, spans: Words) -> None:
     for term in range(arrays.meta[TOP]):
         start, length = arrays.spans[term, 0], arrays.spans[term, 1]
         if arrays.states[term] != FREE and length != INTEGER:
-            heap[used : used + length] = arrays.heap[start : start + length]
+            copy_bytes(heap, used, arrays.heap, start, length)
             spans[term, 0] = used
             used += length
         else:
