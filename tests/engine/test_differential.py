@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from triegs.engine import Engine
 from triegs.errors import UnsupportedQuery
+from triegs.store.packed import PackedStore
+from triegs.store.plain import PlainStore
 from triegs.testing import oracle
 from triegs.testing.strategies import Shape, patterns, streams
 
@@ -38,10 +40,11 @@ queries = st.lists(patterns(shapes=ACYCLIC, max_atoms=4).map(lambda p: p.text), 
 
 
 @given(
-    queries, queries, streams(max_epochs=5, max_updates=6), st.sampled_from(["multigraph", "rdf"])
-)
-def test_every_epoch_equals_the_oracle(early, late, epochs, mode):
-    engine = Engine(mode)
+    queries, queries, streams(max_epochs=5, max_updates=6),
+    st.sampled_from(["multigraph", "rdf"]), st.sampled_from([PlainStore, PackedStore]),
+)  # fmt: skip
+def test_every_epoch_equals_the_oracle(early, late, epochs, mode, store):
+    engine = Engine(mode, store=store())
     standing = register_all(engine, early)
     counts: Counter[oracle.Triple] = Counter()
     held = []

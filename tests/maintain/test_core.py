@@ -15,6 +15,7 @@ from triegs.maintain.core import Core
 from triegs.read.walk import enumerate_answers, make_walk
 from triegs.sparql import parse
 from triegs.sparql.expressions import holds
+from triegs.store.packed import PackedStore
 from triegs.store.plain import PlainStore
 from triegs.testing import oracle
 
@@ -56,9 +57,9 @@ class Standing:
         return found if self.query.head else dict.fromkeys(found, 1)
 
 
-def make_core(is_rdf=False):
+def make_core(is_rdf=False, store=PlainStore):
     terms = Terms()
-    return Core(PlainStore(), terms.encode, terms.decode, is_rdf), terms
+    return Core(store(), terms.encode, terms.decode, is_rdf), terms
 
 
 def apply_updates(core, terms, batch, is_strict=False):
@@ -84,7 +85,7 @@ def register_random(random, core):
 def test_answers_after_every_epoch(seed):
     random = Random(seed)
     is_rdf = bool(seed % 2)
-    core, terms = make_core(is_rdf)
+    core, terms = make_core(is_rdf, PackedStore if seed // 2 % 2 else PlainStore)
     standing = [register_random(random, core) for _ in range(random.randint(1, 3))]
     counts: Counter = Counter()
     held: list = []
@@ -109,6 +110,7 @@ def test_answers_after_every_epoch(seed):
         for one, wanted in zip(queries, expected, strict=True):
             assert one.answers(version, terms) == wanted
         core.store.unpin(version)
+    assert core.store.statistics().retained_bytes == 0
     for one in standing:
         core.release(one.handle)
     assert [source.name for source in core.program.sources()] == ["counts"]
