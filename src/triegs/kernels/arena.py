@@ -19,12 +19,14 @@ from triegs.kernels.layout import (
     FREE,
     FREE_COUNT,
     FRESH,
+    FRESH_AT,
+    FRESH_END,
+    FRESH_LAST,
     FULL,
     HEAD,
     LIMIT,
     NODE_CLASS,
     NODE_WORDS,
-    RETIRED,
     ROOM,
     ROOM_WORDS,
 )
@@ -95,11 +97,41 @@ def push_entry(words: Words, chunk: int, entry: int) -> int:
     return chunk
 
 
+@kernel
+def lengthen_fresh(words: Words) -> int:
+    """Put an empty chunk at the end of the list of this epoch; returns where its entries begin."""
+    chunk = allocate(words, NODE_CLASS)
+    store(words, chunk, 0)
+    store(words, chunk + 1, CHUNK_ENTRIES)
+    last = load(words, FRESH_LAST)
+    store(words, FRESH if last == 0 else last, chunk)
+    store(words, FRESH_LAST, chunk)
+    store(words, FRESH_END, chunk + NODE_WORDS)
+    return chunk + HEAD
+
+
+@inlined
+def take_fresh(words: Words) -> int:
+    """The list of this epoch as a list of chunks, in the order of retirement; then it is empty."""
+    chunk = load(words, FRESH)
+    if chunk != 0:
+        last = load(words, FRESH_LAST)
+        store(words, last + 1, load(words, FRESH_AT) - last - HEAD)
+        store(words, FRESH, 0)
+        store(words, FRESH_LAST, 0)
+        store(words, FRESH_AT, 0)
+        store(words, FRESH_END, 0)
+    return chunk
+
+
 @inlined
 def retire(words: Words, node: int, size_class: int) -> None:
     """The node is not part of the epoch in the making, but of versions before it."""
-    store(words, FRESH, push_entry(words, load(words, FRESH), (node << 2) | size_class))
-    store(words, RETIRED, load(words, RETIRED) + 1)
+    at = load(words, FRESH_AT)
+    if at == load(words, FRESH_END):
+        at = lengthen_fresh(words)
+    store(words, at, (node << 2) | size_class)
+    store(words, FRESH_AT, at + 1)
 
 
 @inlined
@@ -124,7 +156,7 @@ def make_node(words: Words, epoch: int) -> int:
 def copy_node(words: Words, node: int, size_class: int, epoch: int) -> int:
     """A copy that this epoch may change; the original is retired."""
     copy = allocate(words, size_class)
-    copy_words(words, copy + 1, node + 1, size_words(size_class) - 1)
+    copy_words(words, copy, node, size_words(size_class))
     store(words, copy, epoch)
     retire(words, node, size_class)
     store(words, COPIED, load(words, COPIED) + 1)

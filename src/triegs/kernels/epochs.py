@@ -9,12 +9,11 @@ held versions, ascending: `[version, first chunk of its list]` each.
 
 from __future__ import annotations
 
-from triegs.kernels.arena import drop, has_room, push_entry, release, retire, size_words
+from triegs.kernels.arena import drop, has_room, push_entry, release, retire, size_words, take_fresh
 from triegs.kernels.jit import inlined, kernel
 from triegs.kernels.layout import (
     EPOCH,
     FAULTS,
-    FRESH,
     HEAD,
     HEIGHT_SHIFT,
     LOW,
@@ -48,10 +47,15 @@ def add_retained(words: Words, change: int) -> None:
 
 
 @inlined
-def pass_on(words: Words, chunk: int, holds: Words, row: int) -> None:
-    """Give each node on a list to a held version that sees it, or free it; free the list."""
+def pass_on(words: Words, chunk: int, holds: Words, row: int) -> int:
+    """Give each node on a list to a held version that sees it, or free it; free the list.
+
+    Returns the number of nodes.
+    """
     held = -1 if row < 0 else load(holds, 2 * row)
+    nodes = 0
     while chunk != 0:
+        nodes += load(words, chunk + 1)
         for place in range(load(words, chunk + 1)):
             entry = load(words, chunk + HEAD + place)
             node = entry >> 2
@@ -68,6 +72,7 @@ def pass_on(words: Words, chunk: int, holds: Words, row: int) -> None:
         below = load(words, chunk)
         release(words, chunk, NODE_CLASS)
         chunk = below
+    return nodes
 
 
 @inlined
@@ -82,9 +87,8 @@ def find_hold(holds: Words, version: int) -> int:
 @kernel
 def settle_retired(words: Words, holds: Words) -> None:
     """After publication: nodes retired in the published epoch wait for readers, or are free."""
-    chunk = load(words, FRESH)
-    store(words, FRESH, 0)
-    pass_on(words, chunk, holds, find_hold(holds, load(words, EPOCH) - 1))
+    row = find_hold(holds, load(words, EPOCH) - 1)
+    store(words, RETIRED, load(words, RETIRED) + pass_on(words, take_fresh(words), holds, row))
 
 
 @kernel
@@ -196,11 +200,9 @@ def abort_epoch(words: Words, stack: Words, roots: Words, arities: Words) -> Non
             walk_relation(words, stack, load(words, at), load(arities, slot), False)
         store(words, at, root)
         store(words, at + 1, entries)
-    chunk = load(words, FRESH)
+    chunk = take_fresh(words)
     while chunk != 0:
-        store(words, RETIRED, load(words, RETIRED) - load(words, chunk + 1))
         below = load(words, chunk)
         release(words, chunk, NODE_CLASS)
         chunk = below
-    store(words, FRESH, 0)
     store(words, FAULTS, 0)

@@ -35,12 +35,14 @@ OFFSET = (1 << HEIGHT_SHIFT) - 1
 BUMP = 64  # first word that no node ever had
 LIMIT = 65  # nodes end before this word
 EPOCH = 66  # the epoch in the making: the newest version's number plus one
-FRESH = 67  # first chunk of the nodes retired in this epoch
-FAULTS = 68  # bits, see below; sticky until the epoch is aborted
-COPIED = 69  # nodes copied, ever
-RETIRED = 70  # nodes retired, ever
-RETAINED = 71  # words of nodes that only held versions reach, with the chunks that list them
-SLOTS_USED = 72
+FAULTS = 67  # bits, see below; sticky until the epoch is aborted
+FRESH = 68  # first chunk of the nodes retired in this epoch
+FRESH_LAST = 69  # its last chunk
+FRESH_AT = 70  # where the next entry goes
+FRESH_END = 71  # the end of the last chunk
+COPIED = 72  # nodes copied, ever
+RETIRED = 73  # nodes retired in published epochs
+RETAINED = 74  # words of nodes that only held versions reach, with the chunks that list them
 FREE = 76  # first free node of each class
 FREE_COUNT = 80  # number of free nodes of each class
 
@@ -60,4 +62,6 @@ LOG_FULL = 4  # a touch was not logged: the epoch must be aborted
 ROOM = 512
 ROOM_WORDS = ROOM * (10 + 18 + 34)
 
-CHUNK_ENTRIES = FANOUT  # a chunk lists nodes: [next chunk, size, (offset << 2 | class) …]
+# A chunk lists nodes: [next chunk, size, (offset << 2 | class) …]. The size of those of this epoch
+# is written when the epoch ends.
+CHUNK_ENTRIES = FANOUT

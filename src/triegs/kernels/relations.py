@@ -87,7 +87,7 @@ def map_get(words: Words, root: int, key: int) -> int:
     return trie_get(words, root, key)
 
 
-@kernel
+@inlined
 def map_change(words: Words, slot: int, key: int, value: int, put: bool) -> tuple[int, int]:
     """Add to the count of an id, or put it; returns the count before and after."""
     if value == 0:
@@ -111,7 +111,7 @@ def adjacency_get(words: Words, root: int, x: int, y: int) -> int:
     return set_get(words, trie_get(words, root, x), y)
 
 
-@kernel
+@inlined
 def adjacency_change(
     words: Words, slot: int, x: int, y: int, value: int, put: bool
 ) -> tuple[int, int]:

@@ -107,7 +107,7 @@ def split_block(words: Words, at: int, shift: int) -> None:
     drop(words, full, LARGEST)
 
 
-@kernel
+@inlined
 def insert_entry(words: Words, at: int, hub: int, shift: int, key: int, word: int) -> int:
     """Add an id that is not there to the block at `at`, a child of `hub` unless that is 0.
 
@@ -201,7 +201,7 @@ def merge_hubs(words: Words, top: int, key: int) -> None:
         store(words, at, merged)
 
 
-@kernel
+@inlined
 def remove_entry(
     words: Words, top: int, at: int, hub: int, shift: int, key: int, place: int
 ) -> None:

@@ -57,8 +57,9 @@ def own_trie_node(words: Words, node: int, epoch: int) -> int:
     """The node or a copy of it, to be changed in this epoch. Copying clears the touch flags."""
     if load(words, node) == epoch:
         return node
+    children = load(words, node + 1) & LOW
     copy = copy_node(words, node, NODE_CLASS, epoch)
-    store(words, copy + 1, load(words, copy + 1) & LOW)
+    store(words, copy + 1, children)
     return copy
 
 
@@ -94,21 +95,22 @@ def trie_leaf(words: Words, at: int, key: int) -> int:
     if root == 0 or (key >> (height * BITS)) >= FANOUT:
         height = grow_trie(words, at, key)
         root = load(words, at)
-    node = root & OFFSET
-    if load(words, node) != epoch:
-        node = own_trie_node(words, node, epoch)
+    top = root & OFFSET
+    node = own_trie_node(words, top, epoch)
+    if node != top:
         store(words, at, node | (height << HEIGHT_SHIFT))
     shift = height * BITS
     while shift > 0:
         digit = (key >> shift) & DIGIT
-        below = load(words, node + HEAD + digit)
-        if below == 0:
+        child = load(words, node + HEAD + digit)
+        if child == 0:
             below = make_node(words, epoch)
             store(words, node + HEAD + digit, below)
             store(words, node + 1, load(words, node + 1) | bit(digit))
-        elif load(words, below) != epoch:
-            below = own_trie_node(words, below, epoch)
-            store(words, node + HEAD + digit, below)
+        else:
+            below = own_trie_node(words, child, epoch)
+            if below != child:
+                store(words, node + HEAD + digit, below)
         node = below
         shift -= BITS
     return node

@@ -19,6 +19,8 @@ from triegs.kernels.layout import (
     FREE,
     FREE_COUNT,
     FRESH,
+    FRESH_AT,
+    FRESH_LAST,
     HEAD,
     HEIGHT_SHIFT,
     LEVELS,
@@ -193,8 +195,10 @@ def check_version(version: PackedVersion) -> Nodes:
     return visit.nodes
 
 
-def read_list(words: Words, chunk: int, where: str) -> tuple[Nodes, Nodes]:
-    """The nodes on a list of chunks, and the chunks."""
+def read_list(
+    words: Words, chunk: int, where: str, open_ended: bool = False
+) -> tuple[Nodes, Nodes]:
+    """The nodes on a list of chunks, and the chunks; the list of this epoch is open-ended."""
     listed: Nodes = {}
     chunks: Nodes = {}
     while chunk:
@@ -202,6 +206,8 @@ def read_list(words: Words, chunk: int, where: str) -> tuple[Nodes, Nodes]:
             raise fail(9, where, f"a broken list at {chunk}")
         chunks[chunk] = NODE_CLASS
         size = int(words[chunk + 1])
+        if open_ended and chunk == words[FRESH_LAST]:
+            size = int(words[FRESH_AT]) - chunk - HEAD
         if not 1 <= size <= CHUNK_ENTRIES:
             raise fail(9, where, f"a chunk of {size} entries at {chunk}")
         for entry in words[chunk + HEAD : chunk + HEAD + size].tolist():
@@ -269,7 +275,7 @@ def check_store(store: PackedStore, held: Iterable[PackedVersion]) -> None:
     for version in held:
         visible |= check_version(version)
 
-    fresh, fresh_chunks = read_list(words, int(words[FRESH]), "retired in this epoch")
+    fresh, fresh_chunks = read_list(words, int(words[FRESH]), "retired in this epoch", True)
     if fresh.keys() != newest.keys() - current.keys():
         odd = min(fresh.keys() ^ (newest.keys() - current.keys()))
         raise fail(12, "retired in this epoch", f"node {odd} is retired and reached, or neither")

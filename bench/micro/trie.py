@@ -1,0 +1,210 @@
+# ruff: noqa: T201
+"""Nanoseconds per operation of the packed structures, by size and batch.
+
+Run it on a quiet core: `python bench/micro/trie.py [--quick]`. Keys are dense and drawn at random;
+updates remove one entry and add another in turn, so that the size stays; a batch is an epoch,
+published and reclaimed with nobody holding a version. Compiling and filling are not timed. In
+brackets stands the trial's figure for a gentler mix, in which keys mostly stay; for the state of
+the machine, a copy of 64 MB is timed as well.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from time import perf_counter
+
+import numba
+import numpy as np
+
+from triegs.kernels.cursors import (
+    CURSOR_WORDS,
+    KEY,
+    WORD,
+    set_first,
+    set_next,
+    trie_first,
+    trie_next,
+)
+from triegs.kernels.epochs import publish_epoch, settle_retired
+from triegs.kernels.jit import kernel
+from triegs.kernels.layout import BUMP, CLASSES, FREE_COUNT, SLOT_WORDS, SLOTS, START
+from triegs.kernels.memory import make_arena
+from triegs.kernels.relations import adjacency_change, adjacency_get, map_change, map_get
+from triegs.kernels.words import Words, load
+
+BATCHES = (1, 16, 256, 10_000)
+EXPECTED = {
+    ("map", 100_000): (52, 34, 29, 18, 4.2),
+    ("map", 1_000_000): (75, 86, 52, 44, 12),
+    ("adjacency", 100_000): (114, 87, 81, 72, 35),
+    ("adjacency", 1_000_000): (316, 301, 249, 240, 125),
+}
+FAN_OUT = 8
+CLASS_WORDS = (10, 18, 34)
+
+
+@kernel
+def update_map(
+    words: Words, keys: Words, start: int, end: int, batch: int, roots: Words, holds: Words
+) -> None:
+    """Add each key's delta, an epoch per batch. Rows of `keys`: id, -, delta."""
+    for first in range(start, end, batch):
+        for row in range(first, min(first + batch, end)):
+            map_change(words, SLOTS, load(keys, 3 * row), load(keys, 3 * row + 2), False)
+        publish_epoch(words, roots)
+        settle_retired(words, holds)
+
+
+@kernel
+def update_adjacency(
+    words: Words, keys: Words, start: int, end: int, batch: int, roots: Words, holds: Words
+) -> None:
+    for first in range(start, end, batch):
+        for row in range(first, min(first + batch, end)):
+            at = 3 * row
+            adjacency_change(
+                words, SLOTS, load(keys, at), load(keys, at + 1), load(keys, at + 2), False
+            )
+        publish_epoch(words, roots)
+        settle_retired(words, holds)
+
+
+@kernel
+def read_map(words: Words, keys: Words, start: int, end: int) -> int:
+    total = 0
+    root = load(words, SLOTS)
+    for row in range(start, end):
+        total += map_get(words, root, load(keys, 3 * row))
+    return total
+
+
+@kernel
+def read_adjacency(words: Words, keys: Words, start: int, end: int) -> int:
+    total = 0
+    root = load(words, SLOTS)
+    for row in range(start, end):
+        total += adjacency_get(words, root, load(keys, 3 * row), load(keys, 3 * row + 1))
+    return total
+
+
+@kernel
+def sum_map(words: Words, cursor: Words) -> int:
+    total = 0
+    trie_first(words, cursor, 0, load(words, SLOTS))
+    while trie_next(words, cursor, 0):
+        total += load(cursor, WORD) ^ load(cursor, KEY)
+    return total
+
+
+@kernel
+def sum_adjacency(words: Words, cursor: Words) -> int:
+    total = 0
+    trie_first(words, cursor, 0, load(words, SLOTS))
+    while trie_next(words, cursor, 0):
+        set_first(words, cursor, CURSOR_WORDS, load(cursor, WORD))
+        while set_next(words, cursor, CURSOR_WORDS):
+            total += load(cursor, CURSOR_WORDS + WORD) ^ load(cursor, CURSOR_WORDS + KEY)
+    return total
+
+
+def time_best(run: Callable[[], object], operations: int, repeats: int = 3) -> float:
+    """Nanoseconds per operation, the best of some runs."""
+    best = float("inf")
+    for _ in range(repeats):
+        start = perf_counter()
+        run()
+        best = min(best, perf_counter() - start)
+    return best / operations * 1e9
+
+
+def draw_changes(kind: str, size: int, updates: int, seed: int) -> tuple[Words, Words]:
+    """Rows (x, y, delta): what fills the structure, then removals and additions in turn.
+
+    The additions of one run come back as removals of the next, in the order of a queue.
+    """
+    random = np.random.default_rng(seed)
+    space = 2 * size
+    if kind == "map":
+        keys = random.permutation(space)[: size + updates]
+        pairs = np.stack([keys, np.zeros_like(keys)], axis=1)
+    else:
+        xs = random.integers(0, size // FAN_OUT, size + updates)
+        pairs = np.stack([xs, np.arange(size + updates)], axis=1)
+        pairs[:, 1] = random.permutation(pairs[:, 1]) % max(size // FAN_OUT, 1)
+        _, first = np.unique(pairs, axis=0, return_index=True)
+        pairs = pairs[np.sort(first)]
+    ones = np.ones((len(pairs), 1), np.int64)
+    rows = np.concatenate([pairs, ones], axis=1).astype(np.int64)
+    return rows[:size], rows[size:]
+
+
+def make_updates(live: Words, fresh: Words, count: int) -> Words:
+    """Alternately the oldest live row out and a fresh row in; then all of it back."""
+    half = min(count // 4, len(fresh), len(live))
+    out, back = live[:half].copy(), fresh[:half].copy()
+    out[:, 2] = -1
+    forth = np.stack([out, back], axis=1).reshape(-1, 3)
+    undo = forth.copy()
+    undo[:, 2] *= -1
+    return np.ascontiguousarray(np.concatenate([forth, undo]))
+
+
+def measure(kind: str, size: int, updates: int) -> Iterator[float]:
+    """The figure of each batch size, then a read, an element of iteration, bytes per entry."""
+    live, fresh = draw_changes(kind, size, updates, seed=size)
+    changes = make_updates(live, fresh, updates).reshape(-1)
+    count = len(changes) // 3
+    update = update_map if kind == "map" else update_adjacency
+    read = read_map if kind == "map" else read_adjacency
+    total = sum_map if kind == "map" else sum_adjacency
+    words = make_arena()
+    roots, holds = np.zeros(SLOT_WORDS, np.int64), np.zeros(0, np.int64)
+    fill = np.ascontiguousarray(live).reshape(-1)
+    update(words, fill, 0, len(live), 4096, roots, holds)
+    used = int(words[BUMP]) - START
+    free = sum(int(words[FREE_COUNT + c]) * CLASS_WORDS[c] for c in range(CLASSES))
+    for batch in BATCHES:
+        yield time_best(partial(update, words, changes, 0, count, batch, roots, holds), count)
+    assert words[SLOTS + 1] == len(live)
+    probes = np.random.default_rng(1).permutation(live)[:updates].reshape(-1)
+    probes = np.ascontiguousarray(probes)
+    hits = len(probes) // 3
+    assert read(words, probes, 0, hits) == hits
+    yield time_best(lambda: read(words, probes, 0, hits), hits)
+    cursor = np.zeros(2 * CURSOR_WORDS, np.int64)
+    total(words, cursor)
+    yield time_best(lambda: total(words, cursor), len(live))
+    yield (used - free) * 8 / len(live)
+
+
+def warm_up() -> None:
+    for kind in ("map", "adjacency"):
+        list(measure(kind, 1_000, 1_000))
+
+
+def main(quick: bool) -> None:
+    start = perf_counter()
+    warm_up()
+    print(f"# {platform.processor() or platform.machine()}, Python {platform.python_version()}, "
+          f"numba {numba.__version__}; warm-up {perf_counter() - start:.1f} s")  # fmt: skip
+    source = np.ones(1 << 23, np.int64)
+    target = np.zeros_like(source)
+    copying = time_best(lambda: np.copyto(target, source), source.size)
+    print(f"# copying 64 MB: {copying:.2f} ns per word\n")
+    print("| ns per operation (trial) | 1 | 16 | 256 | 10k | read | iterate | bytes/entry |")
+    print("| --- " * 8 + "|")
+    for (kind, size), expected in EXPECTED.items():
+        if quick and size > 100_000:
+            continue
+        updates = 100_000 if quick else 400_000
+        *figures, iterate, used = measure(kind, size, updates)
+        cells = [f"{f:.0f} ({e})" for f, e in zip(figures, expected, strict=True)]
+        cells += [f"{iterate:.1f}", f"{used:.0f}"]
+        print(f"| {kind}, {size:,} | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main("--quick" in sys.argv[1:])
