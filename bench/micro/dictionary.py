@@ -90,6 +90,12 @@ def measure_new() -> None:
     print(words.metrics())  # noqa: T201
 
 
+def count_down(words: Dictionary) -> None:
+    ids = words.encode_terms([-1, -2, -3])
+    words.acquire(ids)
+    words.release(ids)
+
+
 def measure_scalars() -> None:
     words = Dictionary()
     terms = name_iris(np.arange(1000)).to_pylist()
@@ -98,15 +104,15 @@ def measure_scalars() -> None:
     one = words.encode_one
     measure("one known string", 1000, lambda: [one(term) for term in terms], 200)
     measure("one known integer", 1000, lambda: [one(number) for number in numbers], 200)
-    measure("one acquire", 1000, lambda: [words.acquire_one(i) for i in numbers], 50)
     measure("one decode", 1000, lambda: [words.decode_one(i) for i in numbers], 50)
     new = name_iris(np.arange(1000, 101_000)).to_pylist()
     measure("one new string", len(new), lambda: words.encode_terms(new), 1)
     fresh = range(10_000, 110_000)
     measure("one new integer", len(fresh), lambda: words.encode_terms(fresh), 1)
     measure("collect, 200,000 unnamed", 200_000, lambda: words.collect(0), 1)
-    three = np.arange(3)
-    measure("acquire three", 1, lambda: words.acquire(three), 1000)
+    words.acquire(three := [1, 2, 3])
+    measure("acquire three", 3, lambda: words.acquire(three), 1000)
+    measure("acquire and release three, to zero", 3, lambda: count_down(words), 1000)
     measure("collect nothing", 1, lambda: words.collect(0), 1000)
 
 

@@ -1,7 +1,7 @@
 """Arrow and NumPy columns, brought into the few forms that the kernels read.
 
-`classify_column` says which: integers, texts, a dictionary with indices, or values that must be
-written as text first, one Python step per distinct value of the batch.
+Those are texts (bytes and offsets), integers of 64 bits, and for every other type a list of
+distinct values, to be written as terms in Python.
 """
 
 from __future__ import annotations
@@ -83,29 +83,41 @@ def scope_texts(column: Any, scope: str) -> Any:
     )
 
 
+def require_values(kind: Any) -> None:
+    """Raise `TypeError` for an Arrow type whose values are no terms.
+
+    >>> require_values(pa.binary())
+    Traceback (most recent call last):
+    TypeError: a column of binary has no terms; give strings in N-Triples form, integers, ...
+    """
+    known = (
+        pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_timestamp(kind)
+        or pa.types.is_null(kind)
+    )
+    if not known:
+        raise TypeError(
+            f"a column of {kind} has no terms; give strings in N-Triples form, integers, floats, "
+            "booleans, decimals, dates or timestamps"
+        )
+
+
 def write_column(column: Any) -> list[object]:
     """The values of an array without text of its own, as Python values or finished terms.
 
-    Meant for distinct values. Raises `TypeError` for a type that has no terms.
+    Meant for distinct values: a Python step for each. Raises as `require_values` does.
     """
     kind = column.type
+    require_values(kind)
     if pa.types.is_float16(kind) or pa.types.is_float32(kind):
         return _write_singles(column)
     if pa.types.is_timestamp(kind):
         return _write_timestamps(column)
-    if (
-        pa.types.is_boolean(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_date(kind)
-        or pa.types.is_null(kind)
-    ):
-        values: list[object] = column.to_pylist()
-        return values
-    raise TypeError(
-        f"a column of {kind} has no terms; give strings in N-Triples form, integers, floats, "
-        "booleans, decimals, dates or timestamps"
-    )
+    values: list[object] = column.to_pylist()
+    return values
 
 
 def _write_singles(column: Any) -> list[object]:

@@ -8,6 +8,8 @@ no pin lies in between: the rule by which the store frees its nodes.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from triegs.dictionary.arrays import (
@@ -37,8 +39,9 @@ def find_stranger(arrays: Arrays, ids: Words) -> Word:
 
 
 @kernel
-def acquire_ids(arrays: Arrays, ids: Words, epoch: Word) -> Word:
+def acquire_ids(ids: Words, epoch: Word, *all_arrays: Any) -> Word:
     """Count each id once more; the row of a bad one, and nothing changed, or -1."""
+    arrays = Arrays(*all_arrays)
     stranger = find_stranger(arrays, ids)
     if stranger >= 0:
         return stranger
@@ -51,8 +54,9 @@ def acquire_ids(arrays: Arrays, ids: Words, epoch: Word) -> Word:
 
 
 @kernel
-def release_ids(arrays: Arrays, ids: Words, epoch: Word) -> Word:
+def release_ids(ids: Words, epoch: Word, *all_arrays: Any) -> Word:
     """Count each id once less; the row of a bad one, and nothing changed, or -1."""
+    arrays = Arrays(*all_arrays)
     stranger = find_stranger(arrays, ids)
     if stranger >= 0:
         return stranger

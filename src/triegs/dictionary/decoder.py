@@ -34,6 +34,8 @@ Indices = NDArray[np.int32]
 class Decoder:
     """Decodes batch after batch of one snapshot; batches share their dictionary where they can.
 
+    It remembers terms by id, so it serves as long as its snapshot is held, and no longer.
+
     ``load`` returns the arrays to read from. Each batch costs O(rows), and O(bytes) for the terms
     that are new to this decoder.
 
@@ -49,6 +51,7 @@ class Decoder:
         self._place = np.zeros(0, np.int32)  # by id: place in the dictionary + 1
         self._order = np.zeros(0, np.int64)  # by place: id
         self._terms: Any = pa.array([], pa.string())
+        self._single: dict[int, str] = {}
 
     def decode(self, ids: ArrayLike) -> Any:
         """An Arrow dictionary array of N-Triples strings; id -1 (no term) becomes null.
@@ -64,19 +67,24 @@ class Decoder:
 
     def decode_values(self, ids: ArrayLike, form: TermForm | str) -> NDArray[np.object_]:
         """The same as an array of objects, `None` for -1; one Python step per distinct term."""
-        words = np.ascontiguousarray(ids, np.int64)
-        distinct, rows = np.unique(words, return_inverse=True)
-        terms = Decoder(self._load).decode(distinct).to_pylist()
+        column = Decoder(self._load).decode(ids)
         chosen = TermForm(form)
-        values = np.empty(len(terms), np.object_)
-        for place, term in enumerate(terms):
-            values[place] = None if term is None else read_value(term, chosen)
-        taken: NDArray[np.object_] = values[rows]
+        values = np.empty(len(column.dictionary) + 1, np.object_)  # the last one for null
+        for place, term in enumerate(column.dictionary.to_pylist()):
+            values[place] = read_value(term, chosen)
+        taken: NDArray[np.object_] = values[column.indices.fill_null(-1).to_numpy()]
         return taken
 
     def decode_one(self, identity: int, form: TermForm | str = TermForm.NTRIPLES) -> Any:
-        """One term; `IndexError` if the id was never given out."""
-        return read_term(self._load(), identity, form)
+        """One term; `IndexError` if the id was never given out. Terms met before cost a lookup."""
+        if form is not TermForm.NTRIPLES:
+            return read_term(self._load(), identity, form)
+        term = self._single.get(identity)
+        if term is None:
+            if len(self._single) >= MOST_TERMS:
+                self._single.clear()
+            term = self._single[identity] = read_term(self._load(), identity, form)
+        return term
 
     def _index(self, ids: Words) -> Indices:
         arrays = self._load()
@@ -90,7 +98,7 @@ class Decoder:
         known = len(self._terms)
         fresh = np.empty(min(len(ids), len(self._place)), np.int64)
         indices = np.empty(len(ids), np.int32)
-        found = index_ids(ids, self._place, known, fresh, indices)
+        found = index_ids(ids, self._place[: arrays.meta[TOP]], known, fresh, indices)
         if found < 0:
             bad = int(ids[-found - 1])
             self._place = np.zeros(0, np.int32)

@@ -33,6 +33,7 @@ from triegs.dictionary.columns import (
     buffer_texts,
     mark_valid,
     read_integers,
+    require_values,
     scope_texts,
     to_arrow,
     write_column,
@@ -48,14 +49,16 @@ from triegs.dictionary.table import (
     UNSURE,
     find_integers,
     find_texts,
-    intern_bytes,
-    intern_integer,
     intern_integers,
+    intern_one,
+    intern_one_integer,
     intern_texts,
 )
 from triegs.dictionary.values import BadTerm, TermForm, write_value
 from triegs.terms import canonical_term, scope_label
 
+# So many ids are counted faster in Python than by a kernel.
+_FEW = 16
 _LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**63 - 1
 
 
@@ -176,20 +179,20 @@ class Dictionary:
         return identity
 
     def _seek_integer(self, value: int, create: bool) -> int:
-        identity = int(intern_integer(self._arrays, np.int64(value), create))
+        identity = int(intern_one_integer(np.int64(value), create, *self._arrays))
         if identity == NO_ROOM:
             self._reserve(0)
-            identity = int(intern_integer(self._arrays, np.int64(value), create))
+            identity = int(intern_one_integer(np.int64(value), create, *self._arrays))
         if identity >= 0:
             self._known.add_integer(value, identity, self._arrays.cached)
         return identity
 
     def _seek_bytes(self, data: bytes, create: bool, trusted: bool) -> int:
         buffer = np.frombuffer(data, np.uint8)
-        identity = int(intern_bytes(self._arrays, buffer, 0, len(data), create, trusted))
+        identity = int(intern_one(buffer, create, trusted, *self._arrays))
         if identity == NO_ROOM:
             self._reserve(len(data))
-            identity = int(intern_bytes(self._arrays, buffer, 0, len(data), create, trusted))
+            identity = int(intern_one(buffer, create, trusted, *self._arrays))
         return identity
 
     def _reserve(self, size: int) -> None:
@@ -260,12 +263,12 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
             return self._encode_texts(scope_texts(column.cast(pa.large_string()), scope), create)
         if pa.types.is_integer(kind):
             return self._encode_integers(column, create)
-        if not pa.types.is_dictionary(kind):
-            if not pa.types.is_floating(kind):
-                column = column.dictionary_encode()
-            else:  # by bits: 0.0 and -0.0 are two terms
-                return self._encode_floats(column, create)
-        return self._encode_dictionary(column, scope, create)
+        if pa.types.is_dictionary(kind):
+            return self._encode_dictionary(column, scope, create)
+        require_values(kind)
+        if pa.types.is_floating(kind):
+            return self._encode_floats(column, create)
+        return self._encode_dictionary(column.dictionary_encode(), scope, create)
 
     def _encode_texts(self, column: Any, create: bool) -> Encoded:
         buffers = buffer_texts(column)
@@ -324,6 +327,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         return Encoded(ids, [Problem(int(row), "null") for row in nulls])
 
     def _encode_floats(self, column: Any, create: bool) -> Encoded:
+        # By bits: 0.0 and -0.0 are two terms.
         width = column.type.bit_width
         values = column.fill_null(0).to_numpy(zero_copy_only=False)
         bits = values.view(np.dtype(f"i{width // 8}"))
@@ -373,8 +377,10 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         >>> words.metrics().live
         1
         """
+        if isinstance(ids, list) and self._count_few(ids, 1, 1):
+            return
         words = np.ascontiguousarray(ids, np.int64)
-        row = acquire_ids(self._arrays, words, epoch)
+        row = acquire_ids(words, epoch, *self._arrays)
         if row >= 0:
             raise KeyError(f"{words[row]} is not the id of a term")
 
@@ -384,35 +390,35 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         `KeyError` for an id that is not in use, or released more often than acquired; nothing
         has changed then.
         """
+        if isinstance(ids, list) and self._count_few(ids, -1, 2):
+            return
         words = np.ascontiguousarray(ids, np.int64)
-        row = release_ids(self._arrays, words, epoch)
+        row = release_ids(words, epoch, *self._arrays)
         if row >= 0:
             raise KeyError(f"{words[row]} was released more often than acquired")
 
-    def acquire_one(self, identity: int, epoch: int = 0) -> None:
-        """As `acquire`, for one id."""
-        count = self._counts[identity]
-        if count > 0:
-            self._counts[identity] = count + 1
-        else:
-            self.acquire([identity], epoch)
+    def _count_few(self, ids: list[int], change: int, least: int) -> bool:
+        """Change the counts of a few ids here, all of them or none: none if one is below least."""
+        counts = self._counts
+        if len(ids) > _FEW:
+            return False
+        for done, identity in enumerate(ids):
+            if identity < 0 or identity >= len(counts) or counts[identity] < least:
+                for again in ids[:done]:
+                    counts[again] -= change
+                return False
+            counts[identity] += change
+        return True
 
-    def release_one(self, identity: int, epoch: int = 0) -> None:
-        """As `release`, for one id."""
-        count = self._counts[identity]
-        if count > 1:
-            self._counts[identity] = count - 1
-        else:
-            self.release([identity], epoch)
-
-    def collect(self, horizon: int, pins: Sequence[int] = ()) -> int:
+    def collect(self, horizon: int, pins: Sequence[int] = (), at_least: int = 1) -> int:
         """Free what nobody names: count zero, stamp published, no pin that sees it.
 
         ``horizon`` is the newest published epoch and ``pins`` the epochs that readers hold, in
         ascending order; a term that was named from epoch b up to, not including, s goes when
         s ≤ horizon and no pin p has b ≤ p < s. (Without ``pins``, the oldest epoch that anyone may
         read as ``horizon`` is right too, but one old reader then keeps everything.) Returns how
-        many went. O(terms in limbo), plus those that a pin no longer holds.
+        many went. O(terms in limbo), plus those that a pin no longer holds; nothing is done while
+        limbo has fewer than ``at_least``, which spreads the cost of a call over many small epochs.
 
         >>> words = Dictionary()
         >>> a = words.encode_one("<http://ex/a>")
@@ -424,7 +430,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         arrays = self._arrays
         gone = self._held.keys() - set(pins) if self._held else set()
         listed = int(arrays.meta[LIMBO])
-        if listed == 0 and not gone:
+        if listed < at_least and not gone:
             return 0
         ids = arrays.limbo[:listed].copy()
         if gone:
@@ -437,6 +443,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         if freed:
             self._known.forget(done[:freed], arrays)
             self._arrays = give_room_back(arrays)
+            self._counts = self._arrays.counts.data
         return int(freed)
 
     def _hold(self, ids: Words, holders: Words) -> None:

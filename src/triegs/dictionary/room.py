@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triegs.dictionary.arrays import (
+    FREE,
     FREE_IDS,
     HEAP_LIVE,
     HEAP_USED,
@@ -41,7 +42,7 @@ def make_room(arrays: Arrays, size: int) -> Arrays:
     if meta[FREE_IDS] == 0 and meta[TOP] == len(arrays.counts):
         if meta[TOP] >= MOST_IDS:
             raise OverflowError(f"more than {MOST_IDS} terms are in use at once")
-        arrays = _grow_ids(arrays, min(MOST_IDS, 2 * len(arrays.counts)))
+        arrays = _resize_ids(arrays, min(MOST_IDS, 2 * len(arrays.counts)))
     if meta[HEAP_USED] + size > len(arrays.heap):
         arrays = _replace_heap(arrays, size)
     if 2 * (meta[TEXTS] + 1) > len(arrays.texts):
@@ -61,6 +62,9 @@ def give_room_back(arrays: Arrays) -> Arrays:
     if len(arrays.integers) > 2 * LEAST_IDS and SLACK * meta[INTEGERS] < len(arrays.integers):
         least = max(2 * LEAST_IDS, 4 * int(meta[INTEGERS]))
         arrays = _replace_integers(arrays, _round_up(least))
+    used = int(meta[TOP] - meta[FREE_IDS])
+    if len(arrays.counts) > LEAST_IDS and SLACK * used < len(arrays.counts):
+        arrays = _shrink_ids(arrays)
     return arrays
 
 
@@ -68,22 +72,36 @@ def _round_up(least: int) -> int:
     return 1 << (least - 1).bit_length()
 
 
-def _grow_ids(arrays: Arrays, ids: int) -> Arrays:
-    def grow(old: NDArray[Number]) -> NDArray[Number]:
+def _resize_ids(arrays: Arrays, ids: int) -> Arrays:
+    def resize(old: NDArray[Number]) -> NDArray[Number]:
         new = np.zeros((ids, *old.shape[1:]), old.dtype)
-        new[: len(old)] = old
+        new[: len(old)] = old[:ids]
         return new
 
     return arrays._replace(
-        spans=grow(arrays.spans),
-        counts=grow(arrays.counts),
-        births=grow(arrays.births),
-        stamps=grow(arrays.stamps),
-        states=grow(arrays.states),
-        cached=grow(arrays.cached),
-        free=grow(arrays.free),
-        limbo=grow(arrays.limbo),
+        spans=resize(arrays.spans),
+        counts=resize(arrays.counts),
+        births=resize(arrays.births),
+        stamps=resize(arrays.stamps),
+        states=resize(arrays.states),
+        cached=resize(arrays.cached),
+        free=resize(arrays.free),
+        limbo=resize(arrays.limbo),
     )
+
+
+def _shrink_ids(arrays: Arrays) -> Arrays:
+    """Forget the free ids above the last one in use, if that makes the arrays much smaller."""
+    used = np.flatnonzero(arrays.states[: arrays.meta[TOP]] != FREE)
+    top = int(used[-1]) + 1 if len(used) else 0
+    ids = _round_up(max(LEAST_IDS, 2 * top))
+    if 2 * ids > len(arrays.counts):
+        return arrays
+    free = np.flatnonzero(arrays.states[:top] == FREE)
+    arrays.meta[TOP], arrays.meta[FREE_IDS] = top, len(free)
+    arrays = _resize_ids(arrays, ids)
+    arrays.free[: len(free)] = free
+    return arrays
 
 
 def _replace_heap(arrays: Arrays, size: int) -> Arrays:

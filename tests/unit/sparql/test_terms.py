@@ -12,10 +12,14 @@ from triegs.terms import (
     BadEscape,
     Kind,
     Term,
+    Text,
+    canonical_term,
     escape,
     format_term,
+    iri,
     literal,
     parse_term,
+    scope_label,
     unescape,
 )
 
@@ -28,6 +32,11 @@ def test_literals_are_spelt_as_by_pyoxigraph(text: str) -> None:
     assert literal(text, language="EN-gb") == str(ox.Literal(text, language="EN-gb"))
     datatype = ox.NamedNode("http://ex/t")
     assert literal(text, datatype.value) == str(ox.Literal(text, datatype=datatype))
+
+
+def test_characters_that_are_always_escaped() -> None:
+    for character in [*map(chr, range(0x20)), *'"\\\x7f\ufffe\uffff']:
+        assert literal(character) == str(ox.Literal(character))
 
 
 @given(texts)
@@ -65,3 +74,59 @@ def test_bad_escape(text: str) -> None:
     with pytest.raises(BadEscape) as caught:
         unescape("abc" + text)
     assert caught.value.offset == 3
+
+
+@given(texts, st.sampled_from(["", "en", "de-1996"]))
+def test_the_canonical_spelling_is_a_fixed_point(text: str, language: str) -> None:
+    term = literal(text, "http://ex/t", language)
+    assert canonical_term(term) == term
+    assert parse_term(canonical_term(term)).lexical == text
+
+
+@pytest.mark.parametrize(
+    ("text", "spelling"),
+    [
+        (r'"\u0041"@EN', '"A"@en'),
+        (f'"a"^^<{XSD}string>', '"a"'),
+        (rf'"a"^^<{XSD}\u0073tring>', '"a"'),
+        ('"\t"', r'"\t"'),
+        (r"<http://ex/\U000000e9>", "<http://ex/é>"),
+        ("_:b.c", "_:b.c"),
+    ],
+)
+def test_each_term_has_one_spelling(text: str, spelling: str) -> None:
+    assert canonical_term(text) == spelling
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("<a b>", r"<a\u003Eb>", r"<a\u005Cu0041>", '"a"^^<b c>'),
+        *("_:-a", "_:a.", '_:a"b', '"\ud800"', "x" * 1_000_000),
+    ],
+)
+def test_no_term_in_the_strict_sense(text: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        canonical_term(text)
+    assert len(str(caught.value)) < 200
+
+
+def test_iris_are_not_unescaped_when_they_come_as_such() -> None:
+    with pytest.raises(ValueError, match="cannot contain"):
+        iri(r"http://ex/\u0041")
+
+
+scopes = st.text(max_size=4)
+labels = st.sampled_from(["b", "b-c", "g1-a-b", "a.b", "é"])
+
+
+@given(scopes, labels, scopes, labels)
+def test_scopes_and_labels_never_meet(s: str, a: str, t: str, b: str) -> None:
+    one, two = scope_label("_:" + a, s), scope_label("_:" + b, t)
+    if s and t:
+        assert (one == two) == ((s, a) == (t, b))
+    assert canonical_term(one) == one
+
+
+def test_text_is_a_literal() -> None:
+    assert canonical_term(Text('a"').term) == literal('a"')
