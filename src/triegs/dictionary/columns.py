@@ -69,9 +69,10 @@ def read_integers(column: Any) -> tuple[Words, NDArray[np.bool_]]:
     """The values in 64 bits, and which rows do not fit (of uint64 only); nulls are 0."""
     filled = column.fill_null(0) if column.null_count else column
     values = filled.to_numpy(zero_copy_only=False)
-    if values.dtype == np.uint64:
-        return values.astype(np.int64), values > np.uint64(2**63 - 1)
-    return np.ascontiguousarray(values, np.int64), np.zeros(0, np.bool_)
+    large = values > np.uint64(2**63 - 1) if values.dtype == np.uint64 else np.zeros(0, np.bool_)
+    words = values.astype(np.int64, copy=False)
+    words.flags.writeable = False  # as Arrow's own buffers are
+    return words, large
 
 
 def scope_texts(column: Any, scope: str) -> Any:

@@ -59,7 +59,7 @@ class Decoder:
         Promise: the dictionary holds only terms that this decoder has met. `IndexError` for an id
         that was never given out.
         """
-        words = np.ascontiguousarray(ids, np.int64)
+        words = to_words(ids)
         indices = self._index(words)
         gaps = indices < 0
         column = pa.array(indices, mask=gaps) if gaps.any() else pa.array(indices)
@@ -108,6 +108,12 @@ class Decoder:
             new = build_texts(arrays, fresh[:found])
             self._terms = new if known == 0 else join_texts(self._terms, new)
         return indices
+
+
+def to_words(ids: ArrayLike) -> Words:
+    """The ids as the one kind of array that kernels are compiled for."""
+    words = np.ascontiguousarray(ids, np.int64)
+    return words if words.flags.writeable else words.copy()
 
 
 def read_term(arrays: Arrays, identity: int, form: TermForm | str) -> Any:

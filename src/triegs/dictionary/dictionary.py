@@ -39,7 +39,7 @@ from triegs.dictionary.columns import (
     write_column,
 )
 from triegs.dictionary.counting import acquire_ids, release_ids, sift
-from triegs.dictionary.decoder import Decoder, read_term
+from triegs.dictionary.decoder import Decoder, read_term, to_words
 from triegs.dictionary.known import Known
 from triegs.dictionary.room import give_room_back, make_room
 from triegs.dictionary.table import (
@@ -342,7 +342,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
 
     def _encode_dictionary(self, column: Any, scope: str, create: bool) -> Encoded:
         values = column.dictionary
-        if values.type != column.type.value_type or len(values) > 2 * len(column) + 16:
+        if len(values) > 2 * len(column) + 16:  # a slice of a larger column
             column = column.cast(column.type.value_type).dictionary_encode()
             values = column.dictionary
         kind = values.type
@@ -379,7 +379,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         """
         if isinstance(ids, list) and self._count_few(ids, 1, 1):
             return
-        words = np.ascontiguousarray(ids, np.int64)
+        words = to_words(ids)
         row = acquire_ids(words, epoch, *self._arrays)
         if row >= 0:
             raise KeyError(f"{words[row]} is not the id of a term")
@@ -392,7 +392,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         """
         if isinstance(ids, list) and self._count_few(ids, -1, 2):
             return
-        words = np.ascontiguousarray(ids, np.int64)
+        words = to_words(ids)
         row = release_ids(words, epoch, *self._arrays)
         if row >= 0:
             raise KeyError(f"{words[row]} was released more often than acquired")
@@ -432,12 +432,14 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         listed = int(arrays.meta[LIMBO])
         if listed < at_least and not gone:
             return 0
-        ids = arrays.limbo[:listed].copy()
-        if gone:
-            ids = np.concatenate([ids, *(part for pin in gone for part in self._held.pop(pin))])
-        arrays.meta[LIMBO] = 0
+        waiting = [part for pin in gone for part in self._held[pin]]
+        ids = np.concatenate([arrays.limbo[:listed], *waiting])
+        held_by = np.array(pins, np.int64)
         done, holders = np.empty_like(ids), np.empty_like(ids)
-        freed, held = sift(arrays, ids, horizon, np.array(pins, np.int64), done, holders)
+        for pin in gone:
+            del self._held[pin]
+        arrays.meta[LIMBO] = 0
+        freed, held = sift(arrays, ids, horizon, held_by, done, holders)
         if held:
             self._hold(done[-held:], holders[-held:])
         if freed:

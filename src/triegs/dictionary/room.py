@@ -98,10 +98,10 @@ def _shrink_ids(arrays: Arrays) -> Arrays:
     if 2 * ids > len(arrays.counts):
         return arrays
     free = np.flatnonzero(arrays.states[:top] == FREE)
-    arrays.meta[TOP], arrays.meta[FREE_IDS] = top, len(free)
-    arrays = _resize_ids(arrays, ids)
-    arrays.free[: len(free)] = free
-    return arrays
+    smaller = _resize_ids(arrays, ids)
+    smaller.free[: len(free)] = free
+    smaller.meta[TOP], smaller.meta[FREE_IDS] = top, len(free)
+    return smaller
 
 
 def _replace_heap(arrays: Arrays, size: int) -> Arrays:
