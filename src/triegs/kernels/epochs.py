@@ -10,7 +10,7 @@ held versions, ascending: `[version, first chunk of its list]` each.
 from __future__ import annotations
 
 from triegs.kernels.arena import drop, has_room, push_entry, release, retire, size_words, take_fresh
-from triegs.kernels.jit import inlined, kernel
+from triegs.kernels.jit import brief, inlined, kernel
 from triegs.kernels.layout import (
     EPOCH,
     FAULTS,
@@ -31,7 +31,7 @@ from triegs.kernels.words import Words, load, store, trailing_zeros
 WALK_WORDS = 1 << 14  # the stack of a walk: 3 words, 32 children, 127 levels at most
 
 
-@kernel
+@brief
 def publish_epoch(words: Words, roots: Words) -> int:
     """Copy the slots into a root vector, and begin the next epoch. Returns the version's number."""
     for index in range(roots.size):

@@ -1,8 +1,8 @@
 """How every kernel is compiled, and where compiled code is kept.
 
-Two decorators: `kernel` for functions that stand alone, `inlined` for the small ones that must
-vanish into their callers. Both release the interpreter's lock and both leave plain Python where
-`NUMBA_DISABLE_JIT=1` is set.
+Three decorators: `kernel` for functions that stand alone, `brief` for those that are done at once,
+`inlined` for the small ones that must vanish into their callers. Only a `kernel` releases the
+interpreter's lock when Python calls it. All leave plain Python where `NUMBA_DISABLE_JIT=1` is set.
 
 Numba looks only at the file of a function to see whether its cached code is stale. A change to what
 the function calls would go unseen, and the old code would give wrong answers. So the directory of
@@ -81,7 +81,7 @@ def is_warm() -> bool:
 
 # _nrt=False: array arguments are not reference counted inside kernels, which saves 10 to 20%. A
 # kernel must therefore not make arrays.
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 
 
 def compile_later(function: Function, **options: Any) -> Function:
@@ -97,7 +97,16 @@ def compile_later(function: Function, **options: Any) -> Function:
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function that is called as such, from Python or from other kernels."""
+    """Compile a function that other threads run beside, from Python or from other kernels."""
+    return compile_later(function, nogil=True) if COMPILED else function
+
+
+def brief(function: Function) -> Function:
+    """Compile a function so short that it keeps the interpreter's lock.
+
+    To get a lock back that was released may take the switch interval of 5 ms, if another thread
+    runs Python meanwhile.
+    """
     return compile_later(function) if COMPILED else function
 
 

@@ -20,7 +20,7 @@ epoch a slot takes logged changes or plain ones, not both.
 from __future__ import annotations
 
 from triegs.kernels.arena import has_room
-from triegs.kernels.jit import inlined, kernel
+from triegs.kernels.jit import brief, inlined, kernel
 from triegs.kernels.layout import (
     DIGIT,
     FAULTS,
@@ -82,7 +82,7 @@ def mark_word(words: Words, slot: int, leaf: int, key: int, old: int, new: int) 
 # Maps
 
 
-@kernel
+@brief
 def map_get(words: Words, root: int, key: int) -> int:
     return trie_get(words, root, key)
 
@@ -106,7 +106,7 @@ def map_change(words: Words, slot: int, key: int, value: int, put: bool) -> tupl
 # Adjacencies
 
 
-@kernel
+@brief
 def adjacency_get(words: Words, root: int, x: int, y: int) -> int:
     return set_get(words, trie_get(words, root, x), y)
 
@@ -134,7 +134,7 @@ def adjacency_change(
 # Any arity
 
 
-@kernel
+@brief
 def tuple_get(words: Words, root: int, key: Words, length: int) -> int:
     """What is below the first ids of a tuple: the count, or a set; the root itself if none."""
     if length == 0:
@@ -145,7 +145,7 @@ def tuple_get(words: Words, root: int, key: Words, length: int) -> int:
     return word
 
 
-@kernel
+@brief
 def tuple_change(
     words: Words, slot: int, key: Words, arity: int, value: int, put: bool
 ) -> tuple[int, int]:
@@ -196,7 +196,7 @@ def push_log(words: Words, log: Words, key: int, old: int) -> None:
     store(log, 0, top + 2)
 
 
-@kernel
+@brief
 def map_add_logged(words: Words, log: Words, slot: int, key: int, value: int) -> int:
     """Add to the count of an id; its first touch in this epoch logs `(id, count before)`."""
     if value == 0:
@@ -218,7 +218,7 @@ def map_add_logged(words: Words, log: Words, slot: int, key: int, value: int) ->
     return new
 
 
-@kernel
+@brief
 def adjacency_add_logged(words: Words, log: Words, slot: int, x: int, y: int, value: int) -> int:
     """Add to the count of a pair; the first time `x` comes or goes logs `(x, was there)`."""
     if value == 0:

@@ -1,0 +1,89 @@
+"""The cache of compiled code: named by the sources, in a place that can be written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from triegs.kernels import jit
+
+SHOW = "from triegs.kernels import jit; print(jit.CACHE)"
+
+
+def find_cache(**environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SHOW],
+        env={**os.environ, **environment}, capture_output=True, encoding="utf-8", check=True,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def test_any_kernel_source_names_the_cache(tmp_path: Path) -> None:
+    (tmp_path / "kernels").mkdir()
+    source = tmp_path / "kernels" / "trie.py"
+    other = tmp_path / "plan.py"
+    user = tmp_path / "maintain.py"
+    source.write_text("one")
+    other.write_text("one")
+    user.write_text("from triegs.kernels import trie")
+    first = jit.hash_sources(tmp_path)
+    other.write_text("two")
+    assert jit.hash_sources(tmp_path) == first
+    source.write_text("two")
+    second = jit.hash_sources(tmp_path)
+    assert second != first
+    user.write_text("from triegs.kernels import trie, sets")
+    assert jit.hash_sources(tmp_path) != second
+
+
+@pytest.mark.skipif(not jit.COMPILED, reason="nothing is compiled, nothing cached")
+def test_cache_follows_the_environment(tmp_path: Path) -> None:
+    name = Path("kernels") / jit.hash_sources()
+    chosen, standard = tmp_path / "chosen", tmp_path / "standard"
+    both = {"TRIEGS_CACHE": str(chosen), "XDG_CACHE_HOME": str(standard)}
+    assert find_cache(**both) == str(chosen / name)
+    assert find_cache(TRIEGS_CACHE="", XDG_CACHE_HOME=str(standard)) == str(
+        standard / "triegs" / name
+    )
+    checked = find_cache(**both, NUMBA_BOUNDSCHECK="1")
+    assert Path(checked).parent == chosen / "kernels"
+    assert checked != str(chosen / name)
+
+
+@pytest.mark.skipif(not jit.COMPILED, reason="nothing is compiled, nothing cached")
+def test_cache_falls_back(tmp_path: Path) -> None:
+    """A file where the directory should be cannot be written into."""
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    place = find_cache(TRIEGS_CACHE=str(blocked), XDG_CACHE_HOME=str(tmp_path / "standard"))
+    assert place.startswith(str(tmp_path / "standard"))
+
+
+def test_without_any_cache_kernels_still_run(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    program = """
+import numpy as np
+from triegs.kernels import jit
+assert jit.CACHE is None
+from triegs.kernels.words import load
+assert load(np.arange(3), 2) == 2
+"""
+    places = {"TRIEGS_CACHE": "x", "XDG_CACHE_HOME": "x", "HOME": "x", "TMPDIR": "x"}
+    environment = {**os.environ, **dict.fromkeys(places, str(blocked))}
+    subprocess.run(
+        [sys.executable, "-c", f"import tempfile; tempfile.tempdir = {str(blocked)!r}\n{program}"],
+        env=environment, check=True,
+    )  # fmt: skip
+
+
+def test_importing_the_package_loads_no_numba() -> None:
+    program = "import sys, triegs, triegs.store.contract; print('numba' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=True
+    )
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,81 @@
+"""Intrinsics against their Python twins."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triegs.kernels.jit import kernel
+from triegs.kernels.words import (
+    Words,
+    bit,
+    checked_add,
+    checked_multiply,
+    copy_words,
+    population,
+    trailing_zeros,
+)
+
+words = st.integers(-(2**63), 2**63 - 1)
+small = st.integers(-(2**33), 2**33)
+
+
+@kernel
+def run_trailing_zeros(word: int) -> int:
+    return trailing_zeros(word)
+
+
+@kernel
+def run_population(word: int) -> int:
+    return population(word)
+
+
+@kernel
+def run_add(a: int, b: int) -> tuple[int, bool]:
+    return checked_add(a, b)
+
+
+@kernel
+def run_multiply(a: int, b: int) -> tuple[int, bool]:
+    return checked_multiply(a, b)
+
+
+@kernel
+def run_copy(array: Words, target: int, source: int, count: int) -> None:
+    copy_words(array, target, source, count)
+
+
+@given(words.filter(bool))
+def test_bits(word: int) -> None:
+    assert run_trailing_zeros(word) == trailing_zeros(word)
+    assert run_population(word) == population(word) == (word & (2**64 - 1)).bit_count()
+    assert word >> trailing_zeros(word) & 1
+
+
+@given(st.one_of(words, small), st.one_of(words, small))
+def test_arithmetic(a: int, b: int) -> None:
+    for run, twin, exact in [
+        (run_add, checked_add, a + b),
+        (run_multiply, checked_multiply, a * b),
+    ]:
+        result, overflow = run(a, b)
+        assert overflow == twin(a, b)[1] == (not -(2**63) <= exact < 2**63)
+        if not overflow:
+            assert result == twin(a, b)[0] == exact
+
+
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 10))
+def test_copy(target: int, source: int, count: int) -> None:
+    if abs(target - source) < count:
+        return
+    array = np.arange(40)
+    expected = array.copy()
+    expected[target : target + count] = array[source : source + count]
+    run_copy(array, target, source, count)
+    assert (array == expected).all()
+
+
+def test_sign_bit() -> None:
+    assert bit(63) == -(2**63)
+    assert population(bit(63)) == 1

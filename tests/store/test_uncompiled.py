@@ -1,0 +1,66 @@
+"""The same code as plain Python, and compiled with every index checked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+from random import Random
+from triegs.kernels.jit import BOUNDS_CHECKED, COMPILED
+from triegs.store.packed import PackedStore
+from triegs.store.plain import PlainStore
+
+print(COMPILED, BOUNDS_CHECKED)
+random = Random(3)
+for arity in range(5):
+    packed, plain = PackedStore(), PlainStore()
+    pairs = [(packed, packed.create("r", arity)), (plain, plain.create("r", arity))]
+    held = []
+    keys = []
+    for step in range(12):
+        for _ in range(random.choice([1, 40])):
+            wide = random.random() < 0.5
+            key = tuple(random.randrange(2**31 if wide else 3) for _ in range(arity - 1))
+            if arity:
+                key += (random.choice([random.randrange(2**31), random.randrange(200)]),)
+            if keys and random.random() < 0.5:
+                key = random.choice(keys)
+            keys.append(key)
+            count = random.choice([0, 1, 2**63 - 1, -(2**63)])
+            assert len({relation.set(key, count) for _, relation in pairs}) == 1
+        if random.random() < 0.2:
+            packed.abort(), plain.abort()
+        versions = [store.publish() for store, _ in pairs]
+        if step % 3 == 0:
+            held.append([store.pin() for store, _ in pairs])
+        packed.check()
+        for versions in [versions, *held]:
+            rows = [dict(v.scan(r)) for v, (_, r) in zip(versions, pairs)]
+            assert rows[0] == rows[1]
+            for key in keys[:5]:
+                assert len({v.get(r, key) for v, (_, r) in zip(versions, pairs)}) == 1
+    random.shuffle(held)
+    for versions in held:
+        for version, (store, _) in zip(versions, pairs):
+            store.unpin(version)
+        packed.check()
+    assert packed.statistics().retained_bytes == 0
+print("same")
+"""
+
+
+@pytest.mark.parametrize(
+    ("switch", "expected"),
+    [("NUMBA_DISABLE_JIT", "False False"), ("NUMBA_BOUNDSCHECK", "True True")],
+)
+def test_same_answers(switch: str, expected: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROGRAM],
+        env={**os.environ, switch: "1"}, capture_output=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [expected, "same"]
