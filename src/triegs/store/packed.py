@@ -266,6 +266,25 @@ class PackedStore:
             raise MemoryLimitReached(f"{what}: no room under {limit:,} bytes")
         self.words = larger
 
+    # For kernels that change many relations at once
+
+    def run(self, work: Callable[[Words, Words], int]) -> int:
+        """Let a kernel change the arena; it gets the words and the roots of the newest version.
+
+        A kernel that meets a fault leaves it in `faults`; the epoch must then be aborted.
+        """
+        with self._memory:
+            return int(work(self.words, self._newest.roots))
+
+    @property
+    def faults(self) -> int:
+        return int(self.words[FAULTS])
+
+    def make_room(self, what: str) -> None:
+        """Give the next changes more room, or raise `MemoryLimitReached`."""
+        with self._memory:
+            self._make_room(what)
+
     # The contract
 
     def create(self, name: str, arity: int) -> PackedRelation:

@@ -1,0 +1,182 @@
+"""Enumeration into columns: an odometer of cursors, one per variable of the head.
+
+A row of levels is `[kind, parent level, root, column, weighs, existential factors, first factor]`:
+
+- kind `ROOT`: the keys of a trie; `BELOW`: the set of the parent's value in an adjacency;
+- root: which word of the root vector leads to it;
+- weighs: whether the word of an entry multiplies the multiplicity;
+- existential factors: maps by the level's value, whose counts multiply it too.
+
+Outer columns are written only when their level moves on, a whole stretch at a time; the entries of
+the last level are copied block by block.
+"""
+
+from __future__ import annotations
+
+from triegs.kernels.cursors import (
+    BLOCK,
+    CAPACITY,
+    KEY,
+    PLACE,
+    SIZE,
+    WORD,
+    set_first,
+    set_next,
+    set_next_block,
+    trie_first,
+    trie_next,
+)
+from triegs.kernels.jit import inlined, kernel
+from triegs.kernels.layout import HEAD
+from triegs.kernels.trie import trie_get
+from triegs.kernels.words import Words, checked_multiply, load, store
+
+ROOT, BELOW = 0, 1
+LEVEL_WORDS = 8
+
+# The state: two words, then a stretch per level, its cursor first.
+PHASE, OVERFLOWED, FACTOR = 0, 1, 2  # FACTOR multiplies every answer
+NEW, RUNNING, DONE = 0, 1, 2
+STATE_HEAD = 8
+STATE_WORDS = 40
+VALUE, WEIGHT, SINCE = 32, 33, 34  # after the cursor: value, multiplicity so far, first row
+
+
+@inlined
+def weigh(state: Words, a: int, b: int) -> int:
+    product, overflow = checked_multiply(a, b)
+    if overflow:
+        store(state, OVERFLOWED, 1)
+    return product
+
+
+@inlined
+def base_of(level: int) -> int:
+    return STATE_HEAD + STATE_WORDS * level
+
+
+@inlined
+def open_level(words: Words, roots: Words, levels: Words, state: Words, level: int) -> None:
+    row = LEVEL_WORDS * level
+    root = load(roots, load(levels, row + 2))
+    if load(levels, row) == ROOT:
+        trie_first(words, state, base_of(level), root)
+    else:
+        value = load(state, base_of(load(levels, row + 1)) + VALUE)
+        set_first(words, state, base_of(level), trie_get(words, root, value))
+
+
+@inlined
+def move_level(words: Words, levels: Words, state: Words, level: int) -> bool:
+    if load(levels, LEVEL_WORDS * level) == ROOT:
+        return trie_next(words, state, base_of(level))
+    return set_next(words, state, base_of(level))
+
+
+@inlined
+def take_value(words: Words, roots: Words, levels: Words, state: Words, level: int) -> None:
+    """The level's cursor stands on an entry: note its value and the multiplicity so far."""
+    row, base = LEVEL_WORDS * level, base_of(level)
+    value = load(state, base + KEY)
+    weight = load(state, base_of(level - 1) + WEIGHT) if level > 0 else load(state, FACTOR)
+    if load(levels, row + 4):
+        weight = weigh(state, weight, load(state, base + WORD))
+    for number in range(load(levels, row + 5)):
+        root = load(roots, load(levels, load(levels, row + 6) + number))
+        weight = weigh(state, weight, trie_get(words, root, value))
+    store(state, base + VALUE, value)
+    store(state, base + WEIGHT, weight)
+
+
+@inlined
+def write_stretch(levels: Words, state: Words, level: int, out: Words, rows: int, end: int) -> None:
+    """The level's value, in all rows since it was taken."""
+    base = base_of(level)
+    start = load(levels, LEVEL_WORDS * level + 3) * rows
+    value = load(state, base + VALUE)
+    for row in range(load(state, base + SINCE), end):
+        store(out, start + row, value)
+    store(state, base + SINCE, end)
+
+
+@inlined
+def open_from(
+    words: Words, roots: Words, levels: Words, state: Words, level: int, last: int
+) -> bool:
+    """Open the levels from here on, the last one before its first entry; false if one is empty,
+    which only the root of another component can be.
+    """
+    while True:
+        open_level(words, roots, levels, state, level)
+        if level == last:
+            return True
+        if not move_level(words, levels, state, level):
+            return False
+        take_value(words, roots, levels, state, level)
+        level += 1
+
+
+@kernel
+def fill_answers(
+    words: Words, roots: Words, levels: Words, count: int, state: Words, out: Words, rows: int,
+    columns: int,
+) -> int:  # fmt: skip
+    """Write the next answers: `rows` words per column, then the multiplicities.
+
+    Returns how many; fewer than `rows` means the end.
+    """
+    last = count - 1
+    base, row = base_of(last), LEVEL_WORDS * last
+    is_plain = load(levels, row) == BELOW and load(levels, row + 5) == 0
+    keys, counts = load(levels, row + 3) * rows, columns * rows
+    filled = 0
+    if load(state, PHASE) == DONE:
+        return 0
+    if load(state, PHASE) == NEW:
+        store(state, PHASE, RUNNING)
+        if not open_from(words, roots, levels, state, 0, last):
+            store(state, PHASE, DONE)
+            return 0
+    for level in range(last):
+        store(state, base_of(level) + SINCE, 0)
+    while filled < rows:
+        if is_plain:
+            place, size = load(state, base + PLACE), load(state, base + SIZE)
+            if place < size:
+                taken = min(size - place, rows - filled)
+                at = load(state, base + BLOCK) + HEAD + place
+                room = load(state, base + CAPACITY)
+                weight = load(state, FACTOR)
+                if last > 0:
+                    weight = load(state, base_of(last - 1) + WEIGHT)
+                for step in range(taken):
+                    store(out, keys + filled + step, load(words, at + step))
+                    product = weigh(state, weight, load(words, at + room + step))
+                    store(out, counts + filled + step, product)
+                filled += taken
+                store(state, base + PLACE, place + taken)
+                continue
+            if set_next_block(words, state, base):
+                continue
+        elif move_level(words, levels, state, last):
+            take_value(words, roots, levels, state, last)
+            store(out, keys + filled, load(state, base + VALUE))
+            store(out, counts + filled, load(state, base + WEIGHT))
+            filled += 1
+            continue
+        level = last - 1
+        while level >= 0:
+            write_stretch(levels, state, level, out, rows, filled)
+            if move_level(words, levels, state, level):
+                break
+            level -= 1
+        if level < 0:
+            store(state, PHASE, DONE)
+            break
+        take_value(words, roots, levels, state, level)
+        if not open_from(words, roots, levels, state, level + 1, last):
+            store(state, PHASE, DONE)
+            break
+    for level in range(last):
+        write_stretch(levels, state, level, out, rows, filled)
+    return filled
