@@ -75,6 +75,6 @@ def test_planted_corruption_is_found(corrupt: Callable[[Arrays], None]) -> None:
     words.encode_terms(["<http://ex/a>", "<http://ex/b>", 5])
     words.acquire([0])
     words.check()
-    corrupt(words._arrays)
+    corrupt(words._interner.arrays)
     with pytest.raises(DictionaryCorrupt, match="invariant"):
         words.check()

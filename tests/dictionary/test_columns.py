@@ -78,6 +78,22 @@ def test_timestamps_keep_nanoseconds_and_zones() -> None:
     ]
 
 
+def test_data_out_of_the_ordinary_never_raises() -> None:
+    words = Dictionary()
+    far = words.encode(pa.array([10**7, None], pa.int32()).cast(pa.date32()))
+    assert words.decode(far.ids).to_pylist() == [literal("29349-01-26", XSD + "date"), None]
+    old = words.encode(pa.array([-(10**14)], pa.timestamp("ms", "UTC")))
+    assert words.decode(old.ids).to_pylist() == [literal("-1199-02-15T14:13:20Z", XSD + "dateTime")]
+    half = words.encode(pa.array([np.float16(0.5), None], pa.float16()))
+    assert (half.ids[1], half.problems) == (-1, [Problem(1, "null")])
+    assert words.encode([Decimal("1e999999999")]).problems
+    bad = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(np.array([0, 3], np.int32)), pa.py_buffer(b"_:\xff")]
+    )
+    assert [problem.position for problem in words.encode(bad, scope="a").problems] == [0]
+    words.check()
+
+
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
 def test_single_precision_is_xsd_float(kind: type) -> None:
     words = Dictionary()

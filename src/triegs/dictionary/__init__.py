@@ -1,14 +1,16 @@
 """Terms to dense integer ids and back: `Dictionary`.
 
-Read in this order: `arrays` (what is stored, and the invariants), `dictionary`, then the kernels in
-`spelling`, `table` and `counting`, and `decoder` for the way back.
+Read in this order: `arrays` (what is stored, and the invariants), `dictionary`, `interning` for one
+term and `encoding` for a column, the kernels in `spelling`, `table` and `counting`, and `decoder`
+for the way back.
 """
 
 from __future__ import annotations
 
 from triegs.dictionary.checks import DictionaryCorrupt
 from triegs.dictionary.decoder import Decoder
-from triegs.dictionary.dictionary import Dictionary, DictionaryMetrics, Encoded, Problem
+from triegs.dictionary.dictionary import Dictionary, DictionaryMetrics
+from triegs.dictionary.encoding import Encoded, Problem
 from triegs.dictionary.values import BadTerm, TermForm
 
 __all__ = [

@@ -117,6 +117,8 @@ def write_column(column: Any) -> list[object]:
         return _write_singles(column)
     if pa.types.is_timestamp(kind):
         return _write_timestamps(column)
+    if pa.types.is_date(kind):
+        return _write_dates(column)
     values: list[object] = column.to_pylist()
     return values
 
@@ -124,7 +126,20 @@ def write_column(column: Any) -> list[object]:
 def _write_singles(column: Any) -> list[object]:
     values = column.cast(pa.float32()).to_numpy(zero_copy_only=False)
     terms: list[object] = [literal(write_single(value), XSD + "float") for value in values]
-    return [term if good else None for term, good in zip(terms, column.is_valid(), strict=True)]
+    return _blank_out(terms, column)
+
+
+def _blank_out(terms: list[object], column: Any) -> list[object]:
+    valid = column.is_valid().to_pylist()
+    return [term if good else None for term, good in zip(terms, valid, strict=True)]
+
+
+def _write_dates(column: Any) -> list[object]:
+    """By NumPy, because Python's date ends with the year 9999."""
+    days = column.cast(pa.date32(), safe=False).cast(pa.int32())
+    texts = np.datetime_as_string(days.fill_null(0).to_numpy().astype("datetime64[D]"))
+    terms: list[object] = [literal(str(text), XSD + "date") for text in texts]
+    return _blank_out(terms, column)
 
 
 def _write_timestamps(column: Any) -> list[object]:

@@ -19,6 +19,9 @@ import numpy as np
 from triegs.errors import TriegsError
 from triegs.terms import RDF_LANG_STRING, XSD, XSD_STRING, Kind, Text, iri, literal, parse_term
 
+# Of a Python Decimal: an exponent costs nothing there, and a digit each in xsd:decimal.
+MOST_PLACES = 1 << 16
+
 
 class BadTerm(TriegsError, ValueError):
     """A value that is no term; says what is wrong with it."""
@@ -104,6 +107,8 @@ def write_single(value: np.float32) -> str:
 def _write_decimal(value: Decimal) -> str:
     if not value.is_finite():
         raise BadTerm(f"{value} is no xsd:decimal")
+    if not -MOST_PLACES <= value.adjusted() <= MOST_PLACES:
+        raise BadTerm(f"an xsd:decimal is written out, which for {value:.3e} is too long")
     text = f"{value:f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text

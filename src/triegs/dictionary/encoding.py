@@ -1,0 +1,210 @@
+"""A column at a time: Arrow, NumPy or a plain sequence, to ids and a list of what was wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from triegs.dictionary.arrays import Words
+from triegs.dictionary.columns import (
+    buffer_texts,
+    mark_valid,
+    read_integers,
+    require_values,
+    scope_texts,
+    to_arrow,
+    write_column,
+)
+from triegs.dictionary.interning import Interner
+from triegs.dictionary.table import (
+    BAD,
+    MISSING,
+    UNSURE,
+    find_integers,
+    find_texts,
+    intern_integers,
+    intern_texts,
+)
+from triegs.dictionary.values import BadTerm
+
+
+class Problem(NamedTuple):
+    """A value of a column that is no term."""
+
+    position: int
+    reason: str
+
+
+class Encoded(NamedTuple):
+    """A column as ids; -1 stands where `problems` names the row."""
+
+    ids: Words
+    problems: list[Problem]
+
+
+class ColumnEncoder:
+    """Encodes columns into the arrays of an `Interner`."""
+
+    def __init__(self, interner: Interner) -> None:
+        self._interner = interner
+
+    def encode(self, column: Any, scope: str, create: bool) -> Encoded:
+        if isinstance(column, (list, tuple)) or (
+            isinstance(column, np.ndarray) and column.dtype == np.object_
+        ):
+            return self._encode_values(column, scope, create)
+        parts = [self._encode_array(part, scope, create) for part in to_arrow(column)]
+        if len(parts) == 1:
+            return parts[0]
+        problems = []
+        before = 0
+        for ids, found in parts:
+            problems += [Problem(before + position, reason) for position, reason in found]
+            before += len(ids)
+        empty: Words = np.empty(0, np.int64)
+        return Encoded(np.concatenate([empty, *(ids for ids, _ in parts)]), problems)
+
+    def _encode_values(self, values: Collection[object], scope: str, create: bool) -> Encoded:
+        ids = np.empty(len(values), np.int64)
+        problems = []
+        seek = self._interner.seek
+        for position, value in enumerate(values):
+            try:
+                ids[position] = max(seek(value, scope, create), BAD)
+            except BadTerm as error:
+                ids[position] = BAD
+                reason = "null" if value is None else str(error)
+                problems.append(Problem(position, reason))
+        return Encoded(ids, problems)
+
+    def _encode_array(self, column: Any, scope: str, create: bool) -> Encoded:
+        kind = column.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return self._encode_texts(scope_texts(column, scope), create)
+        if pa.types.is_string_view(kind):
+            return self._encode_texts(scope_texts(column.cast(pa.large_string()), scope), create)
+        if pa.types.is_integer(kind):
+            return self._encode_integers(column, create)
+        if pa.types.is_dictionary(kind):
+            return self._encode_dictionary(column, scope, create)
+        require_values(kind)
+        if pa.types.is_floating(kind):
+            return self._encode_floats(column, create)
+        return self._encode_dictionary(column.dictionary_encode(), scope, create)
+
+    def _encode_texts(self, column: Any, create: bool) -> Encoded:
+        buffers = buffer_texts(column)
+        ids = np.empty(len(column), np.int64)
+        data, offsets = buffers.data, buffers.offsets
+        misses = find_texts(self._interner.arrays, data, offsets, buffers.valid, ids)
+        problems = [Problem(int(row), "null") for row in np.flatnonzero(ids == BAD)]
+        if misses == 0:
+            return Encoded(ids, problems)
+        unsure: NDArray[np.intp] = np.flatnonzero(ids == MISSING)
+        if create:
+            row = intern_texts(self._interner.arrays, data, offsets, ids, 0)
+            while row < len(ids):
+                self._interner.reserve(int(offsets[row + 1] - offsets[row]))
+                row = intern_texts(self._interner.arrays, data, offsets, ids, row)
+            unsure = np.flatnonzero(ids == UNSURE)
+            if len(unsure) == 0:
+                return Encoded(ids, problems)
+        # Known spellings that are not the canonical one are found in a dict here, new ones and
+        # malformed ones are judged: one step per distinct text.
+        distinct = column.take(pa.array(unsure)).dictionary_encode()
+        found = self._encode_odd_texts(distinct.dictionary, create)
+        places = distinct.indices.to_numpy(zero_copy_only=False)
+        ids[unsure] = found.ids[places]
+        return Encoded(ids, sorted(problems + _spread(found.problems, places, unsure)))
+
+    def _encode_odd_texts(self, texts: Any, create: bool) -> Encoded:
+        values: list[object] = []
+        wrong: dict[int, str] = {}
+        for row, text in enumerate(texts.cast(pa.large_binary())):
+            try:
+                values.append(text.as_py().decode())
+            except UnicodeDecodeError as error:
+                values.append("")
+                wrong[row] = f"not UTF-8: {error.reason} at byte {error.start}"
+        ids, problems = self._encode_values(values, "", create)
+        return Encoded(ids, [Problem(row, wrong.get(row, reason)) for row, reason in problems])
+
+    def _encode_integers(self, column: Any, create: bool) -> Encoded:
+        values, large = read_integers(column)
+        ids = np.empty(len(values), np.int64)
+        misses = int(find_integers(self._interner.arrays.integers, values, ids))
+        if misses == 0 and column.null_count == 0 and not large.any():
+            return Encoded(ids, [])
+        nulls = np.flatnonzero(mark_valid(column) == 0)
+        rows = np.flatnonzero(large)
+        ids[nulls] = BAD
+        ids[rows] = BAD
+        if create and misses:
+            row = intern_integers(self._interner.arrays, values, ids, 0)
+            while row < len(ids):
+                self._interner.reserve(0)
+                row = intern_integers(self._interner.arrays, values, ids, row)
+        unsigned = [int(value) & 2**64 - 1 for value in values[rows]]
+        ids[rows] = self._encode_values(unsigned, "", create).ids
+        return Encoded(ids, [Problem(int(row), "null") for row in nulls])
+
+    def _encode_floats(self, column: Any, create: bool) -> Encoded:
+        # By bits: 0.0 and -0.0 are two terms.
+        width = column.type.bit_width
+        values = column.fill_null(0).to_numpy(zero_copy_only=False)
+        bits = values.view(np.dtype(f"i{width // 8}"))
+        distinct, places = np.unique(bits, return_inverse=True)
+        found = self._encode_values(write_column(pa.array(distinct.view(values.dtype))), "", create)
+        ids = found.ids[places]
+        if column.null_count == 0:
+            return Encoded(ids, [])
+        nulls = mark_valid(column) == 0
+        ids[nulls] = BAD
+        return Encoded(ids, [Problem(int(row), "null") for row in np.flatnonzero(nulls)])
+
+    def _encode_dictionary(self, column: Any, scope: str, create: bool) -> Encoded:
+        values = column.dictionary
+        if len(values) > 2 * len(column) + 16:  # a slice of a larger column
+            column = column.cast(column.type.value_type).dictionary_encode()
+            values = column.dictionary
+        kind = values.type
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or _is_text(kind):
+            found = self._encode_array(values, scope, create)
+        else:
+            found = self._encode_values(write_column(values), scope, create)
+        indices = column.indices
+        places = indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        if len(values) == 0:
+            ids = np.full(len(column), BAD, np.int64)
+        else:
+            ids = found.ids[places]
+        problems = []
+        if indices.null_count:
+            nulls = np.flatnonzero(mark_valid(indices) == 0)
+            ids[nulls] = BAD
+            places[nulls] = -1
+            problems = [Problem(int(row), "null") for row in nulls]
+        if found.problems:
+            rows = np.arange(len(ids))
+            problems = sorted(problems + _spread(found.problems, places, rows))
+        return Encoded(ids, problems)
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _spread(problems: list[Problem], places: Any, rows: Any) -> list[Problem]:
+    """Problems with distinct values, at each row that has one of them."""
+    reasons = dict(problems)
+    bad = np.isin(places, np.array(list(reasons), np.int64))
+    return [
+        Problem(int(row), reasons[int(place)])
+        for row, place in zip(rows[bad], places[bad], strict=True)
+    ]

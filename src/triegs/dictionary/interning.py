@@ -1,0 +1,80 @@
+"""One term at a time: from any value to an id, through what is known by heart or the kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from triegs.dictionary.arrays import Arrays, make_arrays
+from triegs.dictionary.known import Known
+from triegs.dictionary.room import make_room
+from triegs.dictionary.table import NO_ROOM, UNSURE, intern_one, intern_one_integer
+from triegs.dictionary.values import BadTerm, write_value
+from triegs.terms import canonical_term, scope_label
+
+_LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**63 - 1
+
+
+class Interner:
+    """The arrays as they are now, and the caches before them. Belongs to the writer.
+
+    Readers load ``arrays``, in one step, and nothing else.
+    """
+
+    def __init__(self) -> None:
+        self.known = Known()
+        self.replace(make_arrays())
+
+    def replace(self, arrays: Arrays) -> None:
+        """Use other arrays from now on; the old ones stay as they are."""
+        self.arrays = arrays
+        self.counts = arrays.counts.data  # a memoryview: quicker than NumPy for single counts
+
+    def reserve(self, size: int) -> None:
+        """Make room for one more term of so many bytes."""
+        self.replace(make_room(self.arrays, size))
+
+    def seek(self, term: object, scope: str, create: bool) -> int:
+        """The id of a term, new if ``create`` says so and it must be; else a negative number.
+
+        Raises `BadTerm` for a value that is no term.
+        """
+        if type(term) is int and _LEAST_INTEGER <= term <= _MOST_INTEGER:
+            found = self.known.integers.get(term)
+            return self._seek_integer(term, create) if found is None else found
+        text = term if type(term) is str else write_value(term)
+        if scope:
+            text = scope_label(text, scope)
+        found = self.known.texts.get(text)
+        if found is not None:
+            return found
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            raise BadTerm(f"half of a surrogate pair is no character: {text!a:.80}") from None
+        identity = self._seek_bytes(data, create, trusted=False)
+        if identity == UNSURE:
+            try:
+                data = canonical_term(text).encode()
+            except ValueError as error:
+                raise BadTerm(str(error)) from None
+            identity = self._seek_bytes(data, create, trusted=True)
+        if identity >= 0:
+            self.known.add_text(text, identity, self.arrays.cached)
+        return identity
+
+    def _seek_integer(self, value: int, create: bool) -> int:
+        identity = int(intern_one_integer(np.int64(value), create, *self.arrays))
+        if identity == NO_ROOM:
+            self.reserve(0)
+            identity = int(intern_one_integer(np.int64(value), create, *self.arrays))
+        if identity >= 0:
+            self.known.add_integer(value, identity, self.arrays.cached)
+        return identity
+
+    def _seek_bytes(self, data: bytes, create: bool, trusted: bool) -> int:
+        buffer = np.frombuffer(data, np.uint8)
+        identity = int(intern_one(buffer, create, trusted, *self.arrays))
+        if identity == NO_ROOM:
+            self.reserve(len(data))
+            identity = int(intern_one(buffer, create, trusted, *self.arrays))
+        return identity
