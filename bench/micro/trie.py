@@ -28,7 +28,7 @@ from triegs.kernels.cursors import (
     trie_first,
     trie_next,
 )
-from triegs.kernels.epochs import publish_epoch, settle_retired
+from triegs.kernels.epochs import publish_epoch
 from triegs.kernels.jit import kernel
 from triegs.kernels.layout import BUMP, CLASSES, FREE_COUNT, SLOT_WORDS, SLOTS, START
 from triegs.kernels.memory import make_arena
@@ -54,8 +54,7 @@ def update_map(
     for first in range(start, end, batch):
         for row in range(first, min(first + batch, end)):
             map_change(words, SLOTS, load(keys, 3 * row), load(keys, 3 * row + 2), False)
-        publish_epoch(words, roots)
-        settle_retired(words, holds)
+        publish_epoch(words, roots, holds)
 
 
 @kernel
@@ -68,8 +67,7 @@ def update_adjacency(
             adjacency_change(
                 words, SLOTS, load(keys, at), load(keys, at + 1), load(keys, at + 2), False
             )
-        publish_epoch(words, roots)
-        settle_retired(words, holds)
+        publish_epoch(words, roots, holds)
 
 
 @kernel

@@ -17,7 +17,7 @@ from triegs.kernels.cursors import (
     trie_first,
     trie_next,
 )
-from triegs.kernels.epochs import publish_epoch, settle_retired
+from triegs.kernels.epochs import publish_epoch
 from triegs.kernels.layout import FAULTS, LOG_FULL, OVERFLOW, SLOTS
 from triegs.kernels.memory import make_arena
 from triegs.kernels.relations import (
@@ -53,8 +53,7 @@ def read_log(log: Words) -> dict[int, int]:
 
 
 def publish(words: Words) -> None:
-    publish_epoch(words, np.zeros(8, np.int64))
-    settle_retired(words, NO_HOLDS)
+    publish_epoch(words, np.zeros(8, np.int64), NO_HOLDS)
 
 
 def read_trie(words: Words, root: int) -> Iterator[tuple[int, int]]:

@@ -31,16 +31,6 @@ from triegs.kernels.words import Words, load, store, trailing_zeros
 WALK_WORDS = 1 << 14  # the stack of a walk: 3 words, 32 children, 127 levels at most
 
 
-@brief
-def publish_epoch(words: Words, roots: Words) -> int:
-    """Copy the slots into a root vector, and begin the next epoch. Returns the version's number."""
-    for index in range(roots.size):
-        store(roots, index, load(words, SLOTS + index))
-    epoch = load(words, EPOCH)
-    store(words, EPOCH, epoch + 1)
-    return epoch
-
-
 @inlined
 def add_retained(words: Words, change: int) -> None:
     store(words, RETAINED, load(words, RETAINED) + change)
@@ -84,14 +74,33 @@ def find_hold(holds: Words, version: int) -> int:
     return row
 
 
-@kernel
-def settle_retired(words: Words, holds: Words) -> None:
-    """After publication: nodes retired in the published epoch wait for readers, or are free."""
-    row = find_hold(holds, load(words, EPOCH) - 1)
-    store(words, RETIRED, load(words, RETIRED) + pass_on(words, take_fresh(words), holds, row))
+@inlined
+def publish_epoch(words: Words, roots: Words, holds: Words) -> None:
+    """Copy the slots into a root vector, begin the next epoch, and settle what was retired.
+
+    Nodes retired in the published epoch wait for readers, or are free.
+    """
+    for index in range(roots.size):
+        store(roots, index, load(words, SLOTS + index))
+    epoch = load(words, EPOCH)
+    store(words, EPOCH, epoch + 1)
+    retired = pass_on(words, take_fresh(words), holds, find_hold(holds, epoch))
+    store(words, RETIRED, load(words, RETIRED) + retired)
+
+
+@brief
+def publish_small(words: Words, roots: Words, holds: Words) -> None:
+    """Publish an epoch that retired a few nodes."""
+    publish_epoch(words, roots, holds)
 
 
 @kernel
+def publish_large(words: Words, roots: Words, holds: Words) -> None:
+    """Publish any epoch, beside other threads."""
+    publish_epoch(words, roots, holds)
+
+
+@inlined
 def change_holds(words: Words, old: Words, new: Words) -> None:
     """The held versions are now those of another table, whose lists are still empty."""
     for row in range(old.size // 2 - 1, -1, -1):
@@ -112,6 +121,18 @@ def change_holds(words: Words, old: Words, new: Words) -> None:
                     add_retained(words, -size_words(entry & 3))
                 below = load(words, below)
             pass_on(words, chunk, new, heir)
+
+
+@brief
+def change_holds_small(words: Words, old: Words, new: Words) -> None:
+    """Change the holds where little is retained."""
+    change_holds(words, old, new)
+
+
+@kernel
+def change_holds_large(words: Words, old: Words, new: Words) -> None:
+    """Change the holds, beside other threads."""
+    change_holds(words, old, new)
 
 
 @inlined

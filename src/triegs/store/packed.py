@@ -30,7 +30,7 @@ first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any
 
 import numpy as np
@@ -39,10 +39,11 @@ from triegs.kernels.cursors import CURSOR_WORDS, fill_scan, open_scan
 from triegs.kernels.epochs import (
     WALK_WORDS,
     abort_epoch,
-    change_holds,
+    change_holds_large,
+    change_holds_small,
     clear_slot,
-    publish_epoch,
-    settle_retired,
+    publish_large,
+    publish_small,
 )
 from triegs.kernels.layout import (
     BUMP,
@@ -50,6 +51,8 @@ from triegs.kernels.layout import (
     COPIED,
     FAULTS,
     FREE_COUNT,
+    FRESH,
+    FRESH_LAST,
     RETAINED,
     RETIRED,
     SLOT_LIMIT,
@@ -79,6 +82,7 @@ from triegs.store.contract import (
 
 SCAN_ROWS = 512  # tuples that a scan fetches at a time
 CLASS_WORDS = (10, 18, 34)
+FEW_WORDS = 10_000  # retained, that are freed without releasing the interpreter's lock
 
 
 class MemoryLimitReached(MemoryError):
@@ -152,6 +156,17 @@ class PackedRelation:
 class PackedVersion:
     """A `Version`: the roots of all relations at one moment, and the array they lead into."""
 
+    __slots__ = (
+        "__weakref__",
+        "_store",
+        "digest",
+        "holders",
+        "members",
+        "number",
+        "roots",
+        "words",
+    )
+
     def __init__(
         self,
         store: PackedStore,
@@ -220,7 +235,7 @@ class PackedStore:
         self._dropped: list[int] = []
         self._must_abort = False
         self._memory = Lock()
-        self._pins = Lock()
+        self._pins = RLock()  # unpinning may come from a finaliser, at any moment
         self._newest = PackedVersion(self, 0, np.empty(0, np.int64), self.members)
         self._held: dict[int, PackedVersion] = {}
         self._held_changed = False
@@ -318,17 +333,20 @@ class PackedStore:
         """Costs the relations, and the nodes copied or dropped since the last version."""
         if self._must_abort:
             raise MemoryLimitReached("the changes are incomplete; abort")
-        with self._memory:
-            roots = np.empty(SLOT_WORDS * len(self._arities), np.int64)
-            number = int(publish_epoch(self.words, roots))
-            version = PackedVersion(self, number, roots, self.members)
-            with self._pins:
-                self._newest = version
-            # From here on nobody can pin the version before; who has it is in `_held`.
-            self._follow_pins()
-            settle_retired(self.words, self.holds)
-        self._free_slots += self._dropped
-        self._created, self._dropped = [], []
+        roots = np.empty(SLOT_WORDS * len(self._arities), np.int64)
+        version = PackedVersion(self, self._newest.number + 1, roots, self.members)
+        words = self.words
+        with self._memory, self._pins:
+            # Who has pinned the newest version has done so before, or will pin the next one.
+            if self._held_changed:
+                self._follow_pins()
+            is_small = words[FRESH] == words[FRESH_LAST]
+            publish = publish_small if is_small else publish_large
+            publish(words, roots, self.holds)
+            self._newest = version
+        if self._created or self._dropped:
+            self._free_slots += self._dropped
+            self._created, self._dropped = [], []
         return version
 
     def abort(self) -> None:
@@ -382,9 +400,14 @@ class PackedStore:
                 return False
             self._held_changed = False
             numbers = sorted(self._held)
+        if numbers == self.holds[::2].tolist():
+            return False
         holds = np.zeros(2 * len(numbers), np.int64)
         holds[::2] = numbers
-        change_holds(self.words, self.holds, holds)
+        if self.holds.size:
+            is_small = self.words[RETAINED] < FEW_WORDS
+            change = change_holds_small if is_small else change_holds_large
+            change(self.words, self.holds, holds)
         self.holds = holds
         return True
 
