@@ -5,7 +5,8 @@ Run it on a quiet core: `python bench/micro/trie.py [--quick]`. Keys are dense a
 updates remove one entry and add another in turn, so that the size stays; a batch is an epoch,
 published and reclaimed with nobody holding a version. Compiling and filling are not timed. In
 brackets stands the trial's figure for a gentler mix, in which keys mostly stay; for the state of
-the machine, a copy of 64 MB is timed as well.
+the machine, a copy of 64 MB is timed as well. Then hubs: one id with many neighbours, and 300,000
+pairs whose first ids are drawn evenly or by Zipf's law.
 """
 
 from __future__ import annotations
@@ -118,6 +119,25 @@ def time_best(run: Callable[[], object], operations: int, repeats: int = 3) -> f
     return best / operations * 1e9
 
 
+def draw_hub(size: int, updates: int) -> tuple[Words, Words]:
+    """All pairs of one id."""
+    neighbours = np.random.default_rng(size).permutation(2 * size)[: size + updates]
+    rows = np.ones((len(neighbours), 3), np.int64)
+    rows[:, 1] = neighbours
+    return rows[:size], rows[size:]
+
+
+def draw_skewed(exponent: float, size: int, updates: int) -> tuple[Words, Words]:
+    """Pairs whose first id of rank r has a chance in proportion to 1 / r ** exponent."""
+    random = np.random.default_rng(7)
+    ids = size // FAN_OUT
+    weights = 1 / np.arange(1, ids + 1) ** exponent
+    rows = np.ones((size + updates, 3), np.int64)
+    rows[:, 0] = random.choice(ids, size + updates, p=weights / weights.sum())
+    rows[:, 1] = random.integers(0, ids, size + updates)
+    return rows[:size], rows[size:]
+
+
 def draw_changes(kind: str, size: int, updates: int, seed: int) -> tuple[Words, Words]:
     """Rows (x, y, delta): what fills the structure, then removals and additions in turn.
 
@@ -150,23 +170,35 @@ def make_updates(live: Words, fresh: Words, count: int) -> Words:
     return np.ascontiguousarray(np.concatenate([forth, undo]))
 
 
-def measure(kind: str, size: int, updates: int) -> Iterator[float]:
-    """The figure of each batch size, then a read, an element of iteration, bytes per entry."""
-    live, fresh = draw_changes(kind, size, updates, seed=size)
+def measure_updates(
+    kind: str, live: Words, fresh: Words, updates: int
+) -> tuple[Words, list[float]]:
+    """The arena filled with the live rows; the figure of each batch size, then bytes per entry."""
     changes = make_updates(live, fresh, updates).reshape(-1)
     count = len(changes) // 3
     update = update_map if kind == "map" else update_adjacency
-    read = read_map if kind == "map" else read_adjacency
-    total = sum_map if kind == "map" else sum_adjacency
     words = make_arena()
     roots, holds = np.zeros(SLOT_WORDS, np.int64), np.zeros(0, np.int64)
     fill = np.ascontiguousarray(live).reshape(-1)
     update(words, fill, 0, len(live), 4096, roots, holds)
+    entries = int(words[SLOTS + 1])
     used = int(words[BUMP]) - START
     free = sum(int(words[FREE_COUNT + c]) * CLASS_WORDS[c] for c in range(CLASSES))
-    for batch in BATCHES:
-        yield time_best(partial(update, words, changes, 0, count, batch, roots, holds), count)
-    assert words[SLOTS + 1] == len(live)
+    figures = [
+        time_best(partial(update, words, changes, 0, count, batch, roots, holds), count)
+        for batch in BATCHES
+    ]
+    assert words[SLOTS + 1] == entries  # what a run changes it takes back
+    return words, [*figures, (used - free) * 8 / entries]
+
+
+def measure(kind: str, size: int, updates: int) -> Iterator[float]:
+    """The figure of each batch size, then a read, an element of iteration, bytes per entry."""
+    live, fresh = draw_changes(kind, size, updates, seed=size)
+    words, (*figures, used) = measure_updates(kind, live, fresh, updates)
+    yield from figures
+    read = read_map if kind == "map" else read_adjacency
+    total = sum_map if kind == "map" else sum_adjacency
     probes = np.random.default_rng(1).permutation(live)[:updates].reshape(-1)
     probes = np.ascontiguousarray(probes)
     hits = len(probes) // 3
@@ -175,7 +207,7 @@ def measure(kind: str, size: int, updates: int) -> Iterator[float]:
     cursor = np.zeros(2 * CURSOR_WORDS, np.int64)
     total(words, cursor)
     yield time_best(lambda: total(words, cursor), len(live))
-    yield (used - free) * 8 / len(live)
+    yield used
 
 
 def warm_up() -> None:
@@ -202,6 +234,13 @@ def main(quick: bool) -> None:
         cells = [f"{f:.0f} ({e})" for f, e in zip(figures, expected, strict=True)]
         cells += [f"{iterate:.1f}", f"{used:.0f}"]
         print(f"| {kind}, {size:,} | " + " | ".join(cells) + " |", flush=True)
+    print("\n| ns per operation | 1 | 16 | 256 | 10k | bytes/entry |")
+    print("| --- " * 6 + "|")
+    hubs = {f"hub, {size:,}": draw_hub(size, size // 2) for size in (1_000, 30_000, 1_000_000)}
+    skews = {f"pairs, s = {s}": draw_skewed(s, 300_000, 100_000) for s in (0.0, 0.8, 1.2)}
+    for name, (live, fresh) in (hubs | skews).items():
+        _, found = measure_updates("adjacency", live, fresh, 100_000)
+        print(f"| {name} | " + " | ".join(f"{figure:.0f}" for figure in found) + " |", flush=True)
 
 
 if __name__ == "__main__":

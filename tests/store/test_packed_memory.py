@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from triegs.store.packed import MemoryLimitReached, PackedStore
+from triegs.store.packed import MemoryLimitReached, PackedRelation, PackedStore
 
 LIMIT = 2_000_000
 
@@ -15,6 +15,11 @@ def fill(store: PackedStore, keys: range) -> None:
     knows = next(iter(store.members))
     for each in keys:
         knows.set((each % 1_000, each), 1)
+
+
+def test_a_limit_below_the_reserve_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 507,904 bytes"):
+        PackedStore(memory_limit=100_000)
 
 
 @pytest.mark.parametrize("reserve", [True, False])
@@ -183,3 +188,63 @@ def test_a_node_seen_by_two_readers_goes_with_the_last() -> None:
             store.unpin(version)
             store.check()
         assert store.statistics().retained_bytes == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_refused_change_changes_nothing(seed: int) -> None:
+    """Random changes of all arities under a tight limit, with versions held and let go."""
+    random = Random(seed)
+    store = PackedStore(memory_limit=600_000 + 30_000 * seed, reserve=seed % 2 == 0)
+    rows: dict[PackedRelation, dict[tuple[int, ...], int]] = {}
+    for arity in range(5):
+        rows[store.create(f"r{arity}", arity)] = {}
+    published = {relation: dict(found) for relation, found in rows.items()}
+    store.publish()
+    refused = 0
+    for _ in range(30):
+        for _ in range(random.choice([5, 50, 500])):
+            relation = random.choice(list(rows))
+            span = random.choice([4, 60, 2**31])
+            key = tuple(random.randrange(span) for _ in range(relation.arity))
+            count = random.choice([0, 1, 2])
+            try:
+                before = relation.set(key, count)
+            except MemoryLimitReached:
+                refused += 1
+                break
+            assert before == rows[relation].pop(key, 0)
+            if count:
+                rows[relation][key] = count
+        store.check()
+        for relation, found in rows.items():
+            assert dict(relation.scan()) == found
+        if random.random() < 0.3:
+            store.abort()
+            rows = {relation: dict(found) for relation, found in published.items()}
+        else:
+            published = {relation: dict(found) for relation, found in rows.items()}
+            version = store.publish()
+            if random.random() < 0.3:
+                store.pin(version)
+        while store._held and random.random() < 0.5:
+            store.unpin(random.choice(list(store._held.values())))
+        store.check()
+        for relation, found in rows.items():
+            assert dict(relation.scan()) == found
+    assert refused
+
+
+def test_bytes_of_relations_add_up() -> None:
+    store = PackedStore()
+    relations = [store.create(f"r{arity}", arity) for arity in range(5)]
+    for each in range(2_000):
+        for relation in relations:
+            relation.set((each % 3, each % 7, each % 11, each)[4 - relation.arity :], 1)
+    first = store.pin(store.publish())
+    assert store.statistics().live_bytes == sum(map(store.measure, relations))
+    size = store.measure(relations[4])
+    for each in range(0, 2_000, 2):
+        relations[4].set((each % 3, each % 7, each % 11, each), 0)
+    store.publish()
+    assert store.measure(relations[4], first) == size > store.measure(relations[4])
+    assert store.measure(relations[0]) == 0

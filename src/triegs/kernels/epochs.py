@@ -9,7 +9,7 @@ held versions, ascending: `[version, first chunk of its list]` each.
 
 from __future__ import annotations
 
-from triegs.kernels.arena import drop, has_room, push_entry, release, retire, size_words, take_fresh
+from triegs.kernels.arena import has_room, push_entry, release, retire, size_words, take_fresh
 from triegs.kernels.jit import brief, inlined, kernel
 from triegs.kernels.layout import (
     EPOCH,
@@ -28,6 +28,8 @@ from triegs.kernels.layout import (
 )
 from triegs.kernels.words import Words, load, store, trailing_zeros
 
+# Purposes of a walk over a relation.
+MEASURE, RETIRE, FREE_BORN = 0, 1, 2
 WALK_WORDS = 1 << 14  # the stack of a walk: 3 words, 32 children, 127 levels at most
 
 
@@ -144,15 +146,17 @@ def push_walk(stack: Words, top: int, word: int, sets: int, height: int) -> int:
 
 
 @kernel
-def walk_relation(words: Words, stack: Words, root: int, arity: int, retiring: bool) -> bool:
-    """Visit the nodes of a relation: retire those born before this epoch, or free those born in it.
+def walk_relation(words: Words, stack: Words, root: int, arity: int, purpose: int) -> int:
+    """Visit the nodes of a relation, for one purpose; returns the words of those visited.
 
-    Freeing leaves older nodes alone, and what hangs from them is older still. Retiring changes no
-    node; it stops, and returns false, where the arena has no room for the list.
+    `MEASURE` only counts. `RETIRE` retires the nodes born before this epoch; it changes none of
+    them, and returns -1 where the arena has no room for the list. `FREE_BORN` frees those born in
+    this epoch; it leaves older nodes alone, and what hangs from them is older still.
     """
     if arity == 0 or root == 0:
-        return True
+        return 0
     epoch = load(words, EPOCH)
+    visited = 0
     top = push_walk(stack, 0, root & OFFSET, arity - 1, root >> HEIGHT_SHIFT)
     while top > 0:
         top -= 3
@@ -161,10 +165,10 @@ def walk_relation(words: Words, stack: Words, root: int, arity: int, retiring: b
         height = load(stack, top + 2)  # of a trie; -1 for a set
         node = word & ~1
         born = load(words, node) == epoch
-        if not born and not retiring:
+        if purpose == FREE_BORN and not born:
             continue
-        if retiring and not has_room(words):
-            return False
+        if purpose == RETIRE and not has_room(words):
+            return -1
         size_class = NODE_CLASS
         if height >= 0 or word & 1:
             children = load(words, node + 1) & LOW
@@ -184,21 +188,21 @@ def walk_relation(words: Words, stack: Words, root: int, arity: int, retiring: b
                 for place in range(header & LOW):
                     at = node + HEAD + (SMALLEST << size_class) + place
                     top = push_walk(stack, top, load(words, at), sets - 1, -1)
-        if retiring:
-            if not born:
-                retire(words, node, size_class)
-        else:
-            drop(words, node, size_class)
-    return True
+        visited += size_words(size_class)
+        if purpose == FREE_BORN:
+            release(words, node, size_class)
+        elif purpose == RETIRE and not born:
+            retire(words, node, size_class)
+    return visited
 
 
 @kernel
 def clear_slot(words: Words, stack: Words, slot: int, arity: int) -> bool:
     """Remove all tuples of a relation; returns false, and must be followed by an abort, if full."""
     root = load(words, slot)
-    if not walk_relation(words, stack, root, arity, True):
+    if walk_relation(words, stack, root, arity, RETIRE) < 0:
         return False
-    walk_relation(words, stack, root, arity, False)
+    walk_relation(words, stack, root, arity, FREE_BORN)
     store(words, slot, 0)
     store(words, slot + 1, 0)
     return True
@@ -218,7 +222,7 @@ def abort_epoch(words: Words, stack: Words, roots: Words, arities: Words) -> Non
             root = load(roots, SLOT_WORDS * slot)
             entries = load(roots, SLOT_WORDS * slot + 1)
         if load(words, at) != root:
-            walk_relation(words, stack, load(words, at), load(arities, slot), False)
+            walk_relation(words, stack, load(words, at), load(arities, slot), FREE_BORN)
         store(words, at, root)
         store(words, at + 1, entries)
     chunk = take_fresh(words)

@@ -37,6 +37,7 @@ import numpy as np
 
 from triegs.kernels.cursors import CURSOR_WORDS, fill_scan, open_scan
 from triegs.kernels.epochs import (
+    MEASURE,
     WALK_WORDS,
     abort_epoch,
     change_holds_large,
@@ -44,6 +45,7 @@ from triegs.kernels.epochs import (
     clear_slot,
     publish_large,
     publish_small,
+    walk_relation,
 )
 from triegs.kernels.layout import (
     BUMP,
@@ -55,6 +57,7 @@ from triegs.kernels.layout import (
     FRESH_LAST,
     RETAINED,
     RETIRED,
+    ROOM_WORDS,
     SLOT_LIMIT,
     SLOT_WORDS,
     SLOTS,
@@ -82,6 +85,7 @@ from triegs.store.contract import (
 
 SCAN_ROWS = 512  # tuples that a scan fetches at a time
 CLASS_WORDS = (10, 18, 34)
+SMALLEST_LIMIT = 2 * ROOM_WORDS * WORD_BYTES
 FEW_WORDS = 10_000  # retained, that are freed without releasing the interpreter's lock
 
 
@@ -224,6 +228,8 @@ class PackedStore:
     """
 
     def __init__(self, *, memory_limit: int | None = None, reserve: bool = True) -> None:
+        if memory_limit is not None and memory_limit < SMALLEST_LIMIT:
+            raise ValueError(f"memory_limit {memory_limit}: at least {SMALLEST_LIMIT:,} bytes")
         self._limit_bytes = memory_limit
         self._limit_words = None if memory_limit is None else memory_limit // WORD_BYTES
         self.words = make_arena(self._limit_words, reserve=reserve)
@@ -428,6 +434,22 @@ class PackedStore:
                 copied_nodes=int(words[COPIED]),
                 retired_nodes=int(words[RETIRED]),
             )
+
+    def measure(self, relation: VersionedRelation, version: Version | None = None) -> int:
+        """The bytes of a relation's nodes, as the writer sees it or in a held version.
+
+        Nodes that versions share count in each of them. Costs a visit of each node.
+        """
+        walk = np.empty(WALK_WORDS, np.int64)
+        if version is not None:
+            if not isinstance(version, PackedVersion):
+                raise VersionGone("a version of another store")
+            words, (root, _) = version.words, version._read_root(relation)
+        else:
+            if not isinstance(relation, PackedRelation):
+                raise RelationUnknown(f"{relation.name} is not in this store")
+            words, (root, _) = self.words, self.read_slot(relation)
+        return int(walk_relation(words, walk, root, relation.arity, MEASURE)) * WORD_BYTES
 
     @property
     def slots_used(self) -> int:
