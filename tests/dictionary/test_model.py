@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.dictionary.drawing import INTEGER, canonical, few, integers, malformed, spellings
@@ -180,4 +181,4 @@ class DictionaryMachine(RuleBasedStateMachine):
             assert self.words.decode(list(pinned)).to_pylist() == list(pinned.values())
 
 
-TestDictionaryMachine = DictionaryMachine.TestCase
+TestDictionaryMachine = pytest.mark.property(DictionaryMachine.TestCase)
