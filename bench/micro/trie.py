@@ -1,12 +1,13 @@
 # ruff: noqa: T201
 """Nanoseconds per operation of the packed structures, by size and batch.
 
-Run it on a quiet core: `python bench/micro/trie.py [--quick]`. Keys are dense and drawn at random;
-updates remove one entry and add another in turn, so that the size stays; a batch is an epoch,
-published and reclaimed with nobody holding a version. Compiling and filling are not timed. In
-brackets stands the trial's figure for a gentler mix, in which keys mostly stay; for the state of
-the machine, a copy of 64 MB is timed as well. Then hubs: one id with many neighbours, and 300,000
-pairs whose first ids are drawn evenly or by Zipf's law.
+Run it on a quiet core: `python bench/micro/trie.py [--quick]`. Keys are dense, and updates draw
+them at random. They change counts of entries that stay, or, in the second table, remove one entry
+and add another in turn. A batch is an epoch, published and reclaimed with nobody holding a version.
+Compiling and filling are not timed. In brackets stand the figures of a trial that these kernels
+are held to; for the state of the machine, a copy of 64 MB is timed as well. The second table has
+hubs too: one id with many neighbours, and 300,000 pairs whose first ids are drawn evenly or by
+Zipf's law.
 """
 
 from __future__ import annotations
@@ -170,12 +171,15 @@ def make_updates(live: Words, fresh: Words, count: int) -> Words:
     return np.ascontiguousarray(np.concatenate([forth, undo]))
 
 
-def measure_updates(
-    kind: str, live: Words, fresh: Words, updates: int
-) -> tuple[Words, list[float]]:
+def make_touches(live: Words, count: int) -> Words:
+    """One more for random live rows, then one less."""
+    more = live[np.random.default_rng(2).integers(0, len(live), count // 2)]
+    return np.ascontiguousarray(np.concatenate([more, more * np.array([1, 1, -1])]))
+
+
+def measure_updates(kind: str, live: Words, changes: Words) -> tuple[Words, list[float]]:
     """The arena filled with the live rows; the figure of each batch size, then bytes per entry."""
-    changes = make_updates(live, fresh, updates).reshape(-1)
-    count = len(changes) // 3
+    changes, count = changes.reshape(-1), len(changes)
     update = update_map if kind == "map" else update_adjacency
     words = make_arena()
     roots, holds = np.zeros(SLOT_WORDS, np.int64), np.zeros(0, np.int64)
@@ -194,8 +198,8 @@ def measure_updates(
 
 def measure(kind: str, size: int, updates: int) -> Iterator[float]:
     """The figure of each batch size, then a read, an element of iteration, bytes per entry."""
-    live, fresh = draw_changes(kind, size, updates, seed=size)
-    words, (*figures, used) = measure_updates(kind, live, fresh, updates)
+    live, _ = draw_changes(kind, size, updates, seed=size)
+    words, (*figures, used) = measure_updates(kind, live, make_touches(live, updates))
     yield from figures
     read = read_map if kind == "map" else read_adjacency
     total = sum_map if kind == "map" else sum_adjacency
@@ -238,8 +242,12 @@ def main(quick: bool) -> None:
     print("| --- " * 6 + "|")
     hubs = {f"hub, {size:,}": draw_hub(size, size // 2) for size in (1_000, 30_000, 1_000_000)}
     skews = {f"pairs, s = {s}": draw_skewed(s, 300_000, 100_000) for s in (0.0, 0.8, 1.2)}
-    for name, (live, fresh) in (hubs | skews).items():
-        _, found = measure_updates("adjacency", live, fresh, 100_000)
+    plain = {
+        f"{kind}, {size:,}": draw_changes(kind, size, 200_000, size) for kind, size in EXPECTED
+    }
+    for name, (live, fresh) in (plain | hubs | skews).items():
+        kind = "map" if name.startswith("map") else "adjacency"
+        _, found = measure_updates(kind, live, make_updates(live, fresh, 100_000))
         print(f"| {name} | " + " | ".join(f"{figure:.0f}" for figure in found) + " |", flush=True)
 
 
