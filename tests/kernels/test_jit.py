@@ -63,6 +63,17 @@ def test_cache_falls_back(tmp_path: Path) -> None:
     assert place.startswith(str(tmp_path / "standard"))
 
 
+@pytest.mark.skipif(not jit.COMPILED, reason="nothing is compiled, nothing cached")
+def test_code_that_nobody_runs_is_removed(tmp_path: Path) -> None:
+    old, recent = tmp_path / "kernels" / "old", tmp_path / "kernels" / "recent"
+    for folder in (old, recent):
+        folder.mkdir(parents=True)
+        (folder / "trie.nbi").write_text("")
+    os.utime(old, (0, 0))
+    place = find_cache(TRIEGS_CACHE=str(tmp_path))
+    assert sorted((tmp_path / "kernels").iterdir()) == sorted([recent, Path(place)])
+
+
 def test_without_any_cache_kernels_still_run(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")

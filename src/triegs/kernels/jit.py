@@ -12,7 +12,9 @@ the cache is named by a hash over the sources of all kernels and the switches th
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import blake2b
@@ -28,6 +30,7 @@ config: Any = numba.config  # its names are made at run time
 COMPILED = not config.DISABLE_JIT
 BOUNDS_CHECKED = bool(config.BOUNDSCHECK)
 PACKAGE = Path(__file__).parents[1]
+UNUSED_SECONDS = 30 * 24 * 3600
 
 
 def list_sources(package: Path = PACKAGE) -> Iterator[Path]:
@@ -63,12 +66,24 @@ def find_cache() -> Path | None:
     for home in list_cache_homes():
         folder = home / "kernels" / name
         try:
+            is_new = not folder.is_dir()
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with tempfile.TemporaryFile(dir=folder):
-                return folder
+                os.utime(folder)  # used today
         except OSError:
             continue
+        if is_new:
+            remove_unused(folder.parent)
+        return folder
     return None
+
+
+def remove_unused(folder: Path) -> None:
+    """Remove the code of versions that nobody has run for long."""
+    for old in folder.iterdir():
+        with suppress(OSError):
+            if time.time() - old.stat().st_mtime > UNUSED_SECONDS:
+                shutil.rmtree(old)
 
 
 CACHE = find_cache() if COMPILED else None
