@@ -4,7 +4,8 @@
 ``long`` and ``soak`` draw fresh ones and print what reproduces a failure; commit that example
 with ``@example``. A test that fixes ``max_examples`` itself opts out of all three.
 
-Every test that draws, and every test in ``tests/property``, has the marker ``property``.
+Every test that draws, every test in ``tests/property``, and every test of a module that asks for
+the profile itself (it has a ``SOAK``) has the marker ``property``.
 """
 
 from __future__ import annotations
@@ -29,5 +30,7 @@ PROPERTIES = Path(__file__).parent / "property"
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.get_closest_marker("hypothesis") or PROPERTIES in item.path.parents:
+        draws = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
+        asks = hasattr(getattr(item, "module", None), "SOAK")
+        if draws or asks or PROPERTIES in item.path.parents:
             item.add_marker(pytest.mark.property)
