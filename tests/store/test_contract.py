@@ -85,6 +85,29 @@ def test_hub_grows_and_shrinks(store: Store, stride: int) -> None:
     store.check()
 
 
+@pytest.mark.parametrize("arity", [1, 2, 3])
+def test_far_ids_come_and_go(store: Store, arity: int) -> None:
+    """A large id makes a trie high; when it goes, nothing of that is left."""
+    relation = store.create("r", arity)
+    near = (1,) * arity
+    relation.set(near, 1)
+    store.publish()
+    before = store.statistics().live_bytes
+    for far in [32, 1_024, 2**20, 2**31 - 1]:
+        key = (far, *near[1:])
+        for published in (False, True):
+            relation.set(key, 5)
+            if published:
+                store.publish()
+            store.check()
+            assert dict(relation.scan()) == {near: 1, key: 5}
+            relation.set(key, 0)
+            store.check()
+            assert dict(relation.scan()) == {near: 1}
+        store.publish()
+        assert store.statistics().live_bytes == before
+
+
 @pytest.mark.parametrize("arity", range(5))
 def test_random_stream(store: Store, arity: int) -> None:
     """A sliding stream with versions held in any order."""
