@@ -4,8 +4,8 @@
 Run it on a quiet core: `python bench/micro/trie.py [--quick]`. Keys are dense, and updates draw
 them at random. They change counts of entries that stay, or, in the second table, remove one entry
 and add another in turn. A batch is an epoch, published and reclaimed with nobody holding a version.
-Compiling and filling are not timed. In brackets stand the figures of a trial that these kernels
-are held to; for the state of the machine, a copy of 64 MB is timed as well. The second table has
+Compiling and filling are not timed. In brackets stand the figures of a trial, the aim of these
+kernels; for the state of the machine, a copy of 64 MB is timed as well. The second table has
 hubs too: one id with many neighbours, and 300,000 pairs whose first ids are drawn evenly or by
 Zipf's law.
 """
