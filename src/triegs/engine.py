@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from threading import Lock
 from time import monotonic
 from types import MappingProxyType
@@ -23,6 +22,7 @@ from triegs.dictionary import Dictionary
 from triegs.errors import InvalidUpdate, MultiplicityOverflow, StateError, UnsupportedQuery
 from triegs.events import Batch, encode_table, encode_tuples
 from triegs.maintain.core import Core, Refused, Standing
+from triegs.mode import Mode
 from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
 from triegs.read.walk import make_walk
@@ -30,13 +30,6 @@ from triegs.sparql import Query, parse
 from triegs.sparql.model import is_variable
 from triegs.store.contract import Store
 from triegs.store.plain import PlainStore
-
-
-class Mode(Enum):
-    """The base weight of an assertion: its number of live events, or 1 while there is one."""
-
-    MULTIGRAPH = "multigraph"
-    RDF = "rdf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +114,7 @@ class Engine:
         self._dictionary = Dictionary()
         self._decode_one = self._dictionary.decode_one
         self._store = PlainStore() if store is None else store
-        self._core = Core(
-            self._store, self._dictionary.encode_one, self._decode_one, self.mode is Mode.RDF
-        )
+        self._core = Core(self._store, self._dictionary.encode_one, self._decode_one, self.mode)
         self._queries: dict[str, StandingQuery] = {}
         self._held: dict[object, tuple[int, float]] = {}
         self._updating = Lock()

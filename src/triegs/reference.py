@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from math import prod
 
 from triegs.compiler import Plan, compile_query
 from triegs.compiler.plan import Alias, Guard, Join, Node, Role, Static, Use
+from triegs.mode import Mode
 from triegs.sparql import parse
 from triegs.sparql.aggregates import group
 from triegs.sparql.expressions import holds
@@ -23,13 +23,6 @@ Row = tuple[str, ...]
 Counts = dict[Row, int]
 #: ``("+", s, p, o)`` adds one event, ``("-", s, p, o)`` takes one away.
 Update = tuple[str, str, str, str]
-
-
-class Mode(Enum):
-    """The base weight of an assertion: its number of live events, or 1 while there is one."""
-
-    MULTIGRAPH = "multigraph"
-    RDF = "rdf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +79,7 @@ class Reference:
         return finish(self.plan.query, self.state().answers())
 
     def _weights(self) -> dict[Atom, int]:
-        if self.mode is Mode.MULTIGRAPH:
-            return dict(self.counts)
-        return dict.fromkeys(self.counts, 1)
+        return {triple: self.mode.weight(count) for triple, count in self.counts.items()}
 
 
 def solutions(

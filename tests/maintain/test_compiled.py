@@ -17,21 +17,23 @@ from triegs.compiler import compile_query, legal_plans
 from triegs.compiler.plan import Alias
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.compiled import CompiledCore, NotCompiled
+from triegs.mode import Mode
 from triegs.sparql import parse
 from triegs.sparql.model import Atom, Form, Query
 from triegs.store.packed import PackedStore
 from triegs.testing import oracle
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
+MODES = list(Mode)
 ROOT = Path(__file__).parents[2]
 
 
 class Graph:
     """A compiled core with its terms, its plans and their oracles."""
 
-    def __init__(self, is_rdf=False, store=None):
-        self.core = CompiledCore(store or PackedStore(), is_rdf)
-        self.mode = "rdf" if is_rdf else "multigraph"
+    def __init__(self, mode=Mode.MULTIGRAPH, store=None):
+        self.core = CompiledCore(store or PackedStore(), mode)
+        self.mode = mode.value
         self.ids: dict[str, int] = {}
         self.counts: Counter = Counter()
         self.standing: list = []
@@ -104,7 +106,7 @@ def register_random(random, graph):
 @pytest.mark.parametrize("seed", range(300 if SOAK else 24))
 def test_answers_after_every_epoch(seed):
     random = Random(seed)
-    graph = Graph(is_rdf=bool(seed % 2))
+    graph = Graph(MODES[seed % 2])
     for _ in range(random.randint(1, 4)):
         register_random(random, graph)
     held = []
@@ -187,7 +189,7 @@ def test_the_same_code_uncompiled_and_with_bounds_checked(switch, tmp_path):
     program = (
         "from tests.maintain.test_compiled import *\n"
         "for seed in range(4):\n"
-        "    random, graph = Random(seed), Graph(is_rdf=bool(seed % 2))\n"
+        "    random, graph = Random(seed), Graph(MODES[seed % 2])\n"
         "    register_random(random, graph)\n"
         "    for _ in range(5):\n"
         "        graph.apply(random_batch(random))\n"

@@ -12,6 +12,7 @@ from tests.property.random_queries import query_text, random_query, with_filters
 from triegs.compiler import compile_query, legal_plans
 from triegs.errors import InvalidUpdate, MultiplicityOverflow
 from triegs.maintain.core import Core
+from triegs.mode import Mode
 from triegs.read.walk import enumerate_answers, make_walk
 from triegs.sparql import parse
 from triegs.sparql.expressions import holds
@@ -57,9 +58,9 @@ class Standing:
         return found if self.query.head else dict.fromkeys(found, 1)
 
 
-def make_core(is_rdf=False, store=PlainStore):
+def make_core(mode=Mode.MULTIGRAPH, store=PlainStore):
     terms = Terms()
-    return Core(store(), terms.encode, terms.decode, is_rdf), terms
+    return Core(store(), terms.encode, terms.decode, mode), terms
 
 
 def apply_updates(core, terms, batch, is_strict=False):
@@ -84,8 +85,8 @@ def register_random(random, core):
 @pytest.mark.parametrize("seed", range(200 if SOAK else 40))
 def test_answers_after_every_epoch(seed):
     random = Random(seed)
-    is_rdf = bool(seed % 2)
-    core, terms = make_core(is_rdf, PackedStore if seed // 2 % 2 else PlainStore)
+    mode = list(Mode)[seed % 2]
+    core, terms = make_core(mode, PackedStore if seed // 2 % 2 else PlainStore)
     standing = [register_random(random, core) for _ in range(random.randint(1, 3))]
     counts: Counter = Counter()
     held: list = []
@@ -100,8 +101,7 @@ def test_answers_after_every_epoch(seed):
             core.release(standing.pop(random.randrange(len(standing))).handle)
         version = core.store.newest
         core.store.check()
-        mode = "rdf" if is_rdf else "multigraph"
-        expected = [oracle.answers(one.question, counts, mode) for one in standing]
+        expected = [oracle.answers(one.question, counts, mode.value) for one in standing]
         for one, wanted in zip(standing, expected, strict=True):
             assert one.answers(version, terms) == wanted, query_text(one.query)
         held.append((core.store.pin(), list(standing), expected))

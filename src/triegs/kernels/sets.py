@@ -243,14 +243,12 @@ def remove_entry(
         merge_hubs(words, top, key)
 
 
-@kernel
-def set_change(words: Words, top: int, key: int, value: int, put: bool) -> tuple[int, int]:
-    """Add a value to the word of an id, or put it there; returns the word before and after.
+@inlined
+def own_path(words: Words, top: int, key: int, epoch: int) -> tuple[int, int, int]:
+    """Make the hubs on the way to an id this epoch's own.
 
-    `top` is the address of the reference, writable in this epoch. An id whose word becomes 0
-    leaves the set. A sum that does not fit changes nothing and sets the fault `OVERFLOW`.
+    Returns the address of the block's reference, the lowest hub (0 if none), and the bits used up.
     """
-    epoch = load(words, EPOCH)
     at = top
     hub = 0
     shift = 0
@@ -263,6 +261,19 @@ def set_change(words: Words, top: int, key: int, value: int, put: bool) -> tuple
         at = hub + HEAD + ((key >> shift) & DIGIT)
         shift += BITS
         reference = load(words, at)
+    return at, hub, shift
+
+
+@kernel
+def set_change(words: Words, top: int, key: int, value: int, put: bool) -> tuple[int, int]:
+    """Add a value to the word of an id, or put it there; returns the word before and after.
+
+    `top` is the address of the reference, writable in this epoch. An id whose word becomes 0
+    leaves the set. A sum that does not fit changes nothing and sets the fault `OVERFLOW`.
+    """
+    epoch = load(words, EPOCH)
+    at, hub, shift = own_path(words, top, key, epoch)
+    reference = load(words, at)
     header = load(words, reference + 1)
     size = header & LOW
     place = find_entry(words, reference, size, key)
@@ -296,18 +307,8 @@ def set_place(words: Words, top: int, key: int) -> int:
     The caller puts another word there, or takes the id away again with `set_change`.
     """
     epoch = load(words, EPOCH)
-    at = top
-    hub = 0
-    shift = 0
+    at, hub, shift = own_path(words, top, key, epoch)
     reference = load(words, at)
-    while reference & 1:
-        hub = reference - 1
-        if load(words, hub) != epoch:
-            hub = copy_node(words, hub, NODE_CLASS, epoch)
-            store(words, at, hub | 1)
-        at = hub + HEAD + ((key >> shift) & DIGIT)
-        shift += BITS
-        reference = load(words, at)
     header = load(words, reference + 1)
     size = header & LOW
     place = find_entry(words, reference, size, key)

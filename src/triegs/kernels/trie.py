@@ -27,19 +27,6 @@ from triegs.kernels.words import Words, bit, load, store
 
 
 @inlined
-def trie_get(words: Words, root: int, key: int) -> int:
-    """The word of an id; 0 if it has none. Costs one load per level."""
-    shift = (root >> HEIGHT_SHIFT) * BITS
-    if (key >> shift) >= FANOUT:
-        return 0
-    node = root & OFFSET
-    while shift > 0:
-        node = load(words, node + HEAD + ((key >> shift) & DIGIT))
-        shift -= BITS
-    return load(words, node + HEAD + (key & DIGIT))
-
-
-@inlined
 def find_leaf(words: Words, root: int, key: int) -> int:
     """The leaf that has the place of this id; 0 if there is none."""
     shift = (root >> HEIGHT_SHIFT) * BITS
@@ -50,6 +37,12 @@ def find_leaf(words: Words, root: int, key: int) -> int:
         node = load(words, node + HEAD + ((key >> shift) & DIGIT))
         shift -= BITS
     return node
+
+
+@inlined
+def trie_get(words: Words, root: int, key: int) -> int:
+    """The word of an id; 0 if it has none: leaf 0 is the null node. Costs one load per level."""
+    return load(words, find_leaf(words, root, key) + HEAD + (key & DIGIT))
 
 
 @inlined

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triegs.maintain.source import Source
+from triegs.mode import Mode
 from triegs.store.contract import Store
 
 
@@ -20,12 +21,12 @@ class Base:
     predicate, object).
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, mode: Mode) -> None:
         self._store = store
         self.counts = Source(store, "counts", 3)
         self._weights: dict[int | None, Source] = {}
         self._uses: dict[int | None, int] = {}
-        self.is_rdf = False
+        self._mode = mode
 
     def acquire(self, label: int | None) -> None:
         """Count one more plan that reads a label's source."""
@@ -51,14 +52,14 @@ class Base:
                 entries = self.counts.matching([1], (label,))
             for (s, p, o), count in list(entries):
                 key = (s, p, o) if label is None else (s, o)
-                found.set(key, 1 if self.is_rdf else count)
+                found.set(key, self._mode.weight(count))
             found.end_epoch()
         return found
 
     def change(self, subject: int, predicate: int, obj: int, count: int) -> None:
         """Give an assertion its new count, and every source that has it its new weight."""
         self.counts.set((subject, predicate, obj), count)
-        weight = (1 if count > 0 else 0) if self.is_rdf else count
+        weight = self._mode.weight(count)
         if predicate in self._weights:
             self._weights[predicate].set((subject, obj), weight)
         if None in self._weights:

@@ -28,7 +28,7 @@ from triegs.kernels.answers import (
     fill_answers,
 )
 from triegs.kernels.cursors import CURSOR_WORDS
-from triegs.kernels.layout import LOG_FULL, OVERFLOW, SLOT_WORDS, SLOTS
+from triegs.kernels.layout import LOG_FULL, OVERFLOW, SLOT_WORDS
 from triegs.kernels.program import (
     ADJACENCY,
     COUNT,
@@ -50,8 +50,10 @@ from triegs.kernels.program import (
     TOTAL,
     run_epoch,
 )
+from triegs.kernels.relations import slot_at
 from triegs.kernels.words import Words
 from triegs.maintain.core import NO_EVENT, Refused
+from triegs.mode import Mode
 from triegs.store.contract import Version
 from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
 
@@ -101,15 +103,15 @@ class Walk:
 
 
 def address(relation: PackedRelation) -> int:
-    return SLOTS + SLOT_WORDS * relation.slot
+    return slot_at(relation.slot)
 
 
 class CompiledCore:
     """A graph by ids with compiled plans, kept up to date epoch by epoch by one kernel call."""
 
-    def __init__(self, store: PackedStore, is_rdf: bool = False) -> None:
+    def __init__(self, store: PackedStore, mode: Mode = Mode.MULTIGRAPH) -> None:
         self.store = store
-        self.is_rdf = is_rdf
+        self.mode = mode
         self._labels: dict[int, int] = {}
         self._rows: list[list[Row]] = []
         self._steps: list[Step] = []
@@ -196,14 +198,14 @@ class CompiledCore:
     def row(self, label: int, kind: int, column: int, listed: bool) -> Row:
         """An index of a label, made and filled when first asked for."""
         rows = self._rows[label]
-        first = 1 if self.is_rdf else 0  # in RDF mode the counts are not the weights
+        first = 1 if self.mode is Mode.RDF else 0  # in RDF mode the counts are not the weights
         found = next((r for r in rows[first:] if (r.kind, r.column) == (kind, column)), None)
         if found is None:
             name = f"{'counts' if kind == COUNTS else 'pairs'} {label} by {column}"
             found = Row(kind, column, self.store.create(name, 1 if kind == COUNTS else 2))
             for (s, o), count in list(rows[0].relation.scan()):
                 key = (s, o) if column == 0 else (o, s)
-                weight = 1 if self.is_rdf else count
+                weight = self.mode.weight(count)
                 if kind == COUNTS:
                     found.relation.set(key[:1], found.relation.get(key[:1]) + weight)
                 else:
@@ -235,7 +237,7 @@ class CompiledCore:
             if step.kind != EDGE:
                 words[4:6] = [len(step.factors), place]
             table += words + [0] * (STEP_WORDS - len(words))
-        table[REST], table[IS_RDF] = address(self._rest), int(self.is_rdf)
+        table[REST], table[IS_RDF] = address(self._rest), int(self.mode is Mode.RDF)
         return np.array(table, np.int64)
 
     # Reading

@@ -10,6 +10,7 @@ from triegs.compiler.plan import Plan
 from triegs.errors import InvalidUpdate, MultiplicityOverflow
 from triegs.maintain.program import Built, Decode, Encode, Program, Registered
 from triegs.maintain.source import LARGEST
+from triegs.mode import Mode
 from triegs.store.contract import Key, Store, Version
 
 #: (+1 or -1, subject, predicate, object)
@@ -63,10 +64,11 @@ class Core:
     epoch tries again.
     """
 
-    def __init__(self, store: Store, encode: Encode, decode: Decode, is_rdf: bool = False) -> None:
+    def __init__(
+        self, store: Store, encode: Encode, decode: Decode, mode: Mode = Mode.MULTIGRAPH
+    ) -> None:
         self.store = store
-        self.program = Program(store, encode, decode)
-        self.program.base.is_rdf = is_rdf
+        self.program = Program(store, encode, decode, mode)
         self.standing: list[Standing] = []
         self.store.publish()
 

@@ -17,6 +17,7 @@ from triegs.maintain.joins import Accept, JoinInput, JoinStep, SupportStep
 from triegs.maintain.selection import RowsStep, SelectionStep
 from triegs.maintain.source import Source
 from triegs.maintain.steps import Factor, NodeStep, Step
+from triegs.mode import Mode
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import Expression, expression_variables
 from triegs.store.contract import Store
@@ -87,9 +88,11 @@ class Program:
     `encode` and `decode` translate the constants of queries and the terms that filters see.
     """
 
-    def __init__(self, store: Store, encode: Encode, decode: Decode) -> None:
+    def __init__(
+        self, store: Store, encode: Encode, decode: Decode, mode: Mode = Mode.MULTIGRAPH
+    ) -> None:
         self.store = store
-        self.base = Base(store)
+        self.base = Base(store, mode)
         self._encode = encode
         self._decode = decode
         self._parts: dict[str, Part] = {}

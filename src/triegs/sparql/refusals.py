@@ -1,32 +1,10 @@
 """What the front end refuses on purpose: correct SPARQL outside the supported fragment.
 
-One row per construct: its name (which errors carry as ``construct``), how it is recognised, and
-what could be written instead. The grammar looks up words here; symbols and shapes that need
-context are named by the grammar rule that meets them.
+One row per construct: its name, which errors carry as ``construct``, and what could be written
+instead. The pass before rdflib looks up words here, and names symbols and shapes that need context.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from enum import Enum
-from typing import NamedTuple
-
-
-class Place(Enum):
-    """Where in a query a refused word is recognised."""
-
-    START = "as the first word of the query"
-    PATTERN = "inside a group pattern"
-    EXPRESSION = "inside an expression"
-    CLAUSE = "after the SELECT or WHERE clause"
-    SHAPE = "by its shape, in the grammar rule that meets it"
-
-
-class Refusal(NamedTuple):
-    construct: str
-    place: Place
-    hint: str
-
 
 _UPDATES = "INSERT DELETE LOAD CLEAR DROP CREATE ADD MOVE COPY WITH"
 _TEXT_FUNCTIONS = (
@@ -40,60 +18,40 @@ _HASH_FUNCTIONS = "MD5 SHA1 SHA256 SHA384 SHA512"
 _ONE_QUERY_EACH = "register one query per alternative and add up their answers"
 _SUBTRACT = "register both sides and subtract where they are read"
 _CLIENT = "compute it from the answers, or store it as a triple"
+_VALUES_INSIDE = "put VALUES inside WHERE, or let it list distinct values of GROUP BY variables"
 
-
-def _rows(words: str, place: Place, hint: str) -> Iterable[Refusal]:
-    return [Refusal(word, place, hint) for word in words.split()]
-
-
-#: Every refusal by its construct.
-REFUSALS: dict[str, Refusal] = {
-    row.construct: row
-    for row in [
-        Refusal("CONSTRUCT", Place.START, "SELECT the variables and build triples from answers"),
-        Refusal("DESCRIBE", Place.START, "SELECT ?p ?o { <the resource> ?p ?o }"),
-        *_rows(_UPDATES, Place.START, "data changes through Engine.apply and Engine.push"),
-        Refusal("FROM", Place.CLAUSE, "load that graph: a query reads the one graph of its engine"),
-        Refusal("ORDER BY", Place.CLAUSE, "sort the answers where they are read"),
-        Refusal("OPTIONAL", Place.PATTERN, "register the query with and without that part"),
-        Refusal("MINUS", Place.PATTERN, _SUBTRACT),
-        Refusal("UNION", Place.PATTERN, _ONE_QUERY_EACH),
-        Refusal("GRAPH", Place.PATTERN, "a query reads one graph: leave GRAPH out"),
-        Refusal("SERVICE", Place.PATTERN, "load the remote data first"),
-        Refusal("BIND", Place.PATTERN, "write the expression where the variable is used"),
-        Refusal("sub-select", Place.SHAPE, "write its patterns into the outer query"),
-        Refusal("EXISTS", Place.EXPRESSION, "join the pattern and use SELECT DISTINCT"),
-        Refusal("NOT EXISTS", Place.EXPRESSION, _SUBTRACT),
-        Refusal("select expression", Place.SHAPE, _CLIENT),
-        Refusal("COUNT(DISTINCT *)", Place.SHAPE, "COUNT(DISTINCT ?x) over one variable"),
-        Refusal(
-            "VALUES after aggregates",
-            Place.SHAPE,
-            "put VALUES inside WHERE, or let it list distinct values of GROUP BY variables",
-        ),
-        Refusal("UNDEF", Place.SHAPE, "write one VALUES block per set of bound variables"),
-        Refusal("path *", Place.SHAPE, "a path of fixed length, such as :p/:p"),
-        Refusal("path +", Place.SHAPE, "a path of fixed length, such as :p/:p"),
-        Refusal("path ?", Place.SHAPE, "register the query with and without that step"),
-        Refusal("path |", Place.SHAPE, _ONE_QUERY_EACH),
-        Refusal("path {n}", Place.SHAPE, "a path of fixed length, such as :p/:p"),
-        Refusal("path !", Place.SHAPE, "a variable predicate with FILTER(?p NOT IN (...))"),
-        Refusal("function call", Place.SHAPE, _CLIENT),
-        Refusal("GROUP_CONCAT", Place.EXPRESSION, "select the rows and join the strings"),
-        Refusal("SAMPLE", Place.EXPRESSION, "MIN or MAX picks one value of each group"),
-        *_rows(_TEXT_FUNCTIONS, Place.EXPRESSION, "REGEX, CONTAINS, STRSTARTS or STRENDS"),
-        *_rows(_TERM_FUNCTIONS, Place.EXPRESSION, _CLIENT),
-        *_rows(_NUMBER_FUNCTIONS, Place.EXPRESSION, "compare with bounds: ?x > -5 && ?x < 5"),
-        *_rows(_TIME_FUNCTIONS, Place.EXPRESSION, "compare dates and times with <, = and >"),
-        *_rows(_HASH_FUNCTIONS, Place.EXPRESSION, _CLIENT),
-    ]
+#: What to write instead, by construct.
+REFUSALS: dict[str, str] = {
+    "CONSTRUCT": "SELECT the variables and build triples from answers",
+    "DESCRIBE": "SELECT ?p ?o { <the resource> ?p ?o }",
+    **dict.fromkeys(_UPDATES.split(), "a query only reads; the graph changes by events"),
+    "FROM": "load that graph: a query reads the one graph of its engine",
+    "ORDER BY": "sort the answers where they are read",
+    "OPTIONAL": "register the query with and without that part",
+    "MINUS": _SUBTRACT,
+    "UNION": _ONE_QUERY_EACH,
+    "GRAPH": "a query reads one graph: leave GRAPH out",
+    "SERVICE": "load the remote data first",
+    "BIND": "write the expression where the variable is used",
+    "sub-select": "write its patterns into the outer query",
+    "EXISTS": "join the pattern and use SELECT DISTINCT",
+    "NOT EXISTS": _SUBTRACT,
+    "select expression": _CLIENT,
+    "COUNT(DISTINCT *)": "COUNT(DISTINCT ?x) over one variable",
+    "VALUES after aggregates": _VALUES_INSIDE,
+    "UNDEF": "write one VALUES block per set of bound variables",
+    "path *": "a path of fixed length, such as :p/:p",
+    "path +": "a path of fixed length, such as :p/:p",
+    "path ?": "register the query with and without that step",
+    "path |": _ONE_QUERY_EACH,
+    "path {n}": "a path of fixed length, such as :p/:p",
+    "path !": "a variable predicate with FILTER(?p NOT IN (...))",
+    "function call": _CLIENT,
+    "GROUP_CONCAT": "select the rows and join the strings",
+    "SAMPLE": "MIN or MAX picks one value of each group",
+    **dict.fromkeys(_TEXT_FUNCTIONS.split(), "REGEX, CONTAINS, STRSTARTS or STRENDS"),
+    **dict.fromkeys(_TERM_FUNCTIONS.split(), _CLIENT),
+    **dict.fromkeys(_NUMBER_FUNCTIONS.split(), "compare with bounds: ?x > -5 && ?x < 5"),
+    **dict.fromkeys(_TIME_FUNCTIONS.split(), "compare dates and times with <, = and >"),
+    **dict.fromkeys(_HASH_FUNCTIONS.split(), _CLIENT),
 }
-
-
-def refused_words(place: Place) -> frozenset[str]:
-    """The single words that are refused at a place.
-
-    >>> "OPTIONAL" in refused_words(Place.PATTERN)
-    True
-    """
-    return frozenset(row.construct for row in REFUSALS.values() if row.place is place)

@@ -72,7 +72,7 @@ class Source:
         """The refusal of a construct in `REFUSALS`, at its token."""
         return self.lexer.error(
             f"{construct} is not supported", token.start, construct,
-            f"instead: {REFUSALS[construct].hint}", supported=False,
+            f"instead: {REFUSALS[construct]}", supported=False,
         )  # fmt: skip
 
     def find(self, kind: TokenKind, text: str, clauses: tuple[str, ...]) -> Token:
