@@ -124,6 +124,20 @@ def test_answers_after_every_epoch(seed):
     assert graph.core.store.statistics().retained_bytes == 0
 
 
+@pytest.mark.parametrize(("still", "moved"), [("<a>", "<b>"), ("<b>", "<a>")])
+def test_a_factor_that_is_touched_and_stays_counts_no_change_of_another_twice(still, moved):
+    """The total of the part that the head does not show, when two events cancel out."""
+    graph = Graph()
+    query = parse("SELECT ?k { ?k <k> ?l . ?x <a> ?y . ?x <b> ?z }")
+    graph.register(query, compile_query(query))
+    graph.apply([("+", "<s>", "<k>", "<t>")] + [("+", "<x>", p, "<o>") for p in ("<a>", "<b>")])
+    graph.check()
+    graph.apply([
+        ("-", "<x>", still, "<o>"), ("+", "<x>", still, "<other>"), ("+", "<x>", moved, "<other>"),
+    ])  # fmt: skip
+    graph.check()
+
+
 def test_hubs_and_large_batches():
     """Sets beyond one block, a log that must grow, and answers over many batches of rows."""
     graph = Graph()
