@@ -16,20 +16,22 @@ from time import monotonic
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from triegs.compiler import Plan, compile_query
 from triegs.compiler.plan import PlanClass
 from triegs.dictionary import Dictionary
 from triegs.errors import InvalidUpdate, MultiplicityOverflow, StateError, UnsupportedQuery
 from triegs.events import Batch, encode_table, encode_tuples
+from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.core import Core, Refused, Standing
 from triegs.mode import Mode
 from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
-from triegs.read.walk import make_walk
 from triegs.sparql import Query, parse
 from triegs.sparql.model import is_variable
 from triegs.store.contract import Store
-from triegs.store.plain import PlainStore
+from triegs.store.packed import PackedStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +46,19 @@ class StandingQuery:
     """A registered query: take snapshots of it, explain it, close it."""
 
     def __init__(
-        self, engine: Engine, name: str, query: Query, standing: Standing, constants: list[int]
+        self,
+        engine: Engine,
+        name: str,
+        query: Query,
+        standing: Standing,
+        constants: list[int],
     ) -> None:
         self._engine = engine
         self._constants = constants
         self._standing: Standing | None = standing
-        self._reader = RowReader(
-            standing.plan, make_walk(standing.plan, standing.built), engine._decode_one
-        )
+        self.plan = standing.plan
         self.name = name
         self.query = query
-
-    @property
-    def plan(self) -> Plan:
-        return self._reader.plan
 
     @property
     def error(self) -> MultiplicityOverflow | None:
@@ -69,7 +70,7 @@ class StandingQuery:
 
         While the query is stalled this is its last good epoch; `Snapshot.epoch` says so.
         """
-        return self._engine._hold(self._open(), self._reader)
+        return self._engine._hold(self._open())
 
     def explain(self, output: str = "text") -> str:
         """The plan in words or as a drawing: text, mermaid, svg or json."""
@@ -113,8 +114,11 @@ class Engine:
         self._prefixes = dict(prefixes or {})
         self._dictionary = Dictionary()
         self._decode_one = self._dictionary.decode_one
-        self._store = PlainStore() if store is None else store
-        self._core = Core(self._store, self._dictionary.encode_one, self._decode_one, self.mode)
+        self._store = PackedStore() if store is None else store
+        make: Any = CompiledCore if isinstance(self._store, PackedStore) else Core
+        self._core: Core | CompiledCore = make(
+            self._store, self._dictionary.encode_one, self._decode_one, self.mode
+        )
         self._queries: dict[str, StandingQuery] = {}
         self._held: dict[object, tuple[int, float]] = {}
         self._updating = Lock()
@@ -179,10 +183,13 @@ class Engine:
         if batch.refused and strict:
             message = f"{len(batch.refused)} updates are malformed; nothing changed"
             raise InvalidUpdate(message, tuple(batch.refused))
-        epoch = self._core.apply(batch.updates, strict)
-        self._dictionary.acquire(_flat(epoch.born), self._newest)
-        self._dictionary.release(_flat(epoch.died), self._newest)
-        self._updates += len(batch.updates) - len(epoch.refused)
+        rows = np.array(batch.updates, np.int64).reshape(-1, 4)
+        epoch = self._core.apply(rows, strict)
+        if epoch.refused:
+            rows = np.delete(rows, [place for place, _ in epoch.refused], axis=0)
+        self._dictionary.acquire(rows[rows[:, 0] > 0, 1:].reshape(-1), self._newest)
+        self._dictionary.release(rows[rows[:, 0] < 0, 1:].reshape(-1), self._newest)
+        self._updates += len(rows)
         judged = [Refused(batch.places[place], reason) for place, reason in epoch.refused]
         return Report(self.epoch, tuple(sorted([*batch.refused, *judged])))
 
@@ -235,7 +242,7 @@ class Engine:
         pins = {version for version, _ in list(self._held.values())} | set(stalled)
         self._dictionary.collect(self._newest, sorted(pins))
 
-    def _hold(self, standing: Standing, reader: RowReader) -> Snapshot:
+    def _hold(self, standing: Standing) -> Snapshot:
         version = self._core.show(standing)
         token = object()
         self._held[token] = (version.number, monotonic())
@@ -245,6 +252,7 @@ class Engine:
             self._store.unpin(version)
 
         epoch = version.number - self._first
+        reader = RowReader(standing.plan, standing.walk, self._decode_one)
         return Snapshot(reader, version, epoch, self._dictionary.decoder(), close)
 
     def _close_query(self, query: StandingQuery, standing: Standing, constants: list[int]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from triegs.dictionary import Dictionary
 from triegs.errors import InvalidUpdate
-from triegs.maintain.core import IdUpdate, Refused
+from triegs.maintain.core import Refused
 
 SIGNS = {"+": 1, "-": -1}
 COLUMNS = ("subject", "predicate", "object")
@@ -19,7 +19,7 @@ COLUMNS = ("subject", "predicate", "object")
 class Batch(NamedTuple):
     """Updates by ids, the place of each in what was given, and what was refused."""
 
-    updates: list[IdUpdate]
+    updates: list[tuple[int, int, int, int]]
     places: Sequence[int]
     refused: list[Refused]
 
@@ -31,7 +31,7 @@ def encode_tuples(dictionary: Dictionary, updates: Iterable[Sequence[Any]]) -> B
     Batch(updates=[(1, 0, 1, 2)], places=[0], refused=[Refused(place=1, reason=...)])
     """
     encode = dictionary.encode_one
-    batch: list[IdUpdate] = []
+    batch: list[tuple[int, int, int, int]] = []
     places: list[int] = []
     refused: list[Refused] = []
     for place, update in enumerate(updates):

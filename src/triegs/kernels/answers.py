@@ -1,11 +1,14 @@
 """Enumeration into columns: an odometer of cursors, one per variable of the head.
 
-A row of levels is `[kind, parent level, root, column, weighs, existential factors, first factor]`:
+A row of levels is `[kind, root, keys, first key, column, weighs, factors, first factor]`:
 
-- kind `ROOT`: the keys of a trie; `BELOW`: the set of the parent's value in an adjacency;
-- root: which word of the root vector leads to it;
+- kind `TRIE`: the first ids of a relation; `SET`: the ids below the values of some levels before;
+  `INSIDE`: the ids below the entry of the level before;
+- root: which word of the root vector leads to the relation;
+- keys: the levels whose values lead to the set;
 - weighs: whether the word of an entry multiplies the multiplicity;
-- existential factors: maps by the level's value, whose counts multiply it too.
+- factors: relations by values of this level and those before, whose counts multiply it too; each
+  is `[root, keys, first key]`.
 
 Outer columns are written only when their level moves on, a whole stretch at a time; the entries of
 the last level are copied block by block.
@@ -28,13 +31,15 @@ from triegs.kernels.cursors import (
 )
 from triegs.kernels.jit import inlined, kernel
 from triegs.kernels.layout import HEAD
+from triegs.kernels.sets import set_get
 from triegs.kernels.trie import trie_get
 from triegs.kernels.words import Words, checked_multiply, load, store
 
-ROOT, BELOW = 0, 1
+TRIE, SET, INSIDE = 0, 1, 2
 LEVEL_WORDS = 8
+FACTOR_WORDS = 3
 
-# The state: two words, then a stretch per level, its cursor first.
+# The state: some words, then a stretch per level, its cursor first.
 PHASE, OVERFLOWED, FACTOR = 0, 1, 2  # FACTOR multiplies every answer
 NEW, RUNNING, DONE = 0, 1, 2
 STATE_HEAD = 8
@@ -56,19 +61,34 @@ def base_of(level: int) -> int:
 
 
 @inlined
+def find_below(
+    words: Words, roots: Words, levels: Words, state: Words, root: int, keys: int, first: int
+) -> int:
+    """The word that the values of some levels lead to in a relation."""
+    word = load(roots, root)
+    for number in range(keys):
+        value = load(state, base_of(load(levels, first + number)) + VALUE)
+        word = trie_get(words, word, value) if number == 0 else set_get(words, word, value)
+    return word
+
+
+@inlined
 def open_level(words: Words, roots: Words, levels: Words, state: Words, level: int) -> None:
     row = LEVEL_WORDS * level
-    root = load(roots, load(levels, row + 2))
-    if load(levels, row) == ROOT:
-        trie_first(words, state, base_of(level), root)
+    kind, root = load(levels, row), load(levels, row + 1)
+    if kind == TRIE:
+        trie_first(words, state, base_of(level), load(roots, root))
+    elif kind == SET:
+        keys, first = load(levels, row + 2), load(levels, row + 3)
+        below = find_below(words, roots, levels, state, root, keys, first)
+        set_first(words, state, base_of(level), below)
     else:
-        value = load(state, base_of(load(levels, row + 1)) + VALUE)
-        set_first(words, state, base_of(level), trie_get(words, root, value))
+        set_first(words, state, base_of(level), load(state, base_of(level - 1) + WORD))
 
 
 @inlined
 def move_level(words: Words, levels: Words, state: Words, level: int) -> bool:
-    if load(levels, LEVEL_WORDS * level) == ROOT:
+    if load(levels, LEVEL_WORDS * level) == TRIE:
         return trie_next(words, state, base_of(level))
     return set_next(words, state, base_of(level))
 
@@ -77,14 +97,15 @@ def move_level(words: Words, levels: Words, state: Words, level: int) -> bool:
 def take_value(words: Words, roots: Words, levels: Words, state: Words, level: int) -> None:
     """The level's cursor stands on an entry: note its value and the multiplicity so far."""
     row, base = LEVEL_WORDS * level, base_of(level)
-    value = load(state, base + KEY)
+    store(state, base + VALUE, load(state, base + KEY))
     weight = load(state, base_of(level - 1) + WEIGHT) if level > 0 else load(state, FACTOR)
-    if load(levels, row + 4):
+    if load(levels, row + 5):
         weight = weigh(state, weight, load(state, base + WORD))
-    for number in range(load(levels, row + 5)):
-        root = load(roots, load(levels, load(levels, row + 6) + number))
-        weight = weigh(state, weight, trie_get(words, root, value))
-    store(state, base + VALUE, value)
+    for number in range(load(levels, row + 6)):
+        factor = load(levels, row + 7) + FACTOR_WORDS * number
+        keys, first = load(levels, factor + 1), load(levels, factor + 2)
+        count = find_below(words, roots, levels, state, load(levels, factor), keys, first)
+        weight = weigh(state, weight, count)
     store(state, base + WEIGHT, weight)
 
 
@@ -92,7 +113,7 @@ def take_value(words: Words, roots: Words, levels: Words, state: Words, level: i
 def write_stretch(levels: Words, state: Words, level: int, out: Words, rows: int, end: int) -> None:
     """The level's value, in all rows since it was taken."""
     base = base_of(level)
-    start = load(levels, LEVEL_WORDS * level + 3) * rows
+    start = load(levels, LEVEL_WORDS * level + 4) * rows
     value = load(state, base + VALUE)
     for row in range(load(state, base + SINCE), end):
         store(out, start + row, value)
@@ -127,8 +148,8 @@ def fill_answers(
     """
     last = count - 1
     base, row = base_of(last), LEVEL_WORDS * last
-    is_plain = load(levels, row) == BELOW and load(levels, row + 5) == 0
-    keys, counts = load(levels, row + 3) * rows, columns * rows
+    is_plain = load(levels, row) != TRIE and load(levels, row + 5) and load(levels, row + 6) == 0
+    keys, counts = load(levels, row + 4) * rows, columns * rows
     filled = 0
     if load(state, PHASE) == DONE:
         return 0

@@ -13,8 +13,9 @@ the roots of the last version, which this epoch does not touch.
 | `REST` | the slot of all assertions whose label no query names, (predicate, subject, object) |
 | `IS_RDF` | whether an assertion weighs 1 while its count is positive |
 
-A row of a label is `[kind, column of the key, slot, list or -1]`; the first row has the counts that
-deletions are judged by.
+A row of a label is `[kind, column of the key, slot, list or -1, condition]`; the first row has the
+counts that deletions are judged by. A condition is what the other column must be: an id, `SAME` as
+the key, or `ANY`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ TABLE_HEAD = 8
 
 # Kinds of label rows.
 ADJACENCY, COUNTS = 0, 1
-ROW_WORDS = 4
+ROW_WORDS = 5
+ANY, SAME = -1, -2
 
 # Kinds of factors: whether a key is there, or the count that it has.
 PRESENCE, COUNT = 0, 1
@@ -75,6 +77,11 @@ def value_before(words: Words, roots: Words, kind: int, slot: int, key: int) -> 
     if kind == PRESENCE:
         return 1 if word != 0 else 0
     return word
+
+
+@inlined
+def is_met(condition: int, key: int, other: int) -> bool:
+    return condition == ANY or other == (key if condition == SAME else condition)
 
 
 @inlined
@@ -169,15 +176,16 @@ def fill_row(
     """Apply a label's entries to one more index."""
     kind, column, slot = load(table, row), load(table, row + 1), load(table, row + 2)
     listed = load(table, row + 3) >= 0
+    condition = load(table, row + 4)
     for at in range(start, end, ENTRY_WORDS):
         change = load(entries, at + 2)
-        if change == 0:
+        key, other = load(entries, at + column), load(entries, at + 1 - column)
+        if change == 0 or not is_met(condition, key, other):
             continue
-        key = load(entries, at + column)
         if kind == COUNTS:
             map_add_logged(words, log, slot, key, change)
         else:
-            add_pair(words, log, slot, key, load(entries, at + 1 - column), change, listed)
+            add_pair(words, log, slot, key, other, change, listed)
 
 
 @inlined
@@ -236,6 +244,25 @@ def step_edge(
                 break
 
 
+@inlined
+def product_now(words: Words, table: Words, at: int, count: int, key: int, is_exact: int) -> int:
+    """The product of all factors at a key, or 1 for a positive one.
+
+    Zeros are looked for first: a product with a zero does not overflow.
+    """
+    for number in range(count):
+        factor = at + FACTOR_WORDS * number
+        if value_now(words, load(table, factor), load(table, factor + 1), key) == 0:
+            return 0
+    product = 1
+    if is_exact:
+        for number in range(count):
+            factor = at + FACTOR_WORDS * number
+            value = value_now(words, load(table, factor), load(table, factor + 1), key)
+            product = multiply(words, product, value)
+    return product
+
+
 @kernel
 def step_product(words: Words, log: Words, lists: Words, table: Words, step: int) -> None:
     """``N(v) = product of factors``; 0 or 1 where only liveness counts."""
@@ -245,16 +272,7 @@ def step_product(words: Words, log: Words, lists: Words, table: Words, step: int
         changed = load(table, at + FACTOR_WORDS * number + 2)
         for entry in range(load(lists, 2 * changed), load(lists, 2 * changed + 1), 2):
             key = load(log, entry)
-            product = 1
-            for other in range(count):
-                factor = at + FACTOR_WORDS * other
-                value = value_now(words, load(table, factor), load(table, factor + 1), key)
-                if is_exact:
-                    product = multiply(words, product, value)
-                elif value == 0:
-                    product = 0
-                if product == 0:
-                    break
+            product = product_now(words, table, at, count, key, is_exact)
             known = trie_get(words, load(words, out), key)
             if product != known:
                 map_add_logged(words, log, out, key, product - known)
@@ -275,19 +293,18 @@ def step_total(
             kind, slot = load(table, factor), load(table, factor + 1)
             if value_now(words, kind, slot, key) == load(log, entry + 1):
                 continue  # touched and unchanged: another list may count this key
-            now = 1
+            is_counted = False
             before = 1
             for other in range(count):
                 factor = at + FACTOR_WORDS * other
                 kind, slot = load(table, factor), load(table, factor + 1)
-                new = value_now(words, kind, slot, key)
                 old = value_before(words, roots, kind, slot, key)
-                if other < number and new != old:
-                    now = 0
-                    before = 0
-                    break
-                now = multiply(words, now, new)
                 before *= old
+                if other < number and value_now(words, kind, slot, key) != old:
+                    is_counted = True
+            if is_counted:
+                continue
+            now = product_now(words, table, at, count, key, 1)
             total, overflow = checked_add(total, now - before)
             if overflow:
                 set_fault(words, OVERFLOW)
@@ -303,8 +320,8 @@ def run_epoch(
 ) -> int:  # fmt: skip
     """Judge the updates `(change, subject, predicate, object)…`, then run every step once.
 
-    Returns how many were refused, their places in `refused`; -1 on a fault, and then the epoch
-    must be aborted.
+    Returns how many were refused, their places in `refused`. After a fault the epoch must be
+    aborted; the result is -1 if judging met it, else -2 minus the number of the step.
     """
     store(log, 0, 1)
     for index in range(lists.size):
@@ -324,6 +341,8 @@ def run_epoch(
             else:
                 fill_row(words, log, entries, start, end, table, row)
             close_list(words, log, lists, changed, slot)
+    if load(words, FAULTS) != 0:
+        return -1
     for number in range(load(table, STEPS)):
         step = load(table, STEP_ROWS) + STEP_WORDS * number
         kind = load(table, step)
@@ -337,4 +356,6 @@ def run_epoch(
             close_list(words, log, lists, load(table, step + 3), load(table, step + 2))
         else:
             step_total(words, log, lists, table, step, roots)
-    return -1 if load(words, FAULTS) != 0 else found
+        if load(words, FAULTS) != 0:
+            return -2 - number
+    return found

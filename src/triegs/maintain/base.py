@@ -7,11 +7,26 @@ one while the count is positive in RDF mode.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 from triegs.maintain.source import Source
 from triegs.mode import Mode
 from triegs.store.contract import Store
+
+
+class Weights(Protocol):
+    """Where a program gets the weights of labels from, and what an epoch changed in them."""
+
+    def source(self, label: int | None) -> Source: ...
+
+    def acquire(self, label: int | None) -> None: ...
+
+    def release(self, label: int | None) -> None: ...
+
+    def sources(self) -> Iterable[Source]: ...
+
+    def end_epoch(self) -> None: ...
 
 
 class Base:

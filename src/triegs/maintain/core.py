@@ -6,15 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from triegs.compiler.plan import Plan
 from triegs.errors import InvalidUpdate, MultiplicityOverflow
-from triegs.maintain.program import Built, Decode, Encode, Program, Registered
+from triegs.maintain.base import Base
+from triegs.maintain.parts import Part
+from triegs.maintain.program import Decode, Encode, Program, Registered, make_walk
 from triegs.maintain.source import LARGEST
+from triegs.maintain.walk import Walk
 from triegs.mode import Mode
-from triegs.store.contract import Key, Store, Version
-
-#: (+1 or -1, subject, predicate, object)
-IdUpdate = tuple[int, int, int, int]
+from triegs.store.contract import Store, Version
 
 NO_EVENT = "no live event states this"
 TOO_MANY = "the count would not fit 64 bits"
@@ -29,31 +32,25 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What one epoch did: the version it published, what it refused, and which assertions came
-    to life in it or died.
-    """
+    """What one epoch did: the version that it published, and what it refused."""
 
     version: Version
     refused: tuple[Refused, ...]
-    born: tuple[Key, ...]
-    died: tuple[Key, ...]
 
 
 @dataclass(slots=True, eq=False)
 class Standing:
-    """A registered plan. While it is stalled, `last_good` is the version that it still shows."""
+    """A registered plan: as the program registered it, or by the compiled parts that it holds.
+
+    While it is stalled, `last_good` is the version that it still shows, by the walk of then.
+    """
 
     plan: Plan
-    registered: Registered
+    walk: Walk
+    registered: Registered | None = None
+    parts: Sequence[Part] = ()
+    error: MultiplicityOverflow | None = None
     last_good: Version | None = None
-
-    @property
-    def built(self) -> list[Built]:
-        return self.registered.built
-
-    @property
-    def error(self) -> MultiplicityOverflow | None:
-        return self.registered.error
 
 
 class Core:
@@ -68,44 +65,43 @@ class Core:
         self, store: Store, encode: Encode, decode: Decode, mode: Mode = Mode.MULTIGRAPH
     ) -> None:
         self.store = store
-        self.program = Program(store, encode, decode, mode)
+        self.base = Base(store, mode)
+        self.program = Program(store, self.base, encode, decode)
         self.standing: list[Standing] = []
         self.store.publish()
 
-    def apply(self, updates: Sequence[IdUpdate], is_strict: bool = False) -> Epoch:
-        """One epoch: judge the batch in its order, net it, run every step once, publish.
+    def apply(self, rows: NDArray[np.int64], is_strict: bool = False) -> Epoch:
+        """One epoch of `(change, subject, predicate, object)` rows: judge them in their
+        order, net them, run every step once, publish.
 
         Cost: the affected state. A deletion that finds no event is refused; with `is_strict` it
         refuses the whole epoch by `InvalidUpdate`.
         """
-        counts, refused = self._judge(updates)
+        counts, refused = self._judge(rows.tolist())
         if refused and is_strict:
             message = f"{len(refused)} updates of a strict epoch were invalid; nothing changed"
             raise InvalidUpdate(message, tuple(refused))
         try:
             for key, count in counts.items():
-                self.program.base.change(*key, count)
+                self.base.change(*key, count)
             self.program.maintain()
         except BaseException:
             self.store.abort()
             self.program.end_epoch()
             raise
-        changes = self.program.base.counts.changes
-        born = tuple(key for key, (old, _) in changes.items() if old == 0)
-        died = tuple(key for key, (_, new) in changes.items() if new == 0)
-        return Epoch(self._publish(), tuple(refused), born, died)
+        return Epoch(self._publish(), tuple(refused))
 
     def register(self, plan: Plan) -> Standing:
         """Fill what the plan needs from the current graph, and publish.
 
         Raises `MultiplicityOverflow`, and registers nothing, if a count does not fit already.
         """
-        standing = Standing(plan, self.program.register(plan))
-        error = standing.error
-        if error is not None:
-            self.program.release(standing.registered)
+        registered = self.program.register(plan)
+        if registered.error is not None:
+            self.program.release(registered)
             self._publish()
-            raise error
+            raise registered.error
+        standing = Standing(plan, make_walk(plan, registered.built), registered)
         self.standing.append(standing)
         self._publish()
         return standing
@@ -115,7 +111,8 @@ class Core:
         self.standing.remove(standing)
         if standing.last_good is not None:
             self.store.unpin(standing.last_good)
-        self.program.release(standing.registered)
+        if standing.registered is not None:
+            self.program.release(standing.registered)
         self._publish()
 
     def show(self, standing: Standing) -> Version:
@@ -124,17 +121,17 @@ class Core:
 
     def counts(self) -> Iterable[tuple[tuple[int, ...], int]]:
         """Every assertion with its number of live events."""
-        return self.program.base.counts.scan()
+        return self.base.counts.scan()
 
     def _judge(
-        self, updates: Sequence[IdUpdate]
+        self, updates: Sequence[Sequence[int]]
     ) -> tuple[dict[tuple[int, int, int], int], list[Refused]]:
         """The new counts of all assertions that the batch touches, and what it may not do."""
         counts: dict[tuple[int, int, int], int] = {}
         refused: list[Refused] = []
         for place, (sign, subject, predicate, obj) in enumerate(updates):
             key = (subject, predicate, obj)
-            count = counts[key] if key in counts else self.program.base.counts.get(key)
+            count = counts[key] if key in counts else self.base.counts.get(key)
             if count + sign < 0:
                 refused.append(Refused(place, NO_EVENT))
             elif count + sign > LARGEST:
@@ -146,6 +143,8 @@ class Core:
     def _publish(self) -> Version:
         before = self.store.newest
         for standing in self.standing:
+            if standing.registered is not None:
+                standing.error = standing.registered.error
             if standing.error is not None and standing.last_good is None:
                 standing.last_good = self.store.pin(before)
         version = self.store.publish()

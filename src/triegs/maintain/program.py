@@ -6,18 +6,18 @@ many plans use it. Steps run children first, which is the order in which they we
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from triegs.compiler.keys import alias_text
 from triegs.compiler.plan import Alias, Join, Node, Plan, Role, Static, Use
 from triegs.errors import MultiplicityOverflow
-from triegs.maintain.base import Base
+from triegs.maintain.base import Weights
 from triegs.maintain.joins import Accept, JoinInput, JoinStep, SupportStep
 from triegs.maintain.selection import RowsStep, SelectionStep
 from triegs.maintain.source import Source
 from triegs.maintain.steps import Factor, NodeStep, Step
-from triegs.mode import Mode
+from triegs.maintain.walk import Level, Walk
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import Expression, expression_variables
 from triegs.store.contract import Store
@@ -88,11 +88,9 @@ class Program:
     `encode` and `decode` translate the constants of queries and the terms that filters see.
     """
 
-    def __init__(
-        self, store: Store, encode: Encode, decode: Decode, mode: Mode = Mode.MULTIGRAPH
-    ) -> None:
+    def __init__(self, store: Store, base: Weights, encode: Encode, decode: Decode) -> None:
         self.store = store
-        self.base = Base(store, mode)
+        self.base = base
         self._encode = encode
         self._decode = decode
         self._parts: dict[str, Part] = {}
@@ -278,6 +276,15 @@ class Program:
         for part in self._parts.values():
             part.run()
 
+    @property
+    def is_used(self) -> bool:
+        return bool(self._parts)
+
+    def restore(self, known: Container[object]) -> None:
+        """After an abort: forget the indexes that were made since."""
+        for source in self.sources():
+            source.restore(known)
+
     def end_epoch(self) -> None:
         self.base.end_epoch()
         for part in self._parts.values():
@@ -288,6 +295,31 @@ class Program:
         yield from self.base.sources()
         for part in self._parts.values():
             yield from part.sources
+
+
+def make_walk(plan: Plan, built: Sequence[Built]) -> Walk:
+    """How to enumerate a plan over what the program made of its nodes."""
+    place = {name: i for i, name in enumerate(plan.query.free)}
+    walk = Walk(len(place))
+    if plan.nodes[plan.root].role is Role.EXISTENTIAL:
+        walk.multiply(built[plan.root].marginal.primary, ())
+    for number in plan.order:
+        node, made = plan.nodes[number], built[number]
+        if made.live is None:
+            raise AssertionError(f"the witness node {node.name} keeps no live tuples")
+        interface = tuple(place[v] for v in made.interface)
+        binds = tuple(place[v] for v in made.live_order[len(interface) :])
+        live = made.live.primary
+        if binds:
+            walk.levels.append(Level(live, interface, binds, weighs=True))
+        else:
+            walk.multiply(live, interface)
+        for child in node.children:
+            if plan.nodes[child].role is Role.EXISTENTIAL:
+                counts = built[child]
+                places = tuple(place[v] for v in counts.interface)
+                walk.multiply(counts.marginal.primary, places)
+    return walk
 
 
 def _is_plain(alias: Alias) -> bool:

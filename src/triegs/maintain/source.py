@@ -7,7 +7,7 @@ entry; the changes of the current epoch are kept net, with the value before and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from triegs.errors import MultiplicityOverflow
 from triegs.store.contract import Key, Store, Version, VersionedRelation
@@ -18,12 +18,14 @@ LARGEST = 2**63 - 1
 class Source:
     """A relation over numbered columns; `primary` has them in order, an index has some first."""
 
-    def __init__(self, store: Store, name: str, arity: int) -> None:
+    def __init__(
+        self, store: Store, name: str, arity: int, primary: VersionedRelation | None = None
+    ) -> None:
         self.name = name
         self.arity = arity
         self.changes: dict[Key, tuple[int, int]] = {}
         self._store = store
-        self._primary = store.create(name, arity)
+        self._primary = store.create(name, arity) if primary is None else primary
         self._indexes: dict[tuple[int, ...], VersionedRelation] = {}
 
     @property
@@ -99,6 +101,10 @@ class Source:
 
     def end_epoch(self) -> None:
         self.changes.clear()
+
+    def restore(self, known: Container[object]) -> None:
+        """After an abort: forget the indexes that were made since."""
+        self._indexes = {order: i for order, i in self._indexes.items() if i in known}
 
     def drop(self) -> None:
         self._store.drop(self._primary)

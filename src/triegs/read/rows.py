@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from triegs.compiler.plan import Plan
-from triegs.read.walk import Walk, enumerate_answers
+from triegs.maintain.walk import Walk
+from triegs.read.columns import Columns, Sizes, read_columns
 from triegs.sparql.expressions import holds
-from triegs.sparql.model import Duplicates, Form, expression_variables
+from triegs.sparql.model import Duplicates, Expression, Form, expression_variables
 from triegs.store.contract import Version
 
-#: One output row by ids (None is an unbound column) with its multiplicity.
-Row = tuple[tuple[int | None, ...], int]
+UNBOUND = -1
 Decode = Callable[[int], str]
 
 
@@ -20,41 +23,72 @@ Decode = Callable[[int], str]
 class RowReader:
     """Reads the rows of one query from any version that it shows.
 
-    Filters that span several atoms run here, answer by answer, over head variables only.
+    Filters that span several atoms run here, once per distinct combination of a batch, over head
+    variables only.
     """
 
     plan: Plan
     walk: Walk
     decode: Decode
 
-    def rows(self, version: Version) -> Iterator[Row]:
-        """Every row with its multiplicity, DISTINCT, OFFSET and LIMIT applied.
-
-        A row comes once. Memory: one cursor per witness node.
+    def columns(self, version: Version, sizes: Sizes) -> Iterator[Columns]:
+        """Every row once with its multiplicity, in columns of the head, `UNBOUND` where a variable
+        has no value; DISTINCT, OFFSET and LIMIT applied. Memory: one batch.
         """
         query = self.plan.query
         place = {name: i for i, name in enumerate(query.free)}
         picks = [place.get(name) for name in query.head]
+        is_whole = picks == list(range(len(place)))
         drops_counts = query.form is Form.ASK or query.duplicates is Duplicates.DISTINCT
         start, end = 0, None if query.limit is None else query.offset + query.limit
-        for answer, count in self._answers(version, place):
-            stop = start + (1 if drops_counts else count)
-            shown = (stop if end is None else min(stop, end)) - max(start, query.offset)
-            if shown > 0:
-                yield tuple(None if i is None else answer[i] for i in picks), shown
-            start = stop
+        if end == query.offset:
+            return
+        for ids, counts in read_columns(self.walk, version, sizes):
+            for expression in self.plan.filters:
+                kept = self._keep(expression, ids, place)
+                ids, counts = ids[:, kept], counts[kept]
+            if drops_counts:
+                counts = np.ones(len(counts), np.int64)
+            if query.offset or end is not None:
+                ids, counts, start = _cut(ids, counts, start, query.offset, end)
+            if len(counts):
+                yield (ids if is_whole else _pick(ids, picks, len(counts))), counts
             if end is not None and start >= end:
                 return
 
-    def _answers(
-        self, version: Version, place: dict[str, int]
-    ) -> Iterator[tuple[tuple[int, ...], int]]:
-        answers = enumerate_answers(self.walk, version)
-        if not self.plan.filters:
-            return answers
-        names = [(e, [(v, place[v]) for v in expression_variables(e)]) for e in self.plan.filters]
-        return (
-            (row, count)
-            for row, count in answers
-            if all(holds(e, {v: self.decode(row[i]) for v, i in wanted}) for e, wanted in names)
-        )
+    def _keep(
+        self, expression: Expression, ids: NDArray[np.int64], place: Mapping[str, int]
+    ) -> NDArray[np.bool_]:
+        names = list(expression_variables(expression))
+        distinct, rows = np.unique(ids[[place[v] for v in names]], axis=1, return_inverse=True)
+        verdicts = [
+            holds(expression, dict(zip(names, map(self.decode, values), strict=True)))
+            for values in distinct.T.tolist()
+        ]
+        return np.array(verdicts, np.bool_)[rows.reshape(-1)]
+
+
+def _pick(ids: NDArray[np.int64], picks: list[int | None], rows: int) -> NDArray[np.int64]:
+    out = np.full((len(picks), rows), UNBOUND, np.int64)
+    for column, pick in enumerate(picks):
+        if pick is not None:
+            out[column] = ids[pick]
+    return out
+
+
+def _cut(
+    ids: NDArray[np.int64], counts: NDArray[np.int64], start: int, offset: int, end: int | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """What OFFSET and LIMIT, which count expanded rows, leave of a batch whose first row has the
+    number `start`; and the number after its last.
+    """
+    shown = []
+    for count in counts.tolist():
+        stop = start + count
+        shown.append((stop if end is None else min(stop, end)) - max(start, offset))
+        start = stop
+        if end is not None and start >= end:
+            break
+    taken = np.array(shown, np.int64)
+    kept = np.flatnonzero(taken > 0)
+    return ids[:, kept], taken[kept], start

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from triegs.errors import SnapshotExpired
-from triegs.read.rows import RowReader
+from triegs.read.columns import Columns, Sizes
+from triegs.read.rows import UNBOUND, RowReader
 from triegs.store.contract import Version
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 BATCH_ROWS = 65_536
 MULTIPLICITY = "multiplicity"
@@ -115,11 +118,11 @@ class Snapshot:
         if close is not None:
             close()
 
-    def _rows(self) -> Iterator[tuple[tuple[int | None, ...], int]]:
-        for row in self._reader.rows(self._version):
-            if self._close is None:
-                raise SnapshotExpired(f"the snapshot of epoch {self.epoch} is closed")
-            yield row
+    def _columns(self, sizes: Sizes) -> Iterator[Columns]:
+        self._check_open()
+        for columns in self._reader.columns(self._version, sizes):
+            yield columns
+            self._check_open()
 
     def _check_open(self) -> None:
         if self._close is None:
@@ -128,20 +131,27 @@ class Snapshot:
     def __iter__(self) -> Iterator[Answer]:
         """Every answer once, with constant delay between two of them."""
         self._check_open()
+        return self._answers()
+
+    def _answers(self) -> Iterator[Answer]:
         decode = self._reader.decode
-        for row, count in self._rows():
-            values = tuple(None if number is None else decode(number) for number in row)
-            yield Answer(self.names, values, count)
+        known: dict[int, str | None] = {UNBOUND: None}
+        for ids, counts in self._columns(growing_sizes()):
+            for number in set(ids.reshape(-1).tolist()) - known.keys():
+                known[number] = decode(number)
+            columns = [map(known.__getitem__, column.tolist()) for column in ids]
+            rows = zip(*columns, strict=True) if columns else repeat(())
+            for values, count in zip(rows, counts.tolist(), strict=False):
+                self._check_open()
+                yield Answer(self.names, values, count)
 
     def count(self) -> int:
         """The total multiplicity. Cost: a scan of the answers."""
-        self._check_open()
-        return sum(count for _, count in self._rows())
+        return sum(add_exactly(counts) for _, counts in self._columns(lambda: BATCH_ROWS))
 
     def support(self) -> int:
         """The number of distinct answers. Cost: a scan of the answers."""
-        self._check_open()
-        return sum(1 for _ in self._rows())
+        return sum(len(counts) for _, counts in self._columns(lambda: BATCH_ROWS))
 
     def __len__(self) -> int:
         return self.support()
@@ -152,36 +162,16 @@ class Snapshot:
         import pyarrow as pa
 
         terms = pa.dictionary(pa.int32(), pa.string())
-        fields = [pa.field(name, terms) for name in self._columns()]
+        fields = [pa.field(name, terms) for name in self.names]
         return pa.schema([*fields, pa.field(self._count_name(), pa.int64(), nullable=False)])
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The answers as Arrow record batches of at most that many rows."""
-        import numpy as np
         import pyarrow as pa
 
-        self._check_open()
-        width = len(self.names)
-        ids = np.empty((width, rows), np.int64)
-        counts = np.empty(rows, np.int64)
-        filled = 0
-
-        def batch() -> pa.RecordBatch:
-            columns = [self._decoder.decode(ids[c, :filled]) for c in range(width)]
-            return pa.RecordBatch.from_arrays(
-                [*columns, pa.array(counts[:filled])], schema=self.schema
-            )
-
-        for row, count in self._rows():
-            for column, number in enumerate(row):
-                ids[column, filled] = -1 if number is None else number
-            counts[filled] = count
-            filled += 1
-            if filled == rows:
-                yield batch()
-                filled = 0
-        if filled:
-            yield batch()
+        for ids, counts in self._columns(lambda: rows):
+            columns = [self._decoder.decode(column) for column in ids]
+            yield pa.RecordBatch.from_arrays([*columns, pa.array(counts)], schema=self.schema)
 
     def to_arrow(self) -> pa.Table:
         """All answers as one Arrow table."""
@@ -206,11 +196,27 @@ class Snapshot:
         reader = pa.RecordBatchReader.from_batches(self.schema, self.batches())
         return reader.__arrow_c_stream__(requested_schema)
 
-    def _columns(self) -> tuple[str, ...]:
-        return self.names
-
     def _count_name(self) -> str:
         name = MULTIPLICITY
         while name in self.names:
             name = f"{name}_"
         return name
+
+
+def growing_sizes() -> Sizes:
+    """Small batches first, so that the first answers are there at once."""
+    size = 32
+
+    def next_size() -> int:
+        nonlocal size
+        size = min(2 * size, BATCH_ROWS)
+        return size
+
+    return next_size
+
+
+def add_exactly(counts: NDArray[np.int64]) -> int:
+    """The sum, also where 64 bits do not hold it."""
+    if len(counts) and int(counts.max()) < 2**62 // len(counts):
+        return int(counts.sum())
+    return sum(counts.tolist())

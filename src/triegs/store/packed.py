@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from threading import Lock, RLock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -82,6 +82,8 @@ from triegs.store.contract import (
     VersionedRelation,
     VersionGone,
 )
+
+Result = TypeVar("Result")
 
 SCAN_ROWS = 512  # tuples that a scan fetches at a time
 CLASS_WORDS = (10, 18, 34)
@@ -186,12 +188,12 @@ class PackedVersion:
         self.holders = 0
         self.digest: bytes | None = None  # of all it reaches, once `check` has seen it
 
-    def _check_held(self) -> None:
+    def check_held(self) -> None:
         if not self.holders and self is not self._store.newest:
             raise VersionGone(f"version {self.number} is not held")
 
     def _read_root(self, relation: VersionedRelation) -> tuple[int, int]:
-        self._check_held()
+        self.check_held()
         if not isinstance(relation, PackedRelation) or relation not in self.members:
             raise RelationUnknown(f"{relation.name} is not in version {self.number}")
         at = SLOT_WORDS * relation.slot
@@ -204,7 +206,7 @@ class PackedVersion:
     def scan(self, relation: VersionedRelation, prefix: Key = ()) -> Iterator[tuple[Key, int]]:
         root, _ = self._read_root(relation)
         prefix = check_prefix(relation.name, relation.arity, prefix)
-        return read_rows(self.words, root, relation.arity, prefix, self._check_held)
+        return read_rows(self.words, root, relation.arity, prefix, self.check_held)
 
     def size(self, relation: VersionedRelation) -> int:
         return self._read_root(relation)[1]
@@ -289,13 +291,13 @@ class PackedStore:
 
     # For kernels that change many relations at once
 
-    def run(self, work: Callable[[Words, Words], int]) -> int:
+    def run(self, work: Callable[[Words, Words], Result]) -> Result:
         """Let a kernel change the arena; it gets the words and the roots of the newest version.
 
         A kernel that meets a fault leaves it in `faults`; the epoch must then be aborted.
         """
         with self._memory:
-            return int(work(self.words, self._newest.roots))
+            return work(self.words, self._newest.roots)
 
     @property
     def faults(self) -> int:

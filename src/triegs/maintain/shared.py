@@ -1,0 +1,128 @@
+"""The base of the general program inside the compiled core: it reads what the kernel keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from triegs.kernels.program import ADJACENCY
+from triegs.kernels.words import Words
+from triegs.maintain.core import Refused
+from triegs.maintain.parts import Part, Parts, counts_name
+from triegs.maintain.source import Source
+from triegs.mode import Mode
+from triegs.store.contract import Key
+from triegs.store.packed import PackedStore
+
+
+class LabelSource(Source):
+    """The weights of a label. The kernel keeps its indexes; an epoch tells it what changed."""
+
+    def __init__(self, store: PackedStore, parts: Parts, predicate: int) -> None:
+        self.predicate = predicate
+        self.parts: dict[Part, None] = {}
+        self._made = parts
+        self._use(parts.counts(predicate))
+        primary = self._use(parts.index(predicate, ADJACENCY, 0))
+        super().__init__(store, primary.name, 2, primary.relation)
+
+    def _use(self, part: Part) -> Part:
+        if part not in self.parts:
+            self.parts[part] = None
+            part.uses += 1
+        return part
+
+    def require(self, columns: Sequence[int]) -> None:
+        if self._order(columns) == (1, 0):
+            index = self._use(self._made.index(self.predicate, ADJACENCY, 1))
+            self._indexes[1, 0] = index.relation
+
+    def take(self, keys: set[Key]) -> None:
+        """Note what the kernel did to these pairs."""
+        before = self._store.newest
+        for key in keys:
+            old, new = before.get(self._primary, key), self._primary.get(key)
+            if old != new:
+                self.changes[key] = (old, new)
+
+
+class SharedBase:
+    """As `triegs.maintain.base.Base`, over the labels and the rest of the compiled core."""
+
+    def __init__(self, store: PackedStore, parts: Parts, mode: Mode) -> None:
+        self._store = store
+        self._parts = parts
+        self._mode = mode
+        self._labels: dict[int, LabelSource] = {}
+        self._all: Source | None = None
+        self._uses: dict[int | None, int] = {}
+
+    def acquire(self, label: int | None) -> None:
+        self._uses[label] = self._uses.get(label, 0) + 1
+
+    def release(self, label: int | None) -> None:
+        self._uses[label] -= 1
+        if self._uses[label]:
+            return
+        del self._uses[label]
+        if label is not None:
+            self._parts.release(list(self._labels.pop(label).parts))
+        elif self._all is not None:
+            self._all.drop()
+            self._all = None
+
+    def source(self, label: int | None) -> Source:
+        if label is not None:
+            if label not in self._labels:
+                self._labels[label] = LabelSource(self._store, self._parts, label)
+            return self._labels[label]
+        if self._all is None:
+            self._all = Source(self._store, "all triples", 3)
+            for key, count in self.counts():
+                self._all.set(key, self._mode.weight(count))
+            self._all.end_epoch()
+        return self._all
+
+    def counts(self) -> Iterator[tuple[Key, int]]:
+        """Every assertion (subject, predicate, object) with its number of live events."""
+        for (p, s, o), count in self._parts.rest.scan():
+            yield (s, p, o), count
+        for predicate in self._parts.labels:
+            part = self._parts.by_name[counts_name(predicate)]
+            for (s, o), count in part.relation.scan():
+                yield (s, predicate, o), count
+
+    def take(self, rows: Words, refused: Sequence[Refused]) -> None:
+        """The kernel has applied these rows, but for the refused: tell the sources."""
+        if not self._labels and self._all is None:
+            return
+        skipped = {place for place, _ in refused}
+        touched: dict[int, set[Key]] = {}
+        for place, (_, s, p, o) in enumerate(rows.tolist()):
+            if place not in skipped and (self._all is not None or p in self._labels):
+                touched.setdefault(p, set()).add((s, o))
+        for predicate, keys in touched.items():
+            if predicate in self._labels:
+                self._labels[predicate].take(keys)
+            if self._all is not None:
+                for s, o in keys:
+                    count = self._count(s, predicate, o)
+                    self._all.set((s, predicate, o), self._mode.weight(count))
+
+    def _count(self, s: int, p: int, o: int) -> int:
+        part = self._parts.by_name.get(counts_name(p))
+        return self._parts.rest.get((p, s, o)) if part is None else part.relation.get((s, o))
+
+    def restore(self) -> None:
+        """After an abort: forget the indexes that are gone."""
+        for source in self._labels.values():
+            known = self._parts.by_name
+            source.parts = {p: None for p in source.parts if known.get(p.name) is p}
+
+    def end_epoch(self) -> None:
+        for source in self.sources():
+            source.end_epoch()
+
+    def sources(self) -> Iterator[Source]:
+        yield from self._labels.values()
+        if self._all is not None:
+            yield self._all

@@ -1,0 +1,329 @@
+"""Every core against the oracle, after every epoch, for queries of every class."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from tests.maintain.graph import CORES, MODES, Graph, random_batch, register_random
+
+from triegs.compiler import compile_query
+from triegs.errors import InvalidUpdate, MultiplicityOverflow
+from triegs.maintain.lowering import NotCompiled, check_plan
+from triegs.sparql import parse
+
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
+ROOT = Path(__file__).parents[2]
+KINDS = list(CORES)
+
+every_core = pytest.mark.parametrize("kind", KINDS)
+
+
+def run_random(seed, kind, epochs=12):
+    random = Random(seed)
+    graph = Graph(kind, random.choice(MODES))
+    for _ in range(random.randint(1, 3)):
+        register_random(random, graph)
+    held = []
+    for _ in range(epochs):
+        graph.apply(random_batch(random))
+        if random.random() < 0.2:
+            register_random(random, graph)
+        if random.random() < 0.2 and graph.asked:
+            graph.release(random.choice(graph.asked))
+        graph.check(rows=random.choice([1, 3, 1000]))
+        shown = [(one, one.handle.walk, one.answers()) for one in graph.asked]
+        held.append((graph.core.store.pin(), shown))
+    # What was held never changed, whatever came later.
+    for version, shown in held:
+        for one, walk, expected in shown:
+            assert one.answers(version, walk=walk) == expected
+        graph.core.store.unpin(version)
+    assert graph.core.store.statistics().retained_bytes == 0
+    for one in list(graph.asked):
+        graph.release(one)
+    graph.check()
+    return graph
+
+
+@pytest.mark.parametrize("seed", range(400 if SOAK else 60))
+def test_answers_after_every_epoch(seed):
+    kind = KINDS[seed % len(KINDS)]
+    graph = run_random(seed, kind)
+    # Nothing is left but the graph.
+    kept = {"counts"} if kind in ("plain", "packed") else {"rest"}
+    if kind != "plain":
+        assert {relation.name for relation in graph.core.store.members} <= {
+            *kept,
+            "counts by (1, 0, 2)",
+        }
+    assert list(graph.core.program.sources()) == list(graph.core.program.base.sources())
+
+
+@every_core
+def test_two_factors_that_die_in_one_epoch(kind):
+    """The report's filter on positive siblings would leave the view of ?x alive here."""
+    graph = Graph(kind)
+    graph.ask("SELECT ?x { ?x <a> ?y . ?x <b> ?z . ?x <c> ?w }", root="x")
+    batch = [("+", "<s>", p, "<o>") for p in ("<a>", "<b>", "<c>")]
+    graph.apply(batch)
+    graph.check()
+    graph.apply([("-", *update[1:]) for update in batch[:2]])
+    assert graph.asked[0].answers() == {}
+    graph.apply(batch[:2])
+    graph.check()
+
+
+@pytest.mark.parametrize(("still", "moved"), [("<a>", "<b>"), ("<b>", "<a>")])
+def test_a_factor_that_is_touched_and_stays_counts_no_change_of_another_twice(still, moved):
+    """The total of the part that the head does not show, when two events cancel out."""
+    graph = Graph()
+    graph.ask("SELECT ?k { ?k <k> ?l . ?x <a> ?y . ?x <b> ?z }")
+    graph.apply([("+", "<s>", "<k>", "<t>")] + [("+", "<x>", p, "<o>") for p in ("<a>", "<b>")])
+    graph.check()
+    graph.apply([
+        ("-", "<x>", still, "<o>"), ("+", "<x>", still, "<other>"), ("+", "<x>", moved, "<other>"),
+    ])  # fmt: skip
+    graph.check()
+
+
+@every_core
+def test_equal_sub_plans_are_one(kind):
+    graph = Graph(kind)
+    texts = ["SELECT ?x ?y { ?x <a> ?y . ?y <b> ?z }", "SELECT ?u ?w { ?u <a> ?w . ?w <b> ?t }"]
+    empty = graph.core.store.statistics()
+    graph.apply([("+", "<s>", "<a>", "<t>"), ("+", "<t>", "<b>", "<u>")])
+    alone = graph.core.store.statistics().entries
+    first = graph.ask(texts[0])
+    entries = graph.core.store.statistics().entries
+    assert entries > alone > empty.entries
+    second = graph.ask(texts[1])
+    assert graph.core.store.statistics().entries == entries
+    graph.check()
+    graph.release(first)
+    assert graph.core.store.statistics().entries == entries
+    graph.check()
+    graph.release(second)
+    assert graph.core.store.statistics().entries in (alone, alone + 2)  # Core keeps an index
+
+
+@every_core
+def test_a_strict_epoch_is_refused_as_a_whole(kind):
+    graph = Graph(kind)
+    graph.ask("SELECT * { ?x <p> ?y }")
+    before = graph.core.store.newest.number
+    batch = [("+", "<s>", "<p>", "<o>"), ("-", "<s>", "<p>", "<x>")]
+    with pytest.raises(InvalidUpdate) as caught:
+        graph.apply(batch, is_strict=True)
+    assert [place for place, _ in caught.value.refused] == [1]
+    assert graph.core.store.newest.number == before
+    graph.check()
+
+
+@every_core
+@pytest.mark.parametrize("text", ["SELECT * { ?x <a> ?y . ?x <b> ?y }", "SELECT * { ?x ?p ?y }"])
+def test_an_exception_inside_an_epoch_leaves_everything_as_it_was(kind, text, monkeypatch):
+    graph = Graph(kind)
+    graph.ask(text)
+    graph.ask("SELECT ?x { ?x <a> ?y . ?x <b> ?z }")
+    graph.apply([("+", "<s>", "<a>", "<o>"), ("+", "<s>", "<b>", "<o>")])
+    more = [("+", "<t>", "<b>", "<o>"), ("+", "<t>", "<a>", "<o>"), ("-", "<s>", "<a>", "<o>")]
+    with monkeypatch.context() as patched:
+        patched.setattr("triegs.maintain.steps.NodeStep._send", failing)
+        with pytest.raises(RuntimeError):
+            graph.core.apply(graph.rows(more))
+    graph.check()
+    graph.apply(more)
+    graph.check()
+
+
+def failing(*_):
+    raise RuntimeError("planted")
+
+
+BIG = 2**40
+
+
+@every_core
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ASK { ?x <a> ?y . ?x <b> ?z }",
+        "SELECT ?x { ?x <a> ?y . ?x <b> ?z }",
+        "SELECT ?k { ?k <c> ?x . ?x <a> ?y . ?x <b> ?z }",
+    ],
+)
+def test_a_count_that_does_not_fit_stalls_its_query_alone(kind, name):
+    graph = Graph(kind)
+    product, plain = (
+        graph.ask(name, **({"root": "k"} if "?k" in name else {})),
+        graph.ask("SELECT * { ?x <a> ?y }"),
+    )
+    graph.change(("<k>", "<c>", "<s>"), 1)
+    graph.change(("<s>", "<b>", "<o>"), BIG)
+    good = graph.change(("<s>", "<a>", "<o>"), 1)
+    before = product.expected()
+    assert product.show() == before
+    graph.change(("<s>", "<a>", "<o>"), BIG - 1)
+    stalled = product.handle.error
+    if stalled is None:  # the product is an answer's, not a view's: reading it says so
+        with pytest.raises(MultiplicityOverflow):
+            product.show()
+        return
+    assert isinstance(stalled, MultiplicityOverflow)
+    version = graph.core.show(product.handle)
+    assert version.number == good.number
+    graph.core.store.unpin(version)
+    assert product.show() == before
+    assert plain.answers() == {("<s>", "<o>"): BIG}
+    graph.apply([("+", "<t>", "<c>", "<o>"), ("-", "<t>", "<c>", "<none>")])
+    assert product.handle.error is not None
+    assert product.show() == before
+    assert plain.answers() == {("<s>", "<o>"): BIG}
+    # Once the count fits again, the next epoch rebuilds the views.
+    graph.change(("<s>", "<a>", "<o>"), 3 - BIG)
+    assert product.handle.error is None
+    graph.check()
+    graph.release(product)
+    graph.check()
+
+
+@every_core
+def test_a_query_closed_while_it_is_stalled_lets_everything_go(kind):
+    graph = Graph(kind)
+    one = graph.ask("SELECT ?k { ?k <c> ?x . ?x <a> ?y . ?x <b> ?z }", root="k")
+    for label in ("<a>", "<b>"):
+        graph.change(("<s>", label, "<o>"), BIG)
+    graph.change(("<k>", "<c>", "<s>"), 1)
+    assert one.handle.error is not None
+    graph.release(one)
+    graph.apply([("+", "<s>", "<a>", "<o>")])
+    assert graph.core.store.statistics().retained_bytes == 0
+    graph.core.store.check()
+
+
+@every_core
+def test_overflow_is_judged_on_final_values(kind):
+    """One part of the sum leaves while another comes: no sum of both ever counts."""
+    graph = Graph(kind)
+    one = graph.ask("SELECT ?k { ?k <c> ?x . ?x <a> ?y . ?x <b> ?z }", root="k")
+    near = 2**62
+    graph.apply(
+        [("+", "<k>", "<c>", "<s>"), ("+", "<t>", "<a>", "<o>"), ("+", "<s>", "<a>", "<o>")]
+    )
+    graph.change(("<s>", "<b>", "<o>"), near)
+    graph.change(("<t>", "<b>", "<o>"), near + 1)
+    graph.check()
+    graph.apply([("+", "<k>", "<c>", "<t>"), ("-", "<k>", "<c>", "<s>")])
+    assert one.handle.error is None
+    graph.check()
+    graph.apply([("+", "<k>", "<c>", "<s>")])
+    assert one.handle.error is not None
+
+
+@every_core
+def test_a_query_that_overflows_at_once_is_not_registered(kind):
+    graph = Graph(kind)
+    for label in ("<a>", "<b>"):
+        graph.change(("<s>", label, "<o>"), BIG)
+    entries = graph.core.store.statistics().entries
+    with pytest.raises(MultiplicityOverflow):
+        graph.ask("ASK { ?x <a> ?y . ?x <b> ?z }")
+    assert graph.core.standing == []
+    assert graph.core.store.statistics().entries in (entries, 2 * entries)  # Core keeps an index
+    graph.ask("SELECT * { ?x <a> ?y }")
+    graph.check()
+
+
+@every_core
+def test_the_empty_pattern_has_one_answer(kind):
+    graph = Graph(kind)
+    one = graph.ask("SELECT * { }")
+    assert one.answers() == {(): 1}
+    graph.apply([("+", "<s>", "<p>", "<o>")])
+    assert one.answers() == {(): 1}
+
+
+def test_hubs_and_large_batches():
+    """Sets beyond one block, a log that must grow, and answers over many batches of rows."""
+    graph = Graph()
+    one = graph.ask("SELECT * { ?x <a> ?y . ?y <b> ?z . ?z <c> ?w }")
+    near = [("+", f"<x{i}>", "<a>", "<hub>") for i in range(3_000)]
+    far = [("+", f"<z{i % 7}>", "<c>", f"<w{i}>") for i in range(700)]
+    graph.apply(near + far)
+    assert one.answers() == {}
+    graph.apply([("+", "<hub>", "<b>", f"<z{i}>") for i in range(7)])
+    late = graph.ask("SELECT * { ?w <c> ?x . ?y <b> ?w . ?z <a> ?y }")
+    for each in (one, late):
+        assert len(each.answers(rows=65_536)) == 3_000 * 700
+    graph.apply([("-", *update[1:]) for update in near[1:]])
+    assert len(one.answers()) == len(late.answers()) == 700
+    graph.core.store.check()
+    graph.apply([("+", f"<n{i}>", "<a>", f"<m{i}>") for i in range(40_000)])
+    assert len(one.answers()) == 700
+
+
+def test_a_small_arena_grows_and_tries_again():
+    graph = Graph("small")
+    one = graph.ask("SELECT * { ?x <a> ?y . ?y <b> ?z }")
+    graph.apply([("+", f"<x{i}>", "<a>", f"<y{i % 50}>") for i in range(20_000)])
+    graph.apply([("+", f"<y{i}>", "<b>", "<z>") for i in range(50)])
+    assert len(one.answers()) == 20_000
+    late = graph.ask("SELECT ?y { ?x <a> ?y . ?y <b> ?z }")
+    assert len(late.answers()) == 50
+    for each in (one, late):
+        graph.release(each)
+    assert len(graph.core.parts.rest) == 20_050
+
+
+@pytest.mark.parametrize(
+    ("text", "is_compiled"),
+    [
+        ("SELECT * { ?x <a> ?y }", True),
+        ("SELECT * { ?x <a> <c> }", True),
+        ("SELECT * { ?x <a> ?x . ?x <b> ?y }", True),
+        ("SELECT * { <s> <a> <o> . ?x <b> ?y }", True),
+        ("SELECT * { VALUES ?x { <s> } ?x <a> ?y }", True),
+        ("SELECT * { ?x <a> ?y . ?z <b> ?w }", True),
+        ("ASK { ?x <a> ?y }", True),
+        ("SELECT * { ?x ?p ?y }", False),
+        ("SELECT ?x ?z { ?x <a> ?y . ?y <b> ?z }", False),
+        ("SELECT * { ?x <a> ?y FILTER(?x != ?y) }", False),
+        ("SELECT * { ?x <a> ?y . ?x <b> ?y }", False),
+        ("SELECT * { }", False),
+    ],
+)
+def test_what_the_kernel_takes(text, is_compiled):
+    plan = compile_query(parse(text))
+    if is_compiled:
+        check_plan(plan)
+    else:
+        with pytest.raises(NotCompiled):
+            check_plan(plan)
+
+
+@pytest.mark.parametrize("switch", ["NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])
+def test_the_same_code_uncompiled_and_with_bounds_checked(switch):
+    program = (
+        "from tests.maintain.test_cores import run_random\n"
+        "for seed in range(6):\n"
+        "    run_random(seed, 'compiled', epochs=5)\n"
+        "print('same')"
+    )
+    environment = os.environ | {switch: "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True,
+        encoding="utf-8", check=False,
+    )  # fmt: skip
+    assert done.stdout.strip() == "same", done.stderr
+
+
+def test_ids_of_far_predicates():
+    graph = Graph()
+    rows = np.array([(1, 0, 5_000, 1), (1, 0, 100_000, 1)], np.int64)
+    assert graph.core.apply(rows).refused == ()
