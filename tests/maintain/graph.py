@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
+from typing import Any
 
 import numpy as np
 from tests.property.random_queries import query_text, random_query, with_filters
@@ -20,7 +21,7 @@ from triegs.store.packed import PackedStore
 from triegs.store.plain import PlainStore
 from triegs.testing import oracle
 
-CORES = {
+CORES: dict[str, Any] = {
     "plain": lambda *terms: Core(PlainStore(), *terms),
     "packed": lambda *terms: Core(PackedStore(), *terms),
     "compiled": lambda *terms: CompiledCore(PackedStore(), *terms),
