@@ -124,6 +124,34 @@ def test_answers_after_every_epoch(seed):
     assert graph.core.store.statistics().retained_bytes == 0
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("loaded", [False, True])
+def test_deletions_are_judged_by_an_index_that_the_plan_reads(mode, loaded):
+    """By y, z and z: no label has an index that only judges, and a later plan may want another."""
+    graph = Graph(mode)
+    batch = [
+        ("+", "<x>", "<a>", "<y>"), ("+", "<y>", "<b>", "<z>"), ("+", "<z>", "<c>", "<w>"),
+        ("+", "<x>", "<a>", "<y2>"), ("-", "<y>", "<a>", "<x>"), ("-", "<z>", "<b>", "<y>"),
+    ]  # fmt: skip
+    if loaded:
+        graph.apply(batch)
+    path = parse("SELECT ?w ?x ?y ?z { ?x <a> ?y . ?y <b> ?z . ?z <c> ?w }")
+    graph.register(path, compile_query(path, root="y"))
+    columns = [rows[0].column for rows in graph.core._rows]
+    assert sorted(columns) == [0, 1, 1]
+    if mode is Mode.MULTIGRAPH:
+        assert [len(rows) for rows in graph.core._rows] == [1, 1, 1]
+    graph.apply(batch)
+    graph.check()
+    graph.register(path, compile_query(path, root="x"))
+    back = parse("SELECT ?x ?y ?z { ?y <a> ?x . ?x <b> ?z }")
+    graph.register(back, compile_query(back, root="x"))
+    graph.check()
+    for sign in "+--":
+        graph.apply([(sign, *triple) for _, *triple in batch])
+        graph.check()
+
+
 @pytest.mark.parametrize(("still", "moved"), [("<a>", "<b>"), ("<b>", "<a>")])
 def test_a_factor_that_is_touched_and_stays_counts_no_change_of_another_twice(still, moved):
     """The total of the part that the head does not show, when two events cancel out."""

@@ -146,11 +146,12 @@ def judge_label(
     """Apply a label's entries to its first index, in order. What would go below zero is refused;
     in RDF mode an entry becomes the change of the weight.
     """
-    slot = load(table, row + 2)
+    column, slot = load(table, row + 1), load(table, row + 2)
     listed = load(table, row + 3) >= 0
     is_rdf = load(table, IS_RDF) != 0
     for at in range(start, end, ENTRY_WORDS):
-        x, y, change = load(entries, at), load(entries, at + 1), load(entries, at + 2)
+        x, y = load(entries, at + column), load(entries, at + 1 - column)
+        change = load(entries, at + 2)
         new = add_pair(words, log, slot, x, y, change, listed)
         if new < 0:
             add_pair(words, log, slot, x, y, -change, listed)

@@ -181,16 +181,20 @@ class CompiledCore:
         self._lists += 1
         return self._lists - 1
 
-    def label(self, predicate: int) -> int:
-        """The number of a label; its assertions move out of the rest when it is first named."""
+    def label(self, predicate: int, column: int = 0) -> int:
+        """The number of a label; its assertions move out of the rest when it is first named.
+
+        `column` is the key of its first index, which deletions are judged by: one that a step
+        reads as well saves an index.
+        """
         self._know(predicate)
         number = self._labels.get(predicate)
         if number is None:
             number = self._labels[predicate] = len(self._labels)
             self._label_of[predicate] = number
-            truth = Row(ADJACENCY, 0, self.store.create(f"label {predicate}", 2))
+            truth = Row(ADJACENCY, column, self.store.create(f"label {predicate}", 2))
             for key, count in list(self._rest.scan((predicate,))):
-                truth.relation.set(key[1:], count)
+                truth.relation.set((key[1 + column], key[2 - column]), count)
                 self._rest.set(key, 0)
             self._rows.append([truth])
         return number
@@ -203,8 +207,8 @@ class CompiledCore:
         if found is None:
             name = f"{'counts' if kind == COUNTS else 'pairs'} {label} by {column}"
             found = Row(kind, column, self.store.create(name, 1 if kind == COUNTS else 2))
-            for (s, o), count in list(rows[0].relation.scan()):
-                key = (s, o) if column == 0 else (o, s)
+            for (x, y), count in list(rows[0].relation.scan()):
+                key = (x, y) if column == rows[0].column else (y, x)
                 weight = self.mode.weight(count)
                 if kind == COUNTS:
                     found.relation.set(key[:1], found.relation.get(key[:1]) + weight)
@@ -304,6 +308,9 @@ class _Lowering:
     def walk(self) -> Walk:
         plan = self.plan
         for number, node in enumerate(plan.nodes):
+            if isinstance(node.guard, Alias):
+                self._name_label(number, node, node.guard)
+        for number, node in enumerate(plan.nodes):
             if node.interface:
                 self._factor(number, node)
         place = {name: i for i, name in enumerate(plan.query.free)}
@@ -364,11 +371,19 @@ class _Lowering:
         label = self._label(number)
         return self.core.row(label, ADJACENCY, _column(alias, node.interface[0]), True).relation
 
-    def _label(self, number: int) -> int:
+    def _name_label(self, number: int, node: Node, alias: Alias) -> None:
+        """Let a new label's first index be the one that this node reads; sums read none."""
+        column = _column(alias, node.interface[0])
+        if node.children:
+            self._label(number, 1 - column)
+        elif not self._is_hidden(number):
+            self._label(number, column)
+
+    def _label(self, number: int, column: int = 0) -> int:
         predicate = self.labels[number]
         if predicate is None:
             raise AssertionError("a guard without a label")
-        return self.core.label(predicate)
+        return self.core.label(predicate, column)
 
     def _factor(self, number: int, node: Node) -> Factor:
         known = self.core._factors.get(node.key)
