@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 from random import Random
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tests.property.random_queries import query_text
 from triegs.compiler import compile_query, legal_plans
 from triegs.compiler.plan import Alias
 from triegs.errors import MultiplicityOverflow
-from triegs.maintain.compiled import CompiledCore, NotCompiled
+from triegs.maintain.compiled import FEW_UPDATES, CompiledCore, NotCompiled
 from triegs.mode import Mode
 from triegs.sparql import parse
 from triegs.sparql.model import Atom, Form, Query
@@ -186,13 +187,53 @@ def test_hubs_and_large_batches():
     assert len(graph.answers(query, walk)) == 700
 
 
-def test_a_small_arena_grows_and_tries_again():
+@pytest.mark.parametrize("size", [FEW_UPDATES, 20_000])
+def test_a_small_arena_grows_and_tries_again(size):
     graph = Graph(store=PackedStore(reserve=False))
     query = parse("SELECT * { ?x <a> ?y . ?y <b> ?z }")
     walk = graph.register(query, compile_query(query))
-    graph.apply([("+", f"<x{i}>", "<a>", f"<y{i % 50}>") for i in range(20_000)])
+    first = graph.core.store.words.size
+    near = [("+", f"<x{i}>", "<a>", f"<y{i % 50}>") for i in range(20_000)]
+    for start in range(0, len(near), size):
+        graph.apply(near[start : start + size])
+    assert graph.core.store.words.size > first
     graph.apply([("+", f"<y{i}>", "<b>", "<z>") for i in range(50)])
     assert sum(c.shape[1] for c in graph.core.batches(walk, graph.core.store.newest)) == 20_000
+
+
+@pytest.mark.parametrize("size", [2, 2 * FEW_UPDATES])
+def test_a_version_held_while_epochs_are_made_stays_whole(size):
+    """An edge moves on in each epoch; every version has one answer, whenever it is pinned."""
+    graph = Graph()
+    query = parse("SELECT ?x ?y ?z { ?x <a> ?y . ?y <b> ?z }")
+    walk = graph.register(query, compile_query(query, root="y"))
+    graph.apply([("+", f"<y{i}>", "<b>", "<z>") for i in range(50)])
+    graph.apply([("+", "<x>", "<a>", "<y0>")])
+    store, wrong, is_over = graph.core.store, [], Event()
+
+    def read():
+        held = [store.pin()]
+        while not is_over.is_set():
+            held.append(store.pin())
+            wrong.extend(v for v in held if len(graph.answers(query, walk, v)) != 1)
+            for _ in range(len(held) // 4):
+                store.unpin(held.pop(0))
+        for version in held:
+            store.unpin(version)
+
+    reader = Thread(target=read)
+    reader.start()
+    for epoch in range(600):
+        moves = [(epoch + k // 2 + k % 2, "-+"[k % 2]) for k in range(size)]
+        graph.apply([(sign, "<x>", "<a>", f"<y{i % 50}>") for i, sign in moves])
+        last = moves[-1][0]
+        graph.apply([("-", "<x>", "<a>", f"<y{last % 50}>"),
+                     ("+", "<x>", "<a>", f"<y{(epoch + 1) % 50}>")])  # fmt: skip
+    is_over.set()
+    reader.join()
+    assert not wrong
+    assert store.statistics().retained_bytes == 0
+    store.check()
 
 
 def test_no_silent_wrap():

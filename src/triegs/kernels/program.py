@@ -20,7 +20,8 @@ deletions are judged by.
 from __future__ import annotations
 
 from triegs.kernels.cursors import BLOCK, CAPACITY, SIZE, set_first, set_next_block
-from triegs.kernels.jit import inlined, kernel
+from triegs.kernels.epochs import publish_epoch
+from triegs.kernels.jit import brief, inlined, kernel
 from triegs.kernels.layout import FAULTS, HEAD, OVERFLOW, SLOTS
 from triegs.kernels.relations import (
     adjacency_add_logged,
@@ -82,6 +83,12 @@ def sign(value: int) -> int:
     return 1 if value > 0 else 0
 
 
+@inlined
+def find_label(label_of: Words, predicate: int) -> int:
+    """The number of a predicate's label; -1 if no query names it, as all beyond the array."""
+    return load(label_of, predicate) if predicate < label_of.size else -1
+
+
 @kernel
 def sort_by_label(
     words: Words, updates: Words, label_of: Words, table: Words, bounds: Words, entries: Words,
@@ -96,7 +103,7 @@ def sort_by_label(
     for label in range(labels + 1):
         store(bounds, label, 0)
     for place in range(count):
-        label = load(label_of, load(updates, 4 * place + 2))
+        label = find_label(label_of, load(updates, 4 * place + 2))
         if label >= 0:
             store(bounds, label + 1, load(bounds, label + 1) + ENTRY_WORDS)
     for label in range(labels):
@@ -107,7 +114,7 @@ def sort_by_label(
         subject = load(updates, 4 * place + 1)
         predicate = load(updates, 4 * place + 2)
         obj = load(updates, 4 * place + 3)
-        label = load(label_of, predicate)
+        label = find_label(label_of, predicate)
         if label >= 0:
             at = load(bounds, label)
             store(bounds, label, at + ENTRY_WORDS)
@@ -339,3 +346,18 @@ def run_epoch(
         else:
             step_total(words, log, lists, table, step, roots)
     return -1 if load(words, FAULTS) != 0 else found
+
+
+@brief
+def run_and_publish(
+    words: Words, roots: Words, next_roots: Words, holds: Words, updates: Words, log: Words,
+    lists: Words, cursor: Words, table: Words, label_of: Words, bounds: Words, entries: Words,
+    refused: Words,
+) -> int:  # fmt: skip
+    """`run_epoch` for a few updates, and unless it meets a fault `publish_epoch` at once."""
+    found = run_epoch(
+        words, log, lists, cursor, table, label_of, updates, bounds, entries, refused, roots
+    )
+    if found >= 0:
+        publish_epoch(words, next_roots, holds)
+    return found

@@ -48,6 +48,7 @@ from triegs.kernels.program import (
     STEPS,
     TABLE_HEAD,
     TOTAL,
+    run_and_publish,
     run_epoch,
 )
 from triegs.kernels.relations import slot_at
@@ -58,6 +59,7 @@ from triegs.store.contract import Version
 from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
 
 BATCH_ROWS = 65_536
+FEW_UPDATES = 64  # an epoch of so many is over sooner than a lock changes hands
 
 
 class NotCompiled(Exception):
@@ -122,6 +124,8 @@ class CompiledCore:
         self._label_of = np.full(1024, -1, np.int64)
         self._log = np.zeros(1 << 16, np.int64)
         self._cursor = np.zeros(CURSOR_WORDS, np.int64)
+        self._entries = np.empty(ENTRY_WORDS * FEW_UPDATES, np.int64)
+        self._refused = np.empty(FEW_UPDATES, np.int64)
         self._table = self._write_table()
         store.publish()
 
@@ -130,27 +134,37 @@ class CompiledCore:
     def apply(self, updates: Words) -> tuple[Version, list[Refused]]:
         """One epoch of `(change, subject, predicate, object)` rows, judged in their order."""
         flat = np.ascontiguousarray(updates, np.int64).reshape(-1)
-        count = flat.size // 4
-        if count:
-            self._know(int(flat[2::4].max()))
-        bounds = np.empty(len(self._labels) + 2, np.int64)
-        entries = np.empty(ENTRY_WORDS * count + 1, np.int64)
-        refused = np.empty(count + 1, np.int64)
-        lists = np.empty(2 * self._lists + 2, np.int64)
-        store = self.store
+        entries, refused = self._entries, self._refused
+        run = self._run_few
+        if flat.size > 4 * FEW_UPDATES:
+            run = self._run_many
+            entries = np.empty(flat.size // 4 * ENTRY_WORDS, np.int64)
+            refused = np.empty(flat.size // 4, np.int64)
+        while True:
+            found, version = run(flat, entries, refused)
+            if found == 0:
+                return version, []
+            if found > 0:
+                return version, [Refused(p, NO_EVENT) for p in sorted(refused[:found].tolist())]
+            faults = self.store.faults
+            self.store.abort()
+            self._answer_fault(faults)
 
+    def _run_few(self, flat: Words, entries: Words, refused: Words) -> tuple[int, PackedVersion]:
+        return self.store.run_and_publish(
+            run_and_publish, flat, self._log, self._changed, self._cursor, self._table,
+            self._label_of, self._bounds, entries, refused,
+        )  # fmt: skip
+
+    def _run_many(self, flat: Words, entries: Words, refused: Words) -> tuple[int, PackedVersion]:
         def run(words: Words, roots: Words) -> int:
             return run_epoch(
-                words, self._log, lists, self._cursor, self._table, self._label_of, flat, bounds,
-                entries, refused, roots,
+                words, self._log, self._changed, self._cursor, self._table, self._label_of, flat,
+                self._bounds, entries, refused, roots,
             )  # fmt: skip
 
-        while (found := store.run(run)) < 0:
-            faults = store.faults
-            store.abort()
-            self._answer_fault(faults)
-        version = store.publish()
-        return version, [Refused(p, NO_EVENT) for p in sorted(refused[:found].tolist())]
+        found = self.store.run(run)
+        return found, self.store.newest if found < 0 else self.store.publish()
 
     def _answer_fault(self, faults: int) -> None:
         """After an abort: make room and try again, or say why the epoch cannot be."""
@@ -241,6 +255,8 @@ class CompiledCore:
             if step.kind != EDGE:
                 words[4:6] = [len(step.factors), place]
             table += words + [0] * (STEP_WORDS - len(words))
+        self._changed = np.empty(2 * self._lists, np.int64)
+        self._bounds = np.empty(len(self._rows) + 1, np.int64)
         table[REST], table[IS_RDF] = address(self._rest), int(self.mode is Mode.RDF)
         return np.array(table, np.int64)
 
