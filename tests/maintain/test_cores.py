@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from tests.maintain.graph import CORES, MODES, Graph, random_batch, register_ran
 
 from triegs.compiler import compile_query
 from triegs.errors import InvalidUpdate, MultiplicityOverflow
+from triegs.maintain.compiled import FEW_UPDATES
 from triegs.maintain.lowering import NotCompiled, check_plan
+from triegs.maintain.parts import Index
 from triegs.sparql import parse
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
@@ -87,6 +90,69 @@ def test_a_factor_that_is_touched_and_stays_counts_no_change_of_another_twice(st
         ("-", "<x>", still, "<o>"), ("+", "<x>", still, "<other>"), ("+", "<x>", moved, "<other>"),
     ])  # fmt: skip
     graph.check()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("loaded", [False, True])
+def test_deletions_are_judged_by_an_index_that_the_plan_reads(mode, loaded):
+    """By y, z and z: no label has an index that only judges, and a later plan may want another."""
+    graph = Graph("compiled", mode)
+    batch = [
+        ("+", "<x>", "<a>", "<y>"), ("+", "<y>", "<b>", "<z>"), ("+", "<z>", "<c>", "<w>"),
+        ("+", "<x>", "<a>", "<y2>"), ("-", "<y>", "<a>", "<x>"), ("-", "<z>", "<b>", "<y>"),
+    ]  # fmt: skip
+    if loaded:
+        graph.apply(batch)
+    first = graph.ask("SELECT ?w ?x ?y ?z { ?x <a> ?y . ?y <b> ?z . ?z <c> ?w }", root="y")
+    columns = [graph.core.parts.counts(graph.encode(p)).column for p in ("<a>", "<b>", "<c>")]
+    assert columns == [1, 1, 0]
+    if mode is MODES[0]:
+        assert sum(isinstance(part, Index) for part in graph.core.parts.by_name.values()) == 3
+    graph.apply(batch)
+    graph.check()
+    graph.ask("SELECT ?w ?x ?y ?z { ?x <a> ?y . ?y <b> ?z . ?z <c> ?w }", root="x")
+    graph.ask("SELECT ?x ?y ?z { ?y <a> ?x . ?x <b> ?z }", root="x")
+    graph.ask("SELECT ?x ?p { ?x ?p <y> . <y> <b> <z> . <x> <a> <y> }")
+    graph.check()
+    graph.release(first)
+    for sign in "+--":
+        graph.apply([(sign, *triple) for _, *triple in batch])
+        graph.check()
+
+
+@pytest.mark.parametrize("size", [2, 2 * FEW_UPDATES])
+def test_a_version_held_while_epochs_are_made_stays_whole(size):
+    """An edge moves on in each epoch; every version has one answer, whenever it is pinned."""
+    graph = Graph()
+    one = graph.ask("SELECT ?x ?y ?z { ?x <a> ?y . ?y <b> ?z }", root="y")
+    graph.apply([("+", f"<y{i}>", "<b>", "<z>") for i in range(50)])
+    graph.apply([("+", "<x>", "<a>", "<y0>")])
+    store, is_over = graph.core.store, Event()
+    wrong: list = []
+
+    def read():
+        held = [store.pin()]
+        while not is_over.is_set():
+            held.append(store.pin())
+            wrong.extend(v for v in held if len(one.answers(v)) != 1)
+            for _ in range(len(held) // 4):
+                store.unpin(held.pop(0))
+        for version in held:
+            store.unpin(version)
+
+    reader = Thread(target=read)
+    reader.start()
+    for epoch in range(600):
+        moves = [(epoch + k // 2 + k % 2, "-+"[k % 2]) for k in range(size)]
+        graph.apply([(sign, "<x>", "<a>", f"<y{i % 50}>") for i, sign in moves])
+        last = moves[-1][0]
+        graph.apply([("-", "<x>", "<a>", f"<y{last % 50}>"),
+                     ("+", "<x>", "<a>", f"<y{(epoch + 1) % 50}>")])  # fmt: skip
+    is_over.set()
+    reader.join()
+    assert not wrong
+    assert store.statistics().retained_bytes == 0
+    store.check()
 
 
 @every_core
@@ -260,10 +326,15 @@ def test_hubs_and_large_batches():
     assert len(one.answers()) == 700
 
 
-def test_a_small_arena_grows_and_tries_again():
+@pytest.mark.parametrize("size", [FEW_UPDATES, 20_000])
+def test_a_small_arena_grows_and_tries_again(size):
     graph = Graph("small")
     one = graph.ask("SELECT * { ?x <a> ?y . ?y <b> ?z }")
-    graph.apply([("+", f"<x{i}>", "<a>", f"<y{i % 50}>") for i in range(20_000)])
+    near = [("+", f"<x{i}>", "<a>", f"<y{i % 50}>") for i in range(20_000)]
+    before = graph.core.store.words.size
+    for start in range(0, len(near), size):
+        graph.apply(near[start : start + size])
+    assert graph.core.store.words.size > before
     graph.apply([("+", f"<y{i}>", "<b>", "<z>") for i in range(50)])
     assert len(one.answers()) == 20_000
     late = graph.ask("SELECT ?y { ?x <a> ?y . ?y <b> ?z }")

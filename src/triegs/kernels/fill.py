@@ -29,22 +29,22 @@ FILL_CURSOR_WORDS = 2 * CURSOR_WORDS
 
 @kernel
 def fill_index(
-    words: Words, cursor: Words, counts: int, is_rdf: bool, kind: int, column: int, condition: int,
-    slot: int,
+    words: Words, cursor: Words, counts: int, by: int, is_rdf: bool, kind: int, column: int,
+    condition: int, slot: int,
 ) -> None:  # fmt: skip
-    """An empty index from the counts of its label, an adjacency by subject."""
+    """An empty index from the counts of its label, an adjacency by the column `by`."""
     trie_first(words, cursor, 0, load(words, counts))
     while trie_next(words, cursor, 0) and load(words, FAULTS) == 0:
-        subject = load(cursor, KEY)
+        first = load(cursor, KEY)
         set_first(words, cursor, CURSOR_WORDS, load(cursor, WORD))
         while True:
             block = load(cursor, CURSOR_WORDS + BLOCK) + HEAD
             room = load(cursor, CURSOR_WORDS + CAPACITY)
             for place in range(load(cursor, CURSOR_WORDS + SIZE)):
-                obj, weight = load(words, block + place), load(words, block + room + place)
+                second, weight = load(words, block + place), load(words, block + room + place)
                 if is_rdf:
                     weight = sign(weight)
-                key, other = (subject, obj) if column == 0 else (obj, subject)
+                key, other = (first, second) if column == by else (second, first)
                 if is_met(condition, key, other):
                     if kind == COUNTS:
                         map_change(words, slot, key, weight, False)
@@ -56,10 +56,10 @@ def fill_index(
 
 @kernel
 def move_pairs(
-    words: Words, key: Words, label: int, slot: int, rest: int, columns: Words, count: int,
+    words: Words, key: Words, label: int, slot: int, by: int, rest: int, columns: Words, count: int,
     is_back: bool,
 ) -> None:  # fmt: skip
-    """So many pairs with their counts, as columns, from the rest to a label or back."""
+    """So many pairs with their counts, as columns, from the rest to a label's counts or back."""
     for row in range(count):
         subject, obj = load(columns, row), load(columns, count + row)
         weight = load(columns, 2 * count + row)
@@ -67,7 +67,8 @@ def move_pairs(
         store(key, 1, subject)
         store(key, 2, obj)
         tuple_change(words, rest, key, 3, weight if is_back else 0, True)
-        adjacency_change(words, slot, subject, obj, 0 if is_back else weight, True)
+        first, second = (subject, obj) if by == 0 else (obj, subject)
+        adjacency_change(words, slot, first, second, 0 if is_back else weight, True)
         if load(words, FAULTS) != 0:
             return
 

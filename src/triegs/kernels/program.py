@@ -21,7 +21,8 @@ the key, or `ANY`.
 from __future__ import annotations
 
 from triegs.kernels.cursors import BLOCK, CAPACITY, SIZE, set_first, set_next_block
-from triegs.kernels.jit import inlined, kernel
+from triegs.kernels.epochs import publish_epoch
+from triegs.kernels.jit import brief, inlined, kernel
 from triegs.kernels.layout import FAULTS, HEAD, OVERFLOW, SLOTS
 from triegs.kernels.relations import (
     adjacency_add_logged,
@@ -89,6 +90,12 @@ def sign(value: int) -> int:
     return 1 if value > 0 else 0
 
 
+@inlined
+def find_label(label_of: Words, predicate: int) -> int:
+    """The number of a predicate's label; -1 if no query names it, as all beyond the array."""
+    return load(label_of, predicate) if predicate < label_of.size else -1
+
+
 @kernel
 def sort_by_label(
     words: Words, updates: Words, label_of: Words, table: Words, bounds: Words, entries: Words,
@@ -103,7 +110,7 @@ def sort_by_label(
     for label in range(labels + 1):
         store(bounds, label, 0)
     for place in range(count):
-        label = load(label_of, load(updates, 4 * place + 2))
+        label = find_label(label_of, load(updates, 4 * place + 2))
         if label >= 0:
             store(bounds, label + 1, load(bounds, label + 1) + ENTRY_WORDS)
     for label in range(labels):
@@ -114,7 +121,7 @@ def sort_by_label(
         subject = load(updates, 4 * place + 1)
         predicate = load(updates, 4 * place + 2)
         obj = load(updates, 4 * place + 3)
-        label = load(label_of, predicate)
+        label = find_label(label_of, predicate)
         if label >= 0:
             at = load(bounds, label)
             store(bounds, label, at + ENTRY_WORDS)
@@ -153,11 +160,12 @@ def judge_label(
     """Apply a label's entries to its first index, in order. What would go below zero is refused;
     in RDF mode an entry becomes the change of the weight.
     """
-    slot = load(table, row + 2)
+    column, slot = load(table, row + 1), load(table, row + 2)
     listed = load(table, row + 3) >= 0
     is_rdf = load(table, IS_RDF) != 0
     for at in range(start, end, ENTRY_WORDS):
-        x, y, change = load(entries, at), load(entries, at + 1), load(entries, at + 2)
+        x, y = load(entries, at + column), load(entries, at + 1 - column)
+        change = load(entries, at + 2)
         new = add_pair(words, log, slot, x, y, change, listed)
         if new < 0:
             add_pair(words, log, slot, x, y, -change, listed)
@@ -358,4 +366,19 @@ def run_epoch(
             step_total(words, log, lists, table, step, roots)
         if load(words, FAULTS) != 0:
             return -2 - number
+    return found
+
+
+@brief
+def run_and_publish(
+    words: Words, roots: Words, next_roots: Words, holds: Words, updates: Words, log: Words,
+    lists: Words, cursor: Words, table: Words, label_of: Words, bounds: Words, entries: Words,
+    refused: Words,
+) -> int:  # fmt: skip
+    """`run_epoch` for a few updates, and unless it meets a fault `publish_epoch` at once."""
+    found = run_epoch(
+        words, log, lists, cursor, table, label_of, updates, bounds, entries, refused, roots
+    )
+    if found >= 0:
+        publish_epoch(words, next_roots, holds)
     return found

@@ -17,7 +17,7 @@ from triegs.compiler.plan import Plan
 from triegs.errors import InvalidUpdate, MultiplicityOverflow
 from triegs.kernels.cursors import CURSOR_WORDS
 from triegs.kernels.layout import LOG_FULL, OVERFLOW
-from triegs.kernels.program import ENTRY_WORDS, run_epoch
+from triegs.kernels.program import ENTRY_WORDS, run_and_publish, run_epoch
 from triegs.kernels.words import Words
 from triegs.maintain.core import NO_EVENT, Epoch, Refused, Standing
 from triegs.maintain.lowering import Lowering, NotCompiled, check_plan
@@ -29,6 +29,7 @@ from triegs.mode import Mode
 from triegs.store.contract import Version
 from triegs.store.packed import MemoryLimitReached, PackedStore
 
+FEW_UPDATES = 64  # an epoch of so many is over sooner than a lock changes hands
 Result = TypeVar("Result")
 _Saved = tuple[
     list[tuple[Part, int, bool]],
@@ -55,9 +56,12 @@ class CompiledCore:
         self.parts = Parts(store, mode)
         self._base = SharedBase(store, self.parts, mode)
         self.program = Program(store, self._base, encode, decode)
-        self._label_of = np.full(1024, -1, np.int64)
+        self._label_of = np.full(1, -1, np.int64)
         self._log = np.zeros(1 << 16, np.int64)
         self._cursor = np.zeros(CURSOR_WORDS, np.int64)
+        self._entries = np.empty(ENTRY_WORDS * FEW_UPDATES, np.int64)
+        self._refused = np.empty(FEW_UPDATES, np.int64)
+        self._is_plain = True  # nothing is stalled, and the general program has nothing to do
         store.publish()
 
     # Epochs
@@ -69,6 +73,13 @@ class CompiledCore:
         refuses the whole epoch by `InvalidUpdate`.
         """
         flat = rows.reshape(-1)
+        if self._is_plain and not is_strict and flat.size <= 4 * FEW_UPDATES:
+            found, version = self._run_few(flat)
+            if found == 0:
+                return Epoch(version, ())
+            if found > 0:
+                return Epoch(version, self._list_refused(self._refused, found))
+            self.store.abort()  # a fault: the long way knows what to do
         saved = self._save() if self._stalled else None
         overflown: dict[Standing, MultiplicityOverflow] = {}
         while True:
@@ -76,13 +87,13 @@ class CompiledCore:
                 refused = self._run(flat, overflown)
                 if refused and is_strict:
                     message = f"{len(refused)} updates of a strict epoch were invalid"
-                    raise InvalidUpdate(f"{message}; nothing changed", tuple(refused))
+                    raise InvalidUpdate(f"{message}; nothing changed", refused)
                 if saved is not None:
                     self._rebuild()
                 if self.program.is_used:
                     self._base.take(rows, refused)
                     self.program.maintain()
-                return Epoch(self._publish(), tuple(refused))
+                return Epoch(self._publish(), refused)
             except _Fault as fault:
                 users = self._find_users(fault) if fault.kinds & OVERFLOW else []
                 self._abort(saved)
@@ -100,33 +111,44 @@ class CompiledCore:
                 self._abort(saved)
                 raise
 
-    def _run(self, flat: Words, overflown: dict[Standing, MultiplicityOverflow]) -> list[Refused]:
+    def _run(
+        self, flat: Words, overflown: dict[Standing, MultiplicityOverflow]
+    ) -> tuple[Refused, ...]:
         """Judge the updates and run every step, but those that only stalled plans would need."""
         for standing, error in overflown.items():
             self.parts.release(standing.parts)
             standing.parts, standing.error = (), error
         if overflown:
             self._follow_parts()
+        entries = np.empty(flat.size // 4 * ENTRY_WORDS, np.int64)
+        refused = np.empty(flat.size // 4, np.int64)
         parts = self.parts
-        count = flat.size // 4
-        if count:
-            self._know(int(flat[2::4].max()))
-        bounds = np.empty(len(parts.labels) + 2, np.int64)
-        entries = np.empty(ENTRY_WORDS * count + 1, np.int64)
-        refused = np.empty(count + 1, np.int64)
-        lists = np.empty(2 * parts.lists + 2, np.int64)
 
         def run(words: Words, roots: Words) -> int:
             return run_epoch(
-                words, self._log, lists, self._cursor, parts.table, self._label_of, flat, bounds,
-                entries, refused, roots,
+                words, self._log, parts.changed, self._cursor, parts.table, self._label_of, flat,
+                parts.bounds, entries, refused, roots,
             )  # fmt: skip
 
         found = self.store.run(run)
         if found < 0:
             raise _Fault(self.store.faults, -2 - found)
         self.affected += int(self._log[0]) >> 1
-        return [Refused(place, NO_EVENT) for place in sorted(refused[:found].tolist())]
+        return self._list_refused(refused, found)
+
+    def _run_few(self, flat: Words) -> tuple[int, Version]:
+        """Run and publish in one call; the work must fit the scratch of `FEW_UPDATES`."""
+        parts = self.parts
+        result = self.store.run_and_publish(
+            run_and_publish, flat, self._log, parts.changed, self._cursor, parts.table,
+            self._label_of, parts.bounds, self._entries, self._refused,
+        )  # fmt: skip
+        self.affected += int(self._log[0]) >> 1
+        return result
+
+    @staticmethod
+    def _list_refused(refused: Words, found: int) -> tuple[Refused, ...]:
+        return tuple(Refused(place, NO_EVENT) for place in sorted(refused[:found].tolist()))
 
     def _find_users(self, fault: _Fault) -> list[tuple[Standing, MultiplicityOverflow]]:
         """The plans that a step serves; they are to be stalled."""
@@ -171,19 +193,12 @@ class CompiledCore:
             self.program.restore(self.store.members)
             self._follow_parts()
 
-    def _know(self, predicate: int) -> None:
-        if predicate >= self._label_of.size:
-            larger = np.full(2 * predicate + 1, -1, np.int64)
-            larger[: self._label_of.size] = self._label_of
-            self._label_of = larger
-
     def _follow_parts(self) -> None:
         """Write the table anew after parts have come or gone."""
         self.parts.table = self.parts.write_table()
-        self._label_of.fill(-1)
-        for predicate, number in self.parts.labels.items():
-            self._know(predicate)
-            self._label_of[predicate] = number
+        labels = self.parts.labels
+        self._label_of = np.full(max(labels, default=0) + 1, -1, np.int64)
+        self._label_of[list(labels)] = list(labels.values())
 
     # Registration
 
@@ -260,6 +275,7 @@ class CompiledCore:
                 self.store.unpin(standing.last_good)
                 standing.last_good = None
         self._stalled = [one for one in self.standing if one.error is not None]
+        self._is_plain = not self._stalled and not self.program.is_used
         self.program.end_epoch()
         return version
 

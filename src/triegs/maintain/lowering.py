@@ -65,6 +65,7 @@ class Lowering:
         self.plan = plan
         self.encode = encode
         self.held: dict[Part, None] = {}
+        self.columns = preferred_columns(plan)
         self.place = {name: i for i, name in enumerate(plan.query.free)}
         self.walk = Walk(len(self.place))
 
@@ -101,7 +102,7 @@ class Lowering:
     def _index(self, alias: Alias, kind: int, variable: str, condition: int = -1) -> Index:
         predicate = self.encode(alias.atom.predicate)
         column = 0 if alias.atom.subject == variable else 1
-        self._use(self.parts.counts(predicate))
+        self._use(self.parts.counts(predicate, self.columns.get(alias.atom.predicate, 0)))
         found = self.parts.index(predicate, kind, column, condition)
         self._use(found)
         return found
@@ -171,13 +172,12 @@ class Lowering:
             return self._total(node).relation, ()
         assert isinstance(node.guard, Alias)  # no variable at all: one assertion
         atom = node.guard.atom
-        weights = self._ground(node.guard)
-        return weights.relation, (self.encode(atom.subject), self.encode(atom.object))
-
-    def _ground(self, alias: Alias) -> Part:
-        predicate = self.encode(alias.atom.predicate)
+        predicate = self.encode(atom.predicate)
+        column = self.parts.counts(predicate, self.columns.get(atom.predicate, 0)).column
         self._use(self.parts.counts(predicate))
-        return self._use(self.parts.index(predicate, ADJACENCY, 0))
+        weights = self._use(self.parts.index(predicate, ADJACENCY, column))
+        key = self.encode(atom.subject), self.encode(atom.object)
+        return weights.relation, key if column == 0 else key[::-1]
 
     # Enumeration
 
@@ -211,6 +211,22 @@ class Lowering:
     def _hidden(self, node: Node) -> Iterable[Node]:
         children = (self.plan.nodes[c] for c in node.children)
         return [child for child in children if child.role is Role.EXISTENTIAL]
+
+
+def preferred_columns(plan: Plan) -> dict[str, int]:
+    """By label, the column of the first index of pairs that the plan reads."""
+    columns: dict[str, int] = {}
+    for node in plan.nodes:
+        if not isinstance(node.guard, Alias) or len(node.bag) < 2:
+            continue
+        above = node.interface[0] if node.interface else node.bag[0]
+        other = next(v for v in node.bag if v != above)
+        atom = node.guard.atom
+        if any(plan.nodes[c].interface == (other,) for c in node.children):
+            columns.setdefault(atom.predicate, 0 if atom.subject == other else 1)
+        elif node.role is Role.WITNESS:
+            columns.setdefault(atom.predicate, 0 if atom.subject == above else 1)
+    return columns
 
 
 def variable_place(node: Node, variable: str) -> int:

@@ -96,7 +96,9 @@ class Parts:
         self.rest = store.create("rest", 3)
         self.steps: list[Step] = []
         self.labels: dict[int, int] = {}
-        self.lists = 0
+        #: Room for what the kernel notes by list and by label.
+        self.changed = np.empty(0, np.int64)
+        self.bounds = np.empty(0, np.int64)
         self.table = self.write_table()
         self._cursor = np.zeros(FILL_CURSOR_WORDS, np.int64)
 
@@ -128,13 +130,16 @@ class Parts:
 
     # Making
 
-    def counts(self, predicate: int) -> Index:
-        """The counts of a label by subject, which deletions are judged by; out of the rest."""
+    def counts(self, predicate: int, column: int = 0) -> Index:
+        """The counts of a label, which deletions are judged by; moved out of the rest.
+
+        A new one is kept by that column: one that a plan reads as well saves an index.
+        """
         name = counts_name(predicate)
         found = self.by_name.get(name)
         if found is None:
             relation = self.store.create(name, 2)
-            found = Index(name, relation, PRESENCE, 0, False, predicate)
+            found = Index(name, relation, PRESENCE, 0, False, predicate, ADJACENCY, column)
             self._move(found, is_back=False)
             self.by_name[name] = found
         assert isinstance(found, Index)
@@ -142,8 +147,8 @@ class Parts:
 
     def index(self, predicate: int, kind: int, column: int, condition: int = ANY) -> Index:
         """The weights of a label, made and filled when first asked for."""
-        counts = self.counts(predicate)
-        is_same = (kind, column, condition) == (ADJACENCY, 0, ANY)
+        counts = self.counts(predicate, column if kind == ADJACENCY else 0)
+        is_same = (kind, column, condition) == (ADJACENCY, counts.column, ANY)
         if is_same and self.mode is Mode.MULTIGRAPH:
             return counts
         name = f"label {predicate} {('pairs', 'counts')[kind]} by {column} where {condition}"
@@ -157,8 +162,9 @@ class Parts:
 
             def fill(words: Words, _: Words) -> None:
                 fill_index(
-                    words, self._cursor, counts.address, is_rdf, kind, column, condition, address
-                )
+                    words, self._cursor, counts.address, counts.column, is_rdf, kind, column,
+                    condition, address,
+                )  # fmt: skip
 
             self.store.run(fill)
             self._check(name)
@@ -219,12 +225,13 @@ class Parts:
         columns = np.empty(3 * size, np.int64)
         open_scan(words, scan, below, from_trie)
         found = fill_scan(words, scan, 2, from_trie, columns, size)
-        columns = np.ascontiguousarray(columns.reshape(3, size)[:, :found]).reshape(-1)
+        order = [1, 0, 2] if is_back and counts.column == 1 else [0, 1, 2]
+        columns = np.ascontiguousarray(columns.reshape(3, size)[order, :found]).reshape(-1)
         key = np.empty(3, np.int64)
-        label, slot = counts.predicate, counts.address
+        label, slot, by = counts.predicate, counts.address, counts.column
 
         def move(words: Words, _: Words) -> None:
-            move_pairs(words, key, label, slot, address, columns, found, is_back)
+            move_pairs(words, key, label, slot, by, address, columns, found, is_back)
 
         self.store.run(move)
         self._check(counts.name)
@@ -263,13 +270,14 @@ class Parts:
         parts = list(self.by_name.values())
         listed = [part for part in parts if part.listed]
         numbers = {part: number for number, part in enumerate(listed)}
-        self.lists = len(listed)
         labels: dict[int, list[Index]] = {}
         for part in parts:
             if isinstance(part, Index):
                 labels.setdefault(part.predicate, []).append(part)
         self.labels = {predicate: number for number, predicate in enumerate(labels)}
         self.steps = [part for part in parts if isinstance(part, Step)]
+        self.changed = np.empty(2 * len(listed) + 2, np.int64)
+        self.bounds = np.empty(len(labels) + 2, np.int64)
         table = [0] * TABLE_HEAD
         table[REST], table[IS_RDF] = slot_at(self.rest.slot), int(self.mode is Mode.RDF)
         table[LABELS], table[LABEL_ROWS] = len(labels), len(table)

@@ -87,9 +87,9 @@ class SharedBase:
         for (p, s, o), count in self._parts.rest.scan():
             yield (s, p, o), count
         for predicate in self._parts.labels:
-            part = self._parts.by_name[counts_name(predicate)]
-            for (s, o), count in part.relation.scan():
-                yield (s, predicate, o), count
+            part = self._parts.counts(predicate)
+            for (x, y), count in part.relation.scan():
+                yield ((x, predicate, y) if part.column == 0 else (y, predicate, x)), count
 
     def take(self, rows: Words, refused: Sequence[Refused]) -> None:
         """The kernel has applied these rows, but for the refused: tell the sources."""
@@ -109,8 +109,10 @@ class SharedBase:
                     self._all.set((s, predicate, o), self._mode.weight(count))
 
     def _count(self, s: int, p: int, o: int) -> int:
-        part = self._parts.by_name.get(counts_name(p))
-        return self._parts.rest.get((p, s, o)) if part is None else part.relation.get((s, o))
+        if counts_name(p) not in self._parts.by_name:
+            return self._parts.rest.get((p, s, o))
+        part = self._parts.counts(p)
+        return part.relation.get((s, o) if part.column == 0 else (o, s))
 
     def restore(self) -> None:
         """After an abort: forget the indexes that are gone."""

@@ -299,6 +299,31 @@ class PackedStore:
         with self._memory:
             return work(self.words, self._newest.roots)
 
+    def run_and_publish(
+        self, work: Callable[..., int], *arguments: Any
+    ) -> tuple[int, PackedVersion]:
+        """Let a kernel make and publish a small epoch; returns its result and the newest version.
+
+        It gets the words, the roots of the newest version, those of the next one, to be written,
+        the holds, and the arguments; a negative result says that it did not publish. Who pins waits
+        until it is done.
+        """
+        if self._must_abort:
+            raise MemoryLimitReached("the changes are incomplete; abort")
+        newest = self._newest
+        roots = np.empty(SLOT_WORDS * len(self._arities), np.int64)
+        version = PackedVersion(self, newest.number + 1, roots, self.members)
+        with self._memory, self._pins:
+            if self._held_changed:
+                self._follow_pins()
+            result = work(self.words, newest.roots, roots, self.holds, *arguments)
+            if result < 0:
+                return result, newest
+            self._newest = version
+        if self._created or self._dropped:
+            self._settle_slots()
+        return result, version
+
     @property
     def faults(self) -> int:
         return int(self.words[FAULTS])
@@ -353,9 +378,12 @@ class PackedStore:
             publish(words, roots, self.holds)
             self._newest = version
         if self._created or self._dropped:
-            self._free_slots += self._dropped
-            self._created, self._dropped = [], []
+            self._settle_slots()
         return version
+
+    def _settle_slots(self) -> None:
+        self._free_slots += self._dropped
+        self._created, self._dropped = [], []
 
     def abort(self) -> None:
         """Costs the relations, and the nodes born since the last version."""
