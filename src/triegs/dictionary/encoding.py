@@ -136,21 +136,30 @@ class ColumnEncoder:
     def _encode_integers(self, column: Any, create: bool) -> Encoded:
         values, large = read_integers(column)
         ids = np.empty(len(values), np.int64)
-        misses = int(find_integers(self._interner.arrays.integers, values, ids))
-        if misses == 0 and column.null_count == 0 and not large.any():
-            return Encoded(ids, [])
+        odd = np.flatnonzero(large)
         nulls = np.flatnonzero(mark_valid(column) == 0)
-        rows = np.flatnonzero(large)
-        ids[nulls] = BAD
-        ids[rows] = BAD
-        if create and misses:
-            row = intern_integers(self._interner.arrays, values, ids, 0)
-            while row < len(ids):
-                self._interner.reserve(0)
-                row = intern_integers(self._interner.arrays, values, ids, row)
-        unsigned = [int(value) & 2**64 - 1 for value in values[rows]]
-        ids[rows] = self._encode_values(unsigned, "", create).ids
+        if len(odd) or len(nulls):
+            plain = np.ones(len(values), np.bool_)
+            plain[odd] = plain[nulls] = False
+            ids[nulls] = BAD
+            unsigned = [int(value) & 2**64 - 1 for value in values[odd]]
+            ids[odd] = self._encode_values(unsigned, "", create).ids
+            found = np.empty(int(plain.sum()), np.int64)
+            self._seek_integers(values[plain], found, create)
+            ids[plain] = found
+        else:
+            self._seek_integers(values, ids, create)
         return Encoded(ids, [Problem(int(row), "null") for row in nulls])
+
+    def _seek_integers(self, values: Words, out: Words, create: bool) -> None:
+        values.flags.writeable = False  # as Arrow's own buffers are: one kernel for all
+        if not create:
+            find_integers(self._interner.arrays.integers, values, out)
+            return
+        row = intern_integers(values, out, 0, *self._interner.arrays)
+        while row < len(out):
+            self._interner.reserve(0)
+            row = intern_integers(values, out, row, *self._interner.arrays)
 
     def _encode_floats(self, column: Any, create: bool) -> Encoded:
         # By bits: 0.0 and -0.0 are two terms.

@@ -25,9 +25,19 @@ class Interner:
         self.replace(make_arrays())
 
     def replace(self, arrays: Arrays) -> None:
-        """Use other arrays from now on; the old ones stay as they are."""
+        """Use these arrays from now on; the old ones stay as they are."""
         self.arrays = arrays
-        self.counts = arrays.counts.data  # a memoryview: quicker than NumPy for single counts
+        # Memoryviews: quicker than NumPy for single numbers.
+        self.counts = arrays.counts.data
+        self.meta = arrays.meta.data
+        self.counted = (
+            arrays.counts,
+            arrays.births,
+            arrays.stamps,
+            arrays.states,
+            arrays.limbo,
+            arrays.meta,
+        )
 
     def reserve(self, size: int) -> None:
         """Make room for one more term of so many bytes."""
