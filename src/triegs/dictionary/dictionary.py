@@ -29,7 +29,7 @@ from triegs.dictionary.arrays import (
 from triegs.dictionary.checks import check_dictionary
 from triegs.dictionary.counting import acquire_ids, release_ids, settle_few, settle_rows, sift
 from triegs.dictionary.decoder import Decoder, read_term, to_words
-from triegs.dictionary.encoding import ColumnEncoder, Encoded
+from triegs.dictionary.encoding import ColumnEncoder, Encoded, Problem
 from triegs.dictionary.interning import Interner
 from triegs.dictionary.room import give_room_back
 from triegs.dictionary.table import (
@@ -132,6 +132,18 @@ class Dictionary:
 Problem(position=2, reason="not an N-Triples term: 'a'")])
         """
         return self._columns.encode(column, scope, create=True)
+
+    def encode_into(self, column: Any, out: Words) -> list[Problem]:
+        """As `encode`, of an Arrow column, with the ids written where the caller wants them.
+
+        >>> import pyarrow as pa
+        >>> rows = np.zeros((2, 4), np.int64)
+        >>> Dictionary().encode_into(pa.array([7, 8]), rows[:, 3])
+        []
+        >>> rows.tolist()
+        [[0, 0, 0, 0], [0, 0, 0, 1]]
+        """
+        return self._columns.encode_into(column, out)
 
     def find(self, column: Any, scope: str = "") -> Encoded:
         """As `encode`, but adds nothing: -1 for a term that is not there, which is no problem.

@@ -248,6 +248,13 @@ def find_integers(integers: Words, values: Words, out: Words) -> Word:
 
 
 @kernel
+def take_ids(ids: Words, places: Any, out: Words) -> None:
+    """``out[row] = ids[places[row]]``; the places are known to be good."""
+    for row in range(len(out)):
+        out[row] = ids[np.uint64(places[row])]
+
+
+@kernel
 def intern_integers(values: Words, out: Words, row: Word, *all_arrays: Any) -> Word:
     """Give all rows ids from ``row`` on, in one pass; stops at a row that has no room."""
     arrays = Arrays(*all_arrays)
