@@ -31,7 +31,6 @@ from triegs.dictionary.counting import acquire_ids, release_ids, settle_few, set
 from triegs.dictionary.decoder import Decoder, read_term, to_words
 from triegs.dictionary.encoding import ColumnEncoder, Encoded, Problem
 from triegs.dictionary.interning import Interner
-from triegs.dictionary.room import give_room_back
 from triegs.dictionary.table import (
     BAD,
 )
@@ -39,6 +38,7 @@ from triegs.dictionary.values import TermForm
 
 # So many ids are counted faster in Python than by a kernel, and so many rows at once.
 _FEW = 16
+_NO_PINS: Words = np.empty(0, np.int64)
 
 
 class DictionaryMetrics(NamedTuple):
@@ -238,23 +238,23 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         (0, 1)
         """
         listed = self._interner.meta[LIMBO]
-        if not self._held and listed < at_least:
-            return 0
-        gone = self._held.keys() - set(pins)
+        held = self._held
+        gone = held.keys() - set(pins) if held else ()
         if listed < at_least and not gone:
             return 0
         arrays = self._interner.arrays
         ids = arrays.limbo[:listed]
         if gone:
-            ids = np.concatenate([ids, *(part for pin in gone for part in self._held.pop(pin))])
+            ids = np.concatenate([ids, *(part for pin in gone for part in held.pop(pin))])
         kept = np.empty((2, len(ids)), np.int64)
-        freed, known, held = sift(ids, horizon, np.array(pins, np.int64), kept, *arrays)
-        if held:
-            self._hold(kept[0, -held:], kept[1, -held:])
+        seen_by = np.array(pins, np.int64) if pins else _NO_PINS
+        freed, known, waiting = sift(ids, horizon, seen_by, kept, *arrays)
+        if waiting:
+            self._hold(kept[0, -waiting:], kept[1, -waiting:])
         if known:
             self._interner.known.forget(kept[0, :known], arrays)
         if freed:
-            self._interner.replace(give_room_back(arrays))
+            self._interner.give_room_back()
         return int(freed)
 
     def _hold(self, ids: Words, holders: Words) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from triegs.dictionary.arrays import Arrays, make_arrays
 from triegs.dictionary.known import Known
-from triegs.dictionary.room import make_room
+from triegs.dictionary.room import give_room_back, make_room
 from triegs.dictionary.table import NO_ROOM, UNSURE, intern_one, intern_one_integer
 from triegs.dictionary.values import BadTerm, write_value
 from triegs.terms import canonical_term, scope_label
@@ -42,6 +42,13 @@ class Interner:
     def reserve(self, size: int) -> None:
         """Make room for one more term of so many bytes."""
         self.replace(make_room(self.arrays, size))
+
+    def give_room_back(self) -> None:
+        """Make the arrays smaller if they are mostly empty."""
+        arrays = self.arrays
+        smaller = give_room_back(arrays, self.meta)
+        if smaller is not arrays:
+            self.replace(smaller)
 
     def seek(self, term: object, scope: str, create: bool) -> int:
         """The id of a term, new if ``create`` says so and it must be; else a negative number.
