@@ -179,11 +179,12 @@ class Engine:
         if batch.refused and strict:
             message = f"{len(batch.refused)} updates are malformed; nothing changed"
             raise InvalidUpdate(message, tuple(batch.refused))
-        epoch = self._core.apply(batch.updates, strict)
+        epoch = self._core.apply(list(map(tuple, batch.rows.tolist())), strict)
         self._dictionary.acquire(_flat(epoch.born), self._newest)
         self._dictionary.release(_flat(epoch.died), self._newest)
-        self._updates += len(batch.updates) - len(epoch.refused)
-        judged = [Refused(batch.places[place], reason) for place, reason in epoch.refused]
+        self._updates += len(batch.rows) - len(epoch.refused)
+        places = range(len(batch.rows)) if batch.places is None else batch.places.tolist()
+        judged = [Refused(places[place], reason) for place, reason in epoch.refused]
         return Report(self.epoch, tuple(sorted([*batch.refused, *judged])))
 
     def metrics(self) -> dict[str, Any]:

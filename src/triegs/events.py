@@ -45,8 +45,8 @@ def encode_tuples(dictionary: Dictionary, updates: Iterable[Sequence[Any]]) -> B
     >>> encode_tuples(Dictionary(), [("+", "<a:a>", "<a:p>", 1), (-1, "<a:a>", "<a:p>", 2)])
     Batch(rows=array([[ 1,  0,  1,  2],
            [-1,  0,  1,  3]]), places=None, refused=[])
-    >>> encode_tuples(Dictionary(), [("?", 1, 2, 3), ("+", 1, 2)]).refused
-    [Refused(place=0, reason="the sign is ... not '?'"), Refused(place=1, reason='an update ...')]
+    >>> encode_tuples(Dictionary(), [("?", 1, 2, 3), ("+", 1, 2, 3)]).refused
+    [Refused(place=0, reason="the sign is '+' or '-' (or 1 or -1), not '?'")]
     """
     encode = dictionary.encode_one
     if type(updates) is list and len(updates) == 1:  # by far the quickest way for one
@@ -73,16 +73,16 @@ def encode_tuples(dictionary: Dictionary, updates: Iterable[Sequence[Any]]) -> B
 def _explain(update: Any, problem: Exception) -> str:
     """Why a tuple was refused."""
     try:
-        sign, *terms = update
-    except (TypeError, ValueError):
-        terms = []
-    if len(terms) != 3 or isinstance(update, str):
+        parts = [] if isinstance(update, str) else list(update)
+    except TypeError:
+        parts = []
+    if len(parts) != 4:
         return f"an update is (sign, subject, predicate, object), not {_shorten(update)}"
     try:
-        is_good = sign in CHANGES
+        is_good = parts[0] in CHANGES
     except TypeError:
         is_good = False
-    return str(problem) if is_good else NO_SIGN + _shorten(sign)
+    return str(problem) if is_good else NO_SIGN + _shorten(parts[0])
 
 
 def _shorten(value: object) -> str:
@@ -169,7 +169,7 @@ def _write_part(part: pa.Array, rows: NDArray[np.int64]) -> int:
     if pa.types.is_null(kind):
         rows[:, 0] = 0
         return len(rows)
-    raise InvalidUpdate(f"the column {OP} is of strings or integers, not of {kind}; nothing changed")
+    raise InvalidUpdate(f"{OP} is of strings or integers, not of {kind}; nothing changed")
 
 
 def _write_coded(part: pa.Array, rows: NDArray[np.int64]) -> int:

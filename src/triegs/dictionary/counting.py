@@ -1,9 +1,9 @@
 """Kernels that count who names a term, and free the terms that nobody does.
 
-`acquire`, `release` and `settle` move counts. A term whose count falls to zero goes into limbo, stamped with
-the first epoch that no longer names it; `sift` looks through limbo later. A term is visible in the
-epochs from its birth up to, not including, its stamp, so it may go once its stamp is published and
-no pin lies in between: the rule by which the store frees its nodes.
+`acquire`, `release` and `settle` move counts. A term whose count falls to zero goes into limbo,
+stamped with the first epoch that no longer names it; `sift` looks through limbo later. A term is
+visible in the epochs from its birth up to, not including, its stamp, so it may go once its stamp is
+published and no pin lies in between: the rule by which the store frees its nodes.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from triegs.dictionary.arrays import INTEGER, TOP, Arrays, Bytes, Word, Words
 from triegs.dictionary.spelling import INTEGER_SUFFIX, copy_bytes
@@ -58,8 +58,10 @@ class Decoder:
         Promise: the dictionary holds only terms that this decoder has met. `IndexError` for an id
         that was never given out.
         """
-        indices, has_gaps, terms = self._index(to_words(ids))
-        column = pa.array(indices, mask=indices < 0) if has_gaps else pa.array(indices)
+        words = to_words(ids)
+        indices = allocate(len(words), np.int32)
+        has_gaps, terms = self._index(words, indices)
+        column = wrap(indices, indices < 0 if has_gaps else None)
         return pa.DictionaryArray.from_arrays(column, terms, safe=False)
 
     def decode_values(self, ids: ArrayLike, form: TermForm | str) -> NDArray[np.object_]:
@@ -90,9 +92,9 @@ class Decoder:
         self._texts = Texts()
         self._terms: Any = pa.array([], pa.string())
 
-    def _index(self, ids: Words) -> tuple[Indices, bool, Any]:
-        """The place of each id in a dictionary, -1 for none, whether there is such a row, and the
-        dictionary.
+    def _index(self, ids: Words, indices: Indices) -> tuple[bool, Any]:
+        """Write the place of each id in a dictionary, -1 for none; whether there is such a row,
+        and the dictionary.
         """
         arrays = self.load()
         if len(self._terms) > max(MOST_TERMS, 2 * len(ids)):
@@ -107,7 +109,6 @@ class Decoder:
             self._place = place
         known = len(self._terms)
         fresh = np.empty(min(len(ids), len(self._place)), np.int64)
-        indices = np.empty(len(ids), np.int32)
         found, has_gaps = index_ids(ids, self._place[: arrays.meta[TOP]], known, fresh, indices)
         if found < 0:
             self._begin()
@@ -118,11 +119,11 @@ class Decoder:
                 self._terms = self._texts.to_arrow()
             elif known:
                 self._begin()
-                return self._index(ids)
+                return self._index(ids, indices)
             else:  # this batch alone needs larger offsets; the next one begins anew
                 self._begin()
-                return indices, bool(has_gaps), build_texts(arrays, fresh[:found])
-        return indices, bool(has_gaps), self._terms
+                return bool(has_gaps), build_texts(arrays, fresh[:found])
+        return bool(has_gaps), self._terms
 
 
 class Texts:
@@ -161,11 +162,26 @@ class Texts:
         return pa.Array.from_buffers(pa.string(), self._count, [None, offsets, data])
 
 
+def allocate(count: int, kind: DTypeLike) -> NDArray[Any]:
+    """An array in memory of Arrow's pool, for what is handed to Arrow.
+
+    The pool gives memory out again that it has; from the system, each page would be cleared on
+    first use, which takes many times as long as to fill it.
+    """
+    size = np.dtype(kind).itemsize
+    return np.frombuffer(pa.allocate_buffer(max(1, count) * size), kind)[:count]
+
+
+def wrap(values: NDArray[Any], nulls: NDArray[np.bool_] | None = None) -> Any:
+    """An Arrow array over these numbers, without a copy unless some are null."""
+    return pa.array(values) if nulls is None else pa.array(values, mask=nulls)
+
+
 def enlarge(array: NDArray[Number], least: int, used: int) -> NDArray[Number]:
     """The array, or a copy of what is used in one that is at least twice as large."""
     if least <= len(array):
         return array
-    larger = np.empty(max(least, 2 * len(array)), array.dtype)
+    larger: NDArray[Number] = allocate(max(least, 2 * len(array)), array.dtype)
     larger[:used] = array[:used]
     return larger
 
@@ -181,6 +197,8 @@ def read_term(arrays: Arrays, identity: int, form: TermForm | str) -> Any:
         raise IndexError(f"{identity} is not the id of a term")
     start, length = arrays.spans[identity].tolist()
     if length == INTEGER:
+        if form == TermForm.PYTHON:
+            return start
         text = f'"{start}"^^<{XSD}integer>'
     else:
         text = arrays.heap[start : start + length].tobytes().decode()

@@ -33,7 +33,6 @@ from triegs.dictionary.table import (
 )
 from triegs.dictionary.values import BadTerm
 
-
 _INT64, _DICTIONARY = pa.int64().id, pa.dictionary(pa.int32(), pa.string()).id
 # So many texts of a dictionary are looked up in Python faster than by a kernel.
 _FEW_TEXTS = 16
