@@ -7,6 +7,7 @@ the kernels compiled before.
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable
 from time import perf_counter
 
@@ -15,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from triegs.dictionary import Dictionary
+from triegs.events import encode_table, encode_tuples
+from triegs.read.output import ARROW_FORMS, ArrowOutput, RowOutput
 
 ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
 TERMS = max(1, ROWS // 10)
@@ -111,13 +114,80 @@ def measure_scalars() -> None:
     measure("one new integer", len(fresh), lambda: words.encode_terms(fresh), 1)
     measure("collect, 200,000 unnamed", 200_000, lambda: words.collect(0), 1)
     words.acquire(three := [1, 2, 3])
+    event = [("+", 1, terms[0], 2)]
+    measure("one event as a tuple", 1, lambda: encode_tuples(words, event), 1000)
+    row, back = encode_tuples(words, event).rows, encode_tuples(words, [(-1, *event[0][1:])]).rows
+    measure("settle one event", 2, lambda: (words.settle(row), words.settle(back)), 1000)
     measure("acquire three", 3, lambda: words.acquire(three), 1000)
     measure("acquire and release three, to zero", 3, lambda: count_down(words), 1000)
     measure("collect nothing", 1, lambda: words.collect(0), 1000)
 
 
+def make_events(rng: np.random.Generator, far: int) -> tuple[np.ndarray, ...]:
+    near = rng.integers(0, 3000, 1000)
+    return near, rng.integers(0, 3, 1000).astype(np.int32), rng.integers(3000, 3000 + far, 1000)
+
+
+def make_table(*parts: tuple[tuple[np.ndarray, ...], int]) -> pa.Table:
+    subject, predicate, obj = (
+        np.concatenate(column) for column in zip(*(part for part, _ in parts), strict=True)
+    )
+    names = pa.array(["<http://example.org/a>", "<http://example.org/b>", "<http://example.org/c>"])
+    return pa.table(
+        {
+            "subject": subject,
+            "predicate": pa.DictionaryArray.from_arrays(pa.array(predicate), names),
+            "object": obj,
+            "op": np.concatenate([np.full(len(part[0]), sign, np.int8) for part, sign in parts]),
+        }
+    )
+
+
+def measure_window(rng: np.random.Generator, far: int) -> None:
+    """A window of 30,000 events that slides by 1,000; the terms at the far end come and go."""
+    words = Dictionary()
+    window: deque[tuple[np.ndarray, ...]] = deque()
+    spent: list[tuple[float, ...]] = []
+    for epoch in range(1, 300):
+        parts = [(make_events(rng, far), 1)]
+        window.append(parts[0][0])
+        if len(window) > 30:
+            parts.append((window.popleft(), -1))
+        table = make_table(*parts)
+        times = [perf_counter()]
+        rows = encode_table(words, table).rows
+        times.append(perf_counter())
+        words.settle(rows, epoch)
+        times.append(perf_counter())
+        words.collect(epoch)
+        times.append(perf_counter())
+        if epoch > 60:
+            spent.append((*np.diff(times).tolist(), times[3] - times[0]))
+    middle = np.median(np.array(spent), axis=0) * 1e6
+    steps = zip(("encode", "settle", "collect", "all"), middle, strict=True)
+    text = ", ".join(f"{name} {time:.0f}" for name, time in steps)
+    print(f"slide of a window, {far} far terms: {text} µs")  # noqa: T201
+
+
+def measure_output(rng: np.random.Generator) -> None:
+    rows = 65_536
+    words = Dictionary()
+    words.acquire(words.encode(np.arange(30_000)).ids)
+    runs = [np.repeat(rng.integers(0, 30_000, rows // run + 1), run)[:rows] for run in (5000, 300)]
+    ids = np.stack([*runs, rng.integers(0, 3000, rows), rng.integers(0, 3000, rows)])
+    for form in ARROW_FORMS:
+        output = ArrowOutput(words.decoder(), "abcd", form)
+        measure(f"four columns as {form}", rows, lambda output=output: output.write(ids), 100)
+    for form in ("ntriples", "python"):
+        each = RowOutput(words.decoder(), form)
+        measure(f"rows of four as {form}", rows, lambda each=each: list(each.rows(ids)), 10)
+
+
 if __name__ == "__main__":
     Dictionary().encode(pa.array(["<http://ex/a>"]))
+    measure_window(np.random.default_rng(2), 200_000)
+    measure_window(np.random.default_rng(2), 3_000)
+    measure_output(np.random.default_rng(3))
     measure_columns(np.random.default_rng(1))
     measure_new()
     measure_scalars()

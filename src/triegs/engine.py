@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from itertools import count
+from os import PathLike
 from threading import Lock
 from time import monotonic
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +24,11 @@ from triegs.compiler.plan import PlanClass
 from triegs.dictionary import Dictionary
 from triegs.errors import InvalidUpdate, MultiplicityOverflow, StateError, UnsupportedQuery
 from triegs.events import Batch, encode_table, encode_tuples
+from triegs.kernels.warmth import warm_up
+from triegs.load import read_statements
 from triegs.maintain.compiled import CompiledCore
-from triegs.maintain.core import Core, Refused, Standing
+from triegs.maintain.core import Core
+from triegs.maintain.standing import Refused, Standing
 from triegs.mode import Mode
 from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
@@ -33,10 +37,12 @@ from triegs.sparql.model import is_variable
 from triegs.store.contract import Store
 from triegs.store.packed import PackedStore
 
+# So many terms without a name may wait until they are freed together.
+FEW_TERMS = 64
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What became of one epoch: its number, and what was refused, with the reason for each."""
+
+class Report(NamedTuple):
+    """What became of one epoch: its number, and what was refused, with place and reason of each."""
 
     epoch: int
     refused: tuple[Refused, ...]
@@ -46,19 +52,14 @@ class StandingQuery:
     """A registered query: take snapshots of it, explain it, close it."""
 
     def __init__(
-        self,
-        engine: Engine,
-        name: str,
-        query: Query,
-        standing: Standing,
-        constants: list[int],
+        self, engine: Engine, name: str, query: Query, standing: Standing, constants: list[int]
     ) -> None:
         self._engine = engine
         self._constants = constants
         self._standing: Standing | None = standing
-        self.plan = standing.plan
         self.name = name
         self.query = query
+        self.plan: Plan = standing.plan
 
     @property
     def error(self) -> MultiplicityOverflow | None:
@@ -79,7 +80,10 @@ class StandingQuery:
         return explain(self.plan, output)
 
     def close(self) -> None:
-        """Give back everything that only this query used; snapshots stay readable."""
+        """Give back everything that only this query used; snapshots stay readable.
+
+        Cost: the size of what is given back.
+        """
         if self._standing is not None:
             self._engine._close_query(self, self._standing, self._constants)
             self._standing = None
@@ -89,9 +93,23 @@ class StandingQuery:
             raise StateError(f"the query {self.name!r} is closed")
         return self._standing
 
+    def __enter__(self) -> StandingQuery:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._standing is None else self.plan.plan_class.value
+        return f"<StandingQuery {self.name!r}, {state}>"
+
 
 class Engine:
     """A graph under updates, and standing queries over it with exact answers.
+
+    `mode` is ``"multigraph"`` (an assertion weighs as many events as state it) or ``"rdf"`` (it
+    weighs 1). `memory_limit` bounds the bytes of graph and views, dictionary aside: an epoch that
+    finds no room is refused by `MemoryLimitReached` and changes nothing.
 
     >>> engine = Engine(prefixes={"": "http://ex/"})
     >>> fans = engine.register("SELECT ?post ?fan { ?post :hasReply ?r . ?r :likedBy ?fan }")
@@ -108,28 +126,33 @@ class Engine:
         mode: str = "multigraph",
         *,
         prefixes: Mapping[str, str] | None = None,
+        memory_limit: int | None = None,
         store: Store | None = None,
     ) -> None:
+        if memory_limit is not None and store is not None:
+            raise StateError("memory_limit is for the default store; give it to yours")
+        warm_up()
         self.mode = Mode(mode)
         self._prefixes = dict(prefixes or {})
         self._dictionary = Dictionary()
         self._decode_one = self._dictionary.decode_one
-        self._store = PackedStore() if store is None else store
+        self._store = PackedStore(memory_limit=memory_limit) if store is None else store
         make: Any = CompiledCore if isinstance(self._store, PackedStore) else Core
-        self._core: Core | CompiledCore = make(
+        self._core: CompiledCore | Core = make(
             self._store, self._dictionary.encode_one, self._decode_one, self.mode
         )
         self._queries: dict[str, StandingQuery] = {}
-        self._held: dict[object, tuple[int, float]] = {}
+        self._pins: dict[object, tuple[int, float]] = {}
         self._updating = Lock()
         self._updates = 0
+        self._refused = 0
         self._first = self._store.newest.number
         self._is_closed = False
 
     @property
     def epoch(self) -> int:
         """The number of the newest published epoch; 0 before the first."""
-        return self._newest - self._first
+        return self._store.newest.number - self._first
 
     @property
     def queries(self) -> Mapping[str, StandingQuery]:
@@ -152,14 +175,18 @@ class Engine:
         plan = compile_query(query, root=root, keep=list(keep))
         _refuse_for_now(plan)
         with self._update():
-            name = name or f"query{len(self._queries) + 1}"
-            if name in self._queries:
+            if name is None:
+                numbered = (f"query{number}" for number in count(len(self._queries) + 1))
+                name = next(each for each in numbered if each not in self._queries)
+            elif name in self._queries:
                 raise StateError(f"there is a query {name!r} already")
             constants = [self._dictionary.encode_one(term) for term in _constants(query)]
-            standing = self._core.register(plan)
-            self._dictionary.acquire(constants, self._newest)
-            found = StandingQuery(self, name, query, standing, constants)
-            self._queries[name] = found
+            try:
+                standing = self._core.register(plan)
+                self._dictionary.acquire(constants, self._store.newest.number)
+            finally:
+                self._free_terms()
+            found = self._queries[name] = StandingQuery(self, name, query, standing, constants)
             return found
 
     def apply(self, updates: Iterable[Sequence[Any]], *, strict: bool = False) -> Report:
@@ -169,45 +196,87 @@ class Engine:
         predicate, object and perhaps op. A deletion that finds no event, and an update with a
         malformed term, is refused and reported, and the rest holds; with `strict` the whole epoch
         is refused by `InvalidUpdate`. Cost: the affected state.
+
+        >>> engine = Engine()
+        >>> engine.apply([("+", 1, "<http://ex/p>", 2), ("-", 2, "<http://ex/p>", 1)])
+        Report(epoch=1, refused=(Refused(place=1, reason='no live event states this'),))
+        """
+        self._begin()
+        few = 0
+        try:
+            if hasattr(updates, "__arrow_c_stream__"):
+                batch = encode_table(self._dictionary, updates)
+            else:
+                batch = encode_tuples(self._dictionary, updates)
+            if len(batch.rows) <= FEW_TERMS:
+                few = FEW_TERMS
+            return self._apply(batch, strict)
+        finally:
+            self._free_terms(few)
+            self._updating.release()
+
+    def load(
+        self,
+        source: str | PathLike[str] | Any,
+        *,
+        format: str | None = None,  # noqa: A002
+    ) -> Report:
+        """One epoch that inserts every statement of an RDF file: N-Triples, N-Quads, Turtle,
+        TriG or RDF/XML, by the file's name or by `format` (a name such as ``"turtle"``).
+
+        `source` is a path, or an open binary file with `format`. Graph names of quads are left
+        out; blank nodes are the file's own. A file that is not well-formed is `InvalidUpdate` as a
+        whole. Cost: about a second per 300,000 statements, and the size of the views.
         """
         with self._update():
-            is_arrow = hasattr(updates, "__arrow_c_stream__")
-            batch = encode_table(self._dictionary, updates) if is_arrow else (
-                encode_tuples(self._dictionary, updates))  # fmt: skip
             try:
-                return self._apply(batch, strict)
+                batch = read_statements(self._dictionary, source, format)
+                return self._apply(batch, strict=False)
             finally:
                 self._free_terms()
 
     def _apply(self, batch: Batch, strict: bool) -> Report:
-        if batch.refused and strict:
-            message = f"{len(batch.refused)} updates are malformed; nothing changed"
-            raise InvalidUpdate(message, tuple(batch.refused))
-        rows = np.array(batch.updates, np.int64).reshape(-1, 4)
-        epoch = self._core.apply(rows, strict)
-        if epoch.refused:
-            rows = np.delete(rows, [place for place, _ in epoch.refused], axis=0)
-        self._dictionary.acquire(rows[rows[:, 0] > 0, 1:].reshape(-1), self._newest)
-        self._dictionary.release(rows[rows[:, 0] < 0, 1:].reshape(-1), self._newest)
-        self._updates += len(rows)
-        judged = [Refused(batch.places[place], reason) for place, reason in epoch.refused]
-        return Report(self.epoch, tuple(sorted([*batch.refused, *judged])))
+        rows, places, malformed = batch
+        if malformed and strict:
+            message = f"{len(malformed)} updates are malformed; nothing changed"
+            raise InvalidUpdate(message, tuple(malformed))
+        version, refused = self._core.apply(rows, strict)
+        if refused:
+            kept = np.delete(rows, [place for place, _ in refused], axis=0)
+            self._dictionary.settle(kept, version.number)
+        else:
+            self._dictionary.settle(rows, version.number)
+        self._updates += len(rows) - len(refused)
+        if refused or malformed:
+            if places is not None:
+                refused = tuple(Refused(int(places[place]), why) for place, why in refused)
+            refused = tuple(sorted([*malformed, *refused]))
+            self._refused += len(refused)
+        return Report(version.number - self._first, refused)
 
     def metrics(self) -> dict[str, Any]:
-        """Figures of the moment: epochs, updates, entries, bytes, and who holds what."""
+        """Figures of the moment: what was done, what it takes, and who holds what.
+
+        ``stored_answers`` counts the tuples of materialised parts: none while every query is
+        free-connex.
+        """
         now = monotonic()
-        store = self._store.statistics()
+        core = self._core
         pins = [
             {"epoch": version - self._first, "age_s": now - since}
-            for version, since in list(self._held.values())
+            for version, since in list(self._pins.values())
         ]
         return {
             "epochs": self.epoch,
             "updates": self._updates,
+            "refused": self._refused,
+            "affected_bindings": core.affected,
+            "stored_answers": core.program.stored_answers(),
             "queries": len(self._queries),
+            "stalled": sorted(n for n, q in self._queries.items() if q.error is not None),
             "pins": pins,
             "terms": self._dictionary.metrics()._asdict(),
-            **store._asdict(),
+            **self._store.statistics()._asdict(),
         }
 
     def close(self) -> None:
@@ -220,51 +289,49 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @contextmanager
-    def _update(self) -> Iterator[None]:
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else f"epoch {self.epoch}"
+        return f"<Engine {self.mode.value}, {state}, {len(self._queries)} queries>"
+
+    def _begin(self) -> None:
         """One updater at a time; a second is told so instead of waiting in the dark."""
         if self._is_closed:
             raise StateError("the engine is closed")
         if not self._updating.acquire(blocking=False):
             raise StateError("another thread is updating this engine; updates come from one thread")
+
+    @contextmanager
+    def _update(self) -> Iterator[None]:
+        self._begin()
         try:
             yield
         finally:
             self._updating.release()
 
-    @property
-    def _newest(self) -> int:
-        return self._store.newest.number
-
-    def _free_terms(self) -> None:
+    def _free_terms(self, few: int = 0) -> None:
         """Let go of terms that no live event, query or held snapshot names."""
-        stalled = [s.last_good.number for s in self._core.standing if s.last_good is not None]
-        pins = {version for version, _ in list(self._held.values())} | set(stalled)
-        self._dictionary.collect(self._newest, sorted(pins))
+        if self._dictionary.waiting > few:
+            self._dictionary.collect(self._store.newest.number, self._store.held())
 
     def _hold(self, standing: Standing) -> Snapshot:
-        version = self._core.show(standing)
+        version, walk = self._core.show(standing)
         token = object()
-        self._held[token] = (version.number, monotonic())
+        self._pins[token] = (version.number, monotonic())
 
         def close() -> None:
-            self._held.pop(token, None)
+            self._pins.pop(token, None)
             self._store.unpin(version)
 
         epoch = version.number - self._first
-        reader = RowReader(standing.plan, standing.walk, self._decode_one)
+        reader = RowReader(standing.plan, walk, self._decode_one)
         return Snapshot(reader, version, epoch, self._dictionary.decoder(), close)
 
     def _close_query(self, query: StandingQuery, standing: Standing, constants: list[int]) -> None:
         with self._update():
             self._core.release(standing)
-            self._dictionary.release(constants, self._newest)
+            self._dictionary.release(constants, self._store.newest.number)
             self._free_terms()
             del self._queries[query.name]
-
-
-def _flat(triples: Sequence[Sequence[int]]) -> list[int]:
-    return [number for triple in triples for number in triple]
 
 
 def _constants(query: Query) -> list[str]:

@@ -8,6 +8,7 @@
     ├── PlanError             a forced plan choice does not fit the query
     ├── InvalidUpdate         a strict epoch had a deletion that finds nothing; nothing changed
     ├── MultiplicityOverflow  a count that 64 bits cannot hold; names the view
+    ├── MemoryLimitReached    the change found no room and was not made; also a MemoryError
     ├── SnapshotExpired       a snapshot was read after it was closed
     └── StateError            the engine cannot do this now (closed, or in use by another thread)
 """
@@ -62,6 +63,13 @@ class MultiplicityOverflow(TriegsError):
     def __init__(self, message: str, view: str) -> None:
         super().__init__(message)
         self.view = view
+
+
+class MemoryLimitReached(TriegsError, MemoryError):
+    """No room under the memory limit for a change, which was not made.
+
+    Closing snapshots or queries, or deleting, makes room; then the same change may be tried again.
+    """
 
 
 class SnapshotExpired(TriegsError):

@@ -227,8 +227,12 @@ def format_term(term: Term) -> str:
 
 
 def literal(text: str, datatype: str = XSD_STRING, language: str = "") -> str:
-    """A literal in N-Triples form; a language tag wins over the datatype.
+    """A literal in N-Triples form, from its text as it reads; a language wins over the datatype.
 
+    Elsewhere a ``str`` is a whole term, so this is how plain text is given.
+
+    >>> literal("hello"), literal("hello", language="en")
+    ('"hello"', '"hello"@en')
     >>> literal("5", XSD + "integer")
     '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'
     """

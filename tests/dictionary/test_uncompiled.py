@@ -12,14 +12,19 @@ import pytest
 from triegs.kernels.jit import COMPILED
 
 HERE = Path(__file__).parent
+FILES = [
+    *(HERE / f"test_{name}.py" for name in ("columns", "spelling", "checks", "settle")),
+    HERE.parent / "events" / "test_events.py",
+    HERE.parent / "read" / "test_output.py",
+]
 
 
 @pytest.mark.skipif(not COMPILED, reason="this is the run without compilation")
-@pytest.mark.parametrize("name", ["test_columns", "test_spelling", "test_checks"])
-def test_without_compilation(name: str) -> None:
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_without_compilation(path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, "-k", "not kernels_know", str(HERE / f"{name}.py")],
+        [*command, "-k", "not kernels_know", str(path)],
         cwd=HERE.parents[1],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,

@@ -57,9 +57,9 @@ class Asked:
 
     def show(self, rows=1000):
         """The answers of the version that the plan shows."""
-        version = self.graph.core.show(self.handle)
+        version, walk = self.graph.core.show(self.handle)
         try:
-            return self.answers(version, rows)
+            return self.answers(version, rows, walk)
         finally:
             self.graph.core.store.unpin(version)
 

@@ -236,7 +236,7 @@ def test_a_count_that_does_not_fit_stalls_its_query_alone(kind, text, root):
             product.show()
         return
     assert isinstance(stalled, MultiplicityOverflow)
-    version = graph.core.show(product.handle)
+    version, _ = graph.core.show(product.handle)
     assert version.number == good.number
     graph.core.store.unpin(version)
     assert product.show() == before

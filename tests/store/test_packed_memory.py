@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from triegs.store.packed import MemoryLimitReached, PackedRelation, PackedStore
+from triegs.errors import MemoryLimitReached
+from triegs.store.packed import PackedRelation, PackedStore
 
 LIMIT = 2_000_000
 

@@ -6,7 +6,7 @@ distinct values, to be written as terms in Python.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from triegs.dictionary.arrays import Bytes, Words
 from triegs.dictionary.values import write_single
 from triegs.terms import XSD, literal, scope_prefix
+
+Places: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 
 NO_NULLS: Bytes = np.empty(0, np.uint8)
 NO_NULLS.flags.writeable = False
@@ -73,6 +75,15 @@ def read_integers(column: Any) -> tuple[Words, NDArray[np.bool_]]:
     words = values.astype(np.int64, copy=False)
     words.flags.writeable = False  # as Arrow's own buffers are
     return words, large
+
+
+def read_places(column: Any) -> Places:
+    """The indices of a dictionary array without nulls, in 32 bits if they are so, else in 64."""
+    places: Places = column.indices.to_numpy()
+    if places.dtype != np.int32:
+        places = places.astype(np.int64, copy=False)
+        places.flags.writeable = False  # as Arrow's own buffers are
+    return places
 
 
 def scope_texts(column: Any, scope: str) -> Any:

@@ -1,9 +1,9 @@
 """Kernels that count who names a term, and free the terms that nobody does.
 
-`acquire` and `release` move counts. A term whose count falls to zero goes into limbo, stamped with
-the first epoch that no longer names it; `sift` looks through limbo later. A term is visible in the
-epochs from its birth up to, not including, its stamp, so it may go once its stamp is published and
-no pin lies in between: the rule by which the store frees its nodes.
+`acquire`, `release` and `settle` move counts. A term whose count falls to zero goes into limbo,
+stamped with the first epoch that no longer names it; `sift` looks through limbo later. A term is
+visible in the epochs from its birth up to, not including, its stamp, so it may go once its stamp is
+published and no pin lies in between: the rule by which the store frees its nodes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from triegs.dictionary.arrays import (
     UNBORN,
     USED,
     Arrays,
+    Bytes,
     Word,
     Words,
 )
 from triegs.dictionary.table import drop_id
-from triegs.kernels.jit import kernel
+from triegs.kernels.jit import brief, kernel
 
 
 @kernel
@@ -80,34 +81,156 @@ def release_ids(ids: Words, epoch: Word, *all_arrays: Any) -> Word:
 
 
 @kernel
-def sift(
-    arrays: Arrays, ids: Words, horizon: Word, pins: Words, done: Words, holders: Words
-) -> tuple[Word, Word]:
-    """Free each listed id that may go; returns how many went, and how many a pin holds.
+def settle_rows(
+    rows: Words,
+    epoch: Word,
+    counts: Words,
+    births: Words,
+    stamps: Words,
+    states: Bytes,
+    limbo: Words,
+    meta: Words,
+) -> Word:
+    """Count the ids of each row ``(change, s, p, o)``: first all that come, then all that go.
 
-    Freed ids come first in ``done``, held ones fill it from the end, with the newest pin that
-    sees them in ``holders`` at the same place. Those whose stamp is yet to be published go back
-    into limbo, those that are named again leave it.
+    Returns the place of a bad id in the rows, read one after the other, and has changed nothing,
+    or -1. Single arrays, and no more than needed, because a batch is often one row.
     """
-    meta = arrays.meta
-    freed = 0
-    held = 0
-    for term in ids:
+    named = meta[NAMED]
+    bad = -1
+    for row in range(len(rows)):
+        if rows[row, 0] > 0:
+            for column in range(1, 4):
+                term = rows[row, column]
+                if term < 0 or term >= len(counts):
+                    bad = 4 * row + column
+                    break
+                count = counts[term]
+                if count == 0:
+                    if states[term] == FREE:
+                        bad = 4 * row + column
+                        break
+                    meta[NAMED] += 1
+                    if births[term] == UNBORN:
+                        births[term] = epoch
+                counts[term] = count + 1
+            if bad >= 0:
+                take_back(rows, bad, 1, counts, births, stamps)
+                meta[NAMED] = named
+                return bad
+    empty = 0
+    for row in range(len(rows)):
+        if rows[row, 0] < 0:
+            for column in range(1, 4):
+                term = rows[row, column]
+                if term < 0 or term >= len(counts) or counts[term] == 0:
+                    bad = 4 * row + column
+                    break
+                counts[term] -= 1
+                empty += counts[term] == 0
+            if bad >= 0:
+                take_back(rows, bad, -1, counts, births, stamps)
+                take_back(rows, 4 * len(rows), 1, counts, births, stamps)
+                meta[NAMED] = named
+                return bad
+    if empty > 0:
+        meta[NAMED] -= empty
+        list_empty(rows, epoch, counts, stamps, states, limbo, meta)
+    return -1
+
+
+@kernel
+def take_back(
+    rows: Words, end: Word, change: Word, counts: Words, births: Words, stamps: Words
+) -> None:
+    """Undo what `settle_rows` did for rows of this change, up to a place in the rows."""
+    for row in range(len(rows)):
+        if rows[row, 0] * change > 0:
+            for column in range(1, 4):
+                if 4 * row + column >= end:
+                    return
+                term = rows[row, column]
+                counts[term] -= change
+                # Never released and named by nobody: it was not yet born.
+                if counts[term] == 0 and stamps[term] == UNBORN:
+                    births[term] = UNBORN
+
+
+@kernel
+def list_empty(
+    rows: Words,
+    epoch: Word,
+    counts: Words,
+    stamps: Words,
+    states: Bytes,
+    limbo: Words,
+    meta: Words,
+) -> None:
+    """Stamp the terms that the rows have left without a name, and put them into limbo."""
+    listed = meta[LIMBO]
+    for row in range(len(rows)):
+        if rows[row, 0] < 0:
+            for column in range(1, 4):
+                term = rows[row, column]
+                if counts[term] == 0:
+                    stamps[term] = epoch
+                    if states[term] == USED:
+                        states[term] = LISTED
+                        limbo[listed] = term
+                        listed += 1
+    meta[LIMBO] = listed
+
+
+@brief
+def settle_few(
+    rows: Words,
+    epoch: Word,
+    counts: Words,
+    births: Words,
+    stamps: Words,
+    states: Bytes,
+    limbo: Words,
+    meta: Words,
+) -> Word:
+    """`settle_rows` for so few rows that other threads can wait."""
+    return settle_rows(rows, epoch, counts, births, stamps, states, limbo, meta)
+
+
+@kernel
+def sift(
+    ids: Words, horizon: Word, pins: Words, kept: Words, *all_arrays: Any
+) -> tuple[Word, Word, Word]:
+    """Free each listed id that may go; how many went, how many of them Python knows by heart, and
+    how many a pin holds.
+
+    Those that Python knows come first in ``kept[0]``; held ones fill it from the end, with the
+    newest pin that sees them below. Ids whose stamp is yet to be published go back into limbo
+    (over places of ``ids`` that were read already, if it is limbo itself), those that are named
+    again leave it.
+    """
+    arrays = Arrays(*all_arrays)
+    freed, known, held = 0, 0, 0
+    listed = 0
+    for place in range(len(ids)):
+        term = ids[place]
         if arrays.counts[term] > 0:
             arrays.states[term] = USED
             continue
         stamp = arrays.stamps[term]
         if stamp > horizon:
-            arrays.limbo[meta[LIMBO]] = term
-            meta[LIMBO] += 1
+            arrays.limbo[listed] = term
+            listed += 1
             continue
-        below = np.searchsorted(pins, stamp)
+        below = np.searchsorted(pins, stamp) if len(pins) > 0 else 0
         if below > 0 and arrays.births[term] != UNBORN and pins[below - 1] >= arrays.births[term]:
             held += 1
-            done[len(done) - held] = term
-            holders[len(done) - held] = pins[below - 1]
+            kept[0, len(ids) - held] = term
+            kept[1, len(ids) - held] = pins[below - 1]
             continue
+        if arrays.cached[term] != 0:
+            kept[0, known] = term
+            known += 1
         drop_id(arrays, term)
-        done[freed] = term
         freed += 1
-    return freed, held
+    arrays.meta[LIMBO] = listed
+    return freed, known, held

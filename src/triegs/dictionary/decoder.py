@@ -9,11 +9,11 @@ they were for as long as the call runs. A `Decoder` itself belongs to one thread
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from triegs.dictionary.arrays import INTEGER, TOP, Arrays, Bytes, Word, Words
 from triegs.dictionary.spelling import INTEGER_SUFFIX, copy_bytes
@@ -29,6 +29,7 @@ MOST_TERMS = 1 << 17
 MOST_BYTES = 2**31 - 1
 
 Indices = NDArray[np.int32]
+Number = TypeVar("Number", bound=np.generic)
 
 
 class Decoder:
@@ -47,11 +48,9 @@ class Decoder:
     """
 
     def __init__(self, load: Callable[[], Arrays]) -> None:
-        self._load = load
-        self._place = np.zeros(0, np.int32)  # by id: place in the dictionary + 1
-        self._order = np.zeros(0, np.int64)  # by place: id
-        self._terms: Any = pa.array([], pa.string())
+        self.load = load
         self._single: dict[int, str] = {}
+        self._begin()
 
     def decode(self, ids: ArrayLike) -> Any:
         """An Arrow dictionary array of N-Triples strings; id -1 (no term) becomes null.
@@ -60,14 +59,14 @@ class Decoder:
         that was never given out.
         """
         words = to_words(ids)
-        indices = self._index(words)
-        gaps = indices < 0
-        column = pa.array(indices, mask=gaps) if gaps.any() else pa.array(indices)
-        return pa.DictionaryArray.from_arrays(column, self._terms)
+        indices = allocate(len(words), np.int32)
+        has_gaps, terms = self._index(words, indices)
+        column = wrap(indices, indices < 0 if has_gaps else None)
+        return pa.DictionaryArray.from_arrays(column, terms, safe=False)
 
     def decode_values(self, ids: ArrayLike, form: TermForm | str) -> NDArray[np.object_]:
         """The same as an array of objects, `None` for -1; one Python step per distinct term."""
-        column = Decoder(self._load).decode(ids)
+        column = Decoder(self.load).decode(ids)
         chosen = TermForm(form)
         values = np.empty(len(column.dictionary) + 1, np.object_)  # the last one for null
         for place, term in enumerate(column.dictionary.to_pylist()):
@@ -78,36 +77,113 @@ class Decoder:
     def decode_one(self, identity: int, form: TermForm | str = TermForm.NTRIPLES) -> Any:
         """One term; `IndexError` if the id was never given out. Terms met before cost a lookup."""
         if form is not TermForm.NTRIPLES:
-            return read_term(self._load(), identity, form)
+            return read_term(self.load(), identity, form)
         term = self._single.get(identity)
         if term is None:
             if len(self._single) >= MOST_TERMS:
                 self._single.clear()
-            term = self._single[identity] = read_term(self._load(), identity, form)
+            term = self._single[identity] = read_term(self.load(), identity, form)
         return term
 
-    def _index(self, ids: Words) -> Indices:
-        arrays = self._load()
+    def _begin(self) -> None:
+        """Begin the dictionary anew."""
+        self._place = np.zeros(0, np.int32)  # by id: place in the dictionary + 1
+        self._met: list[Words] = []
+        self._texts = Texts()
+        self._terms: Any = pa.array([], pa.string())
+
+    def _index(self, ids: Words, indices: Indices) -> tuple[bool, Any]:
+        """Write the place of each id in a dictionary, -1 for none; whether there is such a row,
+        and the dictionary.
+        """
+        arrays = self.load()
         if len(self._terms) > max(MOST_TERMS, 2 * len(ids)):
-            self._place = np.zeros(0, np.int32)
-            self._terms = self._terms[:0]
+            place = self._place
+            for part in self._met:  # not all of it, which has an entry for each id there is
+                place[part] = 0
+            self._begin()
+            self._place = place
         if len(self._place) < len(arrays.counts):
             place = np.zeros(len(arrays.counts), np.int32)
             place[: len(self._place)] = self._place
             self._place = place
         known = len(self._terms)
         fresh = np.empty(min(len(ids), len(self._place)), np.int64)
-        indices = np.empty(len(ids), np.int32)
-        found = index_ids(ids, self._place[: arrays.meta[TOP]], known, fresh, indices)
+        found, has_gaps = index_ids(ids, self._place[: arrays.meta[TOP]], known, fresh, indices)
         if found < 0:
-            bad = int(ids[-found - 1])
-            self._place = np.zeros(0, np.int32)
-            self._terms = self._terms[:0]
-            raise IndexError(f"{bad} is not the id of a term")
+            self._begin()
+            raise IndexError(f"{int(ids[-found - 1])} is not the id of a term")
         if found:
-            new = build_texts(arrays, fresh[:found])
-            self._terms = new if known == 0 else join_texts(self._terms, new)
-        return indices
+            self._met.append(fresh[:found].copy())
+            if self._texts.add(arrays, fresh[:found]):
+                self._terms = self._texts.to_arrow()
+            elif known:
+                self._begin()
+                return self._index(ids, indices)
+            else:  # this batch alone needs larger offsets; the next one begins anew
+                self._begin()
+                return bool(has_gaps), build_texts(arrays, fresh[:found])
+        return bool(has_gaps), self._terms
+
+
+class Texts:
+    """Texts one after the other, to which more are added: what was given to Arrow stays as it is.
+
+    >>> from triegs.dictionary import Dictionary
+    >>> words, texts = Dictionary(), Texts()
+    >>> ids = np.array(words.encode_terms(["<http://ex/a>", "<http://ex/b>"]))
+    >>> texts.add(words.decoder().load(), ids), texts.to_arrow().to_pylist()
+    (True, ['<http://ex/a>', '<http://ex/b>'])
+    """
+
+    def __init__(self) -> None:
+        self._offsets = np.zeros(1, np.int32)
+        self._data = np.empty(0, np.uint8)
+        self._count = 0
+        self._size = 0
+
+    def add(self, arrays: Arrays, ids: Words) -> bool:
+        """Whether the texts of these ids were added; they are not if they need 64-bit offsets."""
+        offsets = np.empty(len(ids) + 1, np.int64)
+        size = self._size + int(measure_terms(arrays.spans, ids, offsets))
+        if size > MOST_BYTES:
+            return False
+        count = self._count + len(ids)
+        self._offsets = enlarge(self._offsets, count + 1, self._count + 1)
+        self._data = enlarge(self._data, size, self._size)
+        write_terms(arrays.spans, arrays.heap, ids, offsets, self._data[self._size :])
+        self._offsets[self._count : count + 1] = offsets + self._size
+        self._count, self._size = count, size
+        return True
+
+    def to_arrow(self) -> Any:
+        offsets = pa.py_buffer(self._offsets[: self._count + 1])
+        data = pa.py_buffer(self._data[: self._size])
+        return pa.Array.from_buffers(pa.string(), self._count, [None, offsets, data])
+
+
+def allocate(count: int, kind: DTypeLike) -> NDArray[Any]:
+    """An array in memory of Arrow's pool, for what is handed to Arrow.
+
+    The pool gives memory out again that it has; from the system, each page would be cleared on
+    first use, which takes many times as long as to fill it.
+    """
+    size = np.dtype(kind).itemsize
+    return np.frombuffer(pa.allocate_buffer(max(1, count) * size), kind)[:count]
+
+
+def wrap(values: NDArray[Any], nulls: NDArray[np.bool_] | None = None) -> Any:
+    """An Arrow array over these numbers, without a copy unless some are null."""
+    return pa.array(values) if nulls is None else pa.array(values, mask=nulls)
+
+
+def enlarge(array: NDArray[Number], least: int, used: int) -> NDArray[Number]:
+    """The array, or a copy of what is used in one that is at least twice as large."""
+    if least <= len(array):
+        return array
+    larger: NDArray[Number] = allocate(max(least, 2 * len(array)), array.dtype)
+    larger[:used] = array[:used]
+    return larger
 
 
 def to_words(ids: ArrayLike) -> Words:
@@ -121,49 +197,54 @@ def read_term(arrays: Arrays, identity: int, form: TermForm | str) -> Any:
         raise IndexError(f"{identity} is not the id of a term")
     start, length = arrays.spans[identity].tolist()
     if length == INTEGER:
+        if form == TermForm.PYTHON:
+            return start
         text = f'"{start}"^^<{XSD}integer>'
     else:
         text = arrays.heap[start : start + length].tobytes().decode()
     return text if form is TermForm.NTRIPLES else read_value(text, TermForm(form))
 
 
-def join_texts(left: Any, right: Any) -> Any:
-    small = left.type == right.type == pa.string()
-    if not small or left.nbytes + right.nbytes > MOST_BYTES:
-        left, right = left.cast(pa.large_string()), right.cast(pa.large_string())
-    return pa.concat_arrays([left, right])
-
-
 def build_texts(arrays: Arrays, ids: Words) -> Any:
-    """The terms of these ids as an Arrow array of strings, large ones if they need it."""
+    """The terms of these ids as an Arrow array of large strings."""
     offsets = np.empty(len(ids) + 1, np.int64)
     size = measure_terms(arrays.spans, ids, offsets)
     data = np.empty(size, np.uint8)
     write_terms(arrays.spans, arrays.heap, ids, offsets, data)
-    kind, places = pa.large_string(), offsets.view()
-    if size <= MOST_BYTES:
-        kind = pa.string()
-        places = offsets.astype(np.int32)
-    return pa.Array.from_buffers(kind, len(ids), [None, pa.py_buffer(places), pa.py_buffer(data)])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_string(), len(ids), buffers)
 
 
 @kernel
-def index_ids(ids: Words, place: Indices, known: Word, fresh: Words, indices: Indices) -> Word:
-    """Rows to places in the dictionary, new ids into ``fresh``; how many, or -1 - a bad row."""
+def index_ids(
+    ids: Words, place: Indices, known: Word, fresh: Words, indices: Indices
+) -> tuple[Word, Word]:
+    """Rows to places in the dictionary, new ids into ``fresh``; how many, or -1 - a bad row.
+
+    The second number is 1 if a row has no term. Outer variables stay the same for many rows,
+    so a row like the one before is done at once.
+    """
     found = 0
+    has_gaps = 0
+    last = ~ids[0] if len(ids) > 0 else 0
+    at = np.int32(-1)
     for row in range(len(ids)):
         term = ids[row]
-        if term < 0 or term >= len(place):
-            if term != -1:
-                return -1 - row
-            indices[row] = -1
-            continue
-        if place[term] == 0:
-            fresh[found] = term
-            found += 1
-            place[term] = known + found
-        indices[row] = place[term] - 1
-    return found
+        if term != last:
+            last = term
+            if term < 0 or term >= len(place):
+                if term != -1:
+                    return -1 - row, has_gaps
+                has_gaps = 1
+                at = np.int32(-1)
+            else:
+                if place[term] == 0:
+                    fresh[found] = term
+                    found += 1
+                    place[term] = known + found
+                at = np.int32(place[term] - 1)
+        indices[row] = at
+    return found, has_gaps
 
 
 @inlined

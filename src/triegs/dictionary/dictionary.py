@@ -27,18 +27,18 @@ from triegs.dictionary.arrays import (
     count_bytes,
 )
 from triegs.dictionary.checks import check_dictionary
-from triegs.dictionary.counting import acquire_ids, release_ids, sift
+from triegs.dictionary.counting import acquire_ids, release_ids, settle_few, settle_rows, sift
 from triegs.dictionary.decoder import Decoder, read_term, to_words
-from triegs.dictionary.encoding import ColumnEncoder, Encoded
+from triegs.dictionary.encoding import ColumnEncoder, Encoded, Problem
 from triegs.dictionary.interning import Interner
-from triegs.dictionary.room import give_room_back
 from triegs.dictionary.table import (
     BAD,
 )
 from triegs.dictionary.values import TermForm
 
-# So many ids are counted faster in Python than by a kernel.
+# So many ids are counted faster in Python than by a kernel, and so many rows at once.
 _FEW = 16
+_NO_PINS: Words = np.empty(0, np.int64)
 
 
 class DictionaryMetrics(NamedTuple):
@@ -133,6 +133,18 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         """
         return self._columns.encode(column, scope, create=True)
 
+    def encode_into(self, column: Any, out: Words) -> list[Problem]:
+        """As `encode`, of an Arrow column, with the ids written where the caller wants them.
+
+        >>> import pyarrow as pa
+        >>> rows = np.zeros((2, 4), np.int64)
+        >>> Dictionary().encode_into(pa.array([7, 8]), rows[:, 3])
+        []
+        >>> rows.tolist()
+        [[0, 0, 0, 0], [0, 0, 0, 1]]
+        """
+        return self._columns.encode_into(column, out)
+
     def find(self, column: Any, scope: str = "") -> Encoded:
         """As `encode`, but adds nothing: -1 for a term that is not there, which is no problem.
 
@@ -185,6 +197,34 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
             counts[identity] += change
         return True
 
+    def settle(self, rows: Words, epoch: int = 0) -> None:
+        """Count by events: ``(change, subject, predicate, object)`` each, as `triegs.events` has.
+
+        A row with change 1 acquires its three ids and one with -1 releases them; a row with 0 is
+        passed over. Everything is acquired before anything is released, so what comes and goes
+        within an epoch is fine in any order. ``rows`` is an array of 64-bit integers, each row in
+        one piece. `KeyError` as `acquire` and `release` raise it; nothing has changed then.
+
+        >>> words = Dictionary()
+        >>> a, p = words.encode_terms(["<http://ex/a>", "<http://ex/p>"])
+        >>> words.settle(np.array([(1, a, p, a), (1, a, p, p), (-1, a, p, a)]), epoch=1)
+        >>> words.metrics().live
+        2
+        """
+        settle = settle_rows if len(rows) > _FEW else settle_few
+        place = settle(rows, epoch, *self._interner.counted)
+        if place >= 0:
+            row, column = divmod(int(place), 4)
+            identity = int(rows[row, column])
+            if rows[row, 0] > 0:
+                raise KeyError(f"{identity} is not the id of a term")
+            raise KeyError(f"{identity} was released more often than acquired")
+
+    @property
+    def waiting(self) -> int:
+        """How many terms `collect` would look at."""
+        return self._interner.meta[LIMBO] + len(self._held)
+
     def collect(self, horizon: int, pins: Sequence[int] = (), at_least: int = 1) -> int:
         """Free what nobody names: count zero, stamp published, no pin that sees it.
 
@@ -202,24 +242,24 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         >>> words.collect(3, pins=[2]), words.collect(3)
         (0, 1)
         """
-        arrays = self._interner.arrays
-        gone = self._held.keys() - set(pins) if self._held else set()
-        listed = int(arrays.meta[LIMBO])
+        listed = self._interner.meta[LIMBO]
+        held = self._held
+        gone = held.keys() - set(pins) if held else ()
         if listed < at_least and not gone:
             return 0
-        waiting = [part for pin in gone for part in self._held[pin]]
-        ids = np.concatenate([arrays.limbo[:listed], *waiting])
-        held_by = np.array(pins, np.int64)
-        done, holders = np.empty_like(ids), np.empty_like(ids)
-        for pin in gone:
-            del self._held[pin]
-        arrays.meta[LIMBO] = 0
-        freed, held = sift(arrays, ids, horizon, held_by, done, holders)
-        if held:
-            self._hold(done[-held:], holders[-held:])
+        arrays = self._interner.arrays
+        ids = arrays.limbo[:listed]
+        if gone:
+            ids = np.concatenate([ids, *(part for pin in gone for part in held.pop(pin))])
+        kept = np.empty((2, len(ids)), np.int64)
+        seen_by = np.array(pins, np.int64) if pins else _NO_PINS
+        freed, known, waiting = sift(ids, horizon, seen_by, kept, *arrays)
+        if waiting:
+            self._hold(kept[0, -waiting:], kept[1, -waiting:])
+        if known:
+            self._interner.known.forget(kept[0, :known], arrays)
         if freed:
-            self._interner.known.forget(done[:freed], arrays)
-            self._interner.replace(give_room_back(arrays))
+            self._interner.give_room_back()
         return int(freed)
 
     def _hold(self, ids: Words, holders: Words) -> None:

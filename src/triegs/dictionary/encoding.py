@@ -14,6 +14,7 @@ from triegs.dictionary.columns import (
     buffer_texts,
     mark_valid,
     read_integers,
+    read_places,
     require_values,
     scope_texts,
     to_arrow,
@@ -28,8 +29,13 @@ from triegs.dictionary.table import (
     find_texts,
     intern_integers,
     intern_texts,
+    take_ids,
 )
 from triegs.dictionary.values import BadTerm
+
+_INT64, _DICTIONARY = pa.int64().id, pa.dictionary(pa.int32(), pa.string()).id
+# So many texts of a dictionary are looked up in Python faster than by a kernel.
+_FEW_TEXTS = 16
 
 
 class Problem(NamedTuple):
@@ -67,6 +73,45 @@ class ColumnEncoder:
             before += len(ids)
         empty: Words = np.empty(0, np.int64)
         return Encoded(np.concatenate([empty, *(ids for ids, _ in parts)]), problems)
+
+    def encode_into(self, column: Any, out: Words) -> list[Problem]:
+        """Encode an Arrow column into ``out``, which may be a column of a larger array.
+
+        The common forms, integers and a few distinct texts, each without nulls, are written in
+        place; the others are encoded and copied.
+        """
+        if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
+            column = column.chunk(0)
+        kind = column.type
+        if isinstance(column, pa.Array) and column.null_count == 0:
+            if kind.id == _INT64:
+                self._seek_integers(column.to_numpy(), out, create=True)
+                return []
+            if kind.id == _DICTIONARY and len(column.dictionary) <= _FEW_TEXTS:
+                ids = self._encode_few(column.dictionary)
+                if ids is not None:
+                    take_ids(ids, read_places(column), out)
+                    return []
+        ids, problems = self.encode(column, "", create=True)
+        out[:] = ids
+        return problems
+
+    def _encode_few(self, texts: Any) -> Words | None:
+        """A few texts through what is known by heart; None if they are no texts, or malformed."""
+        if not _is_text(texts.type):
+            return None
+        known = self._interner.known.texts
+        seek = self._interner.seek
+        ids = []
+        for text in texts.to_pylist():
+            found = known.get(text)
+            if found is None:
+                try:
+                    found = seek(text, "", create=True)
+                except BadTerm:
+                    return None
+            ids.append(found)
+        return np.array(ids, np.int64)
 
     def _encode_values(self, values: Collection[object], scope: str, create: bool) -> Encoded:
         ids = np.empty(len(values), np.int64)
@@ -136,21 +181,31 @@ class ColumnEncoder:
     def _encode_integers(self, column: Any, create: bool) -> Encoded:
         values, large = read_integers(column)
         ids = np.empty(len(values), np.int64)
-        misses = int(find_integers(self._interner.arrays.integers, values, ids))
-        if misses == 0 and column.null_count == 0 and not large.any():
-            return Encoded(ids, [])
+        odd = np.flatnonzero(large)
         nulls = np.flatnonzero(mark_valid(column) == 0)
-        rows = np.flatnonzero(large)
-        ids[nulls] = BAD
-        ids[rows] = BAD
-        if create and misses:
-            row = intern_integers(self._interner.arrays, values, ids, 0)
-            while row < len(ids):
-                self._interner.reserve(0)
-                row = intern_integers(self._interner.arrays, values, ids, row)
-        unsigned = [int(value) & 2**64 - 1 for value in values[rows]]
-        ids[rows] = self._encode_values(unsigned, "", create).ids
+        if len(odd) or len(nulls):
+            plain = np.ones(len(values), np.bool_)
+            plain[odd] = plain[nulls] = False
+            ids[nulls] = BAD
+            unsigned = [int(value) & 2**64 - 1 for value in values[odd]]
+            ids[odd] = self._encode_values(unsigned, "", create).ids
+            chosen = values[plain]
+            chosen.flags.writeable = False  # as Arrow's own buffers are: one kernel for all
+            found = np.empty(len(chosen), np.int64)
+            self._seek_integers(chosen, found, create)
+            ids[plain] = found
+        else:
+            self._seek_integers(values, ids, create)
         return Encoded(ids, [Problem(int(row), "null") for row in nulls])
+
+    def _seek_integers(self, values: Words, out: Words, create: bool) -> None:
+        if not create:
+            find_integers(self._interner.arrays.integers, values, out)
+            return
+        row = intern_integers(values, out, 0, *self._interner.arrays)
+        while row < len(out):
+            self._interner.reserve(0)
+            row = intern_integers(values, out, row, *self._interner.arrays)
 
     def _encode_floats(self, column: Any, create: bool) -> Encoded:
         # By bits: 0.0 and -0.0 are two terms.

@@ -6,7 +6,7 @@ import numpy as np
 
 from triegs.dictionary.arrays import Arrays, make_arrays
 from triegs.dictionary.known import Known
-from triegs.dictionary.room import make_room
+from triegs.dictionary.room import give_room_back, make_room
 from triegs.dictionary.table import NO_ROOM, UNSURE, intern_one, intern_one_integer
 from triegs.dictionary.values import BadTerm, write_value
 from triegs.terms import canonical_term, scope_label
@@ -25,13 +25,30 @@ class Interner:
         self.replace(make_arrays())
 
     def replace(self, arrays: Arrays) -> None:
-        """Use other arrays from now on; the old ones stay as they are."""
+        """Use these arrays from now on; the old ones stay as they are."""
         self.arrays = arrays
-        self.counts = arrays.counts.data  # a memoryview: quicker than NumPy for single counts
+        # Memoryviews: quicker than NumPy for single numbers.
+        self.counts = arrays.counts.data
+        self.meta = arrays.meta.data
+        self.counted = (
+            arrays.counts,
+            arrays.births,
+            arrays.stamps,
+            arrays.states,
+            arrays.limbo,
+            arrays.meta,
+        )
 
     def reserve(self, size: int) -> None:
         """Make room for one more term of so many bytes."""
         self.replace(make_room(self.arrays, size))
+
+    def give_room_back(self) -> None:
+        """Make the arrays smaller if they are mostly empty."""
+        arrays = self.arrays
+        smaller = give_room_back(arrays, self.meta)
+        if smaller is not arrays:
+            self.replace(smaller)
 
     def seek(self, term: object, scope: str, create: bool) -> int:
         """The id of a term, new if ``create`` says so and it must be; else a negative number.

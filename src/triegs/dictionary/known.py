@@ -57,8 +57,8 @@ class Known:
         cached[identity] = 1
 
     def forget(self, ids: Words, arrays: Arrays) -> None:
-        """Drop the entries of freed ids; one Python step per id that has any."""
-        for identity in ids[arrays.cached[ids] != 0].tolist():
+        """Drop the entries of freed ids that are marked as known; one Python step each."""
+        for identity in ids.tolist():
             for text in self._spellings.pop(identity, ()):
                 del self.texts[text]
                 self._text_bytes -= len(text)

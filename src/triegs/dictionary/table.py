@@ -36,7 +36,7 @@ from triegs.dictionary.spelling import (
     may_be_integer,
     read_integer,
 )
-from triegs.kernels.jit import inlined, kernel
+from triegs.kernels.jit import brief, inlined, kernel
 
 # What stands in a column of ids where there is none (yet).
 BAD = -1  # null or malformed, reported
@@ -65,17 +65,22 @@ def find_text(
 
 
 @inlined
-def find_integer(integers: Words, value: Word) -> Word:
+def seek_integer(integers: Words, value: Word) -> Word:
+    """The row of the value in the table, or the empty one where it belongs."""
     mask = len(integers) - 1
     slot = hash_integer(value) & mask
-    while integers[slot, 1] != 0:
-        if integers[slot, 0] == value:
-            return integers[slot, 1] - 1
+    while integers[slot, 1] != 0 and integers[slot, 0] != value:
         slot = (slot + 1) & mask
-    return MISSING
+    return slot
 
 
-@kernel
+@inlined
+def find_integer(integers: Words, value: Word) -> Word:
+    slot = seek_integer(integers, value)
+    return integers[slot, 1] - 1 if integers[slot, 1] != 0 else MISSING
+
+
+@inlined
 def take_id(arrays: Arrays) -> Word:
     """A free id, listed at once: a term that nobody comes to name goes with the next collection."""
     meta = arrays.meta
@@ -94,23 +99,19 @@ def take_id(arrays: Arrays) -> Word:
     return term
 
 
-@kernel
-def add_integer(arrays: Arrays, value: Word) -> Word:
-    integers = arrays.integers
-    mask = len(integers) - 1
-    slot = hash_integer(value) & mask
-    while integers[slot, 1] != 0:
-        slot = (slot + 1) & mask
+@inlined
+def add_integer(arrays: Arrays, slot: Word, value: Word) -> Word:
+    """A new integer, at the row that `seek_integer` gave."""
     term = take_id(arrays)
     arrays.spans[term, 0] = value
     arrays.spans[term, 1] = INTEGER
-    integers[slot, 0] = value
-    integers[slot, 1] = term + 1
+    arrays.integers[slot, 0] = value
+    arrays.integers[slot, 1] = term + 1
     arrays.meta[INTEGERS] += 1
     return term
 
 
-@kernel
+@inlined
 def add_text(arrays: Arrays, data: Bytes, start: Word, end: Word, tag: Word) -> Word:
     meta = arrays.meta
     texts = arrays.texts
@@ -192,10 +193,12 @@ def intern_bytes(
         return np.int64(MISSING)
     if not has_room(arrays, end - start):
         return np.int64(NO_ROOM)
-    return add_integer(arrays, value) if whole else add_text(arrays, data, start, end, tag)
+    if whole:
+        return add_integer(arrays, seek_integer(arrays.integers, value), value)
+    return add_text(arrays, data, start, end, tag)
 
 
-@kernel
+@brief
 def intern_one(data: Bytes, create: bool, trusted: bool, *arrays: Any) -> Word:
     """`intern_bytes` of all the data, for calls from Python: single arrays are handed over in half
     the time of a named tuple.
@@ -203,22 +206,25 @@ def intern_one(data: Bytes, create: bool, trusted: bool, *arrays: Any) -> Word:
     return intern_bytes(Arrays(*arrays), data, 0, len(data), create, trusted)
 
 
-@kernel
+@brief
 def intern_one_integer(value: Word, create: bool, *arrays: Any) -> Word:
-    return intern_integer(Arrays(*arrays), value, create)
+    words = Arrays(*arrays)
+    return intern_integer(words, value) if create else find_integer(words.integers, value)
 
 
-@kernel
-def intern_integer(arrays: Arrays, value: Word, create: bool) -> Word:
-    term = find_integer(arrays.integers, value)
-    if term >= 0 or not create:
-        return term
+@inlined
+def intern_integer(arrays: Arrays, value: Word) -> Word:
+    """The id of an integer, new if need be, or `NO_ROOM`."""
+    slot = seek_integer(arrays.integers, value)
+    found = arrays.integers[slot, 1]
+    if found != 0:
+        return found - 1
     if not has_room(arrays, 0):
         return NO_ROOM
-    return add_integer(arrays, value)
+    return add_integer(arrays, slot, value)
 
 
-@kernel
+@inlined
 def has_room(arrays: Arrays, size: Word) -> bool:
     """Whether one more term of so many bytes fits, each table staying at most half full."""
     meta = arrays.meta
@@ -242,19 +248,26 @@ def find_integers(integers: Words, values: Words, out: Words) -> Word:
 
 
 @kernel
-def intern_integers(arrays: Arrays, values: Words, out: Words, row: Word) -> Word:
-    """Give `MISSING` rows ids from ``row`` on; stops at a row that has no room."""
+def take_ids(ids: Words, places: Any, out: Words) -> None:
+    """``out[row] = ids[places[row]]``; the places are known to be good."""
+    for row in range(len(out)):
+        out[row] = ids[np.uint64(places[row])]
+
+
+@kernel
+def intern_integers(values: Words, out: Words, row: Word, *all_arrays: Any) -> Word:
+    """Give all rows ids from ``row`` on, in one pass; stops at a row that has no room."""
+    arrays = Arrays(*all_arrays)
     while row < len(out):
-        if out[row] == MISSING:
-            term = intern_integer(arrays, values[row], True)
-            if term == NO_ROOM:
-                return row
-            out[row] = term
+        term = intern_integer(arrays, values[row])
+        if term == NO_ROOM:
+            return row
+        out[row] = term
         row += 1
     return row
 
 
-@kernel
+@inlined
 def drop_id(arrays: Arrays, term: Word) -> None:
     """Take a term out of its table and free its id; entries after it close the gap."""
     meta = arrays.meta

@@ -14,20 +14,20 @@ from typing import TypeVar
 import numpy as np
 
 from triegs.compiler.plan import Plan
-from triegs.errors import InvalidUpdate, MultiplicityOverflow
+from triegs.errors import InvalidUpdate, MemoryLimitReached, MultiplicityOverflow
 from triegs.kernels.cursors import CURSOR_WORDS
 from triegs.kernels.layout import LOG_FULL, OVERFLOW
 from triegs.kernels.program import ENTRY_WORDS, run_and_publish, run_epoch
 from triegs.kernels.words import Words
-from triegs.maintain.core import NO_EVENT, Epoch, Refused, Standing
 from triegs.maintain.lowering import Lowering, NotCompiled, check_plan
 from triegs.maintain.parts import Part, Parts
 from triegs.maintain.program import Decode, Encode, Program, make_walk
 from triegs.maintain.shared import SharedBase
+from triegs.maintain.standing import NO_EVENT, Epoch, Publisher, Refused, Standing
 from triegs.maintain.walk import Walk
 from triegs.mode import Mode
 from triegs.store.contract import Version
-from triegs.store.packed import MemoryLimitReached, PackedStore
+from triegs.store.packed import PackedStore
 
 FEW_UPDATES = 64  # an epoch of so many is over sooner than a lock changes hands
 Result = TypeVar("Result")
@@ -37,7 +37,7 @@ _Saved = tuple[
 ]
 
 
-class CompiledCore:
+class CompiledCore(Publisher[PackedStore]):
     """A graph by ids with registered plans, kept up to date epoch by epoch.
 
     An exception inside an epoch leaves everything as it was. A count that does not fit stalls the
@@ -48,14 +48,12 @@ class CompiledCore:
     def __init__(
         self, store: PackedStore, encode: Encode, decode: Decode, mode: Mode = Mode.MULTIGRAPH
     ) -> None:
-        self.store = store
-        self.standing: list[Standing] = []
-        self.affected = 0
-        self._stalled: list[Standing] = []
-        self._encode = encode
         self.parts = Parts(store, mode)
         self._base = SharedBase(store, self.parts, mode)
-        self.program = Program(store, self._base, encode, decode)
+        super().__init__(store, Program(store, self._base, encode, decode))
+        self._touched = 0
+        self._stalled = False
+        self._encode = encode
         self._label_of = np.full(1, -1, np.int64)
         self._log = np.zeros(1 << 16, np.int64)
         self._cursor = np.zeros(CURSOR_WORDS, np.int64)
@@ -93,7 +91,7 @@ class CompiledCore:
                 if self.program.is_used:
                     self._base.take(rows, refused)
                     self.program.maintain()
-                return Epoch(self._publish(), refused)
+                return Epoch(self.publish(), refused)
             except _Fault as fault:
                 users = self._find_users(fault) if fault.kinds & OVERFLOW else []
                 self._abort(saved)
@@ -133,7 +131,7 @@ class CompiledCore:
         found = self.store.run(run)
         if found < 0:
             raise _Fault(self.store.faults, -2 - found)
-        self.affected += int(self._log[0]) >> 1
+        self._touched += int(self._log[0]) >> 1
         return self._list_refused(refused, found)
 
     def _run_few(self, flat: Words) -> tuple[int, Version]:
@@ -143,7 +141,7 @@ class CompiledCore:
             run_and_publish, flat, self._log, parts.changed, self._cursor, parts.table,
             self._label_of, parts.bounds, self._entries, self._refused,
         )  # fmt: skip
-        self.affected += int(self._log[0]) >> 1
+        self._touched += int(self._log[0]) >> 1
         return result
 
     @staticmethod
@@ -209,7 +207,7 @@ class CompiledCore:
         """
         standing = self._attempt(lambda: self._register(plan), "a query's views")
         self.standing.append(standing)
-        self._publish()
+        self.publish()
         return standing
 
     def _register(self, plan: Plan) -> Standing:
@@ -236,10 +234,7 @@ class CompiledCore:
                 self.parts.release(standing.parts)
 
         self._attempt(drop, "closing a query")
-        self.standing.remove(standing)
-        if standing.last_good is not None:
-            self.store.unpin(standing.last_good)
-        self._publish()
+        self.forget(standing)
 
     def _attempt(self, work: Callable[[], Result], what: str) -> Result:
         """Change parts: all of it, again with more room where there was none, or nothing."""
@@ -258,25 +253,14 @@ class CompiledCore:
 
     # Publication
 
-    def show(self, standing: Standing) -> Version:
-        """Hold the version that a plan shows now; the caller unpins it."""
-        return self.store.pin(standing.last_good)
+    @property
+    def affected(self) -> int:
+        return self._touched + self.program.affected
 
-    def _publish(self) -> Version:
-        before = self.store.newest
-        for standing in self.standing:
-            if standing.registered is not None:
-                standing.error = standing.registered.error
-            if standing.error is not None and standing.last_good is None:
-                standing.last_good = self.store.pin(before)
-        version = self.store.publish()
-        for standing in self.standing:
-            if standing.error is None and standing.last_good is not None:
-                self.store.unpin(standing.last_good)
-                standing.last_good = None
-        self._stalled = [one for one in self.standing if one.error is not None]
+    def publish(self) -> Version:
+        version = super().publish()
+        self._stalled = any(one.error is not None for one in self.standing)
         self._is_plain = not self._stalled and not self.program.is_used
-        self.program.end_epoch()
         return version
 
 

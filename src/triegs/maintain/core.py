@@ -3,57 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triegs.compiler.plan import Plan
-from triegs.errors import InvalidUpdate, MultiplicityOverflow
+from triegs.errors import InvalidUpdate
 from triegs.maintain.base import Base
-from triegs.maintain.parts import Part
-from triegs.maintain.program import Decode, Encode, Program, Registered, make_walk
+from triegs.maintain.program import Decode, Encode, Program, make_walk
 from triegs.maintain.source import LARGEST
-from triegs.maintain.walk import Walk
+from triegs.maintain.standing import NO_EVENT, TOO_MANY, Epoch, Publisher, Refused, Standing
 from triegs.mode import Mode
-from triegs.store.contract import Store, Version
-
-NO_EVENT = "no live event states this"
-TOO_MANY = "the count would not fit 64 bits"
+from triegs.store.contract import Store
 
 
-class Refused(NamedTuple):
-    """An update that was not applied: its place in the batch, and why."""
-
-    place: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """What one epoch did: the version that it published, and what it refused."""
-
-    version: Version
-    refused: tuple[Refused, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Standing:
-    """A registered plan: as the program registered it, or by the compiled parts that it holds.
-
-    While it is stalled, `last_good` is the version that it still shows, by the walk of then.
-    """
-
-    plan: Plan
-    walk: Walk
-    registered: Registered | None = None
-    parts: Sequence[Part] = ()
-    error: MultiplicityOverflow | None = None
-    last_good: Version | None = None
-
-
-class Core:
+class Core(Publisher[Store]):
     """A graph by ids with registered plans, kept up to date epoch by epoch.
 
     An exception inside an epoch leaves everything as it was. A count that does not fit stalls the
@@ -64,10 +28,8 @@ class Core:
     def __init__(
         self, store: Store, encode: Encode, decode: Decode, mode: Mode = Mode.MULTIGRAPH
     ) -> None:
-        self.store = store
         self.base = Base(store, mode)
-        self.program = Program(store, self.base, encode, decode)
-        self.standing: list[Standing] = []
+        super().__init__(store, Program(store, self.base, encode, decode))
         self.store.publish()
 
     def apply(self, rows: NDArray[np.int64], is_strict: bool = False) -> Epoch:
@@ -89,7 +51,7 @@ class Core:
             self.store.abort()
             self.program.end_epoch()
             raise
-        return Epoch(self._publish(), tuple(refused))
+        return Epoch(self.publish(), tuple(refused))
 
     def register(self, plan: Plan) -> Standing:
         """Fill what the plan needs from the current graph, and publish.
@@ -99,25 +61,18 @@ class Core:
         registered = self.program.register(plan)
         if registered.error is not None:
             self.program.release(registered)
-            self._publish()
+            self.publish()
             raise registered.error
         standing = Standing(plan, make_walk(plan, registered.built), registered)
         self.standing.append(standing)
-        self._publish()
+        self.publish()
         return standing
 
     def release(self, standing: Standing) -> None:
         """Drop what only this plan used, and publish."""
-        self.standing.remove(standing)
-        if standing.last_good is not None:
-            self.store.unpin(standing.last_good)
         if standing.registered is not None:
             self.program.release(standing.registered)
-        self._publish()
-
-    def show(self, standing: Standing) -> Version:
-        """Hold the version that a plan shows now; the caller unpins it."""
-        return self.store.pin(standing.last_good)
+        self.forget(standing)
 
     def counts(self) -> Iterable[tuple[tuple[int, ...], int]]:
         """Every assertion with its number of live events."""
@@ -139,18 +94,3 @@ class Core:
             else:
                 counts[key] = count + sign
         return counts, refused
-
-    def _publish(self) -> Version:
-        before = self.store.newest
-        for standing in self.standing:
-            if standing.registered is not None:
-                standing.error = standing.registered.error
-            if standing.error is not None and standing.last_good is None:
-                standing.last_good = self.store.pin(before)
-        version = self.store.publish()
-        for standing in self.standing:
-            if standing.error is None and standing.last_good is not None:
-                self.store.unpin(standing.last_good)
-                standing.last_good = None
-        self.program.end_epoch()
-        return version

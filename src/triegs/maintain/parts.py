@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from triegs.errors import MultiplicityOverflow
+from triegs.errors import MemoryLimitReached, MultiplicityOverflow
 from triegs.kernels.cursors import CURSOR_WORDS, fill_scan, open_scan
 from triegs.kernels.fill import FILL_CURSOR_WORDS, fill_index, list_keys, move_pairs
 from triegs.kernels.layout import FAULTS, FULL, LOG_FULL
@@ -43,7 +43,7 @@ from triegs.kernels.program import (
 from triegs.kernels.relations import slot_at, tuple_get
 from triegs.kernels.words import Words
 from triegs.mode import Mode
-from triegs.store.packed import MemoryLimitReached, PackedRelation, PackedStore
+from triegs.store.packed import PackedRelation, PackedStore
 
 NO_LIST = -1
 

@@ -94,6 +94,8 @@ class Program:
         self._encode = encode
         self._decode = decode
         self._parts: dict[str, Part] = {}
+        #: The bindings that epochs have evaluated so far.
+        self.affected = 0
         self._built: dict[str, Built] = {}
 
     # Registration
@@ -275,6 +277,12 @@ class Program:
         """Bring every part from the last epoch to this one, children first."""
         for part in self._parts.values():
             part.run()
+            self.affected += sum(s.affected for s in part.steps if isinstance(s, NodeStep))
+
+    def stored_answers(self) -> int:
+        """Entries of materialised joins; none where every query is free-connex."""
+        steps = (step for part in self._parts.values() for step in part.steps)
+        return sum(len(s.output.primary) for s in steps if isinstance(s, JoinStep))
 
     @property
     def is_used(self) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from triegs.kernels.program import ADJACENCY
 from triegs.kernels.words import Words
-from triegs.maintain.core import Refused
 from triegs.maintain.parts import Part, Parts, counts_name
 from triegs.maintain.source import Source
+from triegs.maintain.standing import Refused
 from triegs.mode import Mode
 from triegs.store.contract import Key
 from triegs.store.packed import PackedStore

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from triegs.dictionary.decoder import allocate
 from triegs.errors import MultiplicityOverflow
 from triegs.kernels.answers import (
     FACTOR,
@@ -74,7 +75,7 @@ def _fill(walk: Walk, version: PackedVersion, factor: int, sizes: Sizes) -> Iter
     state[FACTOR] = factor
     while True:
         rows = sizes()
-        out = np.empty((walk.width + 1) * rows, np.int64)
+        out = allocate((walk.width + 1) * rows, np.int64)
         version.check_held()
         found = fill_answers(
             version.words, version.roots, levels, count, state, out, rows, walk.width

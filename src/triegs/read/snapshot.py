@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import repeat
+from itertools import chain
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from triegs.errors import SnapshotExpired
+from triegs.dictionary import Decoder
+from triegs.dictionary.decoder import wrap
+from triegs.errors import SnapshotExpired, TriegsError
 from triegs.read.columns import Columns, Sizes
-from triegs.read.rows import UNBOUND, RowReader
+from triegs.read.output import ArrowOutput, RowOutput
+from triegs.read.rows import RowReader
 from triegs.store.contract import Version
 
 if TYPE_CHECKING:
@@ -19,12 +22,6 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 65_536
 MULTIPLICITY = "multiplicity"
-
-
-class Decoder(Protocol):
-    """What a snapshot needs of the dictionary: columns of ids to columns of terms."""
-
-    def decode(self, ids: np.ndarray[Any, Any]) -> Any: ...
 
 
 class Answer:
@@ -37,26 +34,24 @@ class Answer:
 
     __slots__ = ("_names", "_values", "multiplicity")
 
-    def __init__(
-        self, names: tuple[str, ...], values: tuple[str | None, ...], multiplicity: int
-    ) -> None:
+    def __init__(self, names: tuple[str, ...], values: tuple[Any, ...], multiplicity: int) -> None:
         self._names = names
         self._values = values
         self.multiplicity = multiplicity
 
-    def __getattr__(self, name: str) -> str | None:
+    def __getattr__(self, name: str) -> Any:
         if name in self._names:
             return self._values[self._names.index(name)]
         raise AttributeError(f"no variable {name!r}; there are {', '.join(self._names)}")
 
-    def __getitem__(self, key: str | int) -> str | None:
+    def __getitem__(self, key: str | int) -> Any:
         if isinstance(key, int):
             return self._values[key]
         if key in self._names:
             return self._values[self._names.index(key)]
         raise KeyError(key)
 
-    def __iter__(self) -> Iterator[str | None]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._values)
 
     def __len__(self) -> int:
@@ -129,19 +124,19 @@ class Snapshot:
             raise SnapshotExpired(f"the snapshot of epoch {self.epoch} is closed")
 
     def __iter__(self) -> Iterator[Answer]:
-        """Every answer once, with constant delay between two of them."""
-        self._check_open()
-        return self._answers()
+        """Every answer once, with constant delay between two of them; terms as N-Triples text."""
+        return self.answers()
 
-    def _answers(self) -> Iterator[Answer]:
-        decode = self._reader.decode
-        known: dict[int, str | None] = {UNBOUND: None}
+    def answers(self, terms: str = "ntriples") -> Iterator[Answer]:
+        """Every answer once, its terms as ``"ntriples"``, ``"python"``, ``"rdflib"``,
+        ``"pyoxigraph"`` or ``"ids"``; see `triegs.read.output`.
+        """
+        self._check_open()
+        return self._make_answers(RowOutput(self._decoder, terms))
+
+    def _make_answers(self, output: RowOutput) -> Iterator[Answer]:
         for ids, counts in self._columns(growing_sizes()):
-            for number in set(ids.reshape(-1).tolist()) - known.keys():
-                known[number] = decode(number)
-            columns = [map(known.__getitem__, column.tolist()) for column in ids]
-            rows = zip(*columns, strict=True) if columns else repeat(())
-            for values, count in zip(rows, counts.tolist(), strict=False):
+            for values, count in zip(output.rows(ids), counts.tolist(), strict=True):
                 self._check_open()
                 yield Answer(self.names, values, count)
 
@@ -156,45 +151,71 @@ class Snapshot:
     def __len__(self) -> int:
         return self.support()
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns of terms as dictionaries of strings, and the multiplicity."""
+    def batches(self, rows: int = BATCH_ROWS, terms: str = "ntriples") -> Iterator[pa.RecordBatch]:
+        """The answers as Arrow record batches of at most that many rows.
+
+        Columns are dictionaries of N-Triples strings; with ``terms="python"`` native columns where
+        one type fits, and with ``terms="ids"`` the numbers of the dictionary. Memory: one batch.
+        """
+        return iter(self._stream(rows, terms))
+
+    def _stream(self, rows: int, terms: str) -> pa.RecordBatchReader:
         import pyarrow as pa
 
-        terms = pa.dictionary(pa.int32(), pa.string())
-        fields = [pa.field(name, terms) for name in self.names]
-        return pa.schema([*fields, pa.field(self._count_name(), pa.int64(), nullable=False)])
+        self._check_open()
+        output = ArrowOutput(self._decoder, self.names, terms)
+        columns = self._columns(lambda: rows)
+        first = next(columns, None)
+        if first is not None:
+            output.survey(first[0])
+        schema = self._schema(output)
+        batches = (
+            pa.RecordBatch.from_arrays([*output.write(ids), wrap(counts)], schema=schema)
+            for ids, counts in chain([] if first is None else [first], columns)
+        )
+        return pa.RecordBatchReader.from_batches(schema, batches)
 
-    def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """The answers as Arrow record batches of at most that many rows."""
+    def to_arrow(self, terms: str = "ntriples") -> pa.Table:
+        """All answers as one Arrow table; `terms` as for `batches`."""
         import pyarrow as pa
 
-        for ids, counts in self._columns(lambda: rows):
-            columns = [self._decoder.decode(column) for column in ids]
-            yield pa.RecordBatch.from_arrays([*columns, pa.array(counts)], schema=self.schema)
+        if terms != "python":
+            return self._stream(BATCH_ROWS, terms).read_all()
+        output = ArrowOutput(self._decoder, self.names, terms)
+        parts = list(self._columns(lambda: BATCH_ROWS))
+        try:
+            columns = [output.write(ids) for ids, _ in parts]
+        except TriegsError:  # the type of the first batch does not fit all: look at all first
+            output = ArrowOutput(self._decoder, self.names, terms)
+            for ids, _ in parts:
+                output.survey(ids)
+            columns = [output.write(ids) for ids, _ in parts]
+        schema = self._schema(output)
+        batches = [
+            pa.RecordBatch.from_arrays([*written, wrap(counts)], schema=schema)
+            for written, (_, counts) in zip(columns, parts, strict=True)
+        ]
+        return pa.Table.from_batches(batches, schema=schema)
 
-    def to_arrow(self) -> pa.Table:
-        """All answers as one Arrow table."""
+    def _schema(self, output: ArrowOutput) -> pa.Schema:
         import pyarrow as pa
 
-        return pa.Table.from_batches(self.batches(), schema=self.schema)
+        count = pa.field(self._count_name(), pa.int64(), nullable=False)
+        return pa.schema([*output.fields, count])
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self, terms: str = "ntriples") -> Any:
         """All answers as a pandas DataFrame (needs pandas)."""
-        return self.to_arrow().to_pandas()
+        return self.to_arrow(terms).to_pandas()
 
-    def to_polars(self) -> Any:
+    def to_polars(self, terms: str = "ntriples") -> Any:
         """All answers as a Polars DataFrame (needs polars)."""
         import polars
 
-        return polars.from_arrow(self.to_arrow())
+        return polars.from_arrow(self.to_arrow(terms))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The answers as an Arrow stream that other libraries read without copying."""
-        import pyarrow as pa
-
-        reader = pa.RecordBatchReader.from_batches(self.schema, self.batches())
-        return reader.__arrow_c_stream__(requested_schema)
+        return self._stream(BATCH_ROWS, "ntriples").__arrow_c_stream__(requested_schema)
 
     def _count_name(self) -> str:
         name = MULTIPLICITY

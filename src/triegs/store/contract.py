@@ -95,6 +95,9 @@ class Store(Protocol):
 
     def unpin(self, version: Version) -> None: ...
 
+    def held(self) -> list[int]:
+        """The numbers of the versions that somebody holds, in ascending order."""
+
     def statistics(self) -> Statistics: ...
 
     def check(self) -> None: ...

@@ -35,6 +35,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from triegs.errors import MemoryLimitReached
 from triegs.kernels.cursors import CURSOR_WORDS, fill_scan, open_scan
 from triegs.kernels.epochs import (
     MEASURE,
@@ -89,10 +90,6 @@ SCAN_ROWS = 512  # tuples that a scan fetches at a time
 CLASS_WORDS = (10, 18, 34)
 SMALLEST_LIMIT = 2 * ROOM_WORDS * WORD_BYTES
 FEW_WORDS = 10_000  # retained, that are freed without releasing the interpreter's lock
-
-
-class MemoryLimitReached(MemoryError):
-    """The arena has no room for another change, which was not made. Aborting gives room back."""
 
 
 def read_count(words: Words, root: int, key: Key) -> int:
@@ -223,7 +220,7 @@ class PackedStore:
     >>> for each in range(0, 2**31, 2**16):
     ...     _ = numbers.set((each,), 1)
     Traceback (most recent call last):
-    triegs.store.packed.MemoryLimitReached: numbers(...,): no room under 1,000,000 bytes
+    triegs.errors.MemoryLimitReached: numbers(...,): no room under 1,000,000 bytes
     >>> store.abort()
     >>> store.statistics().live_bytes
     0
@@ -446,6 +443,10 @@ class PackedStore:
             change(self.words, self.holds, holds)
         self.holds = holds
         return True
+
+    def held(self) -> list[int]:
+        with self._pins:
+            return sorted(self._held)
 
     def statistics(self) -> Statistics:
         """Exact, and in constant time but for the relations. Any thread may ask."""

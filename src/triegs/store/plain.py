@@ -234,6 +234,10 @@ class PlainStore:
             if not held.holders:
                 del self._held[held.number]
 
+    def held(self) -> list[int]:
+        with self._lock:
+            return sorted(self._held)
+
     def statistics(self) -> Statistics:
         """Estimates: each held version counts as if it shared nothing."""
 

@@ -1,0 +1,110 @@
+"""What both cores have in common: epochs, registered plans, and how they are published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+from triegs.compiler.plan import Plan
+from triegs.errors import MultiplicityOverflow
+from triegs.maintain.parts import Part
+from triegs.maintain.program import Program, Registered
+from triegs.maintain.walk import Walk
+from triegs.store.contract import Store, Version, VersionGone
+
+NO_EVENT = "no live event states this"
+TOO_MANY = "the count would not fit 64 bits"
+
+
+class Refused(NamedTuple):
+    """An update that was not applied: its place in the batch, and why."""
+
+    place: int
+    reason: str
+
+
+class Epoch(NamedTuple):
+    """What one epoch did: the version that it published, and what it refused."""
+
+    version: Version
+    refused: tuple[Refused, ...]
+
+
+class Shown(NamedTuple):
+    """What a plan shows: its last good version if it is stalled, else the newest; and the walk."""
+
+    version: Version | None
+    walk: Walk
+
+
+@dataclass(slots=True, eq=False)
+class Standing:
+    """A registered plan: as the program registered it, or by the compiled parts that it holds.
+
+    The updater writes `walk` and `error` in the course of an epoch; readers look at `shown` alone,
+    which changes when the epoch is published.
+    """
+
+    plan: Plan
+    walk: Walk
+    registered: Registered | None = None
+    parts: Sequence[Part] = ()
+    error: MultiplicityOverflow | None = None
+    shown: Shown = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shown = Shown(None, self.walk)
+
+
+StoreType = TypeVar("StoreType", bound=Store)
+
+
+class Publisher(Generic[StoreType]):
+    """Publishes versions of a store, and knows which version each plan shows."""
+
+    def __init__(self, store: StoreType, program: Program) -> None:
+        self.store = store
+        self.program = program
+        self.standing: list[Standing] = []
+
+    @property
+    def affected(self) -> int:
+        """The bindings that epochs have touched so far."""
+        return self.program.affected
+
+    def show(self, standing: Standing) -> tuple[Version, Walk]:
+        """Hold the version that a plan shows now; the caller unpins it. From any thread."""
+        while True:
+            shown = standing.shown
+            try:
+                version = self.store.pin(shown.version)
+            except VersionGone:
+                continue  # the plan has recovered since
+            if standing.shown is shown:
+                return version, shown.walk
+            self.store.unpin(version)
+
+    def publish(self) -> Version:
+        """Make one version of all changes; a plan with an error keeps showing the one before."""
+        before = self.store.newest
+        for standing in self.standing:
+            if standing.registered is not None:
+                standing.error = standing.registered.error
+            if standing.error is not None and standing.shown.version is None:
+                standing.shown = Shown(self.store.pin(before), standing.shown.walk)
+        version = self.store.publish()
+        for standing in self.standing:
+            held = standing.shown.version
+            if standing.error is None and held is not None:
+                standing.shown = Shown(None, standing.walk)
+                self.store.unpin(held)
+        self.program.end_epoch()
+        return version
+
+    def forget(self, standing: Standing) -> None:
+        """A plan that was released shows nothing any more; publishes."""
+        self.standing.remove(standing)
+        if standing.shown.version is not None:
+            self.store.unpin(standing.shown.version)
+        self.publish()

@@ -1,0 +1,244 @@
+"""From columns of ids to what the caller asked for: Arrow columns, or rows of Python objects.
+
+``terms`` names the form, which is one of
+
+==============  ==================================================================================
+``ntriples``    texts in N-Triples form; in Arrow, dictionary arrays of strings
+``python``      Python values; in Arrow, a native column if one type fits all terms, see below
+``ids``         the ids as they are, with -1 where nothing is bound
+``rdflib``      objects of rdflib (rows only)
+``pyoxigraph``  objects of pyoxigraph (rows only)
+==============  ==================================================================================
+
+**Native columns.** A column is int64, float64, bool, date32 or string if all its terms are
+integers of 64 bits, doubles, booleans, dates, or plain texts without language; otherwise it is
+as with ``ntriples``, which is told apart by its type. The type of a column is the same for all
+batches. Who has all batches shows them to `ArrowOutput.survey` first, and gets the type that fits
+them all; who streams gets the type that fits the first batch, and `TriegsError` at a later term
+that it does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from triegs.dictionary import Decoder, TermForm
+from triegs.dictionary.arrays import INTEGER, Word, Words
+from triegs.dictionary.decoder import allocate, read_term, to_words, wrap
+from triegs.dictionary.values import read_value
+from triegs.errors import TriegsError
+from triegs.kernels.jit import kernel
+from triegs.terms import Text
+
+IDS = "ids"
+ARROW_FORMS = ("ntriples", "python", IDS)
+ROW_FORMS = ("ntriples", "python", IDS, "rdflib", "pyoxigraph")
+
+TERMS = pa.dictionary(pa.int32(), pa.string())
+INTEGERS = pa.int64()
+# The Arrow type for values of each other Python type; what is missing here stays a term.
+NATIVE: dict[type, Any] = {
+    float: pa.float64(),
+    bool: pa.bool_(),
+    date: pa.date32(),
+    Text: pa.string(),
+}
+
+# Objects that are kept for a row to come.
+MOST_OBJECTS = 1 << 17
+
+
+def integer_table(decoder: Decoder) -> Words:
+    """By id: the value of an integer and `INTEGER`; something else in the second place for others.
+
+    A view of the dictionary as it is now, for a kernel that writes integers while it enumerates.
+    It costs nothing, and holds for the ids of a snapshot for as long as that is held.
+
+    >>> from triegs.dictionary import Dictionary
+    >>> words = Dictionary()
+    >>> integer_table(words.decoder())[words.encode_one(-7)].tolist() == [-7, INTEGER]
+    True
+    """
+    return decoder.load().spans
+
+
+class ArrowOutput:
+    """Writes the batches of one result as Arrow columns, with one type per column throughout.
+
+    >>> from triegs.dictionary import Dictionary
+    >>> words = Dictionary()
+    >>> ids = np.array([words.encode_terms([1, 2, 1]), [words.encode_one("<http://ex/a>")] * 3])
+    >>> output = ArrowOutput(words.decoder(), ["x", "y"], "python")
+    >>> [column.to_pylist() for column in output.write(ids)]
+    [[1, 2, 1], ['<http://ex/a>', '<http://ex/a>', '<http://ex/a>']]
+    >>> [str(field.type) for field in output.fields]
+    ['int64', 'dictionary<values=string, indices=int32, ordered=0>']
+    """
+
+    def __init__(self, decoder: Decoder, names: Sequence[str], terms: str = "ntriples") -> None:
+        if terms not in ARROW_FORMS:
+            raise ValueError(f"terms is one of {', '.join(ARROW_FORMS)}, not {terms!r}")
+        self._form = terms
+        self._names = tuple(names)
+        # A decoder for each column, so that its dictionary has the terms of no other.
+        self._decoders = [Decoder(decoder.load) for _ in names]
+        fixed = {"ntriples": TERMS, IDS: INTEGERS}
+        # None while no term was met that decides.
+        self._types: list[Any] = [fixed.get(terms)] * len(names)
+
+    @property
+    def fields(self) -> list[Any]:
+        """The columns as they are known so far; of ids none is null."""
+        nullable = self._form != IDS
+        return [
+            pa.field(name, kind or TERMS, nullable=nullable)
+            for name, kind in zip(self._names, self._types, strict=True)
+        ]
+
+    def survey(self, ids: Words) -> None:
+        """Let the types fit this batch too; for use before the first `write`.
+
+        ``ids`` has a row for each column, with -1 where nothing is bound.
+        """
+        for place, column in enumerate(ids):
+            before = self._types[place]
+            if self._form == "python" and before != TERMS:
+                fitting = self._choose(place, column)
+                if fitting is not None:
+                    self._types[place] = fitting if before in (None, fitting) else TERMS
+
+    def write(self, ids: Words) -> list[Any]:
+        """The columns of one batch, given as to `survey`, which must not change any more."""
+        return [self._write(place, column) for place, column in enumerate(ids)]
+
+    def _write(self, place: int, ids: Words) -> Any:
+        if self._form == IDS:
+            return wrap(ids)
+        if self._types[place] is None:
+            self._types[place] = self._choose(place, ids) or TERMS
+        kind = self._types[place]
+        if kind == TERMS:
+            return self._decoders[place].decode(ids)
+        if kind != INTEGERS:
+            return self._take_values(place, ids)
+        column, bad = self._take_integers(place, ids)
+        if column is None:
+            self._refuse(place, self._decoders[place].decode_one(bad))
+        return column
+
+    def _choose(self, place: int, ids: Words) -> Any:
+        """The type that fits these terms; None if there are none."""
+        if self._take_integers(place, ids)[0] is not None:
+            return INTEGERS if (ids >= 0).any() else None
+        kinds = {NATIVE.get(type(value), TERMS) for _, value in self._read_distinct(place, ids)[0]}
+        return kinds.pop() if len(kinds) == 1 else TERMS
+
+    def _take_integers(self, place: int, ids: Words) -> tuple[Any, int]:
+        """An int64 column, or None and the first id that is no integer of 64 bits."""
+        values = allocate(len(ids), np.int64)
+        spans = integer_table(self._decoders[place])
+        row, has_gaps = take_integers(spans, to_words(ids), values)
+        if row >= 0:
+            return None, int(ids[row])
+        return wrap(values, ids < 0 if has_gaps else None), -1
+
+    def _take_values(self, place: int, ids: Words) -> Any:
+        distinct, indices = self._read_distinct(place, ids)
+        kind = self._types[place]
+        for term, value in distinct:
+            if NATIVE.get(type(value)) != kind:
+                self._refuse(place, term)
+        return pa.array([value for _, value in distinct], kind).take(indices)
+
+    def _read_distinct(self, place: int, ids: Words) -> tuple[list[tuple[str, Any]], Any]:
+        """The distinct terms with their Python values, and which one each row has."""
+        column = Decoder(self._decoders[place].load).decode(ids)
+        terms = column.dictionary.to_pylist()
+        return [(term, read_value(term, TermForm.PYTHON)) for term in terms], column.indices
+
+    def _refuse(self, place: int, term: str) -> None:
+        raise TriegsError(
+            f"the column {self._names[place]} began as {self._types[place]}, which does not fit "
+            f"{term}; ask for terms='ntriples', or for the whole result at once"
+        )
+
+
+class RowOutput:
+    """Writes ids as rows of objects; each term is converted once.
+
+    >>> from triegs.dictionary import Dictionary
+    >>> words = Dictionary()
+    >>> ids = np.array([words.encode_terms([1, 2]), [words.encode_one("<http://ex/a>"), -1]])
+    >>> list(RowOutput(words.decoder(), "python").rows(ids))
+    [(1, '<http://ex/a>'), (2, None)]
+    """
+
+    def __init__(self, decoder: Decoder, terms: str = "ntriples") -> None:
+        if terms not in ROW_FORMS:
+            raise ValueError(f"terms is one of {', '.join(ROW_FORMS)}, not {terms!r}")
+        self._objects = None if terms == IDS else _Objects(decoder, TermForm(terms))
+
+    def rows(self, ids: Words) -> Iterator[tuple[Any, ...]]:
+        """The rows of a batch: ``ids`` has a row for each column; None where nothing is bound."""
+        if len(ids) == 0:
+            return iter([()] * ids.shape[1])
+        columns = ids.tolist()
+        if self._objects is None:
+            return zip(*columns, strict=True)
+        if len(self._objects) > MOST_OBJECTS:
+            self._objects.begin()
+        find = self._objects.__getitem__
+        return zip(*[list(map(find, column)) for column in columns], strict=True)
+
+    def row(self, ids: Sequence[int]) -> tuple[Any, ...]:
+        """One row, for who has no more than one."""
+        return tuple(ids) if self._objects is None else tuple(map(self._objects.__getitem__, ids))
+
+
+class _Objects(dict[int, Any]):
+    """Objects by id, made when they are first asked for."""
+
+    def __init__(self, decoder: Decoder, form: TermForm) -> None:
+        self._load = decoder.load
+        self._form = form
+        self.begin()
+
+    def begin(self) -> None:
+        self.clear()
+        self[-1] = None
+
+    def __missing__(self, identity: int) -> Any:
+        found = self[identity] = read_term(self._load(), identity, self._form)
+        return found
+
+
+@kernel
+def take_integers(spans: Words, ids: Words, values: Words) -> tuple[Word, Word]:
+    """The values of ids that are integers; the first row that is none, or -1.
+
+    The second number is 1 if a row has no term; its value is 0. A row like the one before is done
+    at once.
+    """
+    has_gaps = 0
+    last = ~ids[0] if len(ids) > 0 else 0
+    value = np.int64(0)
+    for row in range(len(ids)):
+        term = ids[row]
+        if term != last:
+            last = term
+            if term < 0 or term >= len(spans):
+                if term != -1:
+                    return row, has_gaps
+                has_gaps = 1
+                value = np.int64(0)
+            else:
+                if spans[term, 1] != INTEGER:
+                    return row, has_gaps
+                value = spans[term, 0]
+        values[row] = value
+    return -1, has_gaps
