@@ -5,6 +5,7 @@ What is malformed is refused row by row, with the reason; the rest goes on.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -56,18 +57,27 @@ def encode_tuples(dictionary: Dictionary, updates: Iterable[Sequence[Any]]) -> B
             return Batch(np.array(row, _WORD, ndmin=2), None, [])
         except (KeyError, TypeError, ValueError):
             pass  # below it is told why
-    rows: list[tuple[int, int, int, int]] = []
-    places: list[int] = []
+    numbers: list[int] = []
     refused: list[Refused] = []
+    place = -1
     for place, update in enumerate(updates):
         try:
             sign, subject, predicate, obj = update
-            rows.append((CHANGES[sign], encode(subject), encode(predicate), encode(obj)))
-            places.append(place)
+            numbers += (CHANGES[sign], encode(subject), encode(predicate), encode(obj))
         except (KeyError, TypeError, ValueError) as problem:
             refused.append(Refused(place, _explain(update, problem)))
-    kept = np.array(places, _WORD) if refused else None
-    return Batch(np.array(rows, _WORD).reshape(-1, 4), kept, refused)
+    # By way of `array`, which takes a list of integers in far quicker than NumPy.
+    rows = np.array(array("q", numbers), _WORD).reshape(-1, 4)
+    return Batch(rows, _list_kept(place + 1, refused), refused)
+
+
+def _list_kept(given: int, refused: list[Refused]) -> NDArray[np.int64] | None:
+    """The places of what was not refused, None if nothing was."""
+    if not refused:
+        return None
+    kept = np.ones(given, np.bool_)
+    kept[[place for place, _ in refused]] = False
+    return np.flatnonzero(kept)
 
 
 def _explain(update: Any, problem: Exception) -> str:
@@ -123,10 +133,9 @@ def encode_table(dictionary: Dictionary, updates: Any) -> Batch:
             reasons.setdefault(place, NO_SIGN + _shorten(sign))
     if not reasons:
         return Batch(rows, None, [])
-    kept = np.ones(len(rows), np.bool_)
-    kept[list(reasons)] = False
     refused = [Refused(place, reason) for place, reason in sorted(reasons.items())]
-    return Batch(rows[kept], np.flatnonzero(kept), refused)
+    places = _list_kept(len(rows), refused)
+    return Batch(rows[places], places, refused)
 
 
 def _find_column(schema: pa.Schema, name: str, needed: bool = True) -> int:

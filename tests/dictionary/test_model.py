@@ -121,26 +121,33 @@ class DictionaryMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     @precondition(lambda self: self.model)
     def apply_epoch(self, data: st.DataObject) -> None:
-        """Name some terms, stop naming others, publish."""
+        """Name some terms, stop naming others, publish: by ids, or by events."""
         after = self.epoch + 1
-        choice = st.lists(st.sampled_from(sorted(self.model)), max_size=20)
+        term = st.sampled_from(sorted(self.model))
+        choice = st.lists(st.tuples(term, term, term), max_size=7)
         born = data.draw(choice)
         died = []
-        for term in born:
-            entry = self.model[term]
+        for entry in (self.model[term] for event in born for term in event):
             entry.count += 1
             entry.birth = after if entry.birth is None else entry.birth
-        for term in data.draw(choice):
-            entry = self.model[term]
-            if entry.count > 0:
-                entry.count -= 1
-                died.append(term)
-                if entry.count == 0:
-                    entry.stamp = after
-        as_array = data.draw(st.booleans())
-        for action, chosen in ((self.words.acquire, born), (self.words.release, died)):
-            ids = [self.model[term].identity for term in chosen]
-            action(np.array(ids, np.int64) if as_array else ids, after)
+        for event in data.draw(choice):
+            if all(self.model[term].count >= event.count(term) for term in event):
+                died.append(event)
+                for entry in (self.model[term] for term in event):
+                    entry.count -= 1
+                    entry.stamp = after if entry.count == 0 else entry.stamp
+        gone, come = (
+            [[self.model[term].identity for term in event] for event in events]
+            for events in (died, born)
+        )
+        way = data.draw(st.sampled_from(["events", "array", "list"]))
+        if way == "events":
+            rows = [(-1, *event) for event in gone] + [(1, *event) for event in come]
+            self.words.settle(np.array(rows, np.int64).reshape(-1, 4), after)
+        else:
+            for action, events in ((self.words.acquire, come), (self.words.release, gone)):
+                ids = [identity for event in events for identity in event]
+                action(np.array(ids, np.int64) if way == "array" else ids, after)
         self.epoch = after
 
     @rule()
