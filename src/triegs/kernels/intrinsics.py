@@ -13,6 +13,7 @@ from numba.extending import intrinsic
 
 WORD, BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 FALSE = ir.Constant(ir.IntType(1), 0)
+READ, KEEP, DATA = (ir.Constant(ir.IntType(32), value) for value in (0, 3, 1))
 
 
 @intrinsic
@@ -63,3 +64,16 @@ def move_words(_typing: Any, words: Any, _target: Any, _source: Any, _count: Any
         return context.get_dummy_value()
 
     return types.void(words, types.int64, types.int64, types.int64), build
+
+
+@intrinsic
+def prefetch(_typing: Any, words: Any, _at: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        place = builder.bitcast(builder.gep(array.data, [args[1]]), BYTES)
+        kind = ir.FunctionType(ir.VoidType(), [BYTES, READ.type, KEEP.type, DATA.type])
+        ask = builder.module.declare_intrinsic("llvm.prefetch", [BYTES], kind)
+        builder.call(ask, [place, READ, KEEP, DATA])
+        return context.get_dummy_value()
+
+    return types.void(words, types.int64), build

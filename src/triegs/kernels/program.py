@@ -23,7 +23,7 @@ from __future__ import annotations
 from triegs.kernels.cursors import BLOCK, CAPACITY, SIZE, set_first, set_next_block
 from triegs.kernels.epochs import publish_epoch
 from triegs.kernels.jit import brief, inlined, kernel
-from triegs.kernels.layout import FAULTS, HEAD, OVERFLOW, SLOTS
+from triegs.kernels.layout import FAULTS, HEAD, NODE_WORDS, OVERFLOW, SLOTS
 from triegs.kernels.relations import (
     adjacency_add_logged,
     adjacency_change,
@@ -32,8 +32,8 @@ from triegs.kernels.relations import (
     sweep_log,
     tuple_change,
 )
-from triegs.kernels.trie import trie_get
-from triegs.kernels.words import Words, checked_add, checked_multiply, load, store
+from triegs.kernels.trie import find_leaf, trie_get
+from triegs.kernels.words import Words, checked_add, checked_multiply, load, prefetch, store
 
 # The head of a table.
 LABELS, LABEL_ROWS, STEPS, STEP_ROWS, REST, IS_RDF = range(6)
@@ -52,6 +52,8 @@ FACTOR_WORDS = 3  # kind, slot, list
 EDGE, PRODUCT, TOTAL = 1, 2, 3
 STEP_WORDS = 12
 ENTRY_WORDS = 4  # of a bucket: subject, object, change, place in the batch
+AHEAD = 16 * ENTRY_WORDS  # the entries whose memory is asked for at once
+LINE_WORDS = 8
 
 
 @inlined
@@ -152,6 +154,30 @@ def add_pair(words: Words, log: Words, slot: int, x: int, y: int, change: int, l
     return new
 
 
+@inlined
+def fetch_node(words: Words, node: int) -> None:
+    for line in range(0, NODE_WORDS, LINE_WORDS):
+        prefetch(words, node + line)
+
+
+@inlined
+def fetch_ahead(
+    words: Words, root: int, entries: Words, column: int, start: int, at: int, end: int, sets: bool
+) -> None:
+    """Every so many entries: ask for the leaves, and the sets, that the next ones will change.
+
+    The misses of different entries overlap then, instead of each waiting for the last.
+    """
+    if (at - start) % AHEAD != 0 or end - at == ENTRY_WORDS:
+        return
+    stop = min(at + AHEAD, end)
+    for near in range(at, stop, ENTRY_WORDS):
+        fetch_node(words, find_leaf(words, root, load(entries, near + column)))
+    if sets:
+        for near in range(at, stop, ENTRY_WORDS):
+            fetch_node(words, trie_get(words, root, load(entries, near + column)))
+
+
 @kernel
 def judge_label(
     words: Words, log: Words, entries: Words, start: int, end: int, table: Words, row: int,
@@ -164,6 +190,7 @@ def judge_label(
     listed = load(table, row + 3) >= 0
     is_rdf = load(table, IS_RDF) != 0
     for at in range(start, end, ENTRY_WORDS):
+        fetch_ahead(words, load(words, slot), entries, column, start, at, end, True)
         x, y = load(entries, at + column), load(entries, at + 1 - column)
         change = load(entries, at + 2)
         new = add_pair(words, log, slot, x, y, change, listed)
@@ -186,6 +213,7 @@ def fill_row(
     listed = load(table, row + 3) >= 0
     condition = load(table, row + 4)
     for at in range(start, end, ENTRY_WORDS):
+        fetch_ahead(words, load(words, slot), entries, column, start, at, end, kind != COUNTS)
         change = load(entries, at + 2)
         key, other = load(entries, at + column), load(entries, at + 1 - column)
         if change == 0 or not is_met(condition, key, other):
@@ -218,7 +246,9 @@ def step_edge(
     label, column, by_other = load(table, step + 1), load(table, step + 2), load(table, step + 3)
     kind, child, changed = load(table, step + 4), load(table, step + 5), load(table, step + 6)
     is_exact, out = load(table, step + 7), load(table, step + 8)
-    for at in range(load(bounds, label), load(bounds, label + 1), ENTRY_WORDS):
+    start, end = load(bounds, label), load(bounds, label + 1)
+    for at in range(start, end, ENTRY_WORDS):
+        fetch_ahead(words, load(words, out), entries, column, start, at, end, is_exact == 0)
         change = load(entries, at + 2)
         if change == 0:
             continue

@@ -77,6 +77,11 @@ def move_words(words: Words, target: int, source: int, count: int) -> None:
     words[target : target + count] = words[source : source + count]
 
 
+@compiled_as(intrinsics.prefetch)
+def prefetch(words: Words, at: int) -> None:
+    """Ask for the cache line of a word without waiting for it; any index will do."""
+
+
 @inlined
 def copy_words(words: Words, target: int, source: int, count: int) -> None:
     """Copy words to another place of the array; the places do not overlap."""
