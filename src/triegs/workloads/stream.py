@@ -75,8 +75,17 @@ class Slide:
             }
         )
 
-    def edges(self, op: int) -> dict[str, tuple[Numbers, Numbers]]:
-        """Subjects and objects by label, of the deletions (-1) or of the insertions (1)."""
+    @cached_property
+    def deletions(self) -> Mapping[str, tuple[Numbers, Numbers]]:
+        """Subjects and objects by label, in their order."""
+        return self._split(-1)
+
+    @cached_property
+    def insertions(self) -> Mapping[str, tuple[Numbers, Numbers]]:
+        """Subjects and objects by label, in their order."""
+        return self._split(1)
+
+    def _split(self, op: int) -> dict[str, tuple[Numbers, Numbers]]:
         chosen = self.ops == op
         found = {}
         for place, name in enumerate(self.label_names):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 
 import numpy as np
@@ -34,8 +34,8 @@ def list_edges(slide: Slide, op: int) -> list[tuple[int, int, int]]:
     return list(zip(*(column[rows].tolist() for column in columns), strict=True))
 
 
-def load(workload: Workload) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    return next(workload.slides()).edges(1)
+def load(workload: Workload) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
+    return next(workload.slides()).insertions
 
 
 def share_of_first(nodes: np.ndarray, size: int) -> float:
@@ -186,6 +186,9 @@ def test_table() -> None:
     assert table["predicate"].to_pylist() == names
     assert table["subject"].to_pylist() == slide.subjects.tolist()
     assert slide.table is table
+    for place, label in enumerate(slide.label_names):
+        ends = [(s, o) for at, s, o in list_edges(slide, -1) if at == place]
+        assert list(zip(*(e.tolist() for e in slide.deletions[label]), strict=True)) == ends
 
 
 def test_another_query_over_the_same_stream() -> None:
