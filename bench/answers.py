@@ -8,7 +8,7 @@ rows, can be had without listing the answers: along a tree of atoms, sums and pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from triegs.workloads import Atom
 
 Numbers = NDArray[np.int64]
 Edges = Mapping[str, tuple[Numbers, Numbers]]
-Weigh = Callable[[str, Numbers], NDArray[np.uint64]]
+Weights = NDArray[np.uint64]
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -61,19 +61,39 @@ def imply_digest(atoms: Iterable[Atom], head: Sequence[str], edges: Edges) -> Di
     Cost: the edges by the logarithm of their number.
     """
     atoms = tuple(atoms)
+    columns: dict[str, list[Numbers]] = {}
+    for label, subject, obj in atoms:
+        columns.setdefault(subject, []).append(edges[label][0])
+        columns.setdefault(obj, []).append(edges[label][1])
+    if len(columns) != len(atoms) + 1:
+        raise ValueError("the atoms form no tree of variables")
+    domains = {name: np.unique(np.concatenate(found)) for name, found in columns.items()}
 
-    def weigh(name: str, values: Numbers) -> NDArray[np.uint64]:
+    def collect(name: str, came_by: int) -> Weights:
+        """Two sums for each value, over all that hangs below it but for one atom."""
+        below = np.ones((2, len(domains[name])), np.uint64)
         if name in head:
-            return hash_values(head.index(name), values)
-        return np.ones(len(values), np.uint64)
+            below[1] = hash_values(head.index(name), domains[name])
+        for place, atom in enumerate(atoms):
+            if place == came_by or name not in (atom.subject, atom.object):
+                continue
+            here, there = edges[atom.label]
+            other = atom.object
+            if name == atom.object:
+                here, there, other = there, here, atom.subject
+            targets = np.searchsorted(domains[name], here)
+            values = collect(other, place)[:, np.searchsorted(domains[other], there)]
+            for factor, row in zip(below, values, strict=True):
+                sums = np.zeros(len(factor), np.uint64)
+                np.add.at(sums, targets, row)
+                factor *= sums
+        return below
 
-    def count(_: str, values: Numbers) -> NDArray[np.uint64]:
-        return np.ones(len(values), np.uint64)
-
-    return Digest(_sum_products(atoms, edges, count), _sum_products(atoms, edges, weigh))
+    total, checksum = collect(atoms[0].subject, -1).sum(axis=1, dtype=np.uint64).tolist()
+    return Digest(total, checksum)
 
 
-def hash_values(place: int, values: Numbers) -> NDArray[np.uint64]:
+def hash_values(place: int, values: Numbers) -> Weights:
     """A hash of each value that differs by column; odd, so that no product loses all its bits."""
     mixed = values.astype(np.uint64) + np.uint64((place + 1) * GOLDEN & MASK)
     mixed ^= mixed >> np.uint64(30)
@@ -83,31 +103,3 @@ def hash_values(place: int, values: Numbers) -> NDArray[np.uint64]:
     mixed ^= mixed >> np.uint64(31)
     mixed |= np.uint64(1)
     return mixed
-
-
-def _sum_products(atoms: tuple[Atom, ...], edges: Edges, weigh: Weigh) -> int:
-    columns: dict[str, list[Numbers]] = {}
-    for label, subject, obj in atoms:
-        columns.setdefault(subject, []).append(edges[label][0])
-        columns.setdefault(obj, []).append(edges[label][1])
-    if len(columns) != len(atoms) + 1:
-        raise ValueError("the atoms form no tree of variables")
-    domains = {name: np.unique(np.concatenate(found)) for name, found in columns.items()}
-
-    def collect(name: str, came_by: int) -> NDArray[np.uint64]:
-        """For each value, the sum over everything that hangs below it but for one atom."""
-        below = weigh(name, domains[name])
-        for place, atom in enumerate(atoms):
-            if place == came_by or name not in (atom.subject, atom.object):
-                continue
-            here, there = edges[atom.label]
-            other = atom.object
-            if name == atom.object:
-                here, there, other = there, here, atom.subject
-            sums = np.zeros(len(below), np.uint64)
-            values = collect(other, place)[np.searchsorted(domains[other], there)]
-            np.add.at(sums, np.searchsorted(domains[name], here), values)
-            below = below * sums
-        return below
-
-    return int(collect(atoms[0].subject, -1).sum(dtype=np.uint64))

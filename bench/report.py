@@ -16,6 +16,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 ROOT = Path(__file__).parents[1]
@@ -109,7 +110,7 @@ def print_result(console: Console, result: Result) -> None:
         console.print(table)
     if result.problem:
         word = "[red]FAILED[/]" if result.has_failed else "left out"
-        console.print(f"{word} {result.section}: {result.problem}", highlight=False)
+        console.print(f"{word} {result.section}: {escape(result.problem)}", highlight=False)
 
 
 def print_goals(console: Console, results: Iterable[Result]) -> None:

@@ -37,6 +37,9 @@ class Settings:
     seed: int = 1
 
 
+DEFAULTS = Settings()
+
+
 @dataclass(frozen=True, slots=True)
 class Bench:
     """What a section is given: the settings, and a way to say where it is."""
@@ -50,11 +53,16 @@ class Bench:
 Section = Callable[[Bench], Iterator[Figure]]
 
 
-def main(title: str, sections: Mapping[str, Section], arguments: Sequence[str]) -> int:
+def main(
+    title: str,
+    sections: Mapping[str, Section],
+    arguments: Sequence[str],
+    defaults: Settings = DEFAULTS,
+) -> int:
     """Measure what was asked for; 1 if any answer was wrong, whatever the goals say."""
     # Before the first import of Polars: afterwards it is too late.
     os.environ["POLARS_MAX_THREADS"] = "1"
-    options = _read_options(title, sections, arguments)
+    options = _read_options(title, sections, arguments, defaults)
     settings = Settings(
         options.window, options.slide, options.seconds, options.large_window,
         options.large_seconds, options.seed,
@@ -99,21 +107,21 @@ def run_section(name: str, section: Section, bench: Bench) -> Result:
 
 
 def _read_options(
-    title: str, sections: Mapping[str, Section], arguments: Sequence[str]
+    title: str, sections: Mapping[str, Section], arguments: Sequence[str], defaults: Settings
 ) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("sections", nargs="*", help=f"all, or some of: {', '.join(sections)}")
-    parser.add_argument("--window", type=int, default=Settings.window, help="edges in the window")
-    parser.add_argument("--slide", type=int, default=Settings.slide, help="edges in a block")
+    parser.add_argument("--window", type=int, default=defaults.window, help="edges in the window")
+    parser.add_argument("--slide", type=int, default=defaults.slide, help="edges in a block")
     parser.add_argument(
-        "--seconds", type=float, default=Settings.seconds, help="about how long to measure each row"
+        "--seconds", type=float, default=defaults.seconds, help="about how long to measure each row"
     )
-    parser.add_argument("--large-window", type=int, default=Settings.large_window)
+    parser.add_argument("--large-window", type=int, default=defaults.large_window)
     parser.add_argument(
-        "--large-seconds", type=float, default=Settings.large_seconds,
+        "--large-seconds", type=float, default=defaults.large_seconds,
         help="how long to wait for the large window to load",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=Settings.seed)
+    parser.add_argument("--seed", type=int, default=defaults.seed)
     parser.add_argument("--history", type=Path, default=HISTORY, help="append a JSON line here")
     parser.add_argument("--no-history", dest="history", action="store_const", const=None)
     options = parser.parse_args(arguments)
@@ -123,5 +131,5 @@ def _read_options(
     return options
 
 
-def start(title: str, sections: Mapping[str, Section]) -> None:
-    sys.exit(main(title, sections, sys.argv[1:]))
+def start(title: str, sections: Mapping[str, Section], defaults: Settings = DEFAULTS) -> None:
+    sys.exit(main(title, sections, sys.argv[1:], defaults))

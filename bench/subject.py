@@ -52,6 +52,10 @@ class Bed:
     def apply(self, slide: Slide) -> None:
         apply_table(self.engine, slide.table)
 
+    def apply_and_read(self, slide: Slide, terms: str) -> pa.Table:
+        self.apply(slide)
+        return self.read(terms)
+
     def read(self, terms: str) -> pa.Table:
         with self.query.snapshot() as snapshot:
             return read_table(snapshot, terms)

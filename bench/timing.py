@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from statistics import median
 from time import perf_counter
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
+Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
@@ -16,9 +17,11 @@ class Samples:
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
-    def time(self, work: Callable[[], Result]) -> Result:
+    def time(
+        self, work: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs
+    ) -> Result:
         start = perf_counter()
-        result = work()
+        result = work(*args, **kwargs)
         self.seconds.append(perf_counter() - start)
         return result
 
@@ -56,7 +59,7 @@ class Rival:
         return median(self._ratios)
 
 
-def take_turns(seconds: float, least: int = 3) -> Iterator[int]:
+def take_turns(seconds: float, least: int = 2) -> Iterator[int]:
     """Turn after turn until the time is used up, but at least some."""
     start = perf_counter()
     turn = 0

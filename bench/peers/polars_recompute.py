@@ -16,7 +16,7 @@ import polars as pl
 
 from bench.answers import Digest, digest_columns
 from bench.window import Window
-from triegs.workloads import Workload
+from triegs.workloads import Slide, Workload
 
 #: A place in the atoms, or two trees to be joined.
 Tree = int | tuple["Tree", "Tree"]
@@ -49,13 +49,22 @@ class PolarsRecompute:
         atoms_of = Counter(v for atom in self._atoms for v in (atom.subject, atom.object))
         self._centre = atoms_of.most_common(1)[0][0]
 
+    def apply_and_read(self, slide: Slide) -> pl.DataFrame:
+        self._window.apply(slide)
+        return self.read()
+
+    def apply_and_count(self, slide: Slide) -> int:
+        self._window.apply(slide)
+        return self.count()
+
     def read(self) -> pl.DataFrame:
         """All answers, a row each."""
-        frames = self._frames()
-        if not self._plan.is_lazy:
-            return self._join(self._plan.tree, frames)[0]
-        joined: pl.LazyFrame = self._join(self._plan.tree, [frame.lazy() for frame in frames])[0]
-        return joined.collect()
+        frames: list[Any] = self._frames()
+        if self._plan.is_lazy:
+            frames = [frame.lazy() for frame in frames]
+        joined, _ = self._join(self._plan.tree, frames)
+        answers: pl.DataFrame = joined.collect() if self._plan.is_lazy else joined
+        return answers
 
     def count(self) -> int:
         """The number of answers; the atoms form a tree."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bench.run import NO_PEER, Bench, LeftOut
+from bench.run import Bench
 from bench.subject import Bed
 from triegs.workloads import Workload, path3, reply, spider4x2, star5
 
@@ -40,12 +40,12 @@ def each_bed(bench: Bench) -> Iterator[tuple[str, Bed]]:
         yield name, keep_bed(bench, name)
 
 
-def import_peer() -> Any:
-    """The class `PolarsRecompute`; `LeftOut` without Polars."""
+def find_peer() -> Any | None:
+    """The class `PolarsRecompute`, if Polars is installed."""
     try:
         from bench.peers.polars_recompute import PolarsRecompute
     except ModuleNotFoundError as missing:
         if missing.name != "polars":
             raise
-        raise LeftOut(NO_PEER) from None
+        return None
     return PolarsRecompute

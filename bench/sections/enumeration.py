@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 
@@ -31,8 +30,8 @@ def measure_enumeration(bench: Bench) -> Iterator[Figure]:
             for _ in take_turns(bench.settings.seconds / 4):
                 ours, theirs = Samples(), Samples()
                 for _ in range(3):
-                    ours.time(partial(_read_all, snapshot))
-                    theirs.time(partial(_copy_all, columns))
+                    ours.time(_read_all, snapshot)
+                    theirs.time(_copy_all, columns)
                 rival.add_turn(ours, theirs)
         rows = table.num_rows
         yield Figure(name, "rows", rows)

@@ -29,7 +29,7 @@ def measure_large(bench: Bench) -> Iterator[Figure]:
         for bed in (large, small):
             samples = Samples()
             for slide in bed.draw(SLIDES):
-                samples.time(lambda b=bed, s=slide: b.apply(s))
+                samples.time(bed.apply, slide)
                 bed.window.apply(slide)
             turn.append(samples)
         rival.add_turn(*turn)

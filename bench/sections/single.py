@@ -5,11 +5,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bench.answers import Digest, check, digest_columns, imply_digest
+from bench.answers import Digest, Numbers, check, digest_columns, imply_digest
 from bench.report import Figure, Sense
 from bench.run import Bench
 from bench.subject import Bed, apply_table, read_table
@@ -82,14 +81,15 @@ def list_updates(slide: Slide, are_named: bool) -> list[Update]:
 def _apply_each(bed: Bed, updates: list[Update], samples: Samples) -> None:
     apply = bed.engine.apply
     for update in updates:
-        samples.time(lambda u=update: apply([u]))
+        samples.time(apply, [update])
 
 
 def _name_nodes(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(PREFIX, column.cast(pa.string()), SUFFIX, "")
 
 
-def _read_nodes(column: pa.ChunkedArray) -> np.ndarray:
+def _read_nodes(column: pa.ChunkedArray) -> Numbers:
     column = column.combine_chunks()
     texts = pc.utf8_slice_codeunits(column.dictionary, len(PREFIX), -len(SUFFIX))
-    return texts.cast(pa.int64()).to_numpy()[column.indices.to_numpy()]
+    nodes: Numbers = texts.cast(pa.int64()).to_numpy()[column.indices.to_numpy()]
+    return nodes

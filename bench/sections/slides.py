@@ -8,11 +8,12 @@ slide into its window and joins it again. Both ratios are against the peer's ful
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from bench.answers import WrongAnswer, check
 from bench.report import Figure
 from bench.run import NO_PEER, Bench, LeftOut
-from bench.sections.beds import each_bed, import_peer
+from bench.sections.beds import each_bed, find_peer
 from bench.subject import Bed, digest_table
 from bench.timing import Rival, Samples, take_turns
 from triegs.workloads import Slide
@@ -26,10 +27,7 @@ MAINTAINED, READ, READ_IDS = 16, 4, 2
 
 
 def measure_slides(bench: Bench) -> Iterator[Figure]:
-    try:
-        peer_class = import_peer()
-    except LeftOut:
-        peer_class = None
+    peer_class = find_peer()
     for name, bed in each_bed(bench):
         bench.say(f"slides of {name}")
         peer = None if peer_class is None else peer_class(bed.workload, bed.window)
@@ -38,19 +36,25 @@ def measure_slides(bench: Bench) -> Iterator[Figure]:
         raise LeftOut(f"the peer's columns. {NO_PEER}")
 
 
-def _measure(bench: Bench, name: str, bed: Bed, peer: object) -> Iterator[Figure]:
+def _measure(bench: Bench, name: str, bed: Bed, peer: Any) -> Iterator[Figure]:
     maintaining, reading = Rival(), Rival()
     ids, count = Samples(), Samples()
     for _ in take_turns(bench.settings.seconds):
         slides = bed.draw(MAINTAINED + READ + READ_IDS)
         kept, read, read_ids = _take_our_turn(bed, slides)
         ids.seconds += read_ids.seconds
-        full = _take_their_turn(bed, slides, peer, count) if peer else read
+        if peer:
+            full = _take_their_turn(bed, slides, peer, count)
+        else:
+            full = read  # no ratio is shown
+            for slide in slides:
+                bed.window.apply(slide)
+            bed.check()
         maintaining.add_turn(kept, full)
         reading.add_turn(read, full)
     default = Samples()
     (slide,) = bed.draw(1)
-    default.time(lambda: (bed.apply(slide), bed.read("ntriples")))
+    default.time(bed.apply_and_read, slide, "ntriples")
     bed.window.apply(slide)
     bed.check()
     yield Figure(name, "maintain /s", maintaining.ours.rate)
@@ -69,32 +73,31 @@ def _take_our_turn(bed: Bed, slides: list[Slide]) -> tuple[Samples, Samples, Sam
     rows = -1
     for place, slide in enumerate(slides):
         if place < MAINTAINED:
-            kept.time(lambda s=slide: bed.apply(s))
+            kept.time(bed.apply, slide)
         elif place < MAINTAINED + READ:
-            read.time(lambda s=slide: (bed.apply(s), bed.read("python")))
+            read.time(bed.apply_and_read, slide, "python")
         else:
-            rows = read_ids.time(lambda s=slide: (bed.apply(s), bed.read("ids")))[1].num_rows
+            rows = read_ids.time(bed.apply_and_read, slide, "ids").num_rows
     answers = bed.read("python")
     if rows != answers.num_rows:
         raise WrongAnswer(f"{bed.workload.name}: {rows} rows of ids, {answers.num_rows} of values")
     return kept, read, read_ids
 
 
-def _take_their_turn(bed: Bed, slides: list[Slide], peer: object, count: Samples) -> Samples:
+def _take_their_turn(bed: Bed, slides: list[Slide], peer: Any, count: Samples) -> Samples:
     """The same slides for the peer: full results, counts, and at the end the comparison."""
     full = Samples()
-    window = bed.window
-    answers = total = None
+    answers = None
     for place, slide in enumerate(slides):
         left = len(slides) - place
         if left > READ + READ_IDS:
-            window.apply(slide)
+            bed.window.apply(slide)
         elif left % 2 == 0:
-            total = count.time(lambda s=slide: (window.apply(s), peer.count()))[1]
+            total = count.time(peer.apply_and_count, slide)
             if left == 2 and total != peer.read().height:
                 raise WrongAnswer(f"{bed.workload.name}: the peer counts {total}")
         else:
-            answers = full.time(lambda s=slide: (window.apply(s), peer.read()))[1]
+            answers = full.time(peer.apply_and_read, slide)
     theirs = peer.digest(answers)
     check(digest_table(bed.read("python")), theirs, f"{bed.workload.name} against the peer")
     bed.check(theirs)
