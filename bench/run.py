@@ -31,7 +31,7 @@ class Settings:
 
     window: int = 30_000
     slide: int = 1_000
-    seconds: float = 2.0
+    seconds: float = 1.5
     large_window: int = 3_000_000
     large_seconds: float = 15.0
     seed: int = 1

@@ -44,6 +44,11 @@ else:
 
     def read_batches(snapshot: Any, terms: str) -> Iterator[pa.RecordBatch]:
         names = [*snapshot.names, "multiplicity"]
+        if terms == "ids" and not hasattr(snapshot, "_rows"):
+            for ids, counts in snapshot._columns(lambda: BATCH_ROWS):
+                part = [pa.array(column) for column in (*ids, counts)]
+                yield pa.RecordBatch.from_arrays(part, names=names)
+            return
         if terms == "ids":
             rows = [(*row, count) for row, count in snapshot._rows()]
             columns = np.array(rows, np.int64).reshape(-1, len(names)).T
@@ -57,5 +62,10 @@ else:
             yield pa.RecordBatch.from_arrays([*whole, counts], names=names)
 
     def _read_integers(column: pa.DictionaryArray) -> pa.Array:
-        texts = pc.replace_substring_regex(column.dictionary, r'^"(.*)"\^\^.*$', r"\1")
-        return pc.take(texts.cast(pa.int64()), column.indices)
+        # The dictionary has every term met before: only those of this batch are read.
+        met = column.indices.unique()
+        texts = pc.take(column.dictionary, met)
+        texts = pc.replace_substring_regex(texts, r'^"(.*)"\^\^.*$', r"\1")
+        values = np.zeros(len(column.dictionary), np.int64)
+        values[met.to_numpy()] = texts.cast(pa.int64()).to_numpy()
+        return pa.array(values[column.indices.to_numpy()])

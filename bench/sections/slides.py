@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from bench.answers import WrongAnswer, check
+from bench.answers import Digest, WrongAnswer, check
 from bench.report import Figure
 from bench.run import NO_PEER, Bench, LeftOut
 from bench.sections.beds import each_bed, find_peer
@@ -41,15 +41,19 @@ def _measure(bench: Bench, name: str, bed: Bed, peer: Any) -> Iterator[Figure]:
     ids, count = Samples(), Samples()
     for _ in take_turns(bench.settings.seconds):
         slides = bed.draw(MAINTAINED + READ + READ_IDS)
-        kept, read, read_ids = _take_our_turn(bed, slides)
-        ids.seconds += read_ids.seconds
+        kept, read, rows = _take_our_turn(bed, slides, ids)
+        answers = bed.read("python")
+        if rows != answers.num_rows:
+            raise WrongAnswer(f"{name}: {rows} rows of ids, {answers.num_rows} of values")
+        found = digest_table(answers)
+        full = read  # without a peer no ratio is shown
         if peer:
-            full = _take_their_turn(bed, slides, peer, count)
+            full, theirs = _take_their_turn(bed, slides, peer, count)
+            check(found, theirs, f"{name} against the peer")
         else:
-            full = read  # no ratio is shown
             for slide in slides:
                 bed.window.apply(slide)
-            bed.check()
+        bed.check(found)
         maintaining.add_turn(kept, full)
         reading.add_turn(read, full)
     default = Samples()
@@ -68,8 +72,9 @@ def _measure(bench: Bench, name: str, bed: Bed, peer: Any) -> Iterator[Figure]:
         yield Figure(name, "and read : Polars", reading.ratio, "x", READING)
 
 
-def _take_our_turn(bed: Bed, slides: list[Slide]) -> tuple[Samples, Samples, Samples]:
-    kept, read, read_ids = Samples(), Samples(), Samples()
+def _take_our_turn(bed: Bed, slides: list[Slide], ids: Samples) -> tuple[Samples, Samples, int]:
+    """Maintaining, reading, and the rows of the last slide's answers as ids."""
+    kept, read = Samples(), Samples()
     rows = -1
     for place, slide in enumerate(slides):
         if place < MAINTAINED:
@@ -77,15 +82,14 @@ def _take_our_turn(bed: Bed, slides: list[Slide]) -> tuple[Samples, Samples, Sam
         elif place < MAINTAINED + READ:
             read.time(bed.apply_and_read, slide, "python")
         else:
-            rows = read_ids.time(bed.apply_and_read, slide, "ids").num_rows
-    answers = bed.read("python")
-    if rows != answers.num_rows:
-        raise WrongAnswer(f"{bed.workload.name}: {rows} rows of ids, {answers.num_rows} of values")
-    return kept, read, read_ids
+            rows = ids.time(bed.apply_and_read, slide, "ids").num_rows
+    return kept, read, rows
 
 
-def _take_their_turn(bed: Bed, slides: list[Slide], peer: Any, count: Samples) -> Samples:
-    """The same slides for the peer: full results, counts, and at the end the comparison."""
+def _take_their_turn(
+    bed: Bed, slides: list[Slide], peer: Any, count: Samples
+) -> tuple[Samples, Digest]:
+    """The same slides for the peer: counts and full results in turn, and the last of these."""
     full = Samples()
     answers = None
     for place, slide in enumerate(slides):
@@ -98,7 +102,4 @@ def _take_their_turn(bed: Bed, slides: list[Slide], peer: Any, count: Samples) -
                 raise WrongAnswer(f"{bed.workload.name}: the peer counts {total}")
         else:
             answers = full.time(peer.apply_and_read, slide)
-    theirs = peer.digest(answers)
-    check(digest_table(bed.read("python")), theirs, f"{bed.workload.name} against the peer")
-    bed.check(theirs)
-    return full
+    return full, peer.digest(answers)
