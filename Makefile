@@ -4,15 +4,18 @@ VENV  := .venv
 READY := $(VENV)/.ready
 BIN   := $(VENV)/bin
 ARGS  ?=
+# The benchmarks' peer is an extra, installed when it is first needed.
+NEEDS_PEER = $(BIN)/python -c 'import polars' 2>/dev/null || \
+  $(BIN)/pip install -qq -c requirements.lock --no-build-isolation -e '.[bench]'
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check soak fmt lock wheel clean
+.PHONY: help demo test check soak bench-quick bench-full fmt lock wheel clean
 
 help: ## list these targets
 	@echo "usage: make TARGET [ARGS=…]"; echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(READY) ## show standing queries at work on a small stream
 	@$(BIN)/triegs demo $(ARGS)
@@ -30,6 +33,14 @@ check: $(READY) ## lint, format, types, import order, documentation
 
 soak: $(READY) ## run the property tests for long, with fresh random examples
 	@TRIEGS_PROFILE=soak $(BIN)/pytest -q -n 2 -m property $(ARGS)
+
+bench-quick: $(READY) ## measure against the goals in a minute (ARGS="slides memory")
+	@$(NEEDS_PEER)
+	@$(BIN)/python -m bench.quick $(ARGS)
+
+bench-full: $(READY) ## measure what takes longer: large results, readers, hubs, cold starts
+	@$(NEEDS_PEER)
+	@$(BIN)/python -m bench.full $(ARGS)
 
 fmt: $(READY) ## sort imports and format the code
 	@$(BIN)/ruff check --quiet --fix-only .

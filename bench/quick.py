@@ -1,0 +1,27 @@
+"""The goals of speed and size in a minute: ``python -m bench.quick [section …]``.
+
+A figure counts only if its run gave the right answers; otherwise the run prints FAILED and exits
+with 1. A goal that is missed is shown and changes no exit code.
+"""
+
+from __future__ import annotations
+
+from bench.run import Section, start
+from bench.sections.enumeration import measure_enumeration
+from bench.sections.large import measure_large
+from bench.sections.memory import measure_memory
+from bench.sections.sharing import measure_sharing
+from bench.sections.single import measure_single
+from bench.sections.slides import measure_slides
+
+SECTIONS: dict[str, Section] = {
+    "slides": measure_slides,
+    "enumeration": measure_enumeration,
+    "memory": measure_memory,
+    "single": measure_single,
+    "sharing": measure_sharing,
+    "large": measure_large,
+}
+
+if __name__ == "__main__":
+    start("triegs, quick benchmark", SECTIONS)

@@ -1,0 +1,21 @@
+"""Bytes of live state, for each live edge and each atom that it matches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.report import Figure, Sense
+from bench.run import Bench
+from bench.sections.beds import each_bed
+
+GOAL = 120
+
+
+def measure_memory(bench: Bench) -> Iterator[Figure]:
+    for name, bed in each_bed(bench):
+        bed.check()
+        edges = bed.window.edges
+        matches = sum(len(edges[atom.label][0]) for atom in bed.workload.atoms)
+        found = bed.engine.metrics()["live_bytes"]
+        yield Figure(name, "live MB", found / 1e6)
+        yield Figure(name, "bytes/edge/atom", found / matches, "", GOAL, Sense.AT_MOST)
