@@ -2,7 +2,7 @@
 
 The joins are as one would write them by hand: legs before the body, each on the one variable that
 two sides share. Answers are rows; an answer that counts twice is two rows, so nothing is grouped.
-Eager or lazy is chosen by shape, the faster in trials; the streaming engine was always slower. A
+Eager or lazy is chosen by shape, the faster in trials; the streaming engine was slower there. A
 count alone lists nothing: it groups and multiplies along the tree of atoms. Set
 ``POLARS_MAX_THREADS=1`` before this module is imported.
 """
