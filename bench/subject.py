@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.answers import Digest, Numbers, check, digest_columns, imply_digest
-from bench.today import Engine, apply_table, read_batches, read_table
+from bench.calls import Engine, apply_table, read_batches, read_table
 from bench.window import Window
 from triegs.workloads import Slide, Workload
 
