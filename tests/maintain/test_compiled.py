@@ -21,6 +21,7 @@ from triegs.maintain.compiled import FEW_UPDATES, CompiledCore, NotCompiled
 from triegs.mode import Mode
 from triegs.sparql import parse
 from triegs.sparql.model import Atom, Form, Query
+from triegs.store.contract import Version
 from triegs.store.packed import PackedStore
 from triegs.testing import oracle
 
@@ -209,7 +210,8 @@ def test_a_version_held_while_epochs_are_made_stays_whole(size):
     walk = graph.register(query, compile_query(query, root="y"))
     graph.apply([("+", f"<y{i}>", "<b>", "<z>") for i in range(50)])
     graph.apply([("+", "<x>", "<a>", "<y0>")])
-    store, wrong, is_over = graph.core.store, [], Event()
+    store, is_over = graph.core.store, Event()
+    wrong: list[Version] = []
 
     def read():
         held = [store.pin()]
