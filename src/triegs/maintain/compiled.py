@@ -73,9 +73,7 @@ class CompiledCore(Publisher[PackedStore]):
         flat = rows.reshape(-1)
         if self._is_plain and not is_strict and flat.size <= 4 * FEW_UPDATES:
             found, version = self._run_few(flat)
-            if found == 0:
-                return Epoch(version, ())
-            if found > 0:
+            if found >= 0:
                 return Epoch(version, self._list_refused(self._refused, found))
             self.store.abort()  # a fault: the long way knows what to do
         saved = self._save() if self._stalled else None
@@ -108,6 +106,15 @@ class CompiledCore(Publisher[PackedStore]):
             except BaseException:
                 self._abort(saved)
                 raise
+
+    def apply_one(self, row: Words) -> tuple[Version, tuple[Refused, ...]] | None:
+        if not self._is_plain:
+            return None
+        found, version = self._run_few(row)
+        if found < 0:
+            self.store.abort()
+            return None
+        return version, self._list_refused(self._refused, found)
 
     def _run(
         self, flat: Words, overflown: dict[Standing, MultiplicityOverflow]
@@ -146,6 +153,8 @@ class CompiledCore(Publisher[PackedStore]):
 
     @staticmethod
     def _list_refused(refused: Words, found: int) -> tuple[Refused, ...]:
+        if found == 0:
+            return ()
         return tuple(Refused(place, NO_EVENT) for place in sorted(refused[:found].tolist()))
 
     def _find_users(self, fault: _Fault) -> list[tuple[Standing, MultiplicityOverflow]]:

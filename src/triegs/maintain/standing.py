@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from triegs.compiler.plan import Plan
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.parts import Part
@@ -72,6 +75,13 @@ class Publisher(Generic[StoreType]):
     def affected(self) -> int:
         """The bindings that epochs have touched so far."""
         return self.program.affected
+
+    def apply_one(
+        self,
+        row: NDArray[np.int64],  # noqa: ARG002
+    ) -> tuple[Version, tuple[Refused, ...]] | None:
+        """An epoch of one update, given flat, where there is a quick way; else None."""
+        return None
 
     def show(self, standing: Standing) -> tuple[Version, Walk]:
         """Hold the version that a plan shows now; the caller unpins it. From any thread."""
