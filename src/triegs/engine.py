@@ -9,7 +9,7 @@ One thread updates at a time; any number of readers hold snapshots meanwhile.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from os import PathLike
 from threading import Lock
@@ -34,7 +34,7 @@ from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
 from triegs.sparql import Query, parse
 from triegs.sparql.model import is_variable
-from triegs.store.contract import Store
+from triegs.store.contract import Store, Version, VersionGone
 from triegs.store.packed import PackedStore
 
 # So many terms without a name may wait until they are freed together.
@@ -142,7 +142,8 @@ class Engine:
             self._store, self._dictionary.encode_one, self._decode_one, self.mode
         )
         self._queries: dict[str, StandingQuery] = {}
-        self._pins: dict[object, tuple[int, float]] = {}
+        self._pins: dict[object, tuple[Version, float]] = {}
+        self._let_go = False
         self._updating = Lock()
         self._updates = 0
         self._refused = 0
@@ -254,18 +255,27 @@ class Engine:
             self._refused += len(refused)
         return Report(version.number - self._first, refused)
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self, *, relations: bool = False) -> dict[str, Any]:
         """Figures of the moment: what was done, what it takes, and who holds what.
 
         ``stored_answers`` counts the tuples of materialised parts: none while every query is
-        free-connex.
+        free-connex. Cost: the queries and pins. With `relations` also entries and bytes of every
+        relation by name, and the bytes that each pin alone would keep from being freed: a visit of
+        every node, and an epoch waits while the retained ones are visited.
         """
         now = monotonic()
         core = self._core
-        pins = [
-            {"epoch": version - self._first, "age_s": now - since}
-            for version, since in list(self._pins.values())
+        held = list(self._pins.values())
+        pins: list[dict[str, Any]] = [
+            {"epoch": version.number - self._first, "age_s": now - since} for version, since in held
         ]
+        more: dict[str, Any] = {}
+        if relations:
+            measured = self._store.measure_relations()
+            more["relations"] = {name: found._asdict() for name, found in measured.items()}
+            for pin, (version, _) in zip(pins, held, strict=True):
+                with suppress(VersionGone):  # let go meanwhile
+                    pin["bytes"] = self._store.measure_pin(version)
         return {
             "epochs": self.epoch,
             "updates": self._updates,
@@ -277,6 +287,7 @@ class Engine:
             "pins": pins,
             "terms": self._dictionary.metrics()._asdict(),
             **self._store.statistics()._asdict(),
+            **more,
         }
 
     def close(self) -> None:
@@ -309,18 +320,26 @@ class Engine:
             self._updating.release()
 
     def _free_terms(self, few: int = 0) -> None:
-        """Let go of terms that no live event, query or held snapshot names."""
+        """Let go of terms that no live event, query or held snapshot names.
+
+        A few may wait, but not what a snapshot held that is closed since: that may be many.
+        """
+        if self._let_go:
+            self._let_go = False
+            if self._dictionary.is_holding:
+                few = 0
         if self._dictionary.waiting > few:
             self._dictionary.collect(self._store.newest.number, self._store.held())
 
     def _hold(self, standing: Standing) -> Snapshot:
         version, walk = self._core.show(standing)
         token = object()
-        self._pins[token] = (version.number, monotonic())
+        self._pins[token] = (version, monotonic())
 
         def close() -> None:
             self._pins.pop(token, None)
             self._store.unpin(version)
+            self._let_go = True
 
         epoch = version.number - self._first
         reader = RowReader(standing.plan, walk, self._decode_one)

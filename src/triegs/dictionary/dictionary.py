@@ -225,6 +225,11 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         """How many terms `collect` would look at."""
         return self._interner.meta[LIMBO] + len(self._held)
 
+    @property
+    def is_holding(self) -> bool:
+        """Whether some terms wait for nothing but a reader."""
+        return bool(self._held)
+
     def collect(self, horizon: int, pins: Sequence[int] = (), at_least: int = 1) -> int:
         """Free what nobody names: count zero, stamp published, no pin that sees it.
 
