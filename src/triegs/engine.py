@@ -9,7 +9,7 @@ One thread updates at a time; any number of readers hold snapshots meanwhile.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from os import PathLike
 from threading import Lock
@@ -34,7 +34,7 @@ from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
 from triegs.sparql import Query, parse
 from triegs.sparql.model import is_variable
-from triegs.store.contract import Store
+from triegs.store.contract import Store, Version, VersionGone
 from triegs.store.packed import PackedStore
 
 # So many terms without a name may wait until they are freed together.
@@ -142,7 +142,7 @@ class Engine:
             self._store, self._dictionary.encode_one, self._decode_one, self.mode
         )
         self._queries: dict[str, StandingQuery] = {}
-        self._pins: dict[object, tuple[int, float]] = {}
+        self._pins: dict[object, tuple[Version, float]] = {}
         self._row = np.zeros((1, 4), np.int64)  # of an epoch of one update
         self._flat_row = self._row.reshape(4)
         self._row_words = self._flat_row.data
@@ -282,18 +282,27 @@ class Engine:
             self._refused += len(refused)
         return Report(version.number - self._first, refused)
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self, *, relations: bool = False) -> dict[str, Any]:
         """Figures of the moment: what was done, what it takes, and who holds what.
 
         ``stored_answers`` counts the tuples of materialised parts: none while every query is
-        free-connex.
+        free-connex. Cost: the queries and pins. With `relations` also entries and bytes of every
+        relation by name, and the bytes that each pin alone would keep from being freed: a visit of
+        every node, and an epoch waits while the retained ones are visited.
         """
         now = monotonic()
         core = self._core
-        pins = [
-            {"epoch": version - self._first, "age_s": now - since}
-            for version, since in list(self._pins.values())
+        held = list(self._pins.values())
+        pins: list[dict[str, Any]] = [
+            {"epoch": version.number - self._first, "age_s": now - since} for version, since in held
         ]
+        more: dict[str, Any] = {}
+        if relations:
+            measured = self._store.measure_relations()
+            more["relations"] = {name: found._asdict() for name, found in measured.items()}
+            for pin, (version, _) in zip(pins, held, strict=True):
+                with suppress(VersionGone):  # let go meanwhile
+                    pin["bytes"] = self._store.measure_pin(version)
         return {
             "epochs": self.epoch,
             "updates": self._updates,
@@ -305,6 +314,7 @@ class Engine:
             "pins": pins,
             "terms": self._dictionary.metrics()._asdict(),
             **self._store.statistics()._asdict(),
+            **more,
         }
 
     def close(self) -> None:
@@ -345,7 +355,7 @@ class Engine:
     def _hold(self, standing: Standing) -> Snapshot:
         version, walk = self._core.show(standing)
         token = object()
-        self._pins[token] = (version.number, monotonic())
+        self._pins[token] = (version, monotonic())
 
         def close() -> None:
             self._pins.pop(token, None)

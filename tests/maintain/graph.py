@@ -108,8 +108,10 @@ class Graph:
 
     def check(self, rows=1000):
         self.core.store.check()
+        if isinstance(self.core, CompiledCore):
+            self.core.parts.check()
         for one in self.asked:
-            assert one.answers(rows=rows) == one.expected(), query_text(one.query)
+            assert one.show(rows) == one.expected(), query_text(one.query)
 
 
 def random_batch(random: Random, nodes=3, labels=2, most=5):

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from triegs.kernels.layout import BUMP, EPOCH, LIMIT, START
+from triegs.kernels.layout import BUMP, EPOCH, LIMIT, ROOM_WORDS, START
 from triegs.kernels.words import Words
 
 WORD_BYTES = 8
@@ -44,10 +44,17 @@ def reserve_words(count: int) -> Words | None:
     return np.frombuffer(mapping, dtype=np.int64)
 
 
-def begin_arena(words: Words) -> Words:
+def slack_words(limit_words: int) -> int:
+    """What an arena may exceed its limit by, to drop relations when it is full: the lists of all
+    nodes, a word for each of ten or more and two for each 32 of those, and the room of one change.
+    """
+    return limit_words // 8 + ROOM_WORDS
+
+
+def begin_arena(words: Words, limit: int) -> Words:
     """Write the header of an empty arena, in its first epoch."""
     words[BUMP] = START
-    words[LIMIT] = words.size
+    words[LIMIT] = limit
     words[EPOCH] = 1
     return words
 
@@ -61,13 +68,14 @@ def make_arena(limit_words: int | None = None, *, reserve: bool = True) -> Words
     """
     wanted = measure_machine_words() if limit_words is None else START + limit_words
     while reserve and wanted >= SMALLEST_RESERVE_WORDS:
-        if (words := reserve_words(wanted)) is not None:
-            return begin_arena(words)
+        slack = 0 if limit_words is None else slack_words(limit_words)
+        if (words := reserve_words(wanted + slack)) is not None:
+            return begin_arena(words, wanted)
         if limit_words is not None:
             break
         wanted //= 2
     first = FIRST_WORDS if limit_words is None else min(FIRST_WORDS, START + limit_words)
-    return begin_arena(np.zeros(first, np.int64))
+    return begin_arena(np.zeros(first, np.int64), first)
 
 
 def grow_arena(words: Words, limit_words: int | None) -> Words | None:
@@ -77,7 +85,11 @@ def grow_arena(words: Words, limit_words: int | None) -> Words | None:
         wanted = min(wanted, START + limit_words)
     if wanted <= words.size:
         return None
-    larger = np.zeros(wanted, np.int64)
+    return copy_arena(words, wanted)
+
+
+def copy_arena(words: Words, size: int) -> Words:
+    larger = np.zeros(size, np.int64)
     larger[: words.size] = words
-    larger[LIMIT] = wanted
+    larger[LIMIT] = size
     return larger

@@ -8,7 +8,7 @@ one while the count is positive in RDF mode.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from triegs.maintain.source import Source
 from triegs.mode import Mode
@@ -25,6 +25,10 @@ class Weights(Protocol):
     def release(self, label: int | None) -> None: ...
 
     def sources(self) -> Iterable[Source]: ...
+
+    def save(self) -> Any: ...
+
+    def restore(self, saved: Any) -> None: ...
 
     def end_epoch(self) -> None: ...
 
@@ -79,6 +83,14 @@ class Base:
             self._weights[predicate].set((subject, obj), weight)
         if None in self._weights:
             self._weights[None].set((subject, predicate, obj), weight)
+
+    def save(self) -> Any:
+        """What `restore` needs after the store has aborted."""
+        return dict(self._weights), dict(self._uses)
+
+    def restore(self, saved: Any) -> None:
+        weights, uses = saved
+        self._weights, self._uses = dict(weights), dict(uses)
 
     def end_epoch(self) -> None:
         for source in self.sources():

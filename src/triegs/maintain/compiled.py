@@ -9,7 +9,7 @@ reads. One `publish` covers both.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ Result = TypeVar("Result")
 _Saved = tuple[
     list[tuple[Part, int, bool]],
     list[tuple[Standing, Walk, Sequence[Part], MultiplicityOverflow | None]],
+    Any,  # of the general program
 ]
 
 
@@ -76,7 +77,7 @@ class CompiledCore(Publisher[PackedStore]):
             if found >= 0:
                 return Epoch(version, self._list_refused(self._refused, found))
             self.store.abort()  # a fault: the long way knows what to do
-        saved = self._save() if self._stalled else None
+        saved = None if self._is_plain else self._save()
         overflown: dict[Standing, MultiplicityOverflow] = {}
         while True:
             try:
@@ -84,7 +85,7 @@ class CompiledCore(Publisher[PackedStore]):
                 if refused and is_strict:
                     message = f"{len(refused)} updates of a strict epoch were invalid"
                     raise InvalidUpdate(f"{message}; nothing changed", refused)
-                if saved is not None:
+                if any(one.error is not None for one in self.standing):
                     self._rebuild()
                 if self.program.is_used:
                     self._base.take(rows, refused)
@@ -94,6 +95,9 @@ class CompiledCore(Publisher[PackedStore]):
                 users = self._find_users(fault) if fault.kinds & OVERFLOW else []
                 self._abort(saved)
                 if fault.kinds & OVERFLOW:
+                    if fault.step < 0:
+                        message = "a sum of base counts does not fit 64 bits; nothing changed"
+                        raise MultiplicityOverflow(message, "base") from None
                     saved = saved or self._save()
                     overflown.update(users)
                 elif fault.kinds & LOG_FULL:
@@ -121,7 +125,7 @@ class CompiledCore(Publisher[PackedStore]):
     ) -> tuple[Refused, ...]:
         """Judge the updates and run every step, but those that only stalled plans would need."""
         for standing, error in overflown.items():
-            self.parts.release(standing.parts)
+            self.parts.release(standing.parts, keeps_counts=True)
             standing.parts, standing.error = (), error
         if overflown:
             self._follow_parts()
@@ -160,7 +164,7 @@ class CompiledCore(Publisher[PackedStore]):
     def _find_users(self, fault: _Fault) -> list[tuple[Standing, MultiplicityOverflow]]:
         """The plans that a step serves; they are to be stalled."""
         if fault.step < 0:
-            raise MultiplicityOverflow("a sum of base counts does not fit 64 bits", "base")
+            return []
         part = self.parts.steps[fault.step]
         error = MultiplicityOverflow(f"a count of {part.name} does not fit 64 bits", part.name)
         return [(one, error) for one in self.standing if part in one.parts]
@@ -186,18 +190,16 @@ class CompiledCore(Publisher[PackedStore]):
     def _save(self) -> _Saved:
         """Everything that an epoch with stalled plans may change in Python."""
         plans = [(one, one.walk, one.parts, one.error) for one in self.standing]
-        return self.parts.save(), plans
+        return self.parts.save(), plans, self.program.save()
 
     def _abort(self, saved: _Saved | None) -> None:
         self.store.abort()
-        self.program.end_epoch()
         if saved is not None:
-            parts, plans = saved
+            parts, plans, program = saved
             self.parts.restore(parts)
             for one, walk, held, error in plans:
                 one.walk, one.parts, one.error = walk, held, error
-            self._base.restore()
-            self.program.restore(self.store.members)
+            self.program.restore(program)
             self._follow_parts()
 
     def _follow_parts(self) -> None:
@@ -224,17 +226,15 @@ class CompiledCore(Publisher[PackedStore]):
             check_plan(plan)
         except NotCompiled:
             registered = self.program.register(plan)
-            error = registered.error
-            if error is not None:
-                self.program.release(registered)
-                raise error from None
+            if registered.error is not None:
+                raise registered.error from None
             return Standing(plan, make_walk(plan, registered.built), registered)
         lowering = Lowering(self.parts, plan, self._encode)
         walk = lowering.run()
         return Standing(plan, walk, parts=list(lowering.held))
 
     def release(self, standing: Standing) -> None:
-        """Drop what only this plan used, and publish."""
+        """Drop what only this plan used, and publish. Never fails for want of room."""
 
         def drop() -> None:
             if standing.registered is not None:
@@ -242,8 +242,20 @@ class CompiledCore(Publisher[PackedStore]):
             else:
                 self.parts.release(standing.parts)
 
-        self._attempt(drop, "closing a query")
-        self.forget(standing)
+        try:
+            self._attempt(drop, "closing a query")
+            self.forget(standing)
+        except MemoryLimitReached:
+            # What frees memory must not fail for want of it. Labels stay where they are, and the
+            # lists of what is dropped may exceed the limit until they are freed with the rest.
+            self.parts.keeps_counts = True
+            self.store.lift_limit()
+            try:
+                self._attempt(drop, "closing a query")
+                self.forget(standing)
+            finally:
+                self.parts.keeps_counts = False
+                self.store.restore_limit()
 
     def _attempt(self, work: Callable[[], Result], what: str) -> Result:
         """Change parts: all of it, again with more room where there was none, or nothing."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,14 +44,10 @@ class Core(Publisher[Store]):
         if refused and is_strict:
             message = f"{len(refused)} updates of a strict epoch were invalid; nothing changed"
             raise InvalidUpdate(message, tuple(refused))
-        try:
+        with self._whole():
             for key, count in counts.items():
                 self.base.change(*key, count)
             self.program.maintain()
-        except BaseException:
-            self.store.abort()
-            self.program.end_epoch()
-            raise
         return Epoch(self.publish(), tuple(refused))
 
     def register(self, plan: Plan) -> Standing:
@@ -58,11 +55,10 @@ class Core(Publisher[Store]):
 
         Raises `MultiplicityOverflow`, and registers nothing, if a count does not fit already.
         """
-        registered = self.program.register(plan)
-        if registered.error is not None:
-            self.program.release(registered)
-            self.publish()
-            raise registered.error
+        with self._whole():
+            registered = self.program.register(plan)
+            if registered.error is not None:
+                raise registered.error
         standing = Standing(plan, make_walk(plan, registered.built), registered)
         self.standing.append(standing)
         self.publish()
@@ -70,9 +66,21 @@ class Core(Publisher[Store]):
 
     def release(self, standing: Standing) -> None:
         """Drop what only this plan used, and publish."""
-        if standing.registered is not None:
-            self.program.release(standing.registered)
+        with self._whole():
+            if standing.registered is not None:
+                self.program.release(standing.registered)
         self.forget(standing)
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """All changes inside, or after an exception none."""
+        saved = self.program.save()
+        try:
+            yield
+        except BaseException:
+            self.store.abort()
+            self.program.restore(saved)
+            raise
 
     def counts(self) -> Iterable[tuple[tuple[int, ...], int]]:
         """Every assertion with its number of live events."""

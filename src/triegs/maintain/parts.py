@@ -93,6 +93,8 @@ class Parts:
         self.store = store
         self.mode = mode
         self.by_name: dict[str, Part] = {}
+        #: Whether the counts of a label that nobody uses stay as they are for now.
+        self.keeps_counts = False
         self.rest = store.create("rest", 3)
         self.steps: list[Step] = []
         self.labels: dict[int, int] = {}
@@ -114,16 +116,23 @@ class Parts:
             part.uses, part.listed = uses, listed
             self.by_name[part.name] = part
 
-    def release(self, held: Sequence[Part]) -> None:
-        """Count one use less of each; what nobody uses is dropped, users before the used."""
-        for part in reversed(held):
+    def release(self, held: Sequence[Part], keeps_counts: bool = False) -> None:
+        """Count one use less of each; what nobody uses is dropped, users before the used.
+
+        To drop the counts of a label is to move them, which takes room and time. They may stay,
+        unused and kept up to date, until the next release.
+        """
+        for part in held:
             part.uses -= 1
-            if part.uses == 0:
+        keeps_counts |= self.keeps_counts
+        for part in reversed(list(self.by_name.values())):
+            if part.uses == 0 and not (keeps_counts and is_counts(part)):
                 self.drop(part)
 
     def drop(self, part: Part) -> None:
         """Forget a part; the counts of a label go back into the rest."""
-        if isinstance(part, Index) and part.name == counts_name(part.predicate):
+        if is_counts(part):
+            assert isinstance(part, Index)
             self._move(part, is_back=True)
         self.store.drop(part.relation)
         del self.by_name[part.name]
@@ -263,6 +272,12 @@ class Parts:
         self.store.run(fill)
         self._check(step.name)
 
+    def check(self) -> None:
+        """Compute every part anew in Python, and raise `StoreCorrupt` where it differs."""
+        from triegs.maintain.check import check_parts
+
+        check_parts(self)
+
     # The table
 
     def write_table(self) -> Words:
@@ -334,3 +349,7 @@ class Parts:
 
 def counts_name(predicate: int) -> str:
     return f"label {predicate}"
+
+
+def is_counts(part: Part) -> bool:
+    return isinstance(part, Index) and part.name == counts_name(part.predicate)

@@ -6,8 +6,9 @@ many plans use it. Steps run children first, which is the order in which they we
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from triegs.compiler.keys import alias_text
 from triegs.compiler.plan import Alias, Join, Node, Plan, Role, Static, Use
@@ -103,15 +104,12 @@ class Program:
     def register(self, plan: Plan) -> Registered:
         """Make, or find, what each node of the plan needs; new parts are filled from the graph.
 
-        A part whose counts do not fit is stalled from the start.
+        A part whose counts do not fit is stalled from the start. After an exception the caller
+        aborts, and restores what it has saved.
         """
         found = Registered()
-        try:
-            for node in plan.nodes:
-                found.built.append(self._register_node(plan, node, found))
-        except BaseException:
-            self.release(found)
-            raise
+        for node in plan.nodes:
+            found.built.append(self._register_node(plan, node, found))
         return found
 
     def release(self, registered: Registered) -> None:
@@ -288,10 +286,23 @@ class Program:
     def is_used(self) -> bool:
         return bool(self._parts)
 
-    def restore(self, known: Container[object]) -> None:
-        """After an abort: forget the indexes that were made since."""
-        for source in self.sources():
-            source.restore(known)
+    def save(self) -> Any:
+        """What `restore` needs after the store has aborted. Cost: the parts."""
+        parts = [(name, part, part.uses, part.error) for name, part in self._parts.items()]
+        sources = [(source, source.save()) for source in self.sources()]
+        return parts, dict(self._built), sources, self.base.save()
+
+    def restore(self, saved: Any) -> None:
+        """Be as before, a part that is stalled too: what it keeps must be built again."""
+        parts, built, sources, base = saved
+        self._parts = {name: part for name, part, _, _ in parts}
+        for _, part, uses, error in parts:
+            part.uses, part.error = uses, error
+        self._built = dict(built)
+        self.base.restore(base)
+        for source, indexes in sources:
+            source.restore(indexes)
+        self.end_epoch()
 
     def end_epoch(self) -> None:
         self.base.end_epoch()

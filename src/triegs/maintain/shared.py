@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from triegs.kernels.program import ADJACENCY
 from triegs.kernels.words import Words
-from triegs.maintain.parts import Part, Parts, counts_name
+from triegs.maintain.parts import Index, Part, Parts, counts_name, is_counts
 from triegs.maintain.source import Source
 from triegs.maintain.standing import Refused
 from triegs.mode import Mode
@@ -35,6 +36,14 @@ class LabelSource(Source):
         if self._order(columns) == (1, 0):
             index = self._use(self._made.index(self.predicate, ADJACENCY, 1))
             self._indexes[1, 0] = index.relation
+
+    def save(self) -> Any:
+        return super().save(), dict(self.parts)
+
+    def restore(self, saved: Any) -> None:
+        indexes, parts = saved
+        super().restore(indexes)
+        self.parts = dict(parts)
 
     def take(self, keys: set[Key]) -> None:
         """Note what the kernel did to these pairs."""
@@ -86,10 +95,12 @@ class SharedBase:
         """Every assertion (subject, predicate, object) with its number of live events."""
         for (p, s, o), count in self._parts.rest.scan():
             yield (s, p, o), count
-        for predicate in self._parts.labels:
-            part = self._parts.counts(predicate)
-            for (x, y), count in part.relation.scan():
-                yield ((x, predicate, y) if part.column == 0 else (y, predicate, x)), count
+        # Not by the table's labels: the plan that asks may have brought new ones a moment ago.
+        for part in self._parts.by_name.values():
+            if isinstance(part, Index) and is_counts(part):
+                for (x, y), count in part.relation.scan():
+                    s, o = (x, y) if part.column == 0 else (y, x)
+                    yield (s, part.predicate, o), count
 
     def take(self, rows: Words, refused: Sequence[Refused]) -> None:
         """The kernel has applied these rows, but for the refused: tell the sources."""
@@ -114,11 +125,13 @@ class SharedBase:
         part = self._parts.counts(p)
         return part.relation.get((s, o) if part.column == 0 else (o, s))
 
-    def restore(self) -> None:
-        """After an abort: forget the indexes that are gone."""
-        for source in self._labels.values():
-            known = self._parts.by_name
-            source.parts = {p: None for p in source.parts if known.get(p.name) is p}
+    def save(self) -> Any:
+        """What `restore` needs after the store has aborted."""
+        return dict(self._labels), self._all, dict(self._uses)
+
+    def restore(self, saved: Any) -> None:
+        labels, self._all, uses = saved
+        self._labels, self._uses = dict(labels), dict(uses)
 
     def end_epoch(self) -> None:
         for source in self.sources():

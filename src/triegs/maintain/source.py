@@ -7,7 +7,8 @@ entry; the changes of the current epoch are kept net, with the value before and 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from triegs.errors import MultiplicityOverflow
 from triegs.store.contract import Key, Store, Version, VersionedRelation
@@ -102,9 +103,13 @@ class Source:
     def end_epoch(self) -> None:
         self.changes.clear()
 
-    def restore(self, known: Container[object]) -> None:
-        """After an abort: forget the indexes that were made since."""
-        self._indexes = {order: i for order, i in self._indexes.items() if i in known}
+    def save(self) -> Any:
+        """What `restore` needs after the store has aborted."""
+        return dict(self._indexes)
+
+    def restore(self, saved: Any) -> None:
+        """Forget the indexes that were made since."""
+        self._indexes = dict(saved)
 
     def drop(self) -> None:
         self._store.drop(self._primary)

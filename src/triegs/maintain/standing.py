@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triegs.compiler.plan import Plan
-from triegs.errors import MultiplicityOverflow
+from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.parts import Part
 from triegs.maintain.program import Program, Registered
 from triegs.maintain.walk import Walk
@@ -54,6 +54,7 @@ class Standing:
     registered: Registered | None = None
     parts: Sequence[Part] = ()
     error: MultiplicityOverflow | None = None
+    is_closed: bool = False
     shown: Shown = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,6 +88,8 @@ class Publisher(Generic[StoreType]):
         """Hold the version that a plan shows now; the caller unpins it. From any thread."""
         while True:
             shown = standing.shown
+            if standing.is_closed:
+                raise StateError("the query is closed")
             try:
                 version = self.store.pin(shown.version)
             except VersionGone:
@@ -96,13 +99,18 @@ class Publisher(Generic[StoreType]):
             self.store.unpin(version)
 
     def publish(self) -> Version:
-        """Make one version of all changes; a plan with an error keeps showing the one before."""
+        """Make one version of all changes; a plan with an error keeps showing the one before.
+
+        So does, for this moment, a plan whose views were rebuilt: its old walk leads nowhere in the
+        new version, and its new walk nowhere in the old one.
+        """
         before = self.store.newest
         for standing in self.standing:
             if standing.registered is not None:
                 standing.error = standing.registered.error
-            if standing.error is not None and standing.shown.version is None:
-                standing.shown = Shown(self.store.pin(before), standing.shown.walk)
+            shown, walk = standing.shown
+            if shown is None and (standing.error is not None or standing.walk is not walk):
+                standing.shown = Shown(self.store.pin(before), walk)
         version = self.store.publish()
         for standing in self.standing:
             held = standing.shown.version
@@ -115,6 +123,9 @@ class Publisher(Generic[StoreType]):
     def forget(self, standing: Standing) -> None:
         """A plan that was released shows nothing any more; publishes."""
         self.standing.remove(standing)
-        if standing.shown.version is not None:
-            self.store.unpin(standing.shown.version)
+        held, walk = standing.shown
+        # A reader that is about to pin the version without this plan's views looks here again.
+        standing.is_closed, standing.shown = True, Shown(None, walk)
+        if held is not None:
+            self.store.unpin(held)
         self.publish()

@@ -30,6 +30,14 @@ class Statistics(NamedTuple):
     retired_nodes: int
 
 
+class Measured(NamedTuple):
+    """What relations of one name cost: entries and bytes now, and bytes for held versions."""
+
+    entries: int
+    live_bytes: int
+    retained_bytes: int
+
+
 class VersionedRelation(Protocol):
     """One relation of a store, as its single writer sees it: changes show at once."""
 
@@ -99,6 +107,12 @@ class Store(Protocol):
         """The numbers of the versions that somebody holds, in ascending order."""
 
     def statistics(self) -> Statistics: ...
+
+    def measure_relations(self) -> dict[str, Measured]:
+        """The cost of relations by name; it may take long to find out."""
+
+    def measure_pin(self, version: Version) -> int:
+        """The bytes that a held version shares with no newer one; it may take long as well."""
 
     def check(self) -> None: ...
 

@@ -56,6 +56,7 @@ from triegs.kernels.layout import (
     FREE_COUNT,
     FRESH,
     FRESH_LAST,
+    LIMIT,
     RETAINED,
     RETIRED,
     ROOM_WORDS,
@@ -64,7 +65,14 @@ from triegs.kernels.layout import (
     SLOTS,
     START,
 )
-from triegs.kernels.memory import WORD_BYTES, grow_arena, make_arena
+from triegs.kernels.measure import list_retained, measure_retained
+from triegs.kernels.memory import (
+    WORD_BYTES,
+    copy_arena,
+    grow_arena,
+    make_arena,
+    slack_words,
+)
 from triegs.kernels.relations import (
     adjacency_change,
     adjacency_get,
@@ -77,6 +85,7 @@ from triegs.kernels.words import Words
 from triegs.store.bounds import check_arity, check_count, check_key, check_prefix
 from triegs.store.contract import (
     Key,
+    Measured,
     RelationUnknown,
     Statistics,
     Version,
@@ -213,7 +222,8 @@ class PackedStore:
     """A `Store` over one arena. `memory_limit` bounds the bytes of all nodes, free ones too.
 
     A change that finds no room raises `MemoryLimitReached` and is not made; a store near its limit
-    keeps 250 kB in reserve for that.
+    keeps 250 kB in reserve for that. Only between `lift_limit` and `restore_limit` may the store
+    take an eighth more.
 
     >>> store = PackedStore(memory_limit=1_000_000)
     >>> numbers = store.create("numbers", 1)
@@ -329,6 +339,26 @@ class PackedStore:
         """Give the next changes more room, or raise `MemoryLimitReached`."""
         with self._memory:
             self._make_room(what)
+
+    def lift_limit(self) -> None:
+        """Give room beyond the limit, enough to drop any number of relations, until
+        `restore_limit`. Costs a copy of the arena if that is small.
+        """
+        if self._limit_words is None:
+            return
+        with self._memory:
+            wanted = START + self._limit_words + slack_words(self._limit_words)
+            if self.words.size < wanted:
+                self.words = copy_arena(self.words, wanted)
+            self.words[LIMIT] = wanted
+
+    def restore_limit(self) -> None:
+        """Nodes that were taken beyond the limit are used again, and no more are taken."""
+        if self._limit_words is None:
+            return
+        with self._memory:
+            limit = min(START + self._limit_words, self.words.size)
+            self.words[LIMIT] = max(limit, int(self.words[BUMP]))
 
     # The contract
 
@@ -481,6 +511,57 @@ class PackedStore:
                 raise RelationUnknown(f"{relation.name} is not in this store")
             words, (root, _) = self.words, self.read_slot(relation)
         return int(walk_relation(words, walk, root, relation.arity, MEASURE)) * WORD_BYTES
+
+    def measure_retained(self, version: Version | None = None) -> dict[PackedRelation, int]:
+        """By relation, the bytes of the nodes that a held version reaches, or any without one
+        given, and the newest does not. Any thread may ask.
+
+        Costs a visit of each such node, during which the writer waits.
+        """
+        with self._memory:
+            self._follow_pins()
+            with self._pins:
+                versions = list(self._held.values())
+            if version is not None:
+                if not isinstance(version, PackedVersion):
+                    raise VersionGone("a version of another store")
+                version.check_held()
+                versions = [version]
+            words = self.words
+            nodes = np.empty(int(words[RETAINED]) // CLASS_WORDS[0] + 1, np.int64)
+            nodes = np.sort(nodes[: list_retained(words, self.holds, nodes)])
+            seen, walk = np.zeros(nodes.size, np.int64), np.empty(WALK_WORDS, np.int64)
+            found: dict[PackedRelation, int] = {}
+            for each in versions:
+                for relation in each.members:
+                    root = int(each.roots[SLOT_WORDS * relation.slot])
+                    size = measure_retained(words, walk, root, relation.arity, nodes, seen)
+                    found[relation] = found.get(relation, 0) + int(size) * WORD_BYTES
+        return found
+
+    def measure_relations(self) -> dict[str, Measured]:
+        """Entries and bytes by name. Costs a visit of every node."""
+        newest = self.pin()
+        try:
+            found = {
+                relation: (newest.size(relation), self.measure(relation, newest))
+                for relation in newest.members
+            }
+        finally:
+            self.unpin(newest)
+        retained = self.measure_retained()
+        sums: dict[str, Measured] = {}
+        for relation in sorted(found.keys() | retained.keys(), key=lambda one: one.name):
+            entries, live = found.get(relation, (0, 0))
+            more = Measured(entries, live, retained.get(relation, 0))
+            # Different plans may give relations the same name.
+            before = sums.get(relation.name, Measured(0, 0, 0))
+            sums[relation.name] = Measured(*map(sum, zip(before, more, strict=True)))
+        return sums
+
+    def measure_pin(self, version: Version) -> int:
+        """The bytes that a held version keeps from being freed, if no other did."""
+        return sum(self.measure_retained(version).values())
 
     @property
     def slots_used(self) -> int:

@@ -26,6 +26,7 @@ from immutables import Map
 from triegs.store.bounds import check_arity, check_count, check_key, check_prefix
 from triegs.store.contract import (
     Key,
+    Measured,
     RelationUnknown,
     Statistics,
     StoreCorrupt,
@@ -249,6 +250,30 @@ class PlainStore:
         entries = count_entries(self._relations)
         retained = sum(count_entries(version.relations) for version in older)
         return Statistics(entries, entries * BYTES_PER_ENTRY, retained * BYTES_PER_ENTRY, 0, 0, 0)
+
+    def measure_relations(self) -> dict[str, Measured]:
+        """Estimates, as those of `statistics`."""
+        sums: dict[str, Measured] = {}
+
+        def add(relations: Relations, is_live: bool) -> None:
+            for relation, (_, entries) in relations.items():
+                size = entries * BYTES_PER_ENTRY
+                more = Measured(entries, size, 0) if is_live else Measured(0, 0, size)
+                before = sums.get(relation.name, Measured(0, 0, 0))
+                sums[relation.name] = Measured(*map(sum, zip(before, more, strict=True)))
+
+        with self._lock:
+            older = [held for held in self._held.values() if held is not self._newest]
+        add(self._newest.relations, True)
+        for version in older:
+            add(version.relations, False)
+        return sums
+
+    def measure_pin(self, version: Version) -> int:
+        """An estimate, as if the version shared nothing; nothing for the newest."""
+        if not isinstance(version, PlainVersion) or version is self._newest:
+            return 0
+        return sum(found.entries for found in version.relations.values()) * BYTES_PER_ENTRY
 
     def check(self) -> None:
         with self._lock:

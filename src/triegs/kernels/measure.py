@@ -1,0 +1,87 @@
+"""What held versions retain, relation by relation.
+
+Every node that some held version reaches, and the newest does not, stands on the list of a hold. So
+a visit of a version's relation need not know the newest one: it goes on below the nodes that are
+listed, and all others are shared.
+"""
+
+from __future__ import annotations
+
+from triegs.kernels.arena import size_words
+from triegs.kernels.epochs import push_walk
+from triegs.kernels.jit import inlined, kernel
+from triegs.kernels.layout import HEAD, HEIGHT_SHIFT, LOW, NODE_CLASS, OFFSET, SMALLEST
+from triegs.kernels.words import Words, load, store, trailing_zeros
+
+
+@kernel
+def list_retained(words: Words, holds: Words, nodes: Words) -> int:
+    """Write down the nodes on the lists of all holds; returns how many."""
+    found = 0
+    for row in range(holds.size // 2):
+        chunk = load(holds, 2 * row + 1)
+        while chunk != 0:
+            for place in range(load(words, chunk + 1)):
+                store(nodes, found, load(words, chunk + HEAD + place) >> 2)
+                found += 1
+            chunk = load(words, chunk)
+    return found
+
+
+@inlined
+def find_node(nodes: Words, node: int) -> int:
+    """The place of a node in the sorted nodes; -1 if it is not there."""
+    low, high = 0, nodes.size
+    while low < high:
+        middle = (low + high) >> 1
+        if load(nodes, middle) < node:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < nodes.size and load(nodes, low) == node else -1
+
+
+@kernel
+def measure_retained(
+    words: Words, stack: Words, root: int, arity: int, nodes: Words, seen: Words
+) -> int:
+    """The words of a relation's nodes that are among the sorted `nodes`, each once for all calls
+    with the same `seen`.
+
+    What hangs from a node that is not among them, or was seen, is passed over: it is so itself.
+    """
+    if arity == 0 or root == 0:
+        return 0
+    visited = 0
+    top = push_walk(stack, 0, root & OFFSET, arity - 1, root >> HEIGHT_SHIFT)
+    while top > 0:
+        top -= 3
+        word = load(stack, top)
+        sets = load(stack, top + 1)
+        height = load(stack, top + 2)
+        node = word & ~1
+        place = find_node(nodes, node)
+        if place < 0 or load(seen, place) != 0:
+            continue
+        store(seen, place, 1)
+        size_class = NODE_CLASS
+        if height >= 0 or word & 1:
+            children = load(words, node + 1) & LOW
+            while children != 0:
+                below = load(words, node + HEAD + trailing_zeros(children))
+                children &= children - 1
+                if height > 0:
+                    top = push_walk(stack, top, below, sets, height - 1)
+                elif height < 0:
+                    top = push_walk(stack, top, below, sets, -1)
+                elif sets > 0:
+                    top = push_walk(stack, top, below, sets - 1, -1)
+        else:
+            header = load(words, node + 1)
+            size_class = header >> 32
+            if sets > 0:
+                for entry in range(header & LOW):
+                    at = node + HEAD + (SMALLEST << size_class) + entry
+                    top = push_walk(stack, top, load(words, at), sets - 1, -1)
+        visited += size_words(size_class)
+    return visited
