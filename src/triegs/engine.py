@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from os import PathLike
 from threading import Lock
@@ -24,6 +25,7 @@ from triegs.compiler.plan import PlanClass
 from triegs.dictionary import Dictionary
 from triegs.errors import InvalidUpdate, MultiplicityOverflow, StateError, UnsupportedQuery
 from triegs.events import Batch, encode_table, encode_tuples
+from triegs.exercise import call_everything
 from triegs.kernels.warmth import warm_up
 from triegs.load import read_statements
 from triegs.maintain.compiled import CompiledCore
@@ -131,7 +133,7 @@ class Engine:
     ) -> None:
         if memory_limit is not None and store is not None:
             raise StateError("memory_limit is for the default store; give it to yours")
-        warm_up()
+        warm_up(partial(call_everything, Engine))
         self.mode = Mode(mode)
         self._prefixes = dict(prefixes or {})
         self._dictionary = Dictionary()
