@@ -18,7 +18,15 @@ from triegs.kernels.cursors import (
     trie_next,
 )
 from triegs.kernels.epochs import publish_epoch
-from triegs.kernels.layout import FAULTS, LOG_FULL, OVERFLOW, SLOTS
+from triegs.kernels.layout import (
+    CLASSES,
+    EMPTIED,
+    FAULTS,
+    FREE_COUNT,
+    LOG_FULL,
+    OVERFLOW,
+    SLOTS,
+)
 from triegs.kernels.memory import make_arena
 from triegs.kernels.relations import (
     adjacency_add_logged,
@@ -70,6 +78,15 @@ def read_set(words: Words, reference: int) -> Iterator[tuple[int, int]]:
         yield int(cursor[KEY]), int(cursor[WORD])
 
 
+def sweep_if_told(words: Words, log: Words, slot: int) -> None:
+    """As an epoch does it; where `EMPTIED` is not set, there must be nothing to sweep."""
+    free = words[FREE_COUNT : FREE_COUNT + CLASSES].tolist()
+    was_told = words[EMPTIED] != 0
+    sweep_log(words, log, 1, log[0], slot)
+    assert was_told or words[FREE_COUNT : FREE_COUNT + CLASSES].tolist() == free
+    words[EMPTIED] = 0
+
+
 @given(st.lists(st.lists(st.tuples(ids, values), max_size=40), max_size=4))
 def test_map_log_holds_the_words_before(epochs: list[list[tuple[int, int]]]) -> None:
     words = make_arena(reserve=False)
@@ -83,7 +100,7 @@ def test_map_log_holds_the_words_before(epochs: list[list[tuple[int, int]]]) -> 
             assert map_add_logged(words, log, slot, key, value) == rows[key]
         rows = {key: count for key, count in rows.items() if count}
         assert read_log(log) == {key: before.get(key, 0) for key in touched}
-        sweep_log(words, log, 1, log[0], slot)
+        sweep_if_told(words, log, slot)
         publish(words)
         assert list(read_trie(words, words[slot])) == sorted(rows.items())
         assert words[slot + 1] == len(rows)
@@ -110,12 +127,27 @@ def test_adjacency_log_holds_who_came_and_went(
                 flipped.setdefault(x, int(was))
         assert read_log(log) == flipped
         assert all((x in before) == bool(was) for x, was in flipped.items())
-        sweep_log(words, log, 1, log[0], slot)
+        sweep_if_told(words, log, slot)
         publish(words)
         found = {(x, y): count for x, reference in read_trie(words, words[slot])
                  for y, count in read_set(words, reference)}  # fmt: skip
         assert found == rows
         assert words[slot + 1] == len(rows)
+
+
+@given(st.sets(st.tuples(ids, ids), min_size=1, max_size=40), st.data())
+def test_what_a_later_epoch_takes_away_leaves_no_empty_leaf(
+    pairs: set[tuple[int, int]], data: st.DataObject
+) -> None:
+    words = make_arena(reserve=False)
+    gone = data.draw(st.sets(st.sampled_from(sorted(pairs))))
+    for value, changes in ((1, pairs), (-1, gone)):
+        log = make_log()
+        for x, y in changes:
+            adjacency_add_logged(words, log, SLOTS, x, y, value)
+        sweep_if_told(words, log, SLOTS)
+        publish(words)
+    assert [x for x, _ in read_trie(words, words[SLOTS])] == sorted({x for x, _ in pairs - gone})
 
 
 def test_a_full_log_is_a_fault() -> None:

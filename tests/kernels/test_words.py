@@ -14,6 +14,7 @@ from triegs.kernels.words import (
     checked_multiply,
     copy_words,
     population,
+    prefetch,
     trailing_zeros,
 )
 
@@ -79,3 +80,15 @@ def test_copy(target: int, source: int, count: int) -> None:
 def test_sign_bit() -> None:
     assert bit(63) == -(2**63)
     assert population(bit(63)) == 1
+
+
+@kernel
+def run_prefetch(array: Words, at: int) -> None:
+    prefetch(array, at)
+
+
+@given(words)
+def test_prefetch_takes_any_index_and_changes_nothing(at: int) -> None:
+    array = np.arange(8, dtype=np.int64)
+    run_prefetch(array, at)
+    assert array.tolist() == list(range(8))

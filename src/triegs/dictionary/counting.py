@@ -14,6 +14,7 @@ import numpy as np
 
 from triegs.dictionary.arrays import (
     FREE,
+    INTEGER,
     LIMBO,
     LISTED,
     NAMED,
@@ -25,7 +26,7 @@ from triegs.dictionary.arrays import (
     Word,
     Words,
 )
-from triegs.dictionary.table import drop_id
+from triegs.dictionary.table import AHEAD, ask_integer, drop_id
 from triegs.kernels.jit import brief, kernel
 
 
@@ -212,6 +213,10 @@ def sift(
     freed, known, held = 0, 0, 0
     listed = 0
     for place in range(len(ids)):
+        if place + AHEAD < len(ids):
+            later = ids[place + AHEAD]
+            if arrays.spans[later, 1] == INTEGER:
+                ask_integer(arrays.integers, arrays.spans[later, 0])
         term = ids[place]
         if arrays.counts[term] > 0:
             arrays.states[term] = USED

@@ -37,6 +37,7 @@ from triegs.dictionary.spelling import (
     read_integer,
 )
 from triegs.kernels.jit import brief, inlined, kernel
+from triegs.kernels.words import prefetch
 
 # What stands in a column of ids where there is none (yet).
 BAD = -1  # null or malformed, reported
@@ -45,6 +46,7 @@ UNSURE = -3  # not canonical at a glance
 NO_ROOM = -4
 
 _ID = 0xFFFFFFFF
+AHEAD = 16  # terms that are asked for before they are needed
 
 
 @inlined
@@ -72,6 +74,12 @@ def seek_integer(integers: Words, value: Word) -> Word:
     while integers[slot, 1] != 0 and integers[slot, 0] != value:
         slot = (slot + 1) & mask
     return slot
+
+
+@inlined
+def ask_integer(integers: Words, value: Word) -> None:
+    """Ask for the memory where a value will be looked up."""
+    prefetch(integers, 2 * (hash_integer(value) & (len(integers) - 1)))
 
 
 @inlined
@@ -259,6 +267,8 @@ def intern_integers(values: Words, out: Words, row: Word, *all_arrays: Any) -> W
     """Give all rows ids from ``row`` on, in one pass; stops at a row that has no room."""
     arrays = Arrays(*all_arrays)
     while row < len(out):
+        if row + AHEAD < len(out):
+            ask_integer(arrays.integers, values[row + AHEAD])
         term = intern_integer(arrays, values[row])
         if term == NO_ROOM:
             return row

@@ -10,8 +10,12 @@ A row of levels is `[kind, root, keys, first key, column, weighs, factors, first
 - factors: relations by values of this level and those before, whose counts multiply it too; each
   is `[root, keys, first key]`.
 
-Outer columns are written only when their level moves on, a whole stretch at a time; the entries of
-the last level are copied block by block.
+Outer columns are written only when their level moves on, a whole stretch at a time. The entries of
+the last level are copied block by block; where they do not depend on the level before, they are
+gathered in a *tile* once and copied for each of its values.
+
+With a table of integers, `(value, INTEGER)` by id, columns get values in the place of ids; an id
+that is no integer sets `MISFIT`.
 """
 
 from __future__ import annotations
@@ -40,9 +44,12 @@ LEVEL_WORDS = 8
 FACTOR_WORDS = 3
 
 # The state: some words, then a stretch per level, its cursor first.
-PHASE, OVERFLOWED, FACTOR = 0, 1, 2  # FACTOR multiplies every answer
+PHASE, OVERFLOWED, FACTOR, MISFIT = 0, 1, 2, 3  # FACTOR multiplies every answer
+TILED, TILE_PLACE, TILE_SIZE = 4, 5, 6  # whether the last level is a tile, and where in it we are
 NEW, RUNNING, DONE = 0, 1, 2
 STATE_HEAD = 8
+TILE = 1024  # entries of a tile at most; keys first, then words
+INTEGER = -1  # as in triegs.dictionary.arrays
 STATE_WORDS = 40
 VALUE, WEIGHT, SINCE = 32, 33, 34  # after the cursor: value, multiplicity so far, first row
 
@@ -110,11 +117,23 @@ def take_value(words: Words, roots: Words, levels: Words, state: Words, level: i
 
 
 @inlined
-def write_stretch(levels: Words, state: Words, level: int, out: Words, rows: int, end: int) -> None:
+def show(integers: Words, state: Words, key: int) -> int:
+    """What a column gets for an id."""
+    if integers.size == 0:
+        return key
+    if load(integers, 2 * key + 1) != INTEGER:
+        store(state, MISFIT, 1)
+    return load(integers, 2 * key)
+
+
+@inlined
+def write_stretch(
+    levels: Words, state: Words, integers: Words, level: int, out: Words, rows: int, end: int
+) -> None:
     """The level's value, in all rows since it was taken."""
     base = base_of(level)
     start = load(levels, LEVEL_WORDS * level + 4) * rows
-    value = load(state, base + VALUE)
+    value = show(integers, state, load(state, base + VALUE))
     for row in range(load(state, base + SINCE), end):
         store(out, start + row, value)
     store(state, base + SINCE, end)
@@ -137,10 +156,73 @@ def open_from(
         level += 1
 
 
+@inlined
+def is_apart(levels: Words, last: int) -> bool:
+    """Whether the entries of the last level are the same for all values of the one before."""
+    row = LEVEL_WORDS * last
+    if last == 0 or load(levels, row) != SET:
+        return False
+    for number in range(load(levels, row + 2)):
+        if load(levels, load(levels, row + 3) + number) == last - 1:
+            return False
+    return True
+
+
+@kernel
+def load_tile(words: Words, state: Words, integers: Words, base: int, tile: Words) -> None:
+    """Gather the set that a cursor stands before, unless it is too large."""
+    size = 0
+    while True:
+        block = load(state, base + BLOCK) + HEAD
+        count, room = load(state, base + SIZE), load(state, base + CAPACITY)
+        if size + count > TILE:
+            store(state, TILED, 0)
+            return
+        for place in range(count):
+            store(tile, size + place, show(integers, state, load(words, block + place)))
+            store(tile, TILE + size + place, load(words, block + room + place))
+        size += count
+        if not set_next_block(words, state, base):
+            break
+    store(state, TILED, 1)
+    store(state, TILE_SIZE, size)
+    store(state, TILE_PLACE, 0)
+
+
+@inlined
+def open_last(
+    words: Words, roots: Words, levels: Words, state: Words, integers: Words, last: int, tile: Words
+) -> None:
+    """The levels before have moved: the last one's entries are others."""
+    load_tile(words, state, integers, base_of(last), tile)
+    if load(state, TILED) == 0:
+        open_level(words, roots, levels, state, last)
+
+
+@inlined
+def write_entries(
+    source: Words, at: int, counts_at: int, taken: int, weight: int, is_shown: bool,
+    integers: Words, state: Words, out: Words, keys: int, counts: int,
+) -> None:  # fmt: skip
+    """Some entries of the last level, one per row; `is_shown` if they are what columns get."""
+    if is_shown:
+        for step in range(taken):
+            store(out, keys + step, load(source, at + step))
+    else:
+        for step in range(taken):
+            store(out, keys + step, show(integers, state, load(source, at + step)))
+    if weight == 1:
+        for step in range(taken):
+            store(out, counts + step, load(source, counts_at + step))
+    else:
+        for step in range(taken):
+            store(out, counts + step, weigh(state, weight, load(source, counts_at + step)))
+
+
 @kernel
 def fill_answers(
-    words: Words, roots: Words, levels: Words, count: int, state: Words, out: Words, rows: int,
-    columns: int,
+    words: Words, roots: Words, levels: Words, count: int, state: Words, integers: Words,
+    tile: Words, out: Words, rows: int, columns: int,
 ) -> int:  # fmt: skip
     """Write the next answers: `rows` words per column, then the multiplicities.
 
@@ -149,6 +231,7 @@ def fill_answers(
     last = count - 1
     base, row = base_of(last), LEVEL_WORDS * last
     is_plain = load(levels, row) != TRIE and load(levels, row + 5) and load(levels, row + 6) == 0
+    has_tile = is_plain and is_apart(levels, last)
     keys, counts = load(levels, row + 4) * rows, columns * rows
     filled = 0
     if load(state, PHASE) == DONE:
@@ -158,22 +241,34 @@ def fill_answers(
         if not open_from(words, roots, levels, state, 0, last):
             store(state, PHASE, DONE)
             return 0
+        if has_tile:
+            open_last(words, roots, levels, state, integers, last, tile)
     for level in range(last):
         store(state, base_of(level) + SINCE, 0)
     while filled < rows:
-        if is_plain:
+        weight = load(state, FACTOR)
+        if last > 0:
+            weight = load(state, base_of(last - 1) + WEIGHT)
+        if load(state, TILED):
+            place = load(state, TILE_PLACE)
+            taken = min(load(state, TILE_SIZE) - place, rows - filled)
+            write_entries(
+                tile, place, TILE + place, taken, weight, True, integers, state, out,
+                keys + filled, counts + filled,
+            )  # fmt: skip
+            filled += taken
+            store(state, TILE_PLACE, place + taken)
+            if place + taken < load(state, TILE_SIZE):
+                break
+        elif is_plain:
             place, size = load(state, base + PLACE), load(state, base + SIZE)
             if place < size:
                 taken = min(size - place, rows - filled)
                 at = load(state, base + BLOCK) + HEAD + place
-                room = load(state, base + CAPACITY)
-                weight = load(state, FACTOR)
-                if last > 0:
-                    weight = load(state, base_of(last - 1) + WEIGHT)
-                for step in range(taken):
-                    store(out, keys + filled + step, load(words, at + step))
-                    product = weigh(state, weight, load(words, at + room + step))
-                    store(out, counts + filled + step, product)
+                write_entries(
+                    words, at, at + load(state, base + CAPACITY), taken, weight, False, integers,
+                    state, out, keys + filled, counts + filled,
+                )  # fmt: skip
                 filled += taken
                 store(state, base + PLACE, place + taken)
                 continue
@@ -181,13 +276,13 @@ def fill_answers(
                 continue
         elif move_level(words, levels, state, last):
             take_value(words, roots, levels, state, last)
-            store(out, keys + filled, load(state, base + VALUE))
+            store(out, keys + filled, show(integers, state, load(state, base + VALUE)))
             store(out, counts + filled, load(state, base + WEIGHT))
             filled += 1
             continue
         level = last - 1
         while level >= 0:
-            write_stretch(levels, state, level, out, rows, filled)
+            write_stretch(levels, state, integers, level, out, rows, filled)
             if move_level(words, levels, state, level):
                 break
             level -= 1
@@ -195,9 +290,17 @@ def fill_answers(
             store(state, PHASE, DONE)
             break
         take_value(words, roots, levels, state, level)
+        if has_tile and level == last - 1:
+            if load(state, TILED):
+                store(state, TILE_PLACE, 0)
+            else:
+                open_level(words, roots, levels, state, last)
+            continue
         if not open_from(words, roots, levels, state, level + 1, last):
             store(state, PHASE, DONE)
             break
+        if has_tile:
+            open_last(words, roots, levels, state, integers, last, tile)
     for level in range(last):
-        write_stretch(levels, state, level, out, rows, filled)
+        write_stretch(levels, state, integers, level, out, rows, filled)
     return filled

@@ -43,6 +43,7 @@ FRESH_END = 71  # the end of the last chunk
 COPIED = 72  # nodes copied, ever
 RETIRED = 73  # nodes retired in published epochs
 RETAINED = 74  # words of nodes that only held versions reach, with the chunks that list them
+EMPTIED = 75  # whether a logged change emptied a leaf since the list was opened
 FREE = 76  # first free node of each class
 FREE_COUNT = 80  # number of free nodes of each class
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from triegs.kernels.cursors import BLOCK, CAPACITY, SIZE, set_first, set_next_block
 from triegs.kernels.epochs import publish_epoch
 from triegs.kernels.jit import brief, inlined, kernel
-from triegs.kernels.layout import FAULTS, HEAD, NODE_WORDS, OVERFLOW, SLOTS
+from triegs.kernels.layout import DIGIT, EMPTIED, FAULTS, HEAD, NODE_WORDS, OVERFLOW, SLOTS
 from triegs.kernels.relations import (
     adjacency_add_logged,
     adjacency_change,
@@ -178,6 +178,16 @@ def fetch_ahead(
             fetch_node(words, trie_get(words, root, load(entries, near + column)))
 
 
+@inlined
+def fetch_leaves(words: Words, root: int, keys: int, count: int) -> None:
+    """Ask for the leaves of a block of keys."""
+    for place in range(count):
+        key = load(words, keys + place)
+        leaf = find_leaf(words, root, key)
+        prefetch(words, leaf)
+        prefetch(words, leaf + HEAD + (key & DIGIT))
+
+
 @kernel
 def judge_label(
     words: Words, log: Words, entries: Words, start: int, end: int, table: Words, row: int,
@@ -225,16 +235,18 @@ def fill_row(
 
 
 @inlined
-def open_list(log: Words, lists: Words, number: int) -> None:
+def open_list(words: Words, log: Words, lists: Words, number: int) -> None:
     if number >= 0:
         store(lists, 2 * number, load(log, 0))
+        store(words, EMPTIED, 0)
 
 
 @inlined
 def close_list(words: Words, log: Words, lists: Words, number: int, slot: int) -> None:
     if number >= 0:
         store(lists, 2 * number + 1, load(log, 0))
-        sweep_log(words, log, load(lists, 2 * number), load(log, 0), slot)
+        if load(words, EMPTIED) != 0:
+            sweep_log(words, log, load(lists, 2 * number), load(log, 0), slot)
 
 
 @kernel
@@ -271,6 +283,8 @@ def step_edge(
         set_first(words, cursor, 0, trie_get(words, load(words, by_other), w))
         while True:
             block, size, room = load(cursor, BLOCK), load(cursor, SIZE), load(cursor, CAPACITY)
+            if is_exact:
+                fetch_leaves(words, load(words, out), block + HEAD, size)
             for place in range(size):
                 v = load(words, block + HEAD + place)
                 weight = load(words, block + HEAD + room + place)
@@ -373,7 +387,7 @@ def run_epoch(
         for number in range(load(table, pair + 1)):
             row = load(table, pair) + ROW_WORDS * number
             changed, slot = load(table, row + 3), load(table, row + 2)
-            open_list(log, lists, changed)
+            open_list(words, log, lists, changed)
             if number == 0:
                 found = judge_label(words, log, entries, start, end, table, row, refused, found)
             else:
@@ -385,11 +399,11 @@ def run_epoch(
         step = load(table, STEP_ROWS) + STEP_WORDS * number
         kind = load(table, step)
         if kind == EDGE:
-            open_list(log, lists, load(table, step + 9))
+            open_list(words, log, lists, load(table, step + 9))
             step_edge(words, log, lists, cursor, bounds, entries, table, step, roots)
             close_list(words, log, lists, load(table, step + 9), load(table, step + 8))
         elif kind == PRODUCT:
-            open_list(log, lists, load(table, step + 3))
+            open_list(words, log, lists, load(table, step + 3))
             step_product(words, log, lists, table, step)
             close_list(words, log, lists, load(table, step + 3), load(table, step + 2))
         else:

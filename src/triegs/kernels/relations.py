@@ -23,6 +23,7 @@ from triegs.kernels.arena import has_room
 from triegs.kernels.jit import brief, inlined, kernel
 from triegs.kernels.layout import (
     DIGIT,
+    EMPTIED,
     FAULTS,
     HEAD,
     LOG_FULL,
@@ -211,6 +212,8 @@ def map_add_logged(words: Words, log: Words, slot: int, key: int, value: int) ->
     if (old == 0) != (new == 0):
         marked ^= bit(digit)
         store(words, slot + 1, load(words, slot + 1) + (1 if old == 0 else -1))
+        if marked & LOW == 0:
+            store(words, EMPTIED, 1)
     if children & bit(digit + 32) == 0:
         push_log(words, log, key, old)
     if marked != children:
@@ -236,12 +239,17 @@ def adjacency_add_logged(words: Words, log: Words, slot: int, x: int, y: int, va
         if children & bit(digit + 32) == 0:
             push_log(words, log, x, 0 if before == 0 else 1)
         store(words, leaf + 1, children | bit(digit + 32))
+        if children & LOW == 0:
+            store(words, EMPTIED, 1)
     return new
 
 
 @kernel
 def sweep_log(words: Words, log: Words, start: int, end: int, slot: int) -> None:
-    """After the logged changes of a slot: cut off the leaves that became empty."""
+    """After the logged changes of a slot: cut off the leaves that became empty.
+
+    There are such only if `EMPTIED` was set meanwhile.
+    """
     for entry in range(start, end, 2):
         key = load(log, entry)
         leaf = find_leaf(words, load(words, slot), key)

@@ -19,10 +19,12 @@ from triegs.kernels.answers import (
     FACTOR,
     INSIDE,
     LEVEL_WORDS,
+    MISFIT,
     OVERFLOWED,
     SET,
     STATE_HEAD,
     STATE_WORDS,
+    TILE,
     TRIE,
     fill_answers,
 )
@@ -38,13 +40,24 @@ Columns = tuple[Words, Words]
 #: How many rows the next batch may have.
 Sizes = Callable[[], int]
 
+#: The integers of a dictionary as a kernel wants them: value and kind by id, word after word.
+Integers = Callable[[], Words]
+
 TOO_LARGE = "an answer's multiplicity does not fit 64 bits"
 
 
-def read_columns(walk: Walk, version: Version, sizes: Sizes) -> Iterator[Columns]:
+class NotIntegers(Exception):
+    """A term of the answers is no integer of 64 bits."""
+
+
+def read_columns(
+    walk: Walk, version: Version, sizes: Sizes, integers: Integers | None = None
+) -> Iterator[Columns]:
     """The answers in batches. Memory: one batch, and one cursor per head variable.
 
-    Raises `MultiplicityOverflow` at an answer whose multiplicity 64 bits cannot hold.
+    With `integers`, over the packed store, columns have values instead of ids; `NotIntegers` says
+    that some term is none. Raises `MultiplicityOverflow` at an answer whose multiplicity does not
+    fit 64 bits.
     """
     factor = 1
     for relation, key in walk.totals:
@@ -56,7 +69,7 @@ def read_columns(walk: Walk, version: Version, sizes: Sizes) -> Iterator[Columns
     if not walk.levels:
         yield np.empty((0, 1), np.int64), np.array([factor], np.int64)
     elif isinstance(version, PackedVersion):
-        yield from _fill(walk, version, factor, sizes)
+        yield from _fill(walk, version, factor, sizes, integers)
     else:
         answers = enumerate_answers(walk, version, factor)
         while batch := list(islice(answers, sizes())):
@@ -67,19 +80,28 @@ def read_columns(walk: Walk, version: Version, sizes: Sizes) -> Iterator[Columns
 # By a kernel
 
 
-def _fill(walk: Walk, version: PackedVersion, factor: int, sizes: Sizes) -> Iterator[Columns]:
+def _fill(
+    walk: Walk, version: PackedVersion, factor: int, sizes: Sizes, integers: Integers | None
+) -> Iterator[Columns]:
     if walk.tables is None:
         walk.tables = write_levels(walk)
     levels, count = walk.tables
     state = np.zeros(STATE_HEAD + STATE_WORDS * count, np.int64)
     state[FACTOR] = factor
+    tile = np.empty(2 * TILE, np.int64)
+    values = np.empty(0, np.int64)
     while True:
         rows = sizes()
+        if integers is not None:
+            values = integers()
         out = allocate((walk.width + 1) * rows, np.int64)
         version.check_held()
         found = fill_answers(
-            version.words, version.roots, levels, count, state, out, rows, walk.width
-        )
+            version.words, version.roots, levels, count, state, values, tile, out, rows,
+            walk.width,
+        )  # fmt: skip
+        if state[MISFIT]:
+            raise NotIntegers
         if state[OVERFLOWED]:
             raise MultiplicityOverflow(TOO_LARGE, "answer")
         columns = out.reshape(walk.width + 1, rows)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from triegs.compiler.plan import Plan
 from triegs.maintain.walk import Walk
-from triegs.read.columns import Columns, Sizes, read_columns
+from triegs.read.columns import Columns, Integers, Sizes, read_columns
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import Duplicates, Expression, Form, expression_variables
 from triegs.store.contract import Version
@@ -31,9 +31,19 @@ class RowReader:
     walk: Walk
     decode: Decode
 
-    def columns(self, version: Version, sizes: Sizes) -> Iterator[Columns]:
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows are answers as they are: nothing to filter, cut, or leave unbound."""
+        query = self.plan.query
+        return not self.plan.filters and query.limit is None and not query.offset and (
+            set(query.head) <= set(query.free))  # fmt: skip
+
+    def columns(
+        self, version: Version, sizes: Sizes, integers: Integers | None = None
+    ) -> Iterator[Columns]:
         """Every row once with its multiplicity, in columns of the head, `UNBOUND` where a variable
-        has no value; DISTINCT, OFFSET and LIMIT applied. Memory: one batch.
+        has no value; DISTINCT, OFFSET and LIMIT applied. Memory: one batch. `integers` only where
+        `is_plain`.
         """
         query = self.plan.query
         place = {name: i for i, name in enumerate(query.free)}
@@ -43,7 +53,7 @@ class RowReader:
         start, end = 0, None if query.limit is None else query.offset + query.limit
         if end == query.offset:
             return
-        for ids, counts in read_columns(self.walk, version, sizes):
+        for ids, counts in read_columns(self.walk, version, sizes, integers):
             for expression in self.plan.filters:
                 kept = self._keep(expression, ids, place)
                 ids, counts = ids[:, kept], counts[kept]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from triegs.dictionary import Decoder
 from triegs.dictionary.decoder import wrap
 from triegs.errors import SnapshotExpired, TriegsError
-from triegs.read.columns import Columns, Sizes
-from triegs.read.output import ArrowOutput, RowOutput
+from triegs.read.columns import Columns, Integers, NotIntegers, Sizes
+from triegs.read.output import ArrowOutput, RowOutput, integer_table
 from triegs.read.rows import RowReader
 from triegs.store.contract import Version
 
@@ -113,9 +114,9 @@ class Snapshot:
         if close is not None:
             close()
 
-    def _columns(self, sizes: Sizes) -> Iterator[Columns]:
+    def _columns(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[Columns]:
         self._check_open()
-        for columns in self._reader.columns(self._version, sizes):
+        for columns in self._reader.columns(self._version, sizes, integers):
             yield columns
             self._check_open()
 
@@ -181,6 +182,9 @@ class Snapshot:
 
         if terms != "python":
             return self._stream(BATCH_ROWS, terms).read_all()
+        if self._reader.is_plain:
+            with suppress(NotIntegers):
+                return self._read_integers()
         output = ArrowOutput(self._decoder, self.names, terms)
         parts = list(self._columns(lambda: BATCH_ROWS))
         try:
@@ -196,6 +200,21 @@ class Snapshot:
             for written, (_, counts) in zip(columns, parts, strict=True)
         ]
         return pa.Table.from_batches(batches, schema=schema)
+
+    def _read_integers(self) -> pa.Table:
+        """All answers as values, if all are integers: the enumeration writes them at once."""
+        import pyarrow as pa
+
+        def load() -> NDArray[np.int64]:
+            return integer_table(self._decoder).reshape(-1)
+
+        names = (*self.names, self._count_name())
+        schema = pa.schema([pa.field(name, pa.int64()) for name in names])
+        batches = [
+            pa.RecordBatch.from_arrays([*map(wrap, values), wrap(counts)], names)
+            for values, counts in self._columns(lambda: BATCH_ROWS, load)
+        ]
+        return pa.Table.from_batches(batches, schema)
 
     def _schema(self, output: ArrowOutput) -> pa.Schema:
         import pyarrow as pa
