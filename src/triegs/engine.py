@@ -236,7 +236,7 @@ class Engine:
         Report(epoch=1, refused=(Refused(place=1, reason='no live event states this'),))
         """
         self._begin()
-        few = 0
+        few = 1
         try:
             if hasattr(updates, "__arrow_c_stream__"):
                 batch = encode_table(self._dictionary, updates)
@@ -356,10 +356,11 @@ class Engine:
         finally:
             self._updating.release()
 
-    def _free_terms(self, few: int = 0) -> None:
+    def _free_terms(self, at_least: int = 1) -> None:
         """Let go of terms that no live event, query or held snapshot names."""
-        if self._dictionary.waiting > few:
-            self._dictionary.collect(self._store.newest.number, self._store.held())
+        if self._dictionary.is_due(at_least):
+            newest, pins = self._store.newest.number, self._store.held()
+            self._dictionary.collect(newest, pins, at_least)
 
     def _hold(self, standing: Standing) -> Snapshot:
         version, walk = self._core.show(standing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from random import Random
 from threading import Event, Thread
@@ -18,6 +19,7 @@ from triegs.errors import InvalidUpdate, MultiplicityOverflow
 from triegs.maintain.compiled import FEW_UPDATES
 from triegs.maintain.lowering import NotCompiled, check_plan
 from triegs.maintain.parts import Index
+from triegs.read.columns import read_columns
 from triegs.sparql import parse
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
@@ -318,12 +320,45 @@ def test_hubs_and_large_batches():
     graph.apply([("+", "<hub>", "<b>", f"<z{i}>") for i in range(7)])
     late = graph.ask("SELECT * { ?w <c> ?x . ?y <b> ?w . ?z <a> ?y }")
     for each in (one, late):
-        assert len(each.answers(rows=65_536)) == 3_000 * 700
+        batches = read_columns(each.handle.walk, graph.core.store.newest, lambda: 65_536)
+        found = [(ids.copy(), counts) for ids, counts in batches]
+        assert sum(len(counts) for _, counts in found) == 3_000 * 700
+        assert np.unique(np.concatenate([ids for ids, _ in found], 1), axis=1).shape[1] == 2_100_000
     graph.apply([("-", *update[1:]) for update in near[1:]])
     assert len(one.answers()) == len(late.answers()) == 700
     graph.core.store.check()
     graph.apply([("+", f"<n{i}>", "<a>", f"<m{i}>") for i in range(40_000)])
     assert len(one.answers()) == 700
+
+
+@pytest.mark.parametrize("sizes", [(3, 40), (40, 3), (2, 2_000), (2_000, 2), (1_024, 2)])
+@pytest.mark.parametrize("rows", [7, 1_000, 100_000])
+def test_products_of_sets_that_fit_a_tile_and_that_do_not(sizes, rows):
+    """Two leaves of one centre, and one below each of them; some edges count twice."""
+    graph = Graph()
+    wide = graph.ask("SELECT ?c ?x ?y { ?c <a> ?x . ?c <b> ?y }")
+    back = graph.ask("SELECT ?c ?x ?y { ?c <b> ?y . ?c <a> ?x }")
+    deep = graph.ask("SELECT ?c ?x ?y ?z ?w { ?c <a> ?x . ?c <b> ?y . ?y <d> ?z . ?x <d> ?w }")
+    edges = [("<c>", p, f"<{p[1]}{i}>") for p, n in zip("ab", sizes, strict=True)
+             for i in range(n) for p in [f"<{p}>"]]  # fmt: skip
+    edges += [(f"<{n}{i}>", "<d>", f"<z{j}>") for n in "ab" for i in range(3) for j in range(2)]
+    edges += edges[::3]
+    counts = Counter(edges)
+    graph.core.apply(graph.rows([("+", *edge) for edge in edges]))
+    leaves = {p: [(o, n) for (_, q, o), n in counts.items() if q == p] for p in ("<a>", "<b>")}
+    pairs = [(x, y, n * m) for x, n in leaves["<a>"] for y, m in leaves["<b>"]]
+    expected = {("<c>", x, y): n for x, y, n in pairs}
+    assert wide.answers(rows=rows) == back.answers(rows=rows) == expected
+    below: dict = {}
+    for (s, p, o), n in counts.items():
+        if p == "<d>":
+            below.setdefault(s, []).append((o, n))
+    assert deep.answers(rows=rows) == {
+        ("<c>", x, y, z, w): n * k * j
+        for x, y, n in pairs
+        for z, k in below.get(y, ())
+        for w, j in below.get(x, ())
+    }
 
 
 @pytest.mark.parametrize("size", [FEW_UPDATES, 20_000])

@@ -220,10 +220,11 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
                 raise KeyError(f"{identity} is not the id of a term")
             raise KeyError(f"{identity} was released more often than acquired")
 
-    @property
-    def waiting(self) -> int:
-        """How many terms `collect` would look at."""
-        return self._interner.meta[LIMBO] + len(self._held)
+    def is_due(self, at_least: int) -> bool:
+        """Whether `collect` may have something to do: enough terms in limbo, or terms for which
+        a reader's pin is waited.
+        """
+        return bool(self._held) or bool(self._interner.meta[LIMBO] >= at_least)
 
     def collect(self, horizon: int, pins: Sequence[int] = (), at_least: int = 1) -> int:
         """Free what nobody names: count zero, stamp published, no pin that sees it.

@@ -45,13 +45,16 @@ FACTOR_WORDS = 3
 
 # The state: some words, then a stretch per level, its cursor first.
 PHASE, OVERFLOWED, FACTOR, MISFIT = 0, 1, 2, 3  # FACTOR multiplies every answer
-TILED, TILE_PLACE, TILE_SIZE = 4, 5, 6  # whether the last level is a tile, and where in it we are
+# Whether the last level is a tile, where in it we are, its size, and the set that it was made of.
+TILED, TILE_PLACE, TILE_SIZE, TILE_OF = 4, 5, 6, 7
 NEW, RUNNING, DONE = 0, 1, 2
 STATE_HEAD = 8
 TILE = 1024  # entries of a tile at most; keys first, then words
 INTEGER = -1  # as in triegs.dictionary.arrays
 STATE_WORDS = 40
-VALUE, WEIGHT, SINCE = 32, 33, 34  # after the cursor: value, multiplicity so far, first row
+# After the cursor: value, multiplicity so far, first row of the value; how often the level moved;
+# and of its set, how often the level of its key had moved then, and where it is.
+VALUE, WEIGHT, SINCE, MOVED, SEEN, REFERENCE = 32, 33, 34, 35, 36, 37
 
 
 @inlined
@@ -86,9 +89,14 @@ def open_level(words: Words, roots: Words, levels: Words, state: Words, level: i
     if kind == TRIE:
         trie_first(words, state, base_of(level), load(roots, root))
     elif kind == SET:
+        base = base_of(level)
         keys, first = load(levels, row + 2), load(levels, row + 3)
-        below = find_below(words, roots, levels, state, root, keys, first)
-        set_first(words, state, base_of(level), below)
+        moved = load(state, base_of(load(levels, first)) + MOVED)
+        if keys > 1 or load(state, base + SEEN) != moved:
+            below = find_below(words, roots, levels, state, root, keys, first)
+            store(state, base + SEEN, moved)
+            store(state, base + REFERENCE, below)
+        set_first(words, state, base, load(state, base + REFERENCE))
     else:
         set_first(words, state, base_of(level), load(state, base_of(level - 1) + WORD))
 
@@ -105,6 +113,7 @@ def take_value(words: Words, roots: Words, levels: Words, state: Words, level: i
     """The level's cursor stands on an entry: note its value and the multiplicity so far."""
     row, base = LEVEL_WORDS * level, base_of(level)
     store(state, base + VALUE, load(state, base + KEY))
+    store(state, base + MOVED, load(state, base + MOVED) + 1)
     weight = load(state, base_of(level - 1) + WEIGHT) if level > 0 else load(state, FACTOR)
     if load(levels, row + 5):
         weight = weigh(state, weight, load(state, base + WORD))
@@ -186,17 +195,20 @@ def load_tile(words: Words, state: Words, integers: Words, base: int, tile: Word
             break
     store(state, TILED, 1)
     store(state, TILE_SIZE, size)
-    store(state, TILE_PLACE, 0)
 
 
 @inlined
 def open_last(
     words: Words, roots: Words, levels: Words, state: Words, integers: Words, last: int, tile: Words
 ) -> None:
-    """The levels before have moved: the last one's entries are others."""
-    load_tile(words, state, integers, base_of(last), tile)
-    if load(state, TILED) == 0:
-        open_level(words, roots, levels, state, last)
+    """The levels before have moved: the last one's entries may be others."""
+    reference = load(state, base_of(last) + REFERENCE)
+    if reference != load(state, TILE_OF):
+        store(state, TILE_OF, reference)
+        load_tile(words, state, integers, base_of(last), tile)
+        if load(state, TILED) == 0:
+            open_level(words, roots, levels, state, last)
+    store(state, TILE_PLACE, 0)
 
 
 @inlined
@@ -219,6 +231,41 @@ def write_entries(
             store(out, counts + step, weigh(state, weight, load(source, counts_at + step)))
 
 
+@inlined
+def write_pairs(
+    words: Words, levels: Words, state: Words, integers: Words, tile: Words, level: int,
+    out: Words, rows: int, keys: int, counts: int, filled: int,
+) -> int:  # fmt: skip
+    """The tile for each further entry of the level's block, while whole tiles fit; returns the
+    rows filled by then. One short loop per entry: it is what most rows of most results cost.
+    """
+    base = base_of(level)
+    column = load(levels, LEVEL_WORDS * level + 4) * rows
+    above = load(state, base_of(level - 1) + WEIGHT) if level > 0 else load(state, FACTOR)
+    size, place = load(state, TILE_SIZE), load(state, base + PLACE)
+    at, room = load(state, base + BLOCK) + HEAD, load(state, base + CAPACITY)
+    end = min(load(state, base + SIZE), place + (rows - filled) // size)
+    while place < end:
+        value = show(integers, state, load(words, at + place))
+        weight = weigh(state, above, load(words, at + room + place))
+        if weight == 1:
+            for step in range(size):
+                store(out, column + filled + step, value)
+                store(out, keys + filled + step, load(tile, step))
+                store(out, counts + filled + step, load(tile, TILE + step))
+        else:
+            for step in range(size):
+                store(out, column + filled + step, value)
+                store(out, keys + filled + step, load(tile, step))
+                product = weigh(state, weight, load(tile, TILE + step))
+                store(out, counts + filled + step, product)
+        filled += size
+        place += 1
+    store(state, base + PLACE, place)
+    store(state, base + SINCE, filled)
+    return filled
+
+
 @kernel
 def fill_answers(
     words: Words, roots: Words, levels: Words, count: int, state: Words, integers: Words,
@@ -232,6 +279,10 @@ def fill_answers(
     base, row = base_of(last), LEVEL_WORDS * last
     is_plain = load(levels, row) != TRIE and load(levels, row + 5) and load(levels, row + 6) == 0
     has_tile = is_plain and is_apart(levels, last)
+    before = LEVEL_WORDS * (last - 1)
+    has_pairs = has_tile and load(levels, before) != TRIE and load(levels, before + 6) == 0
+    if has_pairs and load(levels, before + 5) == 0:
+        has_pairs = False
     keys, counts = load(levels, row + 4) * rows, columns * rows
     filled = 0
     if load(state, PHASE) == DONE:
@@ -260,6 +311,11 @@ def fill_answers(
             store(state, TILE_PLACE, place + taken)
             if place + taken < load(state, TILE_SIZE):
                 break
+            if has_pairs:
+                write_stretch(levels, state, integers, last - 1, out, rows, filled)
+                filled = write_pairs(
+                    words, levels, state, integers, tile, last - 1, out, rows, keys, counts, filled
+                )
         elif is_plain:
             place, size = load(state, base + PLACE), load(state, base + SIZE)
             if place < size:
