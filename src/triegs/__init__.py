@@ -1,8 +1,12 @@
-"""Standing graph-pattern queries over live event streams.
+"""Standing graph-pattern queries over live event streams, with exact answers.
 
-The way of the data, so far: query text → `parse` → `Query` → `compile_query` → `Plan`, which
-`Reference` executes from scratch and `triegs explain` draws. Names are loaded on first use, so
-that ``import triegs`` stays light.
+An `Engine` holds a graph. `Engine.register` takes the text of a query and gives a `StandingQuery`,
+`Engine.apply` takes a batch of updates, and `StandingQuery.snapshot` gives a `Snapshot`: the
+answers of one published epoch, each with its multiplicity, which no later update changes.
+
+Behind it, a text goes through `parse` to a `Query` and through `compile_query` to a `Plan`.
+`Reference` executes any plan from scratch, also those that the engine does not run yet. Names are
+loaded on first use, so that ``import triegs`` stays light.
 """
 
 from __future__ import annotations
@@ -12,37 +16,80 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from triegs.compiler import Plan, compile_query, legal_plans
-    from triegs.errors import PlanError, QueryError, TriegsError, UnsupportedQuery
+    from triegs.engine import Engine, Report, StandingQuery
+    from triegs.errors import (
+        BadTerm,
+        InvalidUpdate,
+        MemoryLimitReached,
+        MultiplicityOverflow,
+        PlanError,
+        QueryError,
+        SnapshotExpired,
+        StateError,
+        TriegsError,
+        UnsupportedQuery,
+    )
+    from triegs.maintain.standing import Refused
+    from triegs.read.snapshot import Answer, Snapshot
     from triegs.reference import Reference, solutions
     from triegs.sparql import Query, parse
+    from triegs.terms import Text, literal
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "Answer": "read.snapshot",
+    "BadTerm": "errors",
+    "Engine": "engine",
+    "InvalidUpdate": "errors",
+    "MemoryLimitReached": "errors",
+    "MultiplicityOverflow": "errors",
     "Plan": "compiler",
     "PlanError": "errors",
     "Query": "sparql",
     "QueryError": "errors",
     "Reference": "reference",
+    "Refused": "maintain.standing",
+    "Report": "engine",
+    "Snapshot": "read.snapshot",
+    "SnapshotExpired": "errors",
+    "StandingQuery": "engine",
+    "StateError": "errors",
+    "Text": "terms",
     "TriegsError": "errors",
     "UnsupportedQuery": "errors",
     "compile_query": "compiler",
     "legal_plans": "compiler",
+    "literal": "terms",
     "parse": "sparql",
     "solutions": "reference",
 }
 
 __all__ = [
+    "Answer",
+    "BadTerm",
+    "Engine",
+    "InvalidUpdate",
+    "MemoryLimitReached",
+    "MultiplicityOverflow",
     "Plan",
     "PlanError",
     "Query",
     "QueryError",
     "Reference",
+    "Refused",
+    "Report",
+    "Snapshot",
+    "SnapshotExpired",
+    "StandingQuery",
+    "StateError",
+    "Text",
     "TriegsError",
     "UnsupportedQuery",
     "__version__",
     "compile_query",
     "legal_plans",
+    "literal",
     "parse",
     "solutions",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 from os import PathLike
 from threading import Lock
@@ -24,6 +25,7 @@ from triegs.compiler.plan import PlanClass
 from triegs.dictionary import Dictionary
 from triegs.errors import InvalidUpdate, MultiplicityOverflow, StateError, UnsupportedQuery
 from triegs.events import CHANGES, Batch, encode_table, encode_tuples
+from triegs.exercise import call_everything
 from triegs.kernels.warmth import warm_up
 from triegs.load import read_statements
 from triegs.maintain.compiled import CompiledCore
@@ -42,14 +44,21 @@ FEW_TERMS = 64
 
 
 class Report(NamedTuple):
-    """What became of one epoch: its number, and what was refused, with place and reason of each."""
+    """What became of one epoch: its number, and what was refused, in the order of the batch."""
 
     epoch: int
     refused: tuple[Refused, ...]
 
 
 class StandingQuery:
-    """A registered query: take snapshots of it, explain it, close it."""
+    """A registered query: take snapshots of it, explain it, close it.
+
+    `Engine.register` makes it. ``query`` is what was read from its text, ``plan`` how it is kept.
+
+    >>> with Engine() as engine, engine.register("ASK { ?x ?p ?y }", name="any") as query:
+    ...     query
+    <StandingQuery 'any', free-connex>
+    """
 
     def __init__(
         self, engine: Engine, name: str, query: Query, standing: Standing, constants: list[int]
@@ -69,12 +78,18 @@ class StandingQuery:
     def snapshot(self) -> Snapshot:
         """Hold the newest published result of this query. Cost: constant.
 
-        While the query is stalled this is its last good epoch; `Snapshot.epoch` says so.
+        From any thread. What it shows is retained until it is closed, so use it in a ``with``
+        statement. While the query is stalled this is its last good epoch; `Snapshot.epoch` says so.
         """
         return self._engine._hold(self._open())
 
     def explain(self, output: str = "text") -> str:
-        """The plan in words or as a drawing: text, mermaid, svg or json."""
+        """The plan as ``"text"``, ``"mermaid"``, ``"svg"`` or ``"json"``.
+
+        >>> query = Engine().register("SELECT ?x { ?x <http://ex/p> ?y }")
+        >>> print(query.explain().splitlines()[1])
+        Class      free-connex: acyclic, and what the head hides can be summed out
+        """
         from triegs.explain import explain
 
         return explain(self.plan, output)
@@ -108,8 +123,13 @@ class Engine:
     """A graph under updates, and standing queries over it with exact answers.
 
     `mode` is ``"multigraph"`` (an assertion weighs as many events as state it) or ``"rdf"`` (it
-    weighs 1). `memory_limit` bounds the bytes of graph and views, dictionary aside: an epoch that
-    finds no room is refused by `MemoryLimitReached` and changes nothing.
+    weighs 1). `prefixes` hold for all queries, beside those that a query declares itself.
+    `memory_limit` bounds the bytes of graph and views, dictionary aside: an epoch that finds no
+    room is refused by `MemoryLimitReached` and changes nothing. `store` is for another store than
+    the packed one, such as `triegs.store.plain.PlainStore`, which is slow and can be read.
+
+    One thread at a time updates (`apply`, `load`, `register`, closing a query): a second one gets
+    `StateError`. Any thread takes and reads snapshots, also while an update runs.
 
     >>> engine = Engine(prefixes={"": "http://ex/"})
     >>> fans = engine.register("SELECT ?post ?fan { ?post :hasReply ?r . ?r :likedBy ?fan }")
@@ -131,7 +151,7 @@ class Engine:
     ) -> None:
         if memory_limit is not None and store is not None:
             raise StateError("memory_limit is for the default store; give it to yours")
-        warm_up()
+        warm_up(partial(call_everything, Engine))
         self.mode = Mode(mode)
         self._prefixes = dict(prefixes or {})
         self._dictionary = Dictionary()
@@ -172,7 +192,21 @@ class Engine:
     ) -> StandingQuery:
         """Compile a query, fill its views from the current graph, and keep it from now on.
 
-        Publishes an epoch, so the query is readable on return. Cost: the size of its views.
+        Publishes an epoch, so the query is readable on return. `root` names the head variable at
+        the root of the plan, instead of the cheapest. `keep` goes to the plan; the engine does not
+        act on it yet, and `Snapshot.count` scans. Cost: the size of its views, and of the labels
+        that no query named before.
+
+        Raises `QueryError` for a text that is wrong, `UnsupportedQuery` for one that is outside
+        the fragment, or cyclic, or aggregates; `PlanError` for a root that the plan cannot have;
+        `MultiplicityOverflow` and `MemoryLimitReached` if its views do not fit. Then nothing is
+        registered.
+
+        >>> engine = Engine(prefixes={"": "http://ex/"})
+        >>> report = engine.apply([("+", 1, "<http://ex/p>", 2), ("+", 1, "<http://ex/p>", 3)])
+        >>> with engine.register("SELECT ?x { ?x :p ?y }").snapshot() as snap:
+        ...     snap.epoch, [(answer.x, answer.multiplicity) for answer in snap.answers("python")]
+        (2, [(1, 2)])
         """
         query = parse(text, self._prefixes)
         plan = compile_query(query, root=root, keep=list(keep))
@@ -250,11 +284,16 @@ class Engine:
         format: str | None = None,  # noqa: A002
     ) -> Report:
         """One epoch that inserts every statement of an RDF file: N-Triples, N-Quads, Turtle,
-        TriG or RDF/XML, by the file's name or by `format` (a name such as ``"turtle"``).
+        TriG or RDF/XML, by the file's name or by `format` (``"n-triples"``, ``"n-quads"``,
+        ``"turtle"``, ``"trig"`` or ``"rdf-xml"``).
 
         `source` is a path, or an open binary file with `format`. Graph names of quads are left
         out; blank nodes are the file's own. A file that is not well-formed is `InvalidUpdate` as a
-        whole. Cost: about a second per 300,000 statements, and the size of the views.
+        whole. Cost: about a second per 300,000 statements, and the affected state.
+
+        >>> from io import BytesIO
+        >>> Engine().load(BytesIO(b"<http://ex/a> <http://ex/p> 1, 2 ."), format="turtle")
+        Report(epoch=1, refused=())
         """
         with self._update():
             try:
@@ -283,12 +322,22 @@ class Engine:
         return Report(version.number - self._first, refused)
 
     def metrics(self, *, relations: bool = False) -> dict[str, Any]:
-        """Figures of the moment: what was done, what it takes, and who holds what.
+        """Figures of the moment: what was done, what it takes, and who holds what. Any thread.
 
-        ``stored_answers`` counts the tuples of materialised parts: none while every query is
-        free-connex. Cost: the queries and pins. With `relations` also entries and bytes of every
-        relation by name, and the bytes that each pin alone would keep from being freed: a visit of
-        every node, and an epoch waits while the retained ones are visited.
+        - ``epochs``, ``updates``, ``refused``: since the engine was made;
+        - ``affected_bindings``: the entries of indexes and views that epochs touched so far;
+        - ``stored_answers``: tuples of materialised parts, none while all queries are free-connex;
+        - ``queries``, ``stalled``: how many are registered, and the names of those that stall;
+        - ``pins``: the epoch and age of each snapshot that is held;
+        - ``terms``: of the dictionary; ``live`` are named by events and queries, ``held`` only by
+          snapshots;
+        - ``entries``, ``live_bytes``, ``retained_bytes``, ``debt_bytes``, ``copied_nodes``,
+          ``retired_nodes``: of the store, see `triegs.store.contract.Statistics`.
+
+        Cost: the registered queries and their relations. With `relations` also ``relations``, the
+        entries, live and retained bytes of each by name, and the ``bytes`` that each pin alone
+        keeps from being freed: a visit of every node, and an epoch waits while the retained ones
+        are visited.
         """
         now = monotonic()
         core = self._core

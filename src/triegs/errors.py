@@ -6,6 +6,7 @@
     ├── QueryError            the query text is wrong; says where
     │   └── UnsupportedQuery  the query is right SPARQL, outside the fragment
     ├── PlanError             a forced plan choice does not fit the query
+    ├── BadTerm               a value that is no RDF term; also a ValueError
     ├── InvalidUpdate         a strict epoch had a deletion that finds nothing; nothing changed
     ├── MultiplicityOverflow  a count that 64 bits cannot hold; names the view
     ├── MemoryLimitReached    the change found no room and was not made; also a MemoryError
@@ -47,6 +48,10 @@ class UnsupportedQuery(QueryError):
 
 class PlanError(TriegsError):
     """A plan choice (root, absorption, payload) that this query does not have."""
+
+
+class BadTerm(TriegsError, ValueError):
+    """A value that is no term; says what is wrong with it."""
 
 
 class InvalidUpdate(TriegsError):

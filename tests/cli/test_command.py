@@ -16,6 +16,14 @@ QUERY = "SELECT ?a ?b { ?a <http://example.org/knows> ?b }"
 COMMAND = [sys.executable, "-c", "from triegs.cli import main; main()"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _compiled() -> None:
+    """What is compiled here, with a message, is not compiled in the processes of the tests."""
+    from triegs import Engine
+
+    Engine().close()
+
+
 def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*COMMAND, *arguments],
@@ -44,7 +52,7 @@ def test_version_loads_neither_parser_nor_compiler() -> None:
 
 
 def test_help_fits_a_terminal() -> None:
-    for arguments in (["--help"], ["explain", "--help"], ["demo", "-h"]):
+    for arguments in (["--help"], ["explain", "--help"], ["demo", "-h"], ["warm", "-h"]):
         done = run(*arguments)
         assert done.returncode == 0
         assert max(map(len, done.stdout.splitlines())) <= 80
@@ -60,6 +68,12 @@ def test_results_and_messages_go_to_different_streams() -> None:
 
 def test_standard_input() -> None:
     assert "full-acyclic" in run("explain", "-", input=QUERY).stdout
+
+
+def test_warm_tells_where_compiled_code_is_and_is_done_at_once() -> None:
+    done = run("warm")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "compile" in done.stdout
 
 
 def test_unknown_command() -> None:

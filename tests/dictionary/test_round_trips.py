@@ -17,7 +17,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from tests.dictionary.drawing import FIXED_VALUES, canonical, spellings, texts, values
 
-from triegs.dictionary import BadTerm, Dictionary, TermForm
+from triegs.dictionary import Dictionary, TermForm
+from triegs.errors import BadTerm
 from triegs.sparql.values import Number, Rank, number_term
 from triegs.terms import XSD, Text, literal
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import triegs
+import triegs.errors
+
 
 def list_loaded(module: str) -> set[str]:
     """The modules that a fresh interpreter has after importing this one."""
@@ -20,3 +23,22 @@ def test_oracle_loads_nothing_of_the_engine() -> None:
     oracle = "triegs.testing.oracle"
     ours = {name for name in list_loaded(oracle) if name.partition(".")[0] == "triegs"}
     assert {name for name in ours if not name.startswith(oracle)} == {"triegs", "triegs.testing"}
+
+
+def test_import_of_the_package_loads_no_library() -> None:
+    loaded = {name.partition(".")[0] for name in list_loaded("triegs")}
+    heavy = {"immutables", "numba", "numpy", "pyarrow", "pyoxigraph", "rdflib", "rich", "typer"}
+    assert loaded.isdisjoint(heavy)
+
+
+def test_public_names() -> None:
+    """Each resolves, is listed once, and every error is one of them."""
+    assert [name for name in triegs.__all__ if not hasattr(triegs, name)] == []
+    assert triegs.__all__ == sorted(set(triegs.__all__))
+    ours = [
+        name
+        for name, value in vars(triegs.errors).items()
+        if isinstance(value, type) and issubclass(value, triegs.TriegsError)
+    ]
+    assert set(ours) <= set(triegs.__all__)
+    assert all(name in (triegs.errors.__doc__ or "") for name in ours)

@@ -115,3 +115,16 @@ def demo() -> None:
         from triegs.cli.demo import run_demo
 
         run_demo()
+
+
+@app.command()
+def warm() -> None:
+    """Compile everything now, so that no later process has to wait for it.
+
+    For images and for the workers of a cluster. TRIEGS_CACHE says where compiled
+    code is kept; the same directory must be there, and writable, later on.
+    """
+    with ending_quietly():
+        from triegs.cli.warming import run_warm
+
+        write_result(run_warm())

@@ -1,7 +1,7 @@
-"""``triegs demo``: the running example step by step, then a generated stream.
+"""``triegs demo``: the running example step by step, then a generated stream, on the engine.
 
-Everything shown is computed by the reference executor, which evaluates a plan from scratch at
-every read; nothing is random but for a fixed seed.
+Nothing is random but for a fixed seed. Only the views of the running example come from elsewhere,
+the reference executor, because the engine keeps them by variables and not by the plan's names.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from triegs.cli.social import Update, generate_epochs, iri
-from triegs.compiler import Plan, compile_query
+from triegs.cli.social import NAMESPACE, Update, generate_epochs, iri
 from triegs.compiler.naming import local_name
+from triegs.engine import Engine, StandingQuery
 from triegs.explain.text import summarize
+from triegs.read.snapshot import Snapshot
 from triegs.reference import Reference
-from triegs.sparql import parse
 
 WIDTH = 80
 SEED = 7
 SHOWN_ANSWERS = 8
 SHOWN_REFUSALS = 4
+HELD_AFTER, LATE_AFTER = 4, 7
 
 QUERY = """\
 PREFIX : <http://example.org/>
@@ -33,6 +34,9 @@ SELECT ?x ?y ?v ?z ?w WHERE {
   ?z :likedBy    ?w     # w likes z
 }
 """
+POPULAR = "SELECT ?z { ?v :hasReply ?z . ?z :likedBy ?w }"
+LIKES = "SELECT ?x ?w { ?v :hasCreator ?x . ?v :likedBy ?w }"
+
 _REPLY = (iri("tweet1"), iri("hasReply"), iri("tweet2"))
 STEPS: tuple[tuple[str, tuple[Update, ...]], ...] = (
     (
@@ -56,84 +60,150 @@ class _Screen(Console):
 
 
 def run_demo(console: Console | None = None) -> None:
-    """Print the whole demonstration; takes about a second."""
+    """Print the whole demonstration; takes a second or two."""
     out = console or _Screen(
         width=WIDTH, highlight=False, markup=False, emoji=False, soft_wrap=False
     )
-    plan = compile_query(parse(QUERY), root="z")
-    _title(out, "1. A standing query: who wrote, who replied, who liked the reply")
-    out.print(QUERY, end="")
-    _title(out, "2. Its plan")
-    out.print(summarize(plan), end="")
-    _title(out, "3. Three epochs of the running example")
-    show_steps(out, plan)
-    _title(out, "4. A generated stream through the same plan")
-    show_stream(out, plan)
+    with Engine() as engine:
+        replies = engine.register(QUERY, name="replies", root="z")
+        _title(out, "1. A standing query: who wrote, who replied, who liked the reply")
+        out.print(QUERY, end="")
+        _title(out, "2. Its plan")
+        out.print(summarize(replies.plan), end="")
+        _title(out, "3. Three epochs, and a reader that holds the second")
+        show_steps(out, engine, replies)
+    with Engine(prefixes={"": NAMESPACE}) as engine:
+        _title(out, "4. A generated stream: three queries, one of them late, and a slow reader")
+        show_stream(out, engine)
+        _title(out, "5. What the engine says about itself")
+        show_metrics(out, engine)
     _title(out, "Where to look next")
+    out.print("  README.md, docs/engine.md          how to use the engine")
+    out.print("  docs/architecture.md               how it works")
     out.print("  triegs explain QUERY.rq            the plan of your own query")
     out.print("  triegs explain QUERY.rq --format svg > plan.svg")
-    out.print("  README.md, docs/architecture.md    what this is, and how it works")
 
 
-def show_steps(out: Console, plan: Plan) -> None:
-    """The views of the running example after each epoch: an entry per row, an epoch per column.
+def show_steps(out: Console, engine: Engine, replies: StandingQuery) -> None:
+    """The running example: an epoch per column; its views, its answer, and what a reader holds.
 
     Nothing disappears in this example, so the last epoch has an entry for every row.
     """
+    plan = replies.plan
     reference = Reference(plan)
-    values: list[dict[str, int]] = []
-    answers: list[int] = []
-    shown = ""
+    views: list[dict[str, int]] = []
+    held: list[Snapshot] = []
+    read: list[int] = []
+    kept: list[str] = []
+    answer = ""
     for title, updates in STEPS:
         out.print(f"  {title}")
+        engine.apply(updates)
         reference.apply(updates)
         state = reference.state()
         entries: dict[str, int] = {}
         for name in ("H", "H2", "L", "V1", "V0"):
             view = state.views[plan.nodes.index(plan.node(name))]
             entries |= {name + _tuple(row): count for row, count in sorted(view.items())}
-        values.append(entries)
-        found = reference.answers()
-        answers.append(sum(found.values()))
-        shown = next((_tuple(row) for row in found), shown)
+        views.append(entries)
+        with replies.snapshot() as snapshot:
+            read.append(snapshot.count())
+            answer = next((_tuple(tuple(found)) for found in snapshot), answer)
+        if len(read) == 2:
+            held.append(replies.snapshot())
+        kept.append(str(held[0].count()) if held else "")
     out.print()
     table = _table("value", *(f"t{i}" for i in range(len(STEPS))))
-    for key in values[-1]:
-        table.add_row(key, *(str(entries.get(key, 0)) for entries in values))
-    table.add_row(f"answer {shown}", *map(str, answers))
+    for key in views[-1]:
+        table.add_row(key, *(str(entries.get(key, 0)) for entries in views))
+    table.add_row(f"answer {answer}", *map(str, read))
+    table.add_row("the same, read from a snapshot of t1", *kept)
     out.print(table)
+    for snapshot in held:
+        snapshot.close()
 
 
-def show_stream(out: Console, plan: Plan) -> None:
-    """One line per epoch, then some of what was refused and some of the answers."""
-    reference = Reference(plan)
-    names = ("epoch", "events", "refused", "live assertions", "answers", "total multiplicity")
-    table = _table(*names, first_is_text=False)
+def show_stream(out: Console, engine: Engine) -> None:
+    """One line per epoch, then the refusals, the slow reader and some of the answers."""
+    out.print("  replies   the query above")
+    out.print(f"  popular   {POPULAR}")
+    out.print(f"  likes     {LIKES}")
+    out.print()
+    names = ("replies", "popular", "likes")
+    table = _table("epoch", "what happened", *names, "held", text_columns=2)
+    queries = [engine.register(QUERY, "replies"), engine.register(POPULAR, "popular")]
+    table.add_row("1-2", "register two queries")
     refused: list[str] = []
-    answers: dict[tuple[str | None, ...], int] = {}
-    for updates in generate_epochs(SEED):
-        report = reference.apply(updates)
-        answers = reference.answers()
-        cells = (report.epoch, len(updates), len(report.refused), len(reference.counts))
-        table.add_row(*map(str, [*cells, len(answers), sum(answers.values())]))
-        for _, (sign, subject, label, target), reason in report.refused:
+    held: Snapshot | None = None
+    for number, updates in enumerate(generate_epochs(SEED), 1):
+        report = engine.apply(updates)
+        what = f"{len(updates)} updates"
+        if report.refused:
+            what += f", {len(report.refused)} refused"
+        for place, reason in report.refused:
+            sign, subject, label, target = updates[place]
             fact = f"{sign} {local_name(label)}{_tuple((subject, target))}"
-            refused.append(f"epoch {report.epoch}: {fact}: {reason}")
+            refused.append(f"epoch {report.epoch}, update {place}: {fact}: {reason}")
+        if number == HELD_AFTER:
+            held = queries[0].snapshot()
+        _add_epoch(table, report.epoch, what, queries, held)
+        if number == LATE_AFTER:
+            queries.append(engine.register(LIKES, "likes"))
+            _add_epoch(table, engine.epoch, "register likes", queries, held)
     out.print(table)
-    if refused:
-        out.print(f"\nrefused, the rest of the epoch holds ({len(refused)} in all):")
-        for line in refused[:SHOWN_REFUSALS]:
-            out.print(f"  {line}")
-        out.print()
-    show_answers(out, plan, answers)
+    out.print("\nDistinct answers / total multiplicity. Held: what a slow reader of replies sees.")
+    out.print(f"\nRefused, while the rest of the epoch holds ({len(refused)} in all):")
+    for line in refused[:SHOWN_REFUSALS]:
+        out.print(f"  {line}")
+    if held is not None:
+        show_reader(out, engine, held)
+    with queries[0].snapshot() as newest:
+        show_answers(out, newest)
 
 
-def show_answers(out: Console, plan: Plan, answers: dict[tuple[str | None, ...], int]) -> None:
-    table = _table(*plan.query.head, "multiplicity", first_is_text=True, text_columns=5)
-    ranked = sorted(answers.items(), key=lambda item: (-item[1], str(item[0])))
-    for row, count in ranked[:SHOWN_ANSWERS]:
-        table.add_row(*(local_name(term or "") for term in row), str(count))
-    out.print(f"{min(SHOWN_ANSWERS, len(ranked))} of the last epoch's {len(ranked)} answers:")
+def _add_epoch(
+    table: Table, epoch: int, what: str, queries: Sequence[StandingQuery], held: Snapshot | None
+) -> None:
+    cells = []
+    for query in queries:
+        with query.snapshot() as snapshot:
+            cells.append(_measure(snapshot))
+    cells += [""] * (3 - len(cells))
+    table.add_row(str(epoch), what, *cells, _measure(held) if held is not None else "")
+
+
+def show_reader(out: Console, engine: Engine, held: Snapshot) -> None:
+    """What a slow reader costs: the nodes that only it still sees."""
+    before = engine.metrics()["retained_bytes"]
+    held.close()
+    after = engine.metrics()["retained_bytes"]
+    out.print(f"\nThe reader of epoch {held.epoch} retained {before:,} bytes; closed, {after:,}.\n")
+
+
+def show_answers(out: Console, snapshot: Snapshot) -> None:
+    table = _table(*(f"?{name}" for name in snapshot.names), "multiplicity", text_columns=5)
+    ranked = sorted(snapshot, key=lambda answer: (-answer.multiplicity, tuple(answer)))
+    for answer in ranked[:SHOWN_ANSWERS]:
+        table.add_row(*map(local_name, answer), str(answer.multiplicity))
+    shown = min(SHOWN_ANSWERS, len(ranked))
+    out.print(f"{shown} of the {len(ranked)} answers of replies in epoch {snapshot.epoch}:")
+    out.print(table)
+
+
+def show_metrics(out: Console, engine: Engine) -> None:
+    found = engine.metrics()
+    rows = (
+        ("epochs published", found["epochs"]),
+        ("updates applied", found["updates"]),
+        ("updates refused", found["refused"]),
+        ("answers stored, for likes alone", found["stored_answers"]),
+        ("terms in use", found["terms"]["live"]),
+        ("bytes of graph and views", found["live_bytes"]),
+        ("bytes retained for readers", found["retained_bytes"]),
+    )
+    table = _table("engine.metrics()", "")
+    for name, value in rows:
+        table.add_row(name, f"{value:,}")
     out.print(table)
 
 
@@ -143,13 +213,16 @@ def _title(out: Console, text: str) -> None:
     out.print("─" * len(text), style="dim")
 
 
-def _table(*names: str, first_is_text: bool = True, text_columns: int = 1) -> Table:
+def _table(*names: str, text_columns: int = 1) -> Table:
     """A plain table; columns of text to the left, of numbers to the right."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for i, name in enumerate(names):
-        is_text = first_is_text and i < text_columns
-        table.add_column(name, justify="left" if is_text else "right", overflow="fold")
+        table.add_column(name, justify="left" if i < text_columns else "right", overflow="fold")
     return table
+
+
+def _measure(snapshot: Snapshot) -> str:
+    return f"{snapshot.support()} / {snapshot.count()}"
 
 
 def _tuple(row: Sequence[str | None]) -> str:

@@ -11,10 +11,9 @@ from triegs.dictionary.checks import DictionaryCorrupt
 from triegs.dictionary.decoder import Decoder
 from triegs.dictionary.dictionary import Dictionary, DictionaryMetrics
 from triegs.dictionary.encoding import Encoded, Problem
-from triegs.dictionary.values import BadTerm, TermForm
+from triegs.dictionary.values import TermForm
 
 __all__ = [
-    "BadTerm",
     "Decoder",
     "Dictionary",
     "DictionaryCorrupt",

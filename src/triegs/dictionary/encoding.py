@@ -31,7 +31,7 @@ from triegs.dictionary.table import (
     intern_texts,
     take_ids,
 )
-from triegs.dictionary.values import BadTerm
+from triegs.errors import BadTerm
 
 _INT64, _DICTIONARY = pa.int64().id, pa.dictionary(pa.int32(), pa.string()).id
 # So many texts of a dictionary are looked up in Python faster than by a kernel.

@@ -8,7 +8,8 @@ from triegs.dictionary.arrays import Arrays, make_arrays
 from triegs.dictionary.known import Known
 from triegs.dictionary.room import give_room_back, make_room
 from triegs.dictionary.table import NO_ROOM, UNSURE, intern_one, intern_one_integer
-from triegs.dictionary.values import BadTerm, write_value
+from triegs.dictionary.values import write_value
+from triegs.errors import BadTerm
 from triegs.terms import canonical_term, scope_label
 
 _LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**63 - 1

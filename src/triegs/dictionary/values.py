@@ -16,15 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from triegs.errors import TriegsError
+from triegs.errors import BadTerm
 from triegs.terms import RDF_LANG_STRING, XSD, XSD_STRING, Kind, Text, iri, literal, parse_term
 
 # Of a Python Decimal: an exponent costs nothing there, and a digit each in xsd:decimal.
 MOST_PLACES = 1 << 16
-
-
-class BadTerm(TriegsError, ValueError):
-    """A value that is no term; says what is wrong with it."""
 
 
 class TermForm(StrEnum):
@@ -43,7 +39,7 @@ def write_value(value: object) -> str:
     ('"true"^^<http://www.w3.org/2001/XMLSchema#boolean>', '"hi"')
     >>> write_value(None)
     Traceback (most recent call last):
-    triegs.dictionary.values.BadTerm: a NoneType is no term
+    triegs.errors.BadTerm: a NoneType is no term
     """
     kind = type(value)
     write = _WRITERS.get(kind)

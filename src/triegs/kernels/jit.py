@@ -89,11 +89,6 @@ def remove_unused(folder: Path) -> None:
 CACHE = find_cache() if COMPILED else None
 
 
-def is_warm() -> bool:
-    """Whether some kernel of this code was compiled before; if not, the first calls take long."""
-    return not COMPILED or (CACHE is not None and any(CACHE.rglob("*.nbi")))
-
-
 # _nrt=False: array arguments are not reference counted inside kernels, which saves 10 to 20%. A
 # kernel must therefore not make arrays.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}

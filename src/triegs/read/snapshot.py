@@ -69,14 +69,23 @@ class Answer:
 
     def __repr__(self) -> str:
         parts = [f"{n}={v!r}" for n, v in zip(self._names, self._values, strict=True)]
-        return f"Answer({', '.join(parts)}, multiplicity={self.multiplicity})"
+        return f"Answer({', '.join([*parts, f'multiplicity={self.multiplicity}'])})"
 
 
 class Snapshot:
     """The answers of one query at one epoch. A context manager; closing it lets memory go.
 
     Reading never blocks the updater, and nothing the updater does changes what is read. The order
-    of answers is stable within a snapshot.
+    of answers is stable within a snapshot. ``epoch`` is the epoch that it shows, ``names`` are the
+    variables of the head. `StandingQuery.snapshot` makes it; take one per thread.
+
+    >>> from triegs import Engine
+    >>> engine = Engine()
+    >>> query = engine.register("SELECT ?x ?y { ?x <http://ex/p> ?y }")
+    >>> report = engine.apply([("+", 1, "<http://ex/p>", 2), ("+", 1, "<http://ex/p>", 2)])
+    >>> with query.snapshot() as snap:
+    ...     len(snap), snap.count(), snap.to_arrow("python").to_pylist()
+    (1, 2, [{'x': 1, 'y': 2, 'multiplicity': 2}])
     """
 
     def __init__(
@@ -130,7 +139,8 @@ class Snapshot:
 
     def answers(self, terms: str = "ntriples") -> Iterator[Answer]:
         """Every answer once, its terms as ``"ntriples"``, ``"python"``, ``"rdflib"``,
-        ``"pyoxigraph"`` or ``"ids"``; see `triegs.read.output`.
+        ``"pyoxigraph"`` or ``"ids"``; see `triegs.read.output`. Delay: constant, however large the
+        result. Raises `MultiplicityOverflow` at an answer whose multiplicity 64 bits do not hold.
         """
         self._check_open()
         return self._make_answers(RowOutput(self._decoder, terms))
@@ -142,7 +152,7 @@ class Snapshot:
                 yield Answer(self.names, values, count)
 
     def count(self) -> int:
-        """The total multiplicity. Cost: a scan of the answers."""
+        """The total multiplicity, of any size. Cost: a scan of the answers."""
         return sum(add_exactly(counts) for _, counts in self._columns(lambda: BATCH_ROWS))
 
     def support(self) -> int:
@@ -157,6 +167,8 @@ class Snapshot:
 
         Columns are dictionaries of N-Triples strings; with ``terms="python"`` native columns where
         one type fits, and with ``terms="ids"`` the numbers of the dictionary. Memory: one batch.
+        The last column is ``multiplicity``, with underscores behind it where a variable has that
+        name.
         """
         return iter(self._stream(rows, terms))
 

@@ -1,0 +1,108 @@
+"""A small workload that calls every kernel in every form in which the engine does.
+
+`triegs.kernels.warmth` runs it once per machine, so that all is compiled behind one message and
+nothing is compiled later, in the middle of a stream. `tests/kernels/test_warmth.py` holds it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from triegs.errors import InvalidUpdate
+
+EX = "<http://ex/{}>".format
+A, B, C = EX("a"), EX("b"), EX("c")
+FEW = 100
+MANY = 3_000  # enough for hubs, large epochs, and arrays that grow
+
+COMPILED = f"""SELECT ?x ?y ?z {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w . ?x {C} 1 . ?y {A} ?y }}"""
+COUNTED = f"SELECT ?y {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w VALUES ?y {{ 1 2 2 }} }}"
+HIDDEN = f"ASK {{ ?x {A} ?y . ?y {B} ?z }}"
+GENERAL = f"SELECT ?x ?p ?z {{ ?x ?p ?y . ?y {B} ?z FILTER(?z > 1) }}"
+FILE = b"<http://ex/s> <http://ex/a> _:b , 1 , 'text' , 'text'@en ."
+
+
+def call_everything(make_engine: Callable[..., Any]) -> None:
+    """Run the workload; `make_engine` is `triegs.Engine`. Takes a second once all is compiled."""
+    with make_engine() as engine:
+        _run_compiled(engine)
+    with make_engine("rdf") as engine:
+        _run_general(engine)
+
+
+def _run_compiled(engine: Any) -> None:
+    engine.apply(_edges(A, MANY) + _edges(B, MANY))
+    queries = [engine.register(text) for text in (COMPILED, COUNTED, HIDDEN)]
+    engine.apply([("+", 1, A, 2)])
+    engine.apply([("-", 1, A, 2), ("-", 1, A, 2), ("-", 7, B, "'never said'"), ("?", 1, 2, 3)])
+    with queries[0].snapshot():
+        engine.apply([("+", 1, A, 2)])
+    with suppress(InvalidUpdate):
+        engine.apply([("+", 1, A, 2), ("-", 7, B, 7)], strict=True)
+    engine.load(io.BytesIO(FILE), format="turtle")
+    for table in _make_tables():
+        engine.apply(table)
+        engine.apply(table.slice(0, 1))  # one row lies in memory as no other number does
+    held = [query.snapshot() for query in queries]
+    engine.apply(_edges(C, MANY))
+    engine.apply(_edges(A, MANY // 2, "-"))
+    fresh = [(EX(f"fresh{n}"), C, f'"text {n}"') for n in range(MANY)]
+    engine.apply([("+", *assertion) for assertion in fresh])
+    for query in queries:
+        with query.snapshot() as snapshot:
+            _read(snapshot)
+    for snapshot in held:
+        _read(snapshot)
+        snapshot.close()
+    engine.apply([("-", *assertion) for assertion in fresh])
+    engine.apply(_edges(B, MANY, "-"))
+    for query in queries:
+        query.close()
+
+
+def _run_general(engine: Any) -> None:
+    engine.apply(_edges(A, FEW) + _edges(B, FEW))
+    query = engine.register(GENERAL)
+    engine.apply(_edges(B, FEW // 2, "-"))
+    with query.snapshot() as snapshot:
+        _read(snapshot)
+    query.close()
+
+
+def _edges(label: str, count: int, sign: str = "+") -> list[tuple[str, int, str, int]]:
+    """Edges with a hub, and chains."""
+    return [(sign, 1 if n % 3 else n, label, n + 1) for n in range(count)]
+
+
+def _make_tables() -> list[Any]:
+    """Updates as columns of every kind that has a kernel of its own."""
+    import pyarrow as pa
+
+    count = 100
+    numbers = pa.array(range(count), pa.int64())
+    texts = pa.array([EX(f"s{n}") for n in range(count)])
+    labels = pa.array([A, B] * (count // 2))
+    coded = labels.dictionary_encode()
+    wide = pa.DictionaryArray.from_arrays(coded.indices.cast(pa.int64()), coded.dictionary)
+    names = ["op", "subject", "predicate", "object"]
+    columns = [
+        [pa.array([1] * count, pa.int8()), numbers, coded, numbers],
+        [pa.array([-1] * count, pa.int8()), numbers, wide, numbers],
+        [pa.array([1] * count, pa.int64()), texts, labels, texts.cast(pa.large_string())],
+        [pa.array(["+", "-"] * (count // 2)), texts, labels, texts.dictionary_encode()],
+        [pa.array(["+", None] * (count // 2)), pa.array([None, 2] * (count // 2)), coded, texts],
+        [pa.array(["+"] * count).dictionary_encode(), texts, pa.array([None, A] * 50), texts],
+    ]
+    return [pa.table(given, names=names) for given in columns]
+
+
+def _read(snapshot: Any) -> None:
+    """Read in every form."""
+    for terms in ("ntriples", "python", "ids"):
+        snapshot.to_arrow(terms)
+        next(iter(snapshot.answers(terms)), None)
+    snapshot.count()
+    snapshot.support()

@@ -1,0 +1,89 @@
+"""The first compilation: announced, done in one go, and complete."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from triegs.kernels import warmth
+from triegs.kernels.jit import COMPILED
+
+# Compiles, or loads, by the exercise; then runs other work, and prints what that compiled beside.
+PROGRAM = """
+import sys
+from itertools import islice
+from numba.core.dispatcher import Dispatcher
+from triegs import Engine
+from triegs.cli.demo import run_demo
+from triegs.exercise import call_everything
+from triegs.workloads import path3, path5_prefix, reply, star5
+
+def list_compiled():
+    modules = [m for name, m in list(sys.modules.items()) if name.startswith("triegs.")]
+    found = {id(v): v for m in modules for v in vars(m).values() if isinstance(v, Dispatcher)}
+    return {(d.py_func.__name__, str(s)) for d in found.values() for s in d.signatures}
+
+SIZES = {"window": 600, "slide": 50}
+call_everything(Engine)
+before = list_compiled()
+sys.stdout = open("/dev/null", "w")
+run_demo()
+for workload in (path3(8, **SIZES), path5_prefix(**SIZES), reply(**SIZES), star5(**SIZES)):
+    with Engine() as engine:
+        query = engine.register(workload.query)
+        for slide in islice(workload.slides(), 4):
+            engine.apply(slide.table)
+            with query.snapshot() as snapshot:
+                snapshot.to_arrow("python"), snapshot.to_arrow(), snapshot.count()
+print(*sorted(list_compiled() - before), sep="\\n", file=sys.__stdout__)
+"""
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(warmth, "CACHE", tmp_path)
+    monkeypatch.setattr(warmth, "COMPILED", True)
+    monkeypatch.setattr(warmth, "_began", [])
+    return tmp_path
+
+
+def test_the_first_process_is_told_and_the_next_is_not(cache, monkeypatch, caplog):
+    calls = []
+
+    def exercise():
+        calls.append(1)
+        warmth.warm_up(exercise)
+
+    with caplog.at_level(logging.WARNING, "triegs"):
+        warmth.warm_up(exercise)
+        first = [record.getMessage() for record in caplog.records]
+        assert first[0] == warmth.START
+        assert first[1].startswith("compiled in 0 s")
+        monkeypatch.setattr(warmth, "_began", [])  # as in a new process
+        warmth.warm_up(exercise)
+    assert len(caplog.records) == 2
+    assert calls == [1]
+
+
+def test_what_was_cut_short_is_done_again(cache, monkeypatch):
+    with pytest.raises(KeyboardInterrupt):
+        warmth.warm_up(lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert not warmth.is_warm()
+
+
+def test_without_a_cache_kernels_are_compiled_as_they_are_called(cache, monkeypatch, caplog):
+    monkeypatch.setattr(warmth, "CACHE", None)
+    warmth.warm_up(lambda: pytest.fail("this would compile all of it in every process"))
+    assert "TRIEGS_CACHE" in caplog.text
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled here")
+def test_nothing_is_compiled_after_the_exercise():
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == ""
