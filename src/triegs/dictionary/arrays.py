@@ -37,7 +37,7 @@ Words: TypeAlias = NDArray[np.int64]
 # A 64-bit integer in compiled code; without compilation a NumPy scalar or a Python int.
 Word: TypeAlias = Any
 
-# These numbers are compiled into kernels; naming `triegs.kernels` here makes this file one of those
+# These numbers are compiled into kernels; naming `triegs.kernels.jit` makes this file one of those
 # whose change empties the cache of compiled code.
 INTEGER = -1
 UNBORN = -1

@@ -20,10 +20,10 @@ import numba
 from triegs.kernels.jit import CACHE, COMPILED
 
 log = logging.getLogger("triegs")
-START = "compiling the kernels of triegs, once on this machine: a minute or two …"
+START = "compiling the kernels of triegs, once on this machine: about a minute …"
 END = "compiled in %.0f s; kept in %s"
 UNKEPT = (
-    "compiling the kernels of triegs as they are called, a minute or two in all; the next process "
+    "compiling the kernels of triegs as they are called, about a minute in all; the next process "
     "will do so again, because no cache directory is writable (TRIEGS_CACHE names one)"
 )
 
