@@ -19,7 +19,8 @@ from triegs.engine import Engine
 from triegs.store.plain import PlainStore
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
-SECONDS = 60.0 if SOAK else 4.0  # how long the readers look; what they must find does not depend
+# A hunt lasts a while by nature; no verdict depends on how long.
+SECONDS = 60.0 if SOAK else 4.0
 READERS = 4
 UNITS = 60
 
