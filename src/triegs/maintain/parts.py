@@ -176,7 +176,11 @@ class Parts:
                 )  # fmt: skip
 
             self.store.run(fill)
-            self._check(name)
+            try:
+                self._check(name)
+            except MultiplicityOverflow:
+                self.store.drop(relation)
+                raise
             self.by_name[name] = found
         assert isinstance(found, Index)
         return found
@@ -203,7 +207,11 @@ class Parts:
             found = Step(name, relation, reads, 0, True, kind, is_exact, factors, by_other)
             for factor in factors:
                 factor.listed = True
-            self._fill_step(found)
+            try:
+                self._fill_step(found)
+            except MultiplicityOverflow:
+                self.store.drop(relation)  # a rebuild goes on without it
+                raise
             self.by_name[name] = found
         return found
 
