@@ -13,9 +13,8 @@ from triegs.compiler import compile_query, legal_plans
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.core import Core
 from triegs.mode import Mode
-from triegs.read.columns import read_columns
+from triegs.read.rows import RowReader
 from triegs.sparql import parse
-from triegs.sparql.expressions import holds
 from triegs.sparql.model import Atom, Form, Query
 from triegs.store.packed import PackedStore
 from triegs.store.plain import PlainStore
@@ -42,15 +41,15 @@ class Asked:
         terms = list(self.graph.ids)
         found: dict = {}
         version = version or self.graph.core.store.newest
-        for ids, counts in read_columns(walk or self.handle.walk, version, lambda: rows):
-            assert ids.shape[1] == len(counts) <= rows
+        reader = RowReader(self.plan, walk or self.handle.walk, self.graph.decode)
+        for ids, counts in reader.columns(version, lambda: rows):
+            assert ids.shape == (len(self.query.head), len(counts))
+            assert len(counts) <= rows
             for row, count in zip(ids.T.tolist(), counts.tolist(), strict=True):
-                names = dict(zip(self.query.free, (terms[i] for i in row), strict=True))
-                if all(holds(e, names) for e in self.plan.filters):
-                    answer = tuple(names[v] for v in self.query.head)
-                    assert answer not in found
-                    found[answer] = count
-        return found if self.query.head else dict.fromkeys(found, 1)
+                answer = tuple(terms[i] for i in row)
+                assert answer not in found
+                found[answer] = count
+        return found
 
     def expected(self):
         return oracle.answers(self.question, self.graph.counts, self.graph.mode.value)

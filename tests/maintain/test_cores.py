@@ -287,6 +287,33 @@ def test_overflow_is_judged_on_final_values(kind):
 
 
 @every_core
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ASK { ?u <b> ?v . ?s <c> ?t }", {(): 1}),
+        ("SELECT DISTINCT ?u ?s { ?u <b> ?v . ?s <c> ?t }", {("<s>", "<s>"): 1}),
+        ("SELECT ?u ?s { ?u <b> ?v . ?s <c> ?t FILTER(?u != ?s) }", {}),
+        ("SELECT ?x ?y { ?x <a> ?y . ?u <b> ?v . ?s <c> ?t }", {}),
+        ("SELECT ?u ?s { ?u <b> ?v . ?s <c> ?t } LIMIT 3", {("<s>", "<s>"): 3}),
+        ("SELECT ?u ?s { ?u <b> ?v . ?s <c> ?t } OFFSET 3", None),
+        ("SELECT ?u ?s { ?u <b> ?v . ?s <c> ?t }", None),
+    ],
+)
+def test_a_multiplicity_that_nobody_is_shown_may_be_too_large(kind, text, expected):
+    graph = Graph(kind)
+    one = graph.ask(text)
+    for label in ("<b>", "<c>"):
+        graph.change(("<s>", label, "<o>"), BIG)
+    if one.handle.error is not None:
+        assert kind in ("plain", "packed")  # which keep that product as a view
+    elif expected is None:
+        with pytest.raises(MultiplicityOverflow):
+            one.answers()
+    else:
+        assert one.answers() == expected
+
+
+@every_core
 def test_a_query_that_overflows_at_once_is_not_registered(kind):
     graph = Graph(kind)
     for label in ("<a>", "<b>"):

@@ -44,9 +44,9 @@ LEVEL_WORDS = 8
 FACTOR_WORDS = 3
 
 # The state: some words, then a stretch per level, its cursor first.
-PHASE, OVERFLOWED, FACTOR, MISFIT = 0, 1, 2, 3  # FACTOR multiplies every answer
+PHASE, FACTOR, MISFIT = 0, 1, 2  # FACTOR multiplies every answer
 # Whether the last level is a tile, where in it we are, its size, and the set that it was made of.
-TILED, TILE_PLACE, TILE_SIZE, TILE_OF = 4, 5, 6, 7
+TILED, TILE_PLACE, TILE_SIZE, TILE_OF = 3, 4, 5, 6
 NEW, RUNNING, DONE = 0, 1, 2
 STATE_HEAD = 8
 TILE = 1024  # entries of a tile at most; keys first, then words
@@ -58,11 +58,10 @@ VALUE, WEIGHT, SINCE, MOVED, SEEN, REFERENCE = 32, 33, 34, 35, 36, 37
 
 
 @inlined
-def weigh(state: Words, a: int, b: int) -> int:
+def weigh(a: int, b: int) -> int:
+    """The product of two multiplicities; negative if it does not fit, as all products of it."""
     product, overflow = checked_multiply(a, b)
-    if overflow:
-        store(state, OVERFLOWED, 1)
-    return product
+    return -1 if overflow else product
 
 
 @inlined
@@ -116,12 +115,12 @@ def take_value(words: Words, roots: Words, levels: Words, state: Words, level: i
     store(state, base + MOVED, load(state, base + MOVED) + 1)
     weight = load(state, base_of(level - 1) + WEIGHT) if level > 0 else load(state, FACTOR)
     if load(levels, row + 5):
-        weight = weigh(state, weight, load(state, base + WORD))
+        weight = weigh(weight, load(state, base + WORD))
     for number in range(load(levels, row + 6)):
         factor = load(levels, row + 7) + FACTOR_WORDS * number
         keys, first = load(levels, factor + 1), load(levels, factor + 2)
         count = find_below(words, roots, levels, state, load(levels, factor), keys, first)
-        weight = weigh(state, weight, count)
+        weight = weigh(weight, count)
     store(state, base + WEIGHT, weight)
 
 
@@ -228,7 +227,7 @@ def write_entries(
             store(out, counts + step, load(source, counts_at + step))
     else:
         for step in range(taken):
-            store(out, counts + step, weigh(state, weight, load(source, counts_at + step)))
+            store(out, counts + step, weigh(weight, load(source, counts_at + step)))
 
 
 @inlined
@@ -247,7 +246,7 @@ def write_pairs(
     end = min(load(state, base + SIZE), place + (rows - filled) // size)
     while place < end:
         value = show(integers, state, load(words, at + place))
-        weight = weigh(state, above, load(words, at + room + place))
+        weight = weigh(above, load(words, at + room + place))
         if weight == 1:
             for step in range(size):
                 store(out, column + filled + step, value)
@@ -257,7 +256,7 @@ def write_pairs(
             for step in range(size):
                 store(out, column + filled + step, value)
                 store(out, keys + filled + step, load(tile, step))
-                product = weigh(state, weight, load(tile, TILE + step))
+                product = weigh(weight, load(tile, TILE + step))
                 store(out, counts + filled + step, product)
         filled += size
         place += 1
@@ -271,9 +270,8 @@ def fill_answers(
     words: Words, roots: Words, levels: Words, count: int, state: Words, integers: Words,
     tile: Words, out: Words, rows: int, columns: int,
 ) -> int:  # fmt: skip
-    """Write the next answers: `rows` words per column, then the multiplicities.
-
-    Returns how many; fewer than `rows` means the end.
+    """Write the next answers: `rows` words per column, then the multiplicities, negative where
+    64 bits do not hold them. Returns how many; fewer than `rows` means the end.
     """
     last = count - 1
     base, row = base_of(last), LEVEL_WORDS * last

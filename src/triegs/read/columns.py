@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triegs.dictionary.decoder import allocate
-from triegs.errors import MultiplicityOverflow
 from triegs.kernels.answers import (
     FACTOR,
     INSIDE,
     LEVEL_WORDS,
     MISFIT,
-    OVERFLOWED,
     SET,
     STATE_HEAD,
     STATE_WORDS,
@@ -43,7 +41,7 @@ Sizes = Callable[[], int]
 #: The integers of a dictionary as a kernel wants them: value and kind by id, word after word.
 Integers = Callable[[], Words]
 
-TOO_LARGE = "an answer's multiplicity does not fit 64 bits"
+TOO_LARGE = -1
 
 
 class NotIntegers(Exception):
@@ -56,8 +54,7 @@ def read_columns(
     """The answers in batches. Memory: one batch, and one cursor per head variable.
 
     With `integers`, over the packed store, columns have values instead of ids; `NotIntegers` says
-    that some term is none. Raises `MultiplicityOverflow` at an answer whose multiplicity does not
-    fit 64 bits.
+    that some term is none. A multiplicity that does not fit 64 bits is negative.
     """
     factor = 1
     for relation, key in walk.totals:
@@ -65,7 +62,7 @@ def read_columns(
     if factor == 0:
         return
     if factor > LARGEST:
-        raise MultiplicityOverflow(TOO_LARGE, "answer")
+        factor = TOO_LARGE
     if not walk.levels:
         yield np.empty((0, 1), np.int64), np.array([factor], np.int64)
     elif isinstance(version, PackedVersion):
@@ -102,8 +99,6 @@ def _fill(
         )  # fmt: skip
         if state[MISFIT]:
             raise NotIntegers
-        if state[OVERFLOWED]:
-            raise MultiplicityOverflow(TOO_LARGE, "answer")
         columns = out.reshape(walk.width + 1, rows)
         if found:
             yield columns[:-1, :found], columns[-1, :found]
@@ -173,10 +168,8 @@ def enumerate_answers(walk: Walk, version: Version, factor: int = 1) -> Iterator
         weights[depth + 1] = weight
         if depth + 1 < len(walk.levels):
             cursors.append(_open(walk.levels[depth + 1], version, row))
-        elif weight > LARGEST:
-            raise MultiplicityOverflow(TOO_LARGE, "answer")
         else:
-            yield tuple(row), weight
+            yield tuple(row), weight if weight <= LARGEST else TOO_LARGE
 
 
 def _open(level: Level, version: Version, row: Sequence[int]) -> Iterator[tuple[Key, int]]:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triegs.compiler.plan import Plan
+from triegs.errors import MultiplicityOverflow
 from triegs.maintain.walk import Walk
-from triegs.read.columns import Columns, Integers, Sizes, read_columns
+from triegs.read.columns import LARGEST, Columns, Integers, Sizes, read_columns
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import Duplicates, Expression, Form, expression_variables
 from triegs.store.contract import Version
@@ -61,6 +62,9 @@ class RowReader:
                 counts = np.ones(len(counts), np.int64)
             if query.offset or end is not None:
                 ids, counts, start = _cut(ids, counts, start, query.offset, end)
+            if len(counts) and counts.min() < 0:
+                message = "an answer's multiplicity does not fit 64 bits"
+                raise MultiplicityOverflow(message, "answer")
             if len(counts):
                 yield (ids if is_whole else _pick(ids, picks, len(counts))), counts
             if end is not None and start >= end:
@@ -94,11 +98,12 @@ def _cut(
     """
     shown = []
     for count in counts.tolist():
-        stop = start + count
-        shown.append((stop if end is None else min(stop, end)) - max(start, offset))
+        stop = start + (count if count > 0 else LARGEST)  # at least, if it does not fit
+        taken = (stop if end is None else min(stop, end)) - max(start, offset)
+        shown.append(count if end is None and count < 0 else taken)
         start = stop
         if end is not None and start >= end:
             break
-    taken = np.array(shown, np.int64)
-    kept = np.flatnonzero(taken > 0)
-    return ids[:, kept], taken[kept], start
+    left = np.array(shown, np.int64)
+    kept = np.flatnonzero((left > 0) | (counts[: len(left)] < 0))
+    return ids[:, kept], left[kept], start
