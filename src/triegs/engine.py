@@ -254,7 +254,8 @@ class Engine:
                 few = FEW_TERMS
             return self._apply(batch, strict)
         finally:
-            self._free_terms(few)
+            if self._dictionary.is_due(few):
+                self._free_terms()
             self._updating.release()
 
     def _apply_one(self, update: Sequence[Any]) -> Report | None:
@@ -395,11 +396,9 @@ class Engine:
         finally:
             self._updating.release()
 
-    def _free_terms(self, at_least: int = 1) -> None:
+    def _free_terms(self) -> None:
         """Let go of terms that no live event, query or held snapshot names."""
-        if self._dictionary.is_due(at_least):
-            newest, pins = self._store.newest.number, self._store.held()
-            self._dictionary.collect(newest, pins, at_least)
+        self._dictionary.collect(self._store.newest.number, self._store.held())
 
     def _hold(self, standing: Standing) -> Snapshot:
         version, walk = self._core.show(standing)

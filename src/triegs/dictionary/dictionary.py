@@ -224,7 +224,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         """Whether `collect` may have something to do: enough terms in limbo, or terms for which
         a reader's pin is waited.
         """
-        return bool(self._held) or bool(self._interner.meta[LIMBO] >= at_least)
+        return bool(self._interner.meta[LIMBO] >= at_least or self._held)
 
     def collect(self, horizon: int, pins: Sequence[int] = (), at_least: int = 1) -> int:
         """Free what nobody names: count zero, stamp published, no pin that sees it.
