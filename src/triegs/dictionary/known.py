@@ -58,14 +58,14 @@ class Known:
 
     def forget(self, ids: Words, arrays: Arrays) -> None:
         """Drop the entries of freed ids that are marked as known; one Python step each."""
-        for identity in ids.tolist():
-            for text in self._spellings.pop(identity, ()):
+        integers, spellings = self.integers, self._spellings
+        for identity, value in zip(ids.tolist(), arrays.spans[ids, 0].tolist(), strict=True):
+            if integers.get(value) == identity:
+                del integers[value]
+            for text in spellings.pop(identity, ()):
                 del self.texts[text]
                 self._text_bytes -= len(text)
-            value = int(arrays.spans[identity, 0])
-            if self.integers.get(value) == identity:
-                del self.integers[value]
-            arrays.cached[identity] = 0
+        arrays.cached[ids] = 0
 
     def clear(self, cached: Bytes) -> None:
         self.texts.clear()
