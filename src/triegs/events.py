@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from triegs.dictionary import Dictionary
 from triegs.dictionary.columns import buffer_texts
 from triegs.errors import InvalidUpdate
-from triegs.kernels.jit import kernel
+from triegs.kernels.jit import brief
 from triegs.maintain.standing import Refused
 
 # How a sign may be written, and the change of the count that it means.
@@ -194,7 +194,7 @@ def _write_coded(part: pa.Array, rows: NDArray[np.int64]) -> int:
     return len(changes) - int(np.count_nonzero(changes))
 
 
-@kernel
+@brief
 def copy_changes(values: NDArray[np.int8], rows: NDArray[np.int64]) -> int:
     """Signs given as numbers; returns how many are none, which become 0."""
     bad = 0
@@ -206,7 +206,7 @@ def copy_changes(values: NDArray[np.int8], rows: NDArray[np.int64]) -> int:
     return bad
 
 
-@kernel
+@brief
 def read_signs(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import pyarrow as pa
@@ -177,6 +179,22 @@ def test_a_snapshot_that_nobody_closes_goes_with_its_last_reference():
     query = engine.register(KNOWS)
     query.snapshot()
     assert engine.metrics()["pins"] == []
+
+
+def test_a_snapshot_that_is_held_when_python_ends_says_nothing():
+    program = (
+        "from triegs.engine import Engine\n"
+        "engine = Engine()\n"
+        "query = engine.register('SELECT * { ?x <http://ex/p> ?y }')\n"
+        "held = [query.snapshot()]\n"
+        "for i in range(70): engine.apply([('+', i, '<http://ex/p>', i)])\n"
+        "reading = iter(query.snapshot())\n"
+        "print(next(reading).multiplicity)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=True
+    )
+    assert (done.stdout, done.stderr) == ("1\n", "")
 
 
 def test_terms_are_freed_once_nobody_names_them():

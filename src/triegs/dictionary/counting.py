@@ -239,3 +239,11 @@ def sift(
         freed += 1
     arrays.meta[LIMBO] = listed
     return freed, known, held
+
+
+@brief
+def sift_few(
+    ids: Words, horizon: Word, pins: Words, kept: Words, *all_arrays: Any
+) -> tuple[Word, Word, Word]:
+    """`sift` for so few ids that other threads can wait."""
+    return sift(ids, horizon, pins, kept, *all_arrays)

@@ -27,13 +27,18 @@ from triegs.dictionary.arrays import (
     count_bytes,
 )
 from triegs.dictionary.checks import check_dictionary
-from triegs.dictionary.counting import acquire_ids, release_ids, settle_few, settle_rows, sift
+from triegs.dictionary.counting import (
+    acquire_ids,
+    release_ids,
+    settle_few,
+    settle_rows,
+    sift,
+    sift_few,
+)
 from triegs.dictionary.decoder import Decoder, read_term, to_words
 from triegs.dictionary.encoding import ColumnEncoder, Encoded, Problem
 from triegs.dictionary.interning import Interner
-from triegs.dictionary.table import (
-    BAD,
-)
+from triegs.dictionary.table import BAD, FEW
 from triegs.dictionary.values import TermForm
 
 # So many ids are counted faster in Python than by a kernel, and so many rows at once.
@@ -211,7 +216,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         >>> words.metrics().live
         2
         """
-        settle = settle_rows if len(rows) > _FEW else settle_few
+        settle = settle_few if len(rows) <= FEW else settle_rows
         place = settle(rows, epoch, *self._interner.counted)
         if place >= 0:
             row, column = divmod(int(place), 4)
@@ -254,7 +259,8 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
             ids = np.concatenate([ids, *(part for pin in gone for part in held.pop(pin))])
         kept = np.empty((2, len(ids)), np.int64)
         seen_by = np.array(pins, np.int64) if pins else _NO_PINS
-        freed, known, waiting = sift(ids, horizon, seen_by, kept, *arrays)
+        look = sift_few if len(ids) <= FEW else sift
+        freed, known, waiting = look(ids, horizon, seen_by, kept, *arrays)
         if waiting:
             self._hold(kept[0, -waiting:], kept[1, -waiting:])
         if known:

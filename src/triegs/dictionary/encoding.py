@@ -23,10 +23,12 @@ from triegs.dictionary.columns import (
 from triegs.dictionary.interning import Interner
 from triegs.dictionary.table import (
     BAD,
+    FEW,
     MISSING,
     UNSURE,
     find_integers,
     find_texts,
+    intern_few_integers,
     intern_integers,
     intern_texts,
     take_ids,
@@ -202,10 +204,11 @@ class ColumnEncoder:
         if not create:
             find_integers(self._interner.arrays.integers, values, out)
             return
-        row = intern_integers(values, out, 0, *self._interner.arrays)
+        intern = intern_few_integers if len(out) <= FEW else intern_integers
+        row = intern(values, out, 0, *self._interner.arrays)
         while row < len(out):
             self._interner.reserve(0)
-            row = intern_integers(values, out, row, *self._interner.arrays)
+            row = intern(values, out, row, *self._interner.arrays)
 
     def _encode_floats(self, column: Any, create: bool) -> Encoded:
         # By bits: 0.0 and -0.0 are two terms.

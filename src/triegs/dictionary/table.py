@@ -46,6 +46,9 @@ UNSURE = -3  # not canonical at a glance
 NO_ROOM = -4
 
 _ID = 0xFFFFFFFF
+# Rows that are done before a thread that waits for the interpreter's lock would notice. To release
+# it for so little, and to get it back, costs a reader and the writer more than the work itself.
+FEW = 4096
 AHEAD = 16  # terms that are asked for before they are needed
 
 
@@ -255,7 +258,7 @@ def find_integers(integers: Words, values: Words, out: Words) -> Word:
     return misses
 
 
-@kernel
+@brief
 def take_ids(ids: Words, places: Any, out: Words) -> None:
     """``out[row] = ids[places[row]]``; the places are known to be good."""
     for row in range(len(out)):
@@ -275,6 +278,12 @@ def intern_integers(values: Words, out: Words, row: Word, *all_arrays: Any) -> W
         out[row] = term
         row += 1
     return row
+
+
+@brief
+def intern_few_integers(values: Words, out: Words, row: Word, *all_arrays: Any) -> Word:
+    """`intern_integers` for so few that other threads can wait."""
+    return intern_integers(values, out, row, *all_arrays)
 
 
 @inlined

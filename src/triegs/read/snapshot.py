@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain
@@ -115,7 +116,8 @@ class Snapshot:
         self.close()
 
     def __del__(self) -> None:
-        self.close()
+        if not sys.is_finalizing():  # then there is nobody left to give memory back to
+            self.close()
 
     def close(self) -> None:
         """Let the epoch go. Closing twice is harmless; reading afterwards is `SnapshotExpired`."""
