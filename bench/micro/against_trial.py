@@ -30,12 +30,12 @@ from typing import Any
 import numpy as np
 
 from triegs.compiler import compile_query
-from triegs.compiler.plan import Alias
 from triegs.kernels.epochs import publish_epoch
 from triegs.kernels.jit import kernel
 from triegs.kernels.program import ENTRY_WORDS, run_epoch
 from triegs.kernels.words import Words, load, store
 from triegs.maintain.compiled import CompiledCore
+from triegs.read.columns import read_columns
 from triegs.sparql.model import Atom, Form, Query
 from triegs.store.packed import PackedStore
 
@@ -107,32 +107,26 @@ class Ours:
         atoms = tuple(Atom(f"?{s}", f"<{p}>", f"?{o}") for s, p, o in ATOMS)
         query = Query(Form.SELECT, tuple(f"?{name}" for name in head), atoms)
         plan = compile_query(query, root=top)
-        labels = [
-            LABELS[str(node.guard.label)[1:-1]] if isinstance(node.guard, Alias) else None
-            for node in plan.nodes
-        ]
-        self.core = CompiledCore(PackedStore())
-        self.walk = self.core.register(plan, labels)
+        self.core = CompiledCore(PackedStore(), lambda term: LABELS[term[1:-1]], str)
+        self.walk = self.core.register(plan).walk
         self.columns = [query.free.index(f"?{name}") for name in head]
 
     def apply(self, updates: Words) -> None:
-        _, refused = self.core.apply(updates)
-        assert not refused
+        assert not self.core.apply(updates).refused
 
     def make_runner(self, updates: Words, batch: int) -> Callable[[], None]:
         core = self.core
         flat = np.ascontiguousarray(updates).reshape(-1)
         scratch = np.empty(4 * batch, np.int64)
-        bounds = np.empty(len(LABELS) + 2, np.int64)
         entries = np.empty(ENTRY_WORDS * batch + 1, np.int64)
         refused = np.empty(batch + 1, np.int64)
-        lists = np.empty(2 * core._lists + 2, np.int64)
+        parts = core.parts
         roots, holds = core.store.newest.roots, np.empty(0, np.int64)
 
         def run() -> None:
             found = run_ours(
-                core.store.words, core._log, lists, core._cursor, core._table, core._label_of, flat,
-                scratch, bounds, entries, refused, roots, holds,
+                core.store.words, core._log, parts.changed, core._cursor, parts.table,
+                core._label_of, flat, scratch, parts.bounds, entries, refused, roots, holds,
             )  # fmt: skip
             assert found == 0
 
@@ -148,8 +142,8 @@ class Ours:
         return run
 
     def batches(self) -> Iterator[Words]:
-        for columns in self.core.batches(self.walk, self.core.store.newest):
-            yield columns[[*self.columns, -1]]
+        for ids, counts in read_columns(self.walk, self.core.store.newest, lambda: 65_536):
+            yield np.vstack([ids[self.columns], counts])
 
 
 class Trial:
