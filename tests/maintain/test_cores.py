@@ -358,7 +358,7 @@ def test_hubs_and_large_batches():
     assert len(one.answers()) == 700
 
 
-@pytest.mark.parametrize("sizes", [(3, 40), (40, 3), (2, 2_000), (2_000, 2), (1_024, 2)])
+@pytest.mark.parametrize("sizes", [(3, 40), (40, 3), (2, 3), (2, 2_000), (2_000, 2), (1_024, 2)])
 @pytest.mark.parametrize("rows", [7, 1_000, 100_000])
 def test_products_of_sets_that_fit_a_tile_and_that_do_not(sizes, rows):
     """Two leaves of one centre, and one below each of them; some edges count twice."""
@@ -376,6 +376,12 @@ def test_products_of_sets_that_fit_a_tile_and_that_do_not(sizes, rows):
     pairs = [(x, y, n * m) for x, n in leaves["<a>"] for y, m in leaves["<b>"]]
     expected = {("<c>", x, y): n for x, y, n in pairs}
     assert wide.answers(rows=rows) == back.answers(rows=rows) == expected
+    if max(sizes) < 100:
+        three = graph.ask("SELECT ?c ?x ?y ?v { ?c <a> ?x . ?c <b> ?y . ?c <b> ?v }")
+        bs = leaves["<b>"]
+        assert three.answers(rows=rows) == {
+            ("<c>", x, y, v): n * m * k for x, n in leaves["<a>"] for y, m in bs for v, k in bs
+        }
     below: dict = {}
     for (s, p, o), n in counts.items():
         if p == "<d>":

@@ -11,8 +11,8 @@ A row of levels is `[kind, root, keys, first key, column, weighs, factors, first
   is `[root, keys, first key]`.
 
 Outer columns are written only when their level moves on, a whole stretch at a time. The entries of
-the last level are copied block by block; where they do not depend on the level before, they are
-gathered in a *tile* once and copied for each of its values.
+the last level are copied block by block. Where the last level, or the last two, are the same for
+all values of the level before, they are gathered in a *tile* once and copied for each of those.
 
 With a table of integers, `(value, INTEGER)` by id, columns get values in the place of ids; an id
 that is no integer sets `MISFIT`.
@@ -45,11 +45,14 @@ FACTOR_WORDS = 3
 
 # The state: some words, then a stretch per level, its cursor first.
 PHASE, FACTOR, MISFIT = 0, 1, 2  # FACTOR multiplies every answer
-# Whether the last level is a tile, where in it we are, its size, and the set that it was made of.
-TILED, TILE_PLACE, TILE_SIZE, TILE_OF = 3, 4, 5, 6
+# Whether there is a tile now, where in it we are, its size, and the sets that it was made of.
+TILED, TILE_PLACE, TILE_SIZE, TILE_OF, TILE_OF_TOO = 3, 4, 5, 6, 7
 NEW, RUNNING, DONE = 0, 1, 2
 STATE_HEAD = 8
-TILE = 1024  # entries of a tile at most; keys first, then words
+# Rows of a tile at most. It has ids of the last level, multiplicities, and ids of the level before
+# if that is in it; then come the two sets, ids and counts each.
+TILE = 1024
+TILE_WORDS = 7 * TILE
 INTEGER = -1  # as in triegs.dictionary.arrays
 STATE_WORDS = 40
 # After the cursor: value, multiplicity so far, first row of the value; how often the level moved;
@@ -165,78 +168,122 @@ def open_from(
 
 
 @inlined
-def is_apart(levels: Words, last: int) -> bool:
-    """Whether the entries of the last level are the same for all values of the one before."""
-    row = LEVEL_WORDS * last
-    if last == 0 or load(levels, row) != SET:
+def is_free(levels: Words, level: int, least: int) -> bool:
+    """Whether a level is a set with plain weights that depends on levels before `least` only."""
+    row = LEVEL_WORDS * level
+    if load(levels, row) != SET or load(levels, row + 5) == 0 or load(levels, row + 6) != 0:
         return False
     for number in range(load(levels, row + 2)):
-        if load(levels, load(levels, row + 3) + number) == last - 1:
+        if load(levels, load(levels, row + 3) + number) >= least:
             return False
     return True
 
 
-@kernel
-def load_tile(words: Words, state: Words, integers: Words, base: int, tile: Words) -> None:
-    """Gather the set that a cursor stands before, unless it is too large."""
+@inlined
+def choose_depth(levels: Words, last: int) -> int:
+    """How many of the last levels are the same for all values of the one before them."""
+    if last < 1 or not is_free(levels, last, last - 1):
+        return 0
+    if last > 1 and is_free(levels, last, last - 2) and is_free(levels, last - 1, last - 2):
+        return 2
+    return 1
+
+
+@inlined
+def gather(
+    words: Words, state: Words, integers: Words, level: int, tile: Words, keys: int, counts: int
+) -> int:
+    """The entries of a level's set, one after the other; how many, or -1 if there are too many."""
+    base = base_of(level)
     size = 0
     while True:
         block = load(state, base + BLOCK) + HEAD
-        count, room = load(state, base + SIZE), load(state, base + CAPACITY)
-        if size + count > TILE:
-            store(state, TILED, 0)
-            return
-        for place in range(count):
-            store(tile, size + place, show(integers, state, load(words, block + place)))
-            store(tile, TILE + size + place, load(words, block + room + place))
-        size += count
+        found, room = load(state, base + SIZE), load(state, base + CAPACITY)
+        if size + found > TILE:
+            return -1
+        for place in range(found):
+            store(tile, keys + size + place, show(integers, state, load(words, block + place)))
+            store(tile, counts + size + place, load(words, block + room + place))
+        size += found
         if not set_next_block(words, state, base):
-            break
-    store(state, TILED, 1)
-    store(state, TILE_SIZE, size)
+            return size
 
 
-@inlined
-def open_last(
-    words: Words, roots: Words, levels: Words, state: Words, integers: Words, last: int, tile: Words
+@kernel
+def make_tile(
+    words: Words, state: Words, integers: Words, last: int, depth: int, tile: Words
 ) -> None:
-    """The levels before have moved: the last one's entries may be others."""
-    reference = load(state, base_of(last) + REFERENCE)
-    if reference != load(state, TILE_OF):
-        store(state, TILE_OF, reference)
-        load_tile(words, state, integers, base_of(last), tile)
-        if load(state, TILED) == 0:
-            open_level(words, roots, levels, state, last)
-    store(state, TILE_PLACE, 0)
+    """Gather the levels of the tile, which are open, unless they are too large together."""
+    store(state, TILED, 0)
+    if depth == 1:
+        size = gather(words, state, integers, last, tile, 0, TILE)
+        if size >= 0:
+            store(state, TILED, 1)
+            store(state, TILE_SIZE, size)
+        return
+    inner = gather(words, state, integers, last, tile, 3 * TILE, 4 * TILE)
+    outer = gather(words, state, integers, last - 1, tile, 5 * TILE, 6 * TILE)
+    if inner < 0 or outer < 0 or inner * outer > TILE:
+        return
+    row = 0
+    for first in range(outer):
+        value, weight = load(tile, 5 * TILE + first), load(tile, 6 * TILE + first)
+        for second in range(inner):
+            store(tile, row, load(tile, 3 * TILE + second))
+            store(tile, TILE + row, weigh(weight, load(tile, 4 * TILE + second)))
+            store(tile, 2 * TILE + row, value)
+            row += 1
+    store(state, TILED, 1)
+    store(state, TILE_SIZE, row)
 
 
 @inlined
-def write_entries(
-    source: Words, at: int, counts_at: int, taken: int, weight: int, is_shown: bool,
-    integers: Words, state: Words, out: Words, keys: int, counts: int,
+def open_tile(
+    words: Words, roots: Words, levels: Words, state: Words, integers: Words, last: int,
+    depth: int, tile: Words, filled: int,
 ) -> None:  # fmt: skip
-    """Some entries of the last level, one per row; `is_shown` if they are what columns get."""
-    if is_shown:
+    """The levels before have moved: the tile may be another. Without one, its levels are opened."""
+    for level in range(last - depth + 1, last + 1):
+        open_level(words, roots, levels, state, level)
+    inner = load(state, base_of(last) + REFERENCE)
+    outer = load(state, base_of(last - 1) + REFERENCE) if depth == 2 else inner
+    if inner != load(state, TILE_OF) or outer != load(state, TILE_OF_TOO):
+        store(state, TILE_OF, inner)
+        store(state, TILE_OF_TOO, outer)
+        make_tile(words, state, integers, last, depth, tile)
+    store(state, TILE_PLACE, 0)
+    if load(state, TILED) == 0:
+        for level in range(last - depth + 1, last):
+            store(state, base_of(level) + SINCE, filled)
+        open_from(words, roots, levels, state, last - depth + 1, last)
+
+
+@inlined
+def write_tile(
+    tile: Words, depth: int, place: int, taken: int, weight: int, out: Words, keys: int, too: int,
+    counts: int,
+) -> None:  # fmt: skip
+    """Some rows of the tile."""
+    if depth == 2:
         for step in range(taken):
-            store(out, keys + step, load(source, at + step))
-    else:
-        for step in range(taken):
-            store(out, keys + step, show(integers, state, load(source, at + step)))
+            store(out, too + step, load(tile, 2 * TILE + place + step))
     if weight == 1:
         for step in range(taken):
-            store(out, counts + step, load(source, counts_at + step))
+            store(out, keys + step, load(tile, place + step))
+            store(out, counts + step, load(tile, TILE + place + step))
     else:
         for step in range(taken):
-            store(out, counts + step, weigh(weight, load(source, counts_at + step)))
+            store(out, keys + step, load(tile, place + step))
+            store(out, counts + step, weigh(weight, load(tile, TILE + place + step)))
 
 
 @inlined
 def write_pairs(
-    words: Words, levels: Words, state: Words, integers: Words, tile: Words, level: int,
-    out: Words, rows: int, keys: int, counts: int, filled: int,
+    words: Words, levels: Words, state: Words, integers: Words, tile: Words, depth: int,
+    level: int, out: Words, rows: int, keys: int, too: int, counts: int, filled: int,
 ) -> int:  # fmt: skip
     """The tile for each further entry of the level's block, while whole tiles fit; returns the
-    rows filled by then. One short loop per entry: it is what most rows of most results cost.
+    rows filled by then.
     """
     base = base_of(level)
     column = load(levels, LEVEL_WORDS * level + 4) * rows
@@ -247,22 +294,58 @@ def write_pairs(
     while place < end:
         value = show(integers, state, load(words, at + place))
         weight = weigh(above, load(words, at + room + place))
-        if weight == 1:
+        # One loop over all columns: sizes are small, and each loop has its own beginning.
+        if weight == 1 and depth == 1:
             for step in range(size):
                 store(out, column + filled + step, value)
                 store(out, keys + filled + step, load(tile, step))
                 store(out, counts + filled + step, load(tile, TILE + step))
-        else:
+        elif weight == 1:
             for step in range(size):
                 store(out, column + filled + step, value)
                 store(out, keys + filled + step, load(tile, step))
-                product = weigh(weight, load(tile, TILE + step))
-                store(out, counts + filled + step, product)
+                store(out, counts + filled + step, load(tile, TILE + step))
+                store(out, too + filled + step, load(tile, 2 * TILE + step))
+        else:
+            for step in range(size):
+                store(out, column + filled + step, value)
+            at_keys, at_counts = keys + filled, counts + filled
+            write_tile(tile, depth, 0, size, weight, out, at_keys, too + filled, at_counts)
         filled += size
         place += 1
     store(state, base + PLACE, place)
     store(state, base + SINCE, filled)
     return filled
+
+
+@inlined
+def write_entries(
+    words: Words, at: int, room: int, taken: int, weight: int, integers: Words, state: Words,
+    out: Words, keys: int, counts: int,
+) -> None:  # fmt: skip
+    """Some entries of a block, one per row."""
+    for step in range(taken):
+        store(out, keys + step, show(integers, state, load(words, at + step)))
+    for step in range(taken):
+        store(out, counts + step, weigh(weight, load(words, at + room + step)))
+
+
+@inlined
+def open_below(
+    words: Words, roots: Words, levels: Words, state: Words, integers: Words, level: int,
+    last: int, depth: int, tile: Words, filled: int,
+) -> bool:  # fmt: skip
+    """Open all levels from here on, with a tile at the end if there is to be one."""
+    pair = last - depth
+    if depth == 0 or level > pair:
+        return open_from(words, roots, levels, state, level, last)
+    if not open_from(words, roots, levels, state, level, pair):
+        return False
+    if not move_level(words, levels, state, pair):
+        return False
+    take_value(words, roots, levels, state, pair)
+    open_tile(words, roots, levels, state, integers, last, depth, tile, filled)
+    return True
 
 
 @kernel
@@ -276,52 +359,55 @@ def fill_answers(
     last = count - 1
     base, row = base_of(last), LEVEL_WORDS * last
     is_plain = load(levels, row) != TRIE and load(levels, row + 5) and load(levels, row + 6) == 0
-    has_tile = is_plain and is_apart(levels, last)
-    before = LEVEL_WORDS * (last - 1)
-    has_pairs = has_tile and load(levels, before) != TRIE and load(levels, before + 6) == 0
+    depth = choose_depth(levels, last)
+    pair = last - depth
+    before = LEVEL_WORDS * pair
+    has_pairs = depth > 0 and load(levels, before) != TRIE and load(levels, before + 6) == 0
     if has_pairs and load(levels, before + 5) == 0:
         has_pairs = False
     keys, counts = load(levels, row + 4) * rows, columns * rows
+    too = load(levels, row - LEVEL_WORDS + 4) * rows if depth == 2 else 0
     filled = 0
     if load(state, PHASE) == DONE:
         return 0
-    if load(state, PHASE) == NEW:
-        store(state, PHASE, RUNNING)
-        if not open_from(words, roots, levels, state, 0, last):
-            store(state, PHASE, DONE)
-            return 0
-        if has_tile:
-            open_last(words, roots, levels, state, integers, last, tile)
     for level in range(last):
         store(state, base_of(level) + SINCE, 0)
+    if load(state, PHASE) == NEW:
+        store(state, PHASE, RUNNING)
+        if not open_below(words, roots, levels, state, integers, 0, last, depth, tile, 0):
+            store(state, PHASE, DONE)
+            return 0
     while filled < rows:
-        weight = load(state, FACTOR)
-        if last > 0:
-            weight = load(state, base_of(last - 1) + WEIGHT)
+        level = last - 1
         if load(state, TILED):
-            place = load(state, TILE_PLACE)
+            place, weight = load(state, TILE_PLACE), load(state, base_of(pair) + WEIGHT)
             taken = min(load(state, TILE_SIZE) - place, rows - filled)
-            write_entries(
-                tile, place, TILE + place, taken, weight, True, integers, state, out,
-                keys + filled, counts + filled,
+            write_tile(
+                tile, depth, place, taken, weight, out, keys + filled, too + filled,
+                counts + filled,
             )  # fmt: skip
             filled += taken
             store(state, TILE_PLACE, place + taken)
             if place + taken < load(state, TILE_SIZE):
                 break
+            level = pair
             if has_pairs:
-                write_stretch(levels, state, integers, last - 1, out, rows, filled)
+                write_stretch(levels, state, integers, pair, out, rows, filled)
                 filled = write_pairs(
-                    words, levels, state, integers, tile, last - 1, out, rows, keys, counts, filled
-                )
+                    words, levels, state, integers, tile, depth, pair, out, rows, keys, too,
+                    counts, filled,
+                )  # fmt: skip
         elif is_plain:
             place, size = load(state, base + PLACE), load(state, base + SIZE)
             if place < size:
                 taken = min(size - place, rows - filled)
+                weight = load(state, FACTOR)
+                if last > 0:
+                    weight = load(state, base_of(last - 1) + WEIGHT)
                 at = load(state, base + BLOCK) + HEAD + place
                 write_entries(
-                    words, at, at + load(state, base + CAPACITY), taken, weight, False, integers,
-                    state, out, keys + filled, counts + filled,
+                    words, at, load(state, base + CAPACITY), taken, weight, integers, state, out,
+                    keys + filled, counts + filled,
                 )  # fmt: skip
                 filled += taken
                 store(state, base + PLACE, place + taken)
@@ -334,7 +420,6 @@ def fill_answers(
             store(out, counts + filled, load(state, base + WEIGHT))
             filled += 1
             continue
-        level = last - 1
         while level >= 0:
             write_stretch(levels, state, integers, level, out, rows, filled)
             if move_level(words, levels, state, level):
@@ -344,17 +429,14 @@ def fill_answers(
             store(state, PHASE, DONE)
             break
         take_value(words, roots, levels, state, level)
-        if has_tile and level == last - 1:
-            if load(state, TILED):
-                store(state, TILE_PLACE, 0)
-            else:
-                open_level(words, roots, levels, state, last)
-            continue
-        if not open_from(words, roots, levels, state, level + 1, last):
+        if level == pair and load(state, TILED):
+            store(state, TILE_PLACE, 0)
+        elif not open_below(
+            words, roots, levels, state, integers, level + 1, last, depth, tile, filled
+        ):
             store(state, PHASE, DONE)
             break
-        if has_tile:
-            open_last(words, roots, levels, state, integers, last, tile)
-    for level in range(last):
+    end = pair + 1 if load(state, TILED) else last
+    for level in range(end):
         write_stretch(levels, state, integers, level, out, rows, filled)
     return filled

@@ -22,7 +22,7 @@ from triegs.kernels.answers import (
     SET,
     STATE_HEAD,
     STATE_WORDS,
-    TILE,
+    TILE_WORDS,
     TRIE,
     fill_answers,
 )
@@ -85,7 +85,7 @@ def _fill(
     levels, count = walk.tables
     state = np.zeros(STATE_HEAD + STATE_WORDS * count, np.int64)
     state[FACTOR] = factor
-    tile = np.empty(2 * TILE, np.int64)
+    tile = np.empty(TILE_WORDS, np.int64)
     values = np.empty(0, np.int64)
     while True:
         rows = sizes()
