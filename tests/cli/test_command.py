@@ -108,7 +108,7 @@ def test_interrupt_is_quiet() -> None:
     with subprocess.Popen(
         [*COMMAND, "explain", "-"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        preexec_fn=heed_interrupts,
+        preexec_fn=heed_interrupts,  # noqa: PLW1509
     ) as process:  # fmt: skip
         assert process.stdin is not None
         # The command is up once it has read a part of what it waits for.
