@@ -178,6 +178,23 @@ def test_equal_sub_plans_are_one(kind):
 
 
 @every_core
+@pytest.mark.parametrize("second", ["?u", "?x"])
+def test_equal_rows_under_other_names_are_one(kind, second):
+    """What the first query made, the second one uses; closing the first must leave it."""
+    graph = Graph(kind)
+    first = graph.ask("SELECT ?x ?y { VALUES ?x { <s> <t> } ?x <a> ?y }")
+    late = graph.ask(f"SELECT {second} ?w {{ VALUES {second} {{ <t> <s> }} {second} <a> ?w }}")
+    graph.apply([("+", "<s>", "<a>", "<o>"), ("+", "<n>", "<a>", "<o>")])
+    shown = late.answers()
+    assert shown == first.answers() == {("<s>", "<o>"): 1}
+    graph.release(first)
+    graph.apply([("+", "<t>", "<a>", "<o>"), ("-", "<s>", "<a>", "<o>")])
+    assert late.answers() == {("<t>", "<o>"): 1}
+    graph.release(late)
+    graph.core.store.check()
+
+
+@every_core
 def test_a_strict_epoch_is_refused_as_a_whole(kind):
     graph = Graph(kind)
     graph.ask("SELECT * { ?x <p> ?y }")

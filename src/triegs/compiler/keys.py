@@ -51,8 +51,7 @@ def _numbered(draft: Draft, keyed: Sequence[Keyed]) -> tuple[tuple[str, ...], st
     if isinstance(guard, Alias):
         return guard.variables, alias_text(guard)
     if isinstance(guard, Static):
-        rows = sorted(" ".join(row) for row in guard.values.rows)
-        return guard.variables, f"values {rows} {_filters(guard.filters, guard.variables)}"
+        return guard.variables, static_text(guard)
     if isinstance(guard, Join):
         inputs = sorted(guard.inputs, key=lambda source: (keyed[source.node].key, source.variables))
         order = [v for s in inputs for v in keyed[s.node].interface if v in s.variables]
@@ -78,6 +77,17 @@ def alias_text(alias: Alias) -> str:
     names = alias.variables
     terms = [f"#{names.index(t)}" if is_variable(t) else t for t in alias.atom]
     return " ".join(["atom", *terms, *_filters(alias.filters, names)])
+
+
+def static_text(static: Static) -> str:
+    """A ``VALUES`` block without the names of its variables; the order of rows is nothing.
+
+    >>> from triegs.sparql.model import Values
+    >>> static_text(Static(Values(("?v",), (("<b>",), ("<a>",)))))
+    "values ['<a>', '<b>'] []"
+    """
+    rows = sorted(" ".join(row) for row in static.values.rows)
+    return f"values {rows} {_filters(static.filters, static.variables)}"
 
 
 def _filters(filters: Sequence[Expression], columns: Sequence[str]) -> list[str]:

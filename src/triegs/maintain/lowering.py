@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from triegs.compiler.keys import static_text
 from triegs.compiler.plan import Alias, Guard, Node, Plan, Role, Static
 from triegs.kernels.program import ADJACENCY, COUNTS, EDGE, PRODUCT, SAME, TOTAL
 from triegs.maintain.parts import Index, Part, Parts
@@ -112,7 +113,7 @@ class Lowering:
         variable = node.bag[0]
         if isinstance(node.guard, Static):
             rows = [tuple(map(self.encode, row)) for row in node.guard.values.rows]
-            return self._use(self.parts.fixed(f"values {node.guard}", rows))
+            return self._use(self.parts.fixed(static_text(node.guard), rows))
         if not isinstance(node.guard, Alias) or len(node.bag) > 1:
             return None
         atom = node.guard.atom

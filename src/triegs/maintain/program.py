@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from triegs.compiler.keys import alias_text
+from triegs.compiler.keys import alias_text, static_text
 from triegs.compiler.plan import Alias, Join, Node, Plan, Role, Static, Use
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.base import Weights
@@ -169,7 +169,7 @@ class Program:
             name = alias_text(guard)
             return self._share(name, found, lambda part: self._select(guard, part)).sources[0]
         if isinstance(guard, Static):
-            name = f"values {guard}"
+            name = static_text(guard)
             return self._share(name, found, lambda part: self._fix(guard, part)).sources[0]
         return None
 
