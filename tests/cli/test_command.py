@@ -98,17 +98,21 @@ def test_closed_pipe_is_quiet(arguments: list[str]) -> None:
     assert (process.returncode, message) == (0, b"")
 
 
-def heed_interrupts() -> None:
-    """What a shell starts in the background ignores them, and so do its children."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+# What a shell starts in the background ignores interrupts, and so do its children.
+HEEDING = (
+    "import signal, sys\n"
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from triegs.cli import main\n"
+    "sys.argv[0] = 'triegs'\n"
+    "sys.exit(main())"
+)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_interrupt_is_quiet() -> None:
     with subprocess.Popen(
-        [*COMMAND, "explain", "-"],
+        [sys.executable, "-c", HEEDING, "explain", "-"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        preexec_fn=heed_interrupts,  # noqa: PLW1509
     ) as process:  # fmt: skip
         assert process.stdin is not None
         # The command is up once it has read a part of what it waits for.
