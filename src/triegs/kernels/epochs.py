@@ -145,6 +145,33 @@ def push_walk(stack: Words, top: int, word: int, sets: int, height: int) -> int:
     return top + 3
 
 
+@inlined
+def push_below(
+    words: Words, stack: Words, top: int, word: int, sets: int, height: int
+) -> tuple[int, int]:
+    """Push what hangs from a node or block; returns the top of the stack, and its class."""
+    node = word & ~1
+    if height >= 0 or word & 1:
+        children = load(words, node + 1) & LOW
+        while children != 0:
+            below = load(words, node + HEAD + trailing_zeros(children))
+            children &= children - 1
+            if height > 0:
+                top = push_walk(stack, top, below, sets, height - 1)
+            elif height < 0:
+                top = push_walk(stack, top, below, sets, -1)
+            elif sets > 0:
+                top = push_walk(stack, top, below, sets - 1, -1)
+        return top, NODE_CLASS
+    header = load(words, node + 1)
+    size_class = header >> 32
+    if sets > 0:
+        for place in range(header & LOW):
+            at = node + HEAD + (SMALLEST << size_class) + place
+            top = push_walk(stack, top, load(words, at), sets - 1, -1)
+    return top, size_class
+
+
 @kernel
 def walk_relation(words: Words, stack: Words, root: int, arity: int, purpose: int) -> int:
     """Visit the nodes of a relation, for one purpose; returns the words of those visited.
@@ -169,25 +196,7 @@ def walk_relation(words: Words, stack: Words, root: int, arity: int, purpose: in
             continue
         if purpose == RETIRE and not has_room(words):
             return -1
-        size_class = NODE_CLASS
-        if height >= 0 or word & 1:
-            children = load(words, node + 1) & LOW
-            while children != 0:
-                below = load(words, node + HEAD + trailing_zeros(children))
-                children &= children - 1
-                if height > 0:
-                    top = push_walk(stack, top, below, sets, height - 1)
-                elif height < 0:
-                    top = push_walk(stack, top, below, sets, -1)
-                elif sets > 0:
-                    top = push_walk(stack, top, below, sets - 1, -1)
-        else:
-            header = load(words, node + 1)
-            size_class = header >> 32
-            if sets > 0:
-                for place in range(header & LOW):
-                    at = node + HEAD + (SMALLEST << size_class) + place
-                    top = push_walk(stack, top, load(words, at), sets - 1, -1)
+        top, size_class = push_below(words, stack, top, word, sets, height)
         visited += size_words(size_class)
         if purpose == FREE_BORN:
             release(words, node, size_class)

@@ -8,10 +8,10 @@ listed, and all others are shared.
 from __future__ import annotations
 
 from triegs.kernels.arena import size_words
-from triegs.kernels.epochs import push_walk
+from triegs.kernels.epochs import push_below, push_walk
 from triegs.kernels.jit import inlined, kernel
-from triegs.kernels.layout import HEAD, HEIGHT_SHIFT, LOW, NODE_CLASS, OFFSET, SMALLEST
-from triegs.kernels.words import Words, load, store, trailing_zeros
+from triegs.kernels.layout import HEAD, HEIGHT_SHIFT, OFFSET
+from triegs.kernels.words import Words, load, store
 
 
 @kernel
@@ -64,24 +64,6 @@ def measure_retained(
         if place < 0 or load(seen, place) != 0:
             continue
         store(seen, place, 1)
-        size_class = NODE_CLASS
-        if height >= 0 or word & 1:
-            children = load(words, node + 1) & LOW
-            while children != 0:
-                below = load(words, node + HEAD + trailing_zeros(children))
-                children &= children - 1
-                if height > 0:
-                    top = push_walk(stack, top, below, sets, height - 1)
-                elif height < 0:
-                    top = push_walk(stack, top, below, sets, -1)
-                elif sets > 0:
-                    top = push_walk(stack, top, below, sets - 1, -1)
-        else:
-            header = load(words, node + 1)
-            size_class = header >> 32
-            if sets > 0:
-                for entry in range(header & LOW):
-                    at = node + HEAD + (SMALLEST << size_class) + entry
-                    top = push_walk(stack, top, load(words, at), sets - 1, -1)
+        top, size_class = push_below(words, stack, top, word, sets, height)
         visited += size_words(size_class)
     return visited

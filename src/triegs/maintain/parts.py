@@ -213,6 +213,9 @@ class Parts:
                 self.store.drop(relation)  # a rebuild goes on without it
                 raise
             self.by_name[name] = found
+        # A plan holds the parts that it names; another's would go with that other.
+        assert isinstance(found, Step), name
+        assert (set(found.factors), found.by_other) == (set(factors), by_other), name
         return found
 
     # Filling
