@@ -62,7 +62,7 @@ class TimedWorkload:
     >>> list(names.queries)
     ['person-names']
     >>> next(names.events(4)).column("object").to_pylist()
-    ['"Ines"', '"Cohen"', '"Sara"', '"Weber"']
+    ['"Nina"', '"Bose"', '"Tom"', '"Baker"']
     """
 
     name: str
@@ -118,6 +118,23 @@ class TimedWorkload:
             self._arrange(size, seed, clock, batch_size, disorder, inserts_only), integers
         )
 
+    def schema(self, integers: bool = False) -> pa.Schema:
+        """The columns of `events` and their types."""
+        import pyarrow as pa
+
+        node = pa.int64() if integers else pa.string()
+        label = pa.dictionary(pa.int32(), pa.string())
+        return pa.schema(
+            {
+                "time": pa.int64(),
+                "op": pa.int8(),
+                "subject": node,
+                "predicate": label,
+                "object": node,
+                "id": pa.int64(),
+            }
+        )
+
     def static_table(self) -> pa.Table:
         """What never changes and has no time: the columns subject, predicate, object."""
         import pyarrow as pa
@@ -143,16 +160,15 @@ class TimedWorkload:
         spell = pa.array if integers else self.spell
         for rows in parts:
             codes = pa.array(rows.predicates.astype(np.int32))
-            yield pa.record_batch(
-                {
-                    "time": pa.array(rows.times),
-                    "op": pa.array(rows.ops),
-                    "subject": spell(rows.subjects),
-                    "predicate": pa.DictionaryArray.from_arrays(codes, labels),
-                    "object": spell(rows.objects),
-                    "id": pa.array(rows.ids),
-                }
-            )
+            columns = [
+                pa.array(rows.times),
+                pa.array(rows.ops),
+                spell(rows.subjects),
+                pa.DictionaryArray.from_arrays(codes, labels),
+                spell(rows.objects),
+                pa.array(rows.ids),
+            ]
+            yield pa.record_batch(columns, schema=self.schema(integers))
 
 
 def _check_options(size: int, seed: int, batch_size: int, rate: float, disorder: int) -> None:
