@@ -19,7 +19,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     TextColumn,
     TimeRemainingColumn,
@@ -203,7 +202,7 @@ def _show_progress(wish: Wish) -> Iterator[Any]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        TextColumn("{task.completed:,.0f} / {task.total:,.0f}"),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
