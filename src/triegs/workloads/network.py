@@ -12,8 +12,8 @@ of two divide are hot. Half of the friendships are made inside a cohort of perso
 after the other, so that there are triangles and cliques within a window.
 
 **Memory.** A life that ends does so within `LONGEST_LIFE` activities. Kept are the deletes of that
-time, a ring of the newest messages, and two words for each person and forum: about one byte for
-eight events of the stream.
+time, a ring of the newest messages, and two words for each person, one for each forum: about a
+byte for ten events of the stream.
 """
 
 from __future__ import annotations

@@ -102,8 +102,8 @@ class TimedWorkload:
         workload has its own) and there are `rate` events in a second of event time on average.
         Times never fall, unless `disorder` lets an event arrive up to so many ms late.
         `inserts_only` leaves out the deletes; `integers` gives the nodes of block workloads as
-        integers instead of IRIs. Cost: about a microsecond for an event; memory does not grow with
-        `batch_size` alone but with what the workload remembers.
+        integers instead of IRIs. Cost: about a microsecond for an event, and memory for a batch
+        and for what the workload remembers, whatever the size.
 
         >>> from triegs import workloads
         >>> batch = next(workloads.get("path3").events(1000))
