@@ -92,7 +92,6 @@ def _make_decoder(options: Any, scope: str) -> Any:
 
         def quoted_triple(self, terms: Any) -> None:
             list(terms)
-            return None
 
         def triple(self, terms: Any) -> list[str]:
             return list(terms)
@@ -101,13 +100,13 @@ def _make_decoder(options: Any, scope: str) -> Any:
             return list(terms)[:3]
 
         def graph_start(self, graph_id: Any) -> None:
-            return None
+            pass
 
         def graph_end(self) -> None:
-            return None
+            pass
 
         def namespace_declaration(self, name: str, iri: str) -> None:
-            return None
+            pass
 
     return Decoder(TermAdapter(options))
 

@@ -36,7 +36,7 @@ class ObjectScanner:
         self._lines = np.empty((work.options.batch_rows, 3), np.int64)
 
     def split(self, data: Bytes, is_last: bool, most: int) -> tuple[int, int, int]:
-        return split_lines(data, 0, is_last, self._lines[:most])  # type: ignore[no-any-return]
+        return split_lines(data, 0, is_last, self._lines[:most])
 
     def read(self, found: Lines) -> Any:
         """The events of what was split last."""
@@ -101,7 +101,9 @@ class ObjectScanner:
                 value = record.get(theirs)
                 if value is not None:
                     values.setdefault(ours, [None] * found.rows)[row] = value
-        return {name: _make_column(name, values[name], faults) for name in COLUMNS if name in values}
+        return {
+            name: _make_column(name, values[name], faults) for name in COLUMNS if name in values
+        }
 
     def _check_columns(self, columns: dict[str, Any], rows: int, faults: Faults) -> None:
         """Missing columns are empty ones, but the first record tells which there must be."""

@@ -86,5 +86,7 @@ def find_columns(names: list[str], file: str, options: Options) -> dict[str, int
         elif count or ours in TERMS or ours in options.given:
             number = "more than one" if count else "no"
             has = ", ".join(names) or "none"
-            raise InputError(f"{file} has {number} column {theirs!r}; its columns: {has}", file=file)
+            raise InputError(
+                f"{file} has {number} column {theirs!r}; its columns: {has}", file=file
+            )
     return found
