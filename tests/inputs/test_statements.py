@@ -35,16 +35,28 @@ IRIS = [
 LABELS = ["_:b", "_:b1", "_:1", "_:_", "_:a-b", "_:a.b", "_:a.", "_:-a", "_:.a", "_:é", "_:a:b",
           "_::a", "_:", "_:a·", "_:a..b", "_: a"]  # fmt: skip
 LITERALS = [
-    '"x"', '""', '"a b"', '"é😀"', '"\\""', '"\\\\"', '"\\n\\r\\t\\b\\f"', '"\\\'"', '"\'"', '"\\x"',
-    '"\\u0041"', '"\\U00000041"', '"\\uD800"', '"\\u000A"', '"a\tb"', '"\x00"', '"\x7f"', '"\ufffe"',
-    '"x"@en', '"x"@EN', '"x"@en-gb', '"x"@en-GB', '"x"@de-ch-1996', '"x"@e', '"x"@abcdefghij',
-    '"x"@en-', '"x"@en-1', '"x"@x-a', '"x"@i-klingon', '"x"@zh-hans', '"x"@en--ltr', '"x"@', '"x"@1',
-    '"x" @en', '"x"^^<a:t>', '"x" ^^ <a:t>', '"x"^^', '"x"^<a:t>', '"x"^^a', '"x"^^<t>',
-    f'"x"^^<{XSD}string>', f'"5"^^<{XSD}integer>', f'"x"^^<{RDF}langString>', f'"x"^^<{RDF}HTML>',
-    f'"x"^^<{RDF}dirLangString>', f'"x"@en^^<{XSD}string>', "'x'", '"x', 'x"', '"""x"""', "5", "true",
-    "a:b", "<<( <a:a> <a:b> <a:c> )>>", "<< <a:a> <a:b> <a:c> >>",
+    '"x"', '""', '"a b"', '"é😀"', '"\\""', '"\\\\"', '"\\n\\r\\t\\b\\f"', '"\\\'"', '"\'"',
+    '"\\x"', '"\\u0041"', '"\\U00000041"', '"\\uD800"', '"\\u000A"', '"a\tb"', '"\x00"', '"\x7f"',
+    '"\ufffe"', '"x"@en', '"x"@EN', '"x"@en-gb', '"x"@en-GB', '"x"@de-ch-1996', '"x"@e',
+    '"x"@abcdefghij', '"x"@en-', '"x"@en-1', '"x"@x-a', '"x"@i-klingon', '"x"@zh-hans',
+    '"x"@en--ltr', '"x"@', '"x"@1', '"x" @en', '"x"^^<a:t>', '"x" ^^ <a:t>', '"x"^^', '"x"^<a:t>',
+    '"x"^^a', '"x"^^<t>', f'"x"^^<{XSD}string>', f'"5"^^<{XSD}integer>',
+    f'"x"^^<{RDF}langString>', f'"x"^^<{RDF}HTML>', f'"x"^^<{RDF}dirLangString>',
+    f'"x"@en^^<{XSD}string>', "'x'", '"x', 'x"', '"""x"""', "5", "true", "a:b",
+    "<<( <a:a> <a:b> <a:c> )>>", "<< <a:a> <a:b> <a:c> >>",
 ]  # fmt: skip
-ENDS = [" .", ".", "\t.\t", " . # note", " .# note", "", " . .", " ;", " . <a:x> <a:y> <a:z> .", " .x"]
+ENDS = [
+    " .",
+    ".",
+    "\t.\t",
+    " . # note",
+    " .# note",
+    "",
+    " . .",
+    " ;",
+    " . <a:x> <a:y> <a:z> .",
+    " .x",
+]
 
 
 def read_by_pyoxigraph(line: str, name: str) -> tuple[str, ...] | None:
@@ -79,7 +91,9 @@ def strip_scopes(rows: list[tuple[str, ...]], path: Path) -> list[tuple[str, ...
 def check_lines(lines: list[str], name: str, path: Path) -> None:
     """Each line alone, then all of them in one file."""
     judged = [read_by_pyoxigraph(line, name) for line in lines]
-    is_record = [bool(line.strip(" \t")) and not line.lstrip(" \t").startswith("#") for line in lines]
+    is_record = [
+        bool(line.strip(" \t")) and not line.lstrip(" \t").startswith("#") for line in lines
+    ]
     good = [row for row in judged if row is not None]
     found, report = read_by_us("\n".join(lines).encode(), name, path)
     assert strip_scopes(found, path) == good
@@ -109,7 +123,9 @@ def test_each_term_in_each_place(name: str, tmp_path: Path) -> None:
     lines += [f"<a:s> <a:p> {term} ." for term in terms]
     lines += [f"<a:s> <a:p> {term}." for term in terms]
     lines += [f"<a:s> <a:p> <a:o> {term} ." for term in terms]
-    lines += [f"<a:s> <a:p> {term}{end}" for term in ("<a:o>", "_:o", '"o"', '"o"@en') for end in ENDS]
+    lines += [
+        f"<a:s> <a:p> {term}{end}" for term in ("<a:o>", "_:o", '"o"', '"o"@en') for end in ENDS
+    ]
     lines += ["", "  ", "# note", "\t# note", "<a:s>", "<a:s> <a:p>", ".", "<a:s><a:p><a:o>."]
     check_lines(lines, name, tmp_path / "a")
 
@@ -123,7 +139,9 @@ def test_common_lines_take_the_quick_way() -> None:
         '<http://ex/a> <http://ex/p> "text"@en-gb .',
         f'<http://ex/a> <http://ex/p> "5"^^<{XSD}integer> .',
     ]
-    assert [scan_line(line, "n-triples") for line in lines if scan_line(line, "n-triples") is None] == []
+    assert [
+        scan_line(line, "n-triples") for line in lines if scan_line(line, "n-triples") is None
+    ] == []
     assert scan_line(f'<a:a> <a:p> "5"^^<{XSD}string> .', "n-triples") == ("<a:a>", "<a:p>", '"5"')
 
 
@@ -138,7 +156,9 @@ def test_every_character_of_an_iri() -> None:
                 assert found == read_by_pyoxigraph(line, "n-triples"), hex(code)
 
 
-alphabet = st.sampled_from(list("ab:/#?%[]<>\"\\^@._- \t#'u0é😀") + ["//", "^^", "_:", "\\u0041", "%41"])
+alphabet = st.sampled_from(
+    [*list("ab:/#?%[]<>\"\\^@._- \t#'u0é😀"), "//", "^^", "_:", "\\u0041", "%41"]
+)
 fragments = st.lists(alphabet, max_size=12).map("".join)
 terms = st.one_of(
     st.sampled_from(IRIS + LABELS + LITERALS),
@@ -151,9 +171,11 @@ blanks = st.sampled_from(["", " ", "\t", "  "])
 
 
 @st.composite
-def draw_line(draw: Any) -> str:
+def draw_line(draw: Any) -> Any:
     parts = draw(st.lists(terms, min_size=2, max_size=4))
-    return draw(blanks) + "".join(part + draw(blanks) for part in parts) + draw(st.sampled_from(ENDS))
+    return (
+        draw(blanks) + "".join(part + draw(blanks) for part in parts) + draw(st.sampled_from(ENDS))
+    )
 
 
 @given(st.lists(draw_line(), min_size=1, max_size=8), st.sampled_from(sorted(FORMATS)))
@@ -162,7 +184,7 @@ def test_drawn_lines(tmp_path_factory: pytest.TempPathFactory, lines: list[str],
 
 
 def test_line_ends_of_all_kinds(tmp_path: Path) -> None:
-    text = b"<a:1> <a:p> <a:o> .\n<a:2> <a:p> <a:o> .\r\n<a:3> <a:p> <a:o> .\r\rbad\r\n\r\n<a:4> <a:p> _:o ."
+    text = b"<a:1> <a:p> _:o.\n<a:2> <a:p> _:o.\r\n<a:3> <a:p> _:o .\r\rbad\r\n\r\n<a:4> <a:p> _:o."
     found, report = read_by_us(text, "n-triples", tmp_path / "a")
     assert [row[0] for row in found] == ["<a:1>", "<a:2>", "<a:3>", "<a:4>"]
     assert report.quarantined == {"bad line": 1}

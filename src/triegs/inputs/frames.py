@@ -50,11 +50,13 @@ def read_frames(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
             if not kept[skipped:]:
                 continue
             terms = [pa.array(column, pa.string()) for column in zip(*kept[skipped:], strict=True)]
-            batch = make_insertions(work.clock.take_one(len(kept) - skipped), terms)
+            batch = make_insertions(work.clock.repeat(len(kept) - skipped), terms)
             size = work.options.batch_rows
             for at in range(0, batch.num_rows, size):
                 piece = batch.slice(at, size)
                 left = batch.num_rows - at - piece.num_rows
+                if not left:
+                    work.clock.take(1)  # the frame is done
                 yield piece, {"events": given - left}
 
 

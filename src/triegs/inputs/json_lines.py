@@ -62,10 +62,11 @@ class ObjectScanner:
         if not trimmed or self._work.options.terms != "ntriples":
             return None
         try:
+            str(block.data, "utf-8")  # Arrow does not look
             # One block, so that each column has one type.
             options = pj.ReadOptions(use_threads=False, block_size=max(len(block), 1))
             table = pj.read_json(pa.BufferReader(pa.py_buffer(block)), options)
-        except (pa.ArrowException, OSError):
+        except (pa.ArrowException, OSError, UnicodeDecodeError):
             return None
         if table.num_rows != found.rows or len(set(table.column_names)) != table.num_columns:
             return None

@@ -49,10 +49,9 @@ class Clock:
         self.tick += count
         return np.arange(start, self.tick)
 
-    def take_one(self, count: int) -> Words:
-        """The same tick so many times."""
-        self.tick += 1
-        return np.full(count, self.tick - 1)
+    def repeat(self, count: int) -> Words:
+        """The next tick so many times; it is used up by ``take(1)``."""
+        return np.full(count, self.tick)
 
 
 @dataclass(frozen=True)
