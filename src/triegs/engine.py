@@ -37,6 +37,7 @@ from triegs.errors import (
 from triegs.events import CHANGES, Batch, encode_table, encode_tuples
 from triegs.exercise import call_everything
 from triegs.holds import Holds
+from triegs.inputs import open_input
 from triegs.kernels.warmth import warm_up
 from triegs.load import read_statements
 from triegs.maintain.compiled import CompiledCore
@@ -259,7 +260,7 @@ class Engine:
     ) -> None:
         if memory_limit is not None and store is not None:
             raise StateError("memory_limit is for the default store; give it to yours")
-        warm_up(partial(call_everything, Engine))
+        warm_up(partial(call_everything, Engine, open_input))
         self.mode = Mode(mode)
         self._prefixes = dict(prefixes or {})
         self._dictionary = Dictionary()
