@@ -55,6 +55,8 @@ class Standing:
     parts: Sequence[Part] = ()
     error: MultiplicityOverflow | None = None
     is_closed: bool = False
+    #: While a number is too large to be kept: what epochs must have touched for the next attempt.
+    retry_at: int = 0
     shown: Shown = field(init=False)
 
     def __post_init__(self) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from triegs.errors import MultiplicityOverflow
 from triegs.store.contract import Key, VersionedRelation
 
 #: A relation with the places of the row that make up its key.
@@ -32,6 +33,13 @@ class Level:
     counts: list[Count] = field(default_factory=list)
 
 
+class Below(NamedTuple):
+    """Where the numbers of a level's entries are: a kind of `triegs.kernels.sums`, a relation."""
+
+    kind: int
+    relation: VersionedRelation
+
+
 @dataclass(slots=True)
 class Walk:
     """Levels, parents first, and entries whose counts multiply every answer."""
@@ -41,6 +49,13 @@ class Walk:
     totals: list[tuple[VersionedRelation, Key]] = field(default_factory=list)
     #: What a reader has made of it, for the next one.
     tables: Any = None
+    #: By level, if answers are numbered; of a level that begins a component, its ranking.
+    numbers: list[Below] | None = None
+    number_table: Any = None
+    #: Whether rows are numbered, too, or are as many as the answers.
+    has_rows: bool = False
+    #: Why a number that was asked for is not kept at the moment.
+    overflow: MultiplicityOverflow | None = None
 
     def multiply(self, relation: VersionedRelation, places: Iterable[int]) -> None:
         """Let the counts of a relation weigh in as soon as all of these places are bound."""

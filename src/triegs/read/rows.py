@@ -48,9 +48,7 @@ class RowReader:
         """
         query = self.plan.query
         place = {name: i for i, name in enumerate(query.free)}
-        picks = [place.get(name) for name in query.head]
-        is_whole = picks == list(range(len(place)))
-        drops_counts = query.form is Form.ASK or query.duplicates is Duplicates.DISTINCT
+        picks = self._picks()
         start, end = 0, None if query.limit is None else query.offset + query.limit
         if end == query.offset:
             return
@@ -58,17 +56,32 @@ class RowReader:
             for expression in self.plan.filters:
                 kept = self._keep(expression, ids, place)
                 ids, counts = ids[:, kept], counts[kept]
-            if drops_counts:
+            if self.drops_counts:
                 counts = np.ones(len(counts), np.int64)
             if query.offset or end is not None:
                 ids, counts, start = _cut(ids, counts, start, query.offset, end)
-            if len(counts) and counts.min() < 0:
-                message = "an answer's multiplicity does not fit 64 bits"
-                raise MultiplicityOverflow(message, "answer")
+            _check_counts(counts)
             if len(counts):
-                yield (ids if is_whole else _pick(ids, picks, len(counts))), counts
+                yield _pick(ids, picks, len(counts)), counts
             if end is not None and start >= end:
                 return
+
+    @property
+    def drops_counts(self) -> bool:
+        """Whether every row counts once, whatever its multiplicity."""
+        query = self.plan.query
+        return query.form is Form.ASK or query.duplicates is Duplicates.DISTINCT
+
+    def show(self, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> Columns:
+        """Answers as rows, where `is_plain` or a variable of the head is unbound."""
+        if self.drops_counts:
+            counts = np.ones(len(counts), np.int64)
+        _check_counts(counts)
+        return _pick(ids, self._picks(), len(counts)), counts
+
+    def _picks(self) -> list[int | None]:
+        place = {name: i for i, name in enumerate(self.plan.query.free)}
+        return [place.get(name) for name in self.plan.query.head]
 
     def _keep(
         self, expression: Expression, ids: NDArray[np.int64], place: Mapping[str, int]
@@ -82,7 +95,15 @@ class RowReader:
         return np.array(verdicts, np.bool_)[rows.reshape(-1)]
 
 
+def _check_counts(counts: NDArray[np.int64]) -> None:
+    if len(counts) and counts.min() < 0:
+        message = "an answer's multiplicity does not fit 64 bits"
+        raise MultiplicityOverflow(message, "answer")
+
+
 def _pick(ids: NDArray[np.int64], picks: list[int | None], rows: int) -> NDArray[np.int64]:
+    if picks == list(range(len(ids))):
+        return ids
     out = np.full((len(picks), rows), UNBOUND, np.int64)
     for column, pick in enumerate(picks):
         if pick is not None:

@@ -5,25 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, pairwise
+from operator import index
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from triegs.dictionary import Decoder
 from triegs.dictionary.decoder import wrap
 from triegs.errors import SnapshotExpired, TriegsError
 from triegs.read.columns import Columns, Integers, NotIntegers, Sizes
 from triegs.read.output import ArrowOutput, RowOutput, integer_table
+from triegs.read.positions import BATCH_ROWS, Positions, add_exactly, check_size
 from triegs.read.rows import RowReader
 from triegs.store.contract import Version
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
-    from numpy.typing import NDArray
 
-BATCH_ROWS = 65_536
 MULTIPLICITY = "multiplicity"
+Places = range | NDArray[np.int64]
 
 
 class Answer:
@@ -103,6 +106,7 @@ class Snapshot:
         self._close: Callable[[], None] | None = close
         self.epoch = epoch
         self.names = tuple(name.lstrip("?") for name in reader.plan.query.head)
+        self._positions = Positions(reader, version)
 
     def __enter__(self) -> Snapshot:
         return self
@@ -154,15 +158,80 @@ class Snapshot:
                 yield Answer(self.names, values, count)
 
     def count(self) -> int:
-        """The total multiplicity, of any size. Cost: a scan of the answers."""
-        return sum(add_exactly(counts) for _, counts in self._columns(lambda: BATCH_ROWS))
+        """The total multiplicity, of any size. Cost: constant if the query keeps ``"count"``, else
+        a scan of the answers. Raises `MultiplicityOverflow` where it is kept and does not fit.
+        """
+        self._check_open()
+        return self._positions.count
 
     def support(self) -> int:
-        """The number of distinct answers. Cost: a scan of the answers."""
-        return sum(len(counts) for _, counts in self._columns(lambda: BATCH_ROWS))
+        """The number of distinct answers. Cost: constant if the query keeps ``"count"`` or
+        ``"slice"``, else a scan of the answers.
+        """
+        self._check_open()
+        return self._positions.support
 
     def __len__(self) -> int:
-        return self.support()
+        return check_size(self.support())
+
+    @overload
+    def __getitem__(self, key: int) -> Answer: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Selection: ...
+
+    def __getitem__(self, key: int | slice) -> Answer | Selection:
+        """The answer at a position of the enumeration, or those of a slice, to be read as a
+        snapshot is. Cost: logarithmic if the query keeps ``"slice"``, else a scan up to there.
+
+        >>> from triegs import Engine
+        >>> engine = Engine()
+        >>> query = engine.register("SELECT ?x ?y { ?x <http://ex/p> ?y }", keep=["slice"])
+        >>> report = engine.apply([("+", x, "<http://ex/p>", x + 1) for x in range(10)])
+        >>> snap = query.snapshot()
+        >>> snap[-1].x, len(snap[2:5]), [answer.x for answer in snap[6:3:-2].answers("python")]
+        ('"9"^^<http://www.w3.org/2001/XMLSchema#integer>', 3, [6, 4])
+        """
+        self._check_open()
+        if isinstance(key, slice):
+            return self._select(range(*key.indices(len(self))))
+        at, size = index(key), len(self)
+        if not -size <= at < size:
+            raise IndexError(f"position {at} of {size} answers")
+        ids, counts = self._pick(np.array([at % size], np.int64), False)
+        values = RowOutput(self._decoder).row(ids[:, 0].tolist())
+        return Answer(self.names, values, int(counts[0]))
+
+    def sample(self, size: int, *, weighted: bool = False, seed: int | None = None) -> Selection:
+        """So many answers drawn at random, with replacement, to be read as a snapshot is: each
+        answer alike, or, if `weighted`, as often as it counts. An empty result gives none.
+
+        The same snapshot and `seed` give the same sample. Cost: logarithmic per answer if the query
+        keeps ``"slice"`` (and ``"count"`` if `weighted`), else two scans.
+        """
+        self._check_open()
+        if size < 0:
+            raise ValueError(f"a sample of {size} answers")
+        total = check_size(self.count() if weighted else self.support())
+        draw = np.random.default_rng(seed)
+        return self._select(draw.integers(max(total, 1), size=size if total else 0), weighted)
+
+    def split(self, parts: int) -> list[Selection]:
+        """So many ranges that together are the whole, each answer in one of them, of equal length
+        but for one answer; each may be read by a thread of its own. Cost: as for ``len``.
+        """
+        if parts < 1:
+            raise ValueError(f"split into {parts} parts")
+        size = len(self)
+        bounds = [size * part // parts for part in range(parts + 1)]
+        return [self._select(range(*pair)) for pair in pairwise(bounds)]
+
+    def _select(self, places: Places, by_rows: bool = False) -> Selection:
+        return Selection(self, places, by_rows)
+
+    def _pick(self, places: NDArray[np.int64], by_rows: bool) -> Columns:
+        self._check_open()
+        return self._positions.pick(places, by_rows)
 
     def batches(self, rows: int = BATCH_ROWS, terms: str = "ntriples") -> Iterator[pa.RecordBatch]:
         """The answers as Arrow record batches of at most that many rows.
@@ -269,8 +338,72 @@ def growing_sizes() -> Sizes:
     return next_size
 
 
-def add_exactly(counts: NDArray[np.int64]) -> int:
-    """The sum, also where 64 bits do not hold it."""
-    if len(counts) and int(counts.max()) < 2**62 // len(counts):
-        return int(counts.sum())
-    return sum(counts.tolist())
+def compose(places: Places, chosen: Places) -> Places:
+    """Of some places, those at the chosen ones."""
+    if isinstance(places, range):
+        first, step = places.start, places.step
+        if isinstance(chosen, range):
+            return range(
+                first + chosen.start * step, first + chosen.stop * step, chosen.step * step
+            )
+        return first + chosen * step
+    return places[np.arange(chosen.start, chosen.stop, chosen.step)
+                  if isinstance(chosen, range) else chosen]  # fmt: skip
+
+
+class Selection(Snapshot):
+    """Some answers of a snapshot, by their places in it. It is read as a snapshot is, as long as
+    that is open; an answer that was drawn twice is there twice. Several threads may read one
+    snapshot, each a selection of its own.
+    """
+
+    def __init__(self, whole: Snapshot, places: Places, by_rows: bool) -> None:
+        decoder = Decoder(whole._decoder.load)
+        super().__init__(whole._reader, whole._version, whole.epoch, decoder, lambda: None)
+        self._whole = whole
+        self._places = places
+        #: Whether places are those of expanded rows.
+        self._by_rows = by_rows
+
+    def _check_open(self) -> None:
+        super()._check_open()
+        self._whole._check_open()
+
+    def _columns(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[Columns]:
+        self._check_open()
+        if integers is not None:
+            raise NotIntegers  # they come from a kernel that knows no places
+        places = self._places
+        if isinstance(places, range) and places.step == 1:
+            parts = self._positions.stream(places.start, places.stop, sizes)
+        else:
+            parts = self._pick_parts(sizes)
+        for columns in parts:
+            yield columns
+            self._check_open()
+
+    def _pick_parts(self, sizes: Sizes) -> Iterator[Columns]:
+        start = 0
+        while start < len(self._places):
+            end = min(start + sizes(), len(self._places))
+            yield self._pick(np.arange(start, end), False)
+            start = end
+
+    def _pick(self, places: NDArray[np.int64], by_rows: bool) -> Columns:
+        chosen = self._select(places, by_rows)
+        return self._positions.pick(np.asarray(chosen._places), chosen._by_rows)
+
+    def _select(self, places: Places, by_rows: bool = False) -> Selection:
+        if by_rows:  # of these answers: nobody keeps their sums
+            counts = [counts for _, counts in self._columns(lambda: BATCH_ROWS)]
+            places = np.searchsorted(np.cumsum(np.concatenate(counts)), places, side="right")
+        return Selection(self._whole, compose(self._places, places), self._by_rows)
+
+    def count(self) -> int:
+        """The total multiplicity of these answers. Cost: they are read."""
+        return sum(add_exactly(counts) for _, counts in self._columns(lambda: BATCH_ROWS))
+
+    def support(self) -> int:
+        """The number of these answers, one that is there twice counted twice. Cost: constant."""
+        self._check_open()
+        return len(self._places)
