@@ -22,8 +22,8 @@ def check_places(snapshot: Snapshot, random: Random) -> None:
         place = random.randrange(-size, size)
         assert snapshot[place] == answers[place]
     for _ in range(3):
-        bounds = [random.choice([None, random.randint(-size - 2, size + 2)]) for _ in range(2)]
-        wanted = slice(*bounds, random.choice([None, 1, 2, -1, -3]))
+        start, stop = (random.choice([None, random.randint(-size - 2, size + 2)]) for _ in "ab")
+        wanted = slice(start, stop, random.choice([None, 1, 2, -1, -3]))
         assert list(snapshot[wanted]) == answers[wanted]
         assert snapshot[wanted].to_arrow("ids").num_rows == len(answers[wanted])
     parts = snapshot.split(random.randint(1, size + 2))

@@ -19,7 +19,7 @@ from triegs.kernels.layout import FANOUT, HEAD, OFFSET, SLOT_WORDS
 from triegs.kernels.positions import NUMBER_WORDS, pick_answers, seek_answer
 from triegs.maintain.walk import Walk
 from triegs.read.columns import LARGEST, TOO_LARGE, Columns, Sizes, Words, write_levels
-from triegs.read.rows import RowReader
+from triegs.read.rows import UNBOUND, WIDE, RowReader
 from triegs.store.contract import Version
 from triegs.store.packed import PackedRelation, PackedVersion
 
@@ -27,12 +27,13 @@ BATCH_ROWS = 65_536
 NO_INTEGERS = np.empty(0, np.int64)
 
 
-@dataclass(slots=True)
 class Finder:
-    """Finds answers of one version by the numbers that the plan keeps there."""
+    """Finds answers of one version by the numbers that the plan keeps there, for one thread."""
 
-    walk: Walk
-    version: PackedVersion
+    def __init__(self, walk: Walk, version: PackedVersion) -> None:
+        self.walk = walk
+        self.version = version
+        self._one = np.empty(1, np.int64), np.empty(walk.width + 1, np.int64)
 
     def total(self, by_rows: bool) -> int:
         """The answers of all components together, or the rows. Cost: constant."""
@@ -55,8 +56,9 @@ class Finder:
         start = (root & OFFSET) + HEAD + (2 * FANOUT if by_rows else FANOUT)
         return sum(self.version.words[start : start + FANOUT].tolist()) if root else 0
 
-    def _make_state(self) -> tuple[Words, int, Words, Words]:
-        """Levels, how many, the numbers below them, and a state before the first answer."""
+    @cached_property
+    def _tables(self) -> tuple[Words, int, Words, Words]:
+        """Levels, how many, the numbers below them, and the state of a search."""
         walk = self.walk
         if walk.tables is None:
             walk.tables = write_levels(walk)
@@ -70,7 +72,7 @@ class Finder:
 
     def pick(self, positions: Words, by_rows: bool) -> Columns:
         """The answers at some positions, in their order. Cost: logarithmic, each."""
-        levels, count, numbers, state = self._make_state()
+        levels, count, numbers, state = self._tables
         if by_rows:
             positions = positions // self._scalar()
         rows, width = len(positions), self.walk.width
@@ -82,9 +84,24 @@ class Finder:
         )  # fmt: skip
         return out[:-1], out[-1]
 
+    def pick_one(self, position: int) -> list[int]:
+        """The ids of the answer at a position, and its multiplicity."""
+        levels, count, numbers, state = self._tables
+        positions, out = self._one
+        positions[0] = position
+        version = self.version
+        version.check_held()
+        pick_answers(
+            version.words, version.roots, levels, numbers, count, state, positions, False, out, 1,
+            self.walk.width,
+        )  # fmt: skip
+        found: list[int] = out.tolist()
+        return found
+
     def stream(self, start: int, stop: int, sizes: Sizes) -> Iterator[Columns]:
         """The answers of a range that there is, in batches. Memory: one batch."""
-        levels, count, numbers, state = self._make_state()
+        levels, count, numbers, state = self._tables
+        state = state.copy()  # others may search meanwhile
         tile = np.empty(TILE_WORDS, np.int64)
         words, roots, width = self.version.words, self.version.roots, self.walk.width
         self.version.check_held()
@@ -166,8 +183,9 @@ class Positions:
         return is_whole and self.is_asked_to_count and not walk.has_rows
 
     def _check_overflow(self) -> None:
-        if self.reader.walk.overflow is not None:
-            raise MultiplicityOverflow(*self.reader.walk.overflow.args)
+        error = self.reader.walk.overflow
+        if error is not None:
+            raise MultiplicityOverflow(f"not kept at the moment: {error}", error.view)
 
     def scan(self) -> Iterator[Columns]:
         return self.reader.columns(self.version, lambda: BATCH_ROWS)
@@ -197,6 +215,17 @@ class Positions:
             check_size(self.count if by_rows else self.support)
             return self.reader.show(*self._finder.pick(positions, by_rows))
         return self._pick_by_scan(positions, by_rows)
+
+    def pick_one(self, position: int) -> tuple[list[int], int]:
+        """The ids and the multiplicity of the row at a position."""
+        if self._finder is None:
+            ids, counts = self._pick_by_scan(np.array([position], np.int64), False)
+            return ids[:, 0].tolist(), int(counts[0])
+        *found, count = self._finder.pick_one(position)
+        if count < 0:
+            raise MultiplicityOverflow(*WIDE)
+        ids_of_head = [UNBOUND if pick is None else found[pick] for pick in self.reader.picks]
+        return ids_of_head, 1 if self.reader.drops_counts else count
 
     def _pick_by_scan(self, positions: Words, by_rows: bool) -> Columns:
         order = np.argsort(positions, kind="stable")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,11 @@ from triegs.sparql.model import Duplicates, Expression, Form, expression_variabl
 from triegs.store.contract import Version
 
 UNBOUND = -1
+WIDE = "an answer's multiplicity does not fit 64 bits", "answer"
 Decode = Callable[[int], str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RowReader:
     """Reads the rows of one query from any version that it shows.
 
@@ -48,7 +50,6 @@ class RowReader:
         """
         query = self.plan.query
         place = {name: i for i, name in enumerate(query.free)}
-        picks = self._picks()
         start, end = 0, None if query.limit is None else query.offset + query.limit
         if end == query.offset:
             return
@@ -62,11 +63,11 @@ class RowReader:
                 ids, counts, start = _cut(ids, counts, start, query.offset, end)
             _check_counts(counts)
             if len(counts):
-                yield _pick(ids, picks, len(counts)), counts
+                yield _pick(ids, self.picks, len(counts)), counts
             if end is not None and start >= end:
                 return
 
-    @property
+    @cached_property
     def drops_counts(self) -> bool:
         """Whether every row counts once, whatever its multiplicity."""
         query = self.plan.query
@@ -77,9 +78,11 @@ class RowReader:
         if self.drops_counts:
             counts = np.ones(len(counts), np.int64)
         _check_counts(counts)
-        return _pick(ids, self._picks(), len(counts)), counts
+        return _pick(ids, self.picks, len(counts)), counts
 
-    def _picks(self) -> list[int | None]:
+    @cached_property
+    def picks(self) -> list[int | None]:
+        """Of which value of an answer each column of the head is; None if it is unbound."""
         place = {name: i for i, name in enumerate(self.plan.query.free)}
         return [place.get(name) for name in self.plan.query.head]
 
@@ -97,8 +100,7 @@ class RowReader:
 
 def _check_counts(counts: NDArray[np.int64]) -> None:
     if len(counts) and counts.min() < 0:
-        message = "an answer's multiplicity does not fit 64 bits"
-        raise MultiplicityOverflow(message, "answer")
+        raise MultiplicityOverflow(*WIDE)
 
 
 def _pick(ids: NDArray[np.int64], picks: list[int | None], rows: int) -> NDArray[np.int64]:

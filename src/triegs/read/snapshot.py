@@ -198,9 +198,9 @@ class Snapshot:
         at, size = index(key), len(self)
         if not -size <= at < size:
             raise IndexError(f"position {at} of {size} answers")
-        ids, counts = self._pick(np.array([at % size], np.int64), False)
-        values = RowOutput(self._decoder).row(ids[:, 0].tolist())
-        return Answer(self.names, values, int(counts[0]))
+        ids, count = self._pick_one(at % size)
+        decode = self._decoder.decode_one
+        return Answer(self.names, tuple(None if i < 0 else decode(i) for i in ids), count)
 
     def sample(self, size: int, *, weighted: bool = False, seed: int | None = None) -> Selection:
         """So many answers drawn at random, with replacement, to be read as a snapshot is: each
@@ -229,9 +229,8 @@ class Snapshot:
     def _select(self, places: Places, by_rows: bool = False) -> Selection:
         return Selection(self, places, by_rows)
 
-    def _pick(self, places: NDArray[np.int64], by_rows: bool) -> Columns:
-        self._check_open()
-        return self._positions.pick(places, by_rows)
+    def _pick_one(self, place: int) -> tuple[list[int], int]:
+        return self._positions.pick_one(place)
 
     def batches(self, rows: int = BATCH_ROWS, terms: str = "ntriples") -> Iterator[pa.RecordBatch]:
         """The answers as Arrow record batches of at most that many rows.
@@ -386,12 +385,13 @@ class Selection(Snapshot):
         start = 0
         while start < len(self._places):
             end = min(start + sizes(), len(self._places))
-            yield self._pick(np.arange(start, end), False)
+            places = np.asarray(compose(self._places, range(start, end)))
+            yield self._positions.pick(places, self._by_rows)
             start = end
 
-    def _pick(self, places: NDArray[np.int64], by_rows: bool) -> Columns:
-        chosen = self._select(places, by_rows)
-        return self._positions.pick(np.asarray(chosen._places), chosen._by_rows)
+    def _pick_one(self, place: int) -> tuple[list[int], int]:
+        ids, counts = self._positions.pick(np.array([self._places[place]], np.int64), self._by_rows)
+        return ids[:, 0].tolist(), int(counts[0])
 
     def _select(self, places: Places, by_rows: bool = False) -> Selection:
         if by_rows:  # of these answers: nobody keeps their sums
