@@ -19,7 +19,7 @@ FEW = 100
 MANY = 3_000  # enough for hubs, large epochs, and arrays that grow
 
 COMPILED = f"""SELECT ?x ?y ?z {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w . ?x {C} 1 . ?y {A} ?y }}"""
-NUMBERED = f"SELECT * {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w . ?y {C} ?u . ?x {B} ?v }}"
+NUMBERED = f"SELECT * {{ ?x {A} ?y . ?y {B} ?z . ?y {C} ?u . ?x {C} ?w . ?x {B} ?v }}"
 COUNTED = f"SELECT ?y {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w VALUES ?y {{ 1 2 2 }} }}"
 HIDDEN = f"ASK {{ ?x {A} ?y . ?y {B} ?z }}"
 GENERAL = f"SELECT ?x ?p ?z {{ ?x ?p ?y . ?y {B} ?z FILTER(?z > 1) }}"

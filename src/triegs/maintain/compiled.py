@@ -29,6 +29,7 @@ from triegs.mode import Mode
 from triegs.store.contract import Version
 from triegs.store.packed import PackedStore
 
+ENTRIES_PER_UPDATE = 4  # that can be built anew in about the time of an update
 FEW_UPDATES = 64  # an epoch of so many is over sooner than a lock changes hands
 Result = TypeVar("Result")
 _Saved = tuple[
@@ -53,6 +54,7 @@ class CompiledCore(Publisher[PackedStore]):
         self._base = SharedBase(store, self.parts, mode)
         super().__init__(store, Program(store, self._base, encode, decode))
         self._touched = 0
+        self._judged = 0  # updates of epochs that went the long way
         self._encode = encode
         self._label_of = np.full(1, -1, np.int64)
         self._log = np.zeros(1 << 16, np.int64)
@@ -142,6 +144,7 @@ class CompiledCore(Publisher[PackedStore]):
         if found < 0:
             raise _Fault(self.store.faults, -2 - found)
         self._touched += int(self._log[0]) >> 1
+        self._judged += flat.size // 4
         return self._list_refused(refused, found)
 
     def _run_few(self, flat: Words) -> tuple[int, Version]:
@@ -170,11 +173,11 @@ class CompiledCore(Publisher[PackedStore]):
 
     def _is_due(self, standing: Standing) -> bool:
         """Whether an epoch tries to build a plan's views anew: it is stalled, or a number that was
-        asked for did not fit, and as much was touched since as an attempt costs.
+        asked for did not fit, and there were enough updates since to pay for an attempt.
         """
         if standing.error is not None:
             return True
-        return standing.walk.overflow is not None and self._touched >= standing.retry_at
+        return standing.walk.overflow is not None and self._judged >= standing.retry_at
 
     def _rebuild(self) -> None:
         """Try to build what is due from the graph as it is now."""
@@ -214,7 +217,8 @@ class CompiledCore(Publisher[PackedStore]):
         walk.overflow = overflow
         standing.walk, standing.parts = walk, list(lowering.held)
         if overflow is not None:
-            standing.retry_at = self._touched + sum(len(part.relation) for part in standing.parts)
+            entries = sum(len(part.relation) for part in standing.parts)
+            standing.retry_at = self._judged + entries // ENTRIES_PER_UPDATE
 
     def _save(self) -> _Saved:
         """Everything that an epoch with stalled plans may change in Python."""

@@ -55,7 +55,7 @@ class Standing:
     parts: Sequence[Part] = ()
     error: MultiplicityOverflow | None = None
     is_closed: bool = False
-    #: While a number is too large to be kept: what epochs must have touched for the next attempt.
+    #: While a number is too large to be kept: the number of updates that brings the next attempt.
     retry_at: int = 0
     shown: Shown = field(init=False)
 
