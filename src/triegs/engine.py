@@ -669,7 +669,7 @@ class Engine:
         for pin in list(self._leases.values()) if self._leases else ():
             snapshot = pin.snapshot()
             if snapshot is not None:
-                snapshot.expire_if_due()
+                snapshot.end_lease()
 
     def _hold(
         self,
