@@ -28,12 +28,16 @@ if TYPE_CHECKING:
         StateError,
         TriegsError,
         UnsupportedQuery,
+        WindowError,
     )
     from triegs.maintain.standing import Refused
     from triegs.read.snapshot import Answer, Snapshot
     from triegs.reference import Reference, solutions
     from triegs.sparql import Query, parse
+    from triegs.sparql.window import Window
     from triegs.terms import Text, literal
+    from triegs.windows.manager import Published, Pushed
+    from triegs.windows.settings import EventTime
 
 __version__ = "0.1.0"
 
@@ -41,11 +45,14 @@ _HOME = {
     "Answer": "read.snapshot",
     "BadTerm": "errors",
     "Engine": "engine",
+    "EventTime": "windows.settings",
     "InvalidUpdate": "errors",
     "MemoryLimitReached": "errors",
     "MultiplicityOverflow": "errors",
     "Plan": "compiler",
     "PlanError": "errors",
+    "Published": "windows.manager",
+    "Pushed": "windows.manager",
     "Query": "sparql",
     "QueryError": "errors",
     "Reference": "reference",
@@ -58,6 +65,8 @@ _HOME = {
     "Text": "terms",
     "TriegsError": "errors",
     "UnsupportedQuery": "errors",
+    "Window": "sparql.window",
+    "WindowError": "errors",
     "compile_query": "compiler",
     "legal_plans": "compiler",
     "literal": "terms",
@@ -69,11 +78,14 @@ __all__ = [
     "Answer",
     "BadTerm",
     "Engine",
+    "EventTime",
     "InvalidUpdate",
     "MemoryLimitReached",
     "MultiplicityOverflow",
     "Plan",
     "PlanError",
+    "Published",
+    "Pushed",
     "Query",
     "QueryError",
     "Reference",
@@ -86,6 +98,8 @@ __all__ = [
     "Text",
     "TriegsError",
     "UnsupportedQuery",
+    "Window",
+    "WindowError",
     "__version__",
     "compile_query",
     "legal_plans",

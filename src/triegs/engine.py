@@ -269,8 +269,12 @@ class Engine:
         try:
             if time is not None:
                 self._windows.take("time")
-                with self._clock.epoch(time):
-                    return self._apply(self._encode_updates(updates), strict)
+                batch = self._encode_updates(updates)
+                self._clock.begin(time)
+                try:
+                    return self._apply(batch, strict)
+                finally:
+                    self._clock.end()
             if type(updates) is list and len(updates) == 1 and not strict:
                 few = FEW_TERMS
                 report = self._apply_one(updates[0])
@@ -369,11 +373,13 @@ class Engine:
         >>> engine.push([(1_000, 1, "<http://ex/p>", 2), (None, 1, "<http://ex/p>", 3)])
         Pushed(first=0, accepted=1, late=0, refused=(Refused(place=1, reason='a time is ...'),))
         """
-        with self._update():
-            try:
-                return self._windows.push(events, stream)
-            finally:
+        self._begin()
+        try:
+            return self._windows.push(events, stream)
+        finally:
+            if self._dictionary.is_due(FEW_TERMS):
                 self._free_terms()
+            self._updating.release()
 
     def advance(self, to: Any = None, stream: str | None = EVERY) -> list[Published]:
         """Move the watermark, and publish every slide up to it, in order.
@@ -391,8 +397,7 @@ class Engine:
         ...     snapshot.time, len(snapshot)
         (15000, 0)
         """
-        with self._update():
-            return self._list_published(self._windows.advance(to, stream))
+        return self._list_published(self._windows.advance(to, stream))
 
     def close_stream(self, stream: str | None = EVERY) -> list[Published]:
         """No more events will come, of one stream or of all: publish everything that waits.
@@ -404,19 +409,20 @@ class Engine:
         >>> [published.time for published in engine.close_stream()]
         [20000]
         """
-        with self._update():
-            return self._list_published(self._windows.close_stream(stream))
+        return self._list_published(self._windows.close_stream(stream))
 
     def _list_published(self, epochs: Iterator[Published]) -> list[Published]:
-        found = []
+        self._begin()
         try:
-            for each in epochs:
-                found.append(each._replace(epoch=each.epoch - self._first))
+            found = []
+            for number, time, refused in epochs:
+                found.append(Published(number - self._first, time, refused))
                 if self._dictionary.is_due(FEW_TERMS):
                     self._free_terms()
+            return found
         finally:
             self._free_terms()
-        return found
+            self._updating.release()
 
     def metrics(self, *, relations: bool = False) -> dict[str, Any]:
         """Figures of the moment: what was done, what it takes, and who holds what. Any thread.
