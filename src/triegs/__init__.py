@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from triegs.engine import Engine, Report, StandingQuery
     from triegs.errors import (
         BadTerm,
+        HistoryGone,
+        InputError,
         InvalidUpdate,
         MemoryLimitReached,
         MultiplicityOverflow,
@@ -31,10 +33,12 @@ if TYPE_CHECKING:
         WindowError,
     )
     from triegs.maintain.standing import Refused
+    from triegs.read.changes import Change, Changes
     from triegs.read.snapshot import Answer, Snapshot
     from triegs.reference import Reference, solutions
     from triegs.sparql import Query, parse
     from triegs.sparql.window import Window
+    from triegs.subscription import Progress, Subscription
     from triegs.terms import Text, literal
     from triegs.windows.manager import Published, Pushed
     from triegs.windows.settings import EventTime
@@ -44,13 +48,18 @@ __version__ = "0.1.0"
 _HOME = {
     "Answer": "read.snapshot",
     "BadTerm": "errors",
+    "Change": "read.changes",
+    "Changes": "read.changes",
     "Engine": "engine",
     "EventTime": "windows.settings",
+    "HistoryGone": "errors",
+    "InputError": "errors",
     "InvalidUpdate": "errors",
     "MemoryLimitReached": "errors",
     "MultiplicityOverflow": "errors",
     "Plan": "compiler",
     "PlanError": "errors",
+    "Progress": "subscription",
     "Published": "windows.manager",
     "Pushed": "windows.manager",
     "Query": "sparql",
@@ -62,6 +71,7 @@ _HOME = {
     "SnapshotExpired": "errors",
     "StandingQuery": "engine",
     "StateError": "errors",
+    "Subscription": "subscription",
     "Text": "terms",
     "TriegsError": "errors",
     "UnsupportedQuery": "errors",
@@ -77,13 +87,18 @@ _HOME = {
 __all__ = [
     "Answer",
     "BadTerm",
+    "Change",
+    "Changes",
     "Engine",
     "EventTime",
+    "HistoryGone",
+    "InputError",
     "InvalidUpdate",
     "MemoryLimitReached",
     "MultiplicityOverflow",
     "Plan",
     "PlanError",
+    "Progress",
     "Published",
     "Pushed",
     "Query",
@@ -95,6 +110,7 @@ __all__ = [
     "SnapshotExpired",
     "StandingQuery",
     "StateError",
+    "Subscription",
     "Text",
     "TriegsError",
     "UnsupportedQuery",

@@ -8,10 +8,12 @@
     ├── PlanError             a forced plan choice does not fit the query
     ├── WindowError           a window or a setting of event time that makes no sense
     ├── BadTerm               a value that is no RDF term; also a ValueError
+    ├── InputError            a file that cannot be read, or a record in strict mode; says where
     ├── InvalidUpdate         a strict epoch had a deletion that finds nothing; nothing changed
     ├── MultiplicityOverflow  a count that 64 bits cannot hold; names the view
     ├── MemoryLimitReached    the change found no room and was not made; also a MemoryError
-    ├── SnapshotExpired       a snapshot was read after it was closed
+    ├── SnapshotExpired       a snapshot was read after it was closed, or its lease was over
+    ├── HistoryGone           an epoch that nobody holds any more, or that was before the query
     └── StateError            the engine cannot do this now (closed, or in use by another thread)
 """
 
@@ -83,8 +85,24 @@ class MemoryLimitReached(TriegsError, MemoryError):
 
 
 class SnapshotExpired(TriegsError):
-    """A snapshot that was closed; what it held may be gone."""
+    """A snapshot that was closed, or whose lease is over; what it held may be gone."""
+
+
+class HistoryGone(TriegsError):
+    """An epoch whose answers are gone; says which epochs are held."""
 
 
 class StateError(TriegsError):
     """Something that cannot be done in the engine's present state."""
+
+
+class InputError(TriegsError):
+    """An input that cannot be read, or in strict mode its first malformed record.
+
+    ``file`` and ``line`` say where, as far as that is known; lines count from 1.
+    """
+
+    def __init__(self, message: str, *, file: str = "", line: int = 0) -> None:
+        super().__init__(message)
+        self.file = file
+        self.line = line
