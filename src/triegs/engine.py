@@ -55,7 +55,8 @@ from triegs.store.contract import Store, Version, VersionGone
 from triegs.store.packed import PackedStore
 from triegs.subscription import Event, Publications, Subscription
 from triegs.windows.clock import Clock
-from triegs.windows.manager import Published, Pushed, Windows
+from triegs.windows.emission import Emission, Emitter
+from triegs.windows.manager import EmitOptions, Published, Pushed, Windows
 from triegs.windows.settings import EventTime
 from triegs.windows.spaces import SpaceKey
 
@@ -109,6 +110,7 @@ class StandingQuery:
         self._engine = engine
         self._constants = constants
         self._spaces: list[SpaceKey] = []
+        self._emitters: list[Emitter] = []
         self._standing: Standing | None = standing
         self.name = name
         self.query = query
@@ -192,6 +194,40 @@ class StandingQuery:
             progress=progress,
             callback=callback,
         )
+
+    def emit(
+        self,
+        sink: Callable[[Emission], object],
+        operator: str | None = None,
+        *,
+        report: str = "slide",
+        every: str | int | timedelta | None = None,
+        terms: str = "ntriples",
+    ) -> Emitter:
+        """Hand the answers of a windowed query to a function, after its slides.
+
+        `operator` is ``"RSTREAM"`` (all answers), ``"ISTREAM"`` (those that are new since the last
+        emission) or ``"DSTREAM"`` (those that are gone); by default what the text registers, else
+        RSTREAM. `report` says when: after each ``"slide"``, after a ``"change"`` of an answer, if
+        what is emitted is ``"non-empty"``, or ``"periodic"`` with `every`. The function is called
+        by `Engine.advance`, epoch by epoch; an exception of it ends that call, and the next one
+        goes on. Cost: reading the answers, or what changed in them.
+
+        >>> engine = Engine(window=Window("10s", slide="5s"))
+        >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
+        >>> def show(emission):
+        ...     print(emission.time, emission.answers.to_pylist())
+        >>> emitter = query.emit(show, "ISTREAM", report="non-empty", terms="python")
+        >>> pushed = engine.push([(1_000, 1, "<http://ex/p>", 2), (9_000, 2, "<http://ex/p>", 2)])
+        >>> published = engine.advance(to=30_000)
+        5000 [{'x': 1, 'multiplicity': 1}]
+        10000 [{'x': 2, 'multiplicity': 1}]
+        """
+        options = EmitOptions(operator, report, every, terms)
+        windows = self._engine._windows
+        found = windows.emit(self.snapshot, self.query, self._spaces, sink, options)
+        self._emitters.append(found)
+        return found
 
     def explain(self, output: str = "text") -> str:
         """The plan as ``"text"``, ``"mermaid"``, ``"svg"`` or ``"json"``.
@@ -565,6 +601,7 @@ class Engine:
             found = []
             for number, time, refused in epochs:
                 found.append(Published(number - self._first, time, refused))
+                self._windows.follow(number - self._first, time)
                 if self._is_watched:
                     self._end_epoch()
                 if self._dictionary.is_due(FEW_TERMS):
@@ -747,6 +784,8 @@ class Engine:
 
     def _close_query(self, query: StandingQuery, standing: Standing, constants: list[int]) -> None:
         with self._update():
+            for emitter in query._emitters:
+                emitter.close()
             self._core.release(standing)
             self._windows.hold(query.query, -1)
             self._windows.close(query._spaces)

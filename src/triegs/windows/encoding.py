@@ -180,10 +180,14 @@ def _read_times(column: pa.ChunkedArray, count: int) -> tuple[Words, bool]:
         return _read_times(exact, count)
     if pa.types.is_null(kind):
         return np.full(count, NO_TIME), True
-    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    if pa.types.is_dictionary(kind) or any(check(kind) for check in texts):
+    if pa.types.is_dictionary(kind) or _is_text(kind):
         return np.array([read_time(value) for value in column.to_pylist()], np.int64), True
     raise InvalidUpdate(f"{TIME} is of integers or timestamps, not of {kind}; nothing changed")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(check(kind) for check in texts)
 
 
 def _name_identities(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -191,7 +195,10 @@ def _name_identities(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_integer(column.type):
         return column
     if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+        return _name_identities(column.cast(column.type.value_type))
+    if not (_is_text(column.type) or pa.types.is_null(column.type)):
+        message = f"{ID} is of strings or integers, not of {column.type}"
+        raise InvalidUpdate(f"{message}; nothing changed")
     texts = column.cast(pa.large_string())
     for sign, written in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
         texts = pc.replace_substring(texts, sign, written)

@@ -218,27 +218,44 @@ def survey_events(
     found[LEAST], found[MOST], found[DELETIONS], found[KEPT] = least, most, deletions, count
 
 
-@brief
-def emit_rows(
-    rows: Words, first: Word, end: Word, change: Word, labels: Words, out: Words, at: Word
-) -> Word:
-    """Write the live rows of some positions, with labels for predicates, from a place on.
+@kernel
+def emit_row(rows: Words, slot: Word, change: Word, labels: Words, out: Words, at: Word) -> bool:
+    """Write one row with a label for its predicate; False if there is none yet."""
+    predicate = rows[slot, 2]
+    if predicate >= len(labels) or labels[predicate] == NONE:
+        return False
+    out[at, 0] = change
+    out[at, 1] = rows[slot, 1]
+    out[at, 2] = labels[predicate]
+    out[at, 3] = rows[slot, 3]
+    return True
 
-    Returns the place behind them, or `NONE` if a predicate has no label yet.
+
+@brief
+def emit_slide(
+    rows: Words, gone: Word, gone_end: Word, single: Words, come: Word, come_end: Word,
+    labels: Words, out: Words,
+) -> Word:  # fmt: skip
+    """Write what a slide changes: live rows that go, single ones that go, live ones that come.
+
+    Returns how many were written, or `NONE` if a predicate has no label yet.
     """
     mask = len(rows) - 1
-    for position in range(first, end):
-        slot = position & mask
-        if rows[slot, 0] == 0:
-            continue
-        predicate = rows[slot, 2]
-        if predicate >= len(labels) or labels[predicate] == NONE:
+    at = 0
+    for position in range(gone, gone_end):
+        if rows[position & mask, 0] != 0:
+            if not emit_row(rows, position & mask, -1, labels, out, at):
+                return NONE
+            at += 1
+    for position in single:
+        if not emit_row(rows, position & mask, -1, labels, out, at):
             return NONE
-        out[at, 0] = change
-        out[at, 1] = rows[slot, 1]
-        out[at, 2] = labels[predicate]
-        out[at, 3] = rows[slot, 3]
         at += 1
+    for position in range(come, come_end):
+        if rows[position & mask, 0] != 0:
+            if not emit_row(rows, position & mask, 1, labels, out, at):
+                return NONE
+            at += 1
     return at
 
 

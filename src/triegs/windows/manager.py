@@ -10,7 +10,7 @@ the static graph, stand in the core. Everything costs what changes, whatever the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
@@ -21,11 +21,13 @@ from triegs.dictionary import Dictionary
 from triegs.errors import InvalidUpdate, StateError, WindowError
 from triegs.maintain.base import Origins
 from triegs.maintain.standing import NO_EVENT, Epoch, Refused
-from triegs.sparql.model import Query, is_variable
+from triegs.read.snapshot import Snapshot
+from triegs.sparql.model import Operator, Query, is_variable
 from triegs.sparql.stream_clauses import WHOLE
-from triegs.sparql.window import EVERY, Window, name_stream
+from triegs.sparql.window import EVERY, Span, Window, name_stream
 from triegs.store.contract import Store
 from triegs.windows.clock import Clock
+from triegs.windows.emission import Emission, Emitter, Policy
 from triegs.windows.encoding import encode_events, read_time
 from triegs.windows.feed import Feed, Slide
 from triegs.windows.judging import NO_TIME, Words
@@ -59,6 +61,15 @@ class Published(NamedTuple):
     epoch: int
     time: int
     refused: tuple[Refused, ...] = ()
+
+
+class EmitOptions(NamedTuple):
+    """As `triegs.engine.StandingQuery.emit` takes them."""
+
+    operator: str | None
+    report: str
+    every: Span | None
+    terms: str
 
 
 class GraphCore(Protocol):
@@ -99,6 +110,8 @@ class Windows:
         self._feeds: dict[Window, Feed] = {}
         self._spaces = Spaces(words, core.origins, self._number)
         self._gaps = self._repeated = 0  # of what is gone
+        self._slid: Collection[Feed] = ()  # in the last epoch
+        self._emitters: list[Emitter] = []
         self.find_label = self._spaces.find_label
         if window is not None:
             self.open([SpaceKey(window, True)])
@@ -244,6 +257,33 @@ class Windows:
         if what == "events" and self._takes == "time":
             raise StateError("this engine takes epochs by apply(..., time=...), not by push")
         self._takes = what
+
+    # Results as streams
+
+    def emit(
+        self, take: Callable[[], Snapshot], query: Query, keys: Sequence[SpaceKey],
+        sink: Callable[[Emission], object], options: EmitOptions,
+    ) -> Emitter:  # fmt: skip
+        """Hand results on after each slide; see `triegs.engine.StandingQuery.emit`."""
+        if not keys:
+            raise WindowError("only a query with a window has slides; subscribe to this one")
+        said = query.output.operator.value if query.output is not None else "RSTREAM"
+        try:
+            operator = Operator((options.operator or said).upper())
+            policy = Policy(options.report)
+        except ValueError as problem:
+            raise WindowError(f"{problem}; see StandingQuery.emit") from None
+        feeds = [self._feeds[key.window] for key in keys]
+        found = Emitter(take, feeds, sink, operator, policy, options.every, options.terms)
+        self._emitters.append(found)
+        return found
+
+    def follow(self, epoch: int, time: int) -> None:
+        """An epoch was published by a slide."""
+        if self._emitters:
+            self._emitters = [each for each in self._emitters if not each.is_closed]
+            for each in self._emitters:
+                each.follow(epoch, time, self._slid)
 
     # Static data
 
@@ -422,6 +462,7 @@ class Windows:
         assert not refused, "a window took back what it had not shown"
         for feed, slide in slides.items():
             feed.commit(slide, time)
+        self._slid = slides.keys()
         for space, rows in parts:
             space.count(rows, version.number)
         reported: list[Refused] = []

@@ -16,7 +16,7 @@ from triegs.dictionary import Dictionary
 from triegs.maintain.base import Origins
 from triegs.sparql.window import Window
 from triegs.windows.feed import Feed, Slide
-from triegs.windows.judging import Words, count_labels, emit_rows
+from triegs.windows.judging import Words, count_labels, emit_slide
 
 _SCOPE = "labels of a triegs window"
 
@@ -66,17 +66,16 @@ class Space:
         """What a slide takes away and brings, with labels for predicates. Cost: the change."""
         log = self.feed.log
         (gone, gone_end), (come, come_end) = slide.expired, slide.arrived
-        lone = len(slide.single)
-        size = max(0, gone_end - gone) + max(0, come_end - come) + lone
+        size = max(0, gone_end - gone) + max(0, come_end - come) + len(slide.single)
         out = np.empty((size, 4), np.int64)
-        at = emit_rows(log.rows, gone, gone_end, -1, self._labels, out, 0)
-        end = emit_rows(log.rows, come, come_end, 1, self._labels, out, at + lone)
-        if end < 0:  # what goes had a label already
-            self._make_all(log.read(come, come_end, 1)[:, 2], epoch)
-            end = emit_rows(log.rows, come, come_end, 1, self._labels, out, at + lone)
-        if lone:
-            out[at : at + lone] = self.translate(log.pick(slide.single, -1), epoch)
-        return out[:end]
+        for _ in range(2):
+            end = emit_slide(
+                log.rows, gone, gone_end, slide.single, come, come_end, self._labels, out
+            )
+            if end >= 0:
+                return out[:end]
+            self._make_all(log.read(come, come_end, 1)[:, 2], epoch)  # what goes has a label
+        raise AssertionError("a row leaves a window that it was not in")
 
     def count(self, rows: Words, epoch: int) -> None:
         """Rows with labels have come and gone; frees what nobody names."""
