@@ -271,7 +271,7 @@ def test_an_epoch_without_room_is_tried_again():
         engine.advance(to=10)
     assert rows(query) == []
     ballast.close()
-    engine._store.lift_limit()  # type: ignore[union-attr]
+    engine._store.lift_limit()  # type: ignore[attr-defined]
     assert [p.time for p in engine.advance()] == [10]
     assert len(rows(query)) == 19_999
 
@@ -344,7 +344,8 @@ def test_malformed_tables():
     [
         lambda: Window(0), lambda: Window("soon"), lambda: Window(10, slide=0),
         lambda: Window(10, bounds="()"), lambda: Window.triples(0), lambda: Window(-1),
-        lambda: Window(10, start="now"), lambda: Window(10, stream="*"),
+        lambda: Window(10, start="now"),  # type: ignore[arg-type]
+        lambda: Window(10, stream="*"),
         lambda: EventTime(late="never"), lambda: EventTime(lateness="soon"),
         lambda: Window(1 << 62),
     ],
