@@ -23,6 +23,8 @@ NUMBERED = f"SELECT * {{ ?x {A} ?y . ?y {B} ?z . ?y {C} ?u . ?x {C} ?w . ?x {B} 
 COUNTED = f"SELECT ?y {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w VALUES ?y {{ 1 2 2 }} }}"
 HIDDEN = f"ASK {{ ?x {A} ?y . ?y {B} ?z }}"
 GENERAL = f"SELECT ?x ?p ?z {{ ?x ?p ?y . ?y {B} ?z FILTER(?z > 1) }}"
+STREAM = "http://ex/s"
+WINDOWED = f"SELECT * FROM STREAM <{STREAM}> [RANGE 10 STEP 5] {{ ?x {A} ?y }}"
 FILE = b"<http://ex/s> <http://ex/a> _:b , 1 , 'text' , 'text'@en ."
 INPUTS = {
     "csv": b'time,subject,predicate,object\n1970-01-01,<a:a>,<a:p>,"""x"""\n,_:a,bad,"',
@@ -43,6 +45,8 @@ def call_everything(make_engine: Callable[..., Any], open_input: Callable[..., A
         _run_compiled(engine)
     with make_engine("rdf") as engine:
         _run_general(engine)
+    with make_engine() as engine:
+        _run_windows(engine)
 
 
 def _run_compiled(engine: Any) -> None:
@@ -87,6 +91,26 @@ def _run_general(engine: Any) -> None:
     with query.snapshot() as snapshot:
         _read(snapshot)
     query.close()
+
+
+def _run_windows(engine: Any) -> None:
+    query = engine.register(WINDOWED)
+    times = [(n, n % 7, A, n % 5) for n in range(FEW)]
+    engine.push(times, STREAM)
+    engine.push(_make_events(FEW), STREAM)
+    engine.advance(to=FEW)
+    engine.push([(FEW + n, n, A, n, "-" if n % 3 else "+", n) for n in range(FEW)], STREAM)
+    engine.push([(2 * FEW, 1, A, 1, "-")], STREAM)
+    engine.close_stream()
+    query.close()
+
+
+def _make_events(start: int) -> Any:
+    import pyarrow as pa
+
+    numbers = pa.array(range(start, start + FEW), pa.int64())
+    names = ["time", "subject", "predicate", "object"]
+    return pa.table([numbers, numbers, pa.array([A] * FEW), numbers], names=names)
 
 
 def _edges(label: str, count: int, sign: str = "+") -> list[tuple[str, int, str, int]]:
