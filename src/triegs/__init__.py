@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from triegs.engine import Engine, Report, StandingQuery
     from triegs.errors import (
         BadTerm,
+        InputError,
         InvalidUpdate,
         MemoryLimitReached,
         MultiplicityOverflow,
@@ -41,6 +42,7 @@ _HOME = {
     "Answer": "read.snapshot",
     "BadTerm": "errors",
     "Engine": "engine",
+    "InputError": "errors",
     "InvalidUpdate": "errors",
     "MemoryLimitReached": "errors",
     "MultiplicityOverflow": "errors",
@@ -69,6 +71,7 @@ __all__ = [
     "Answer",
     "BadTerm",
     "Engine",
+    "InputError",
     "InvalidUpdate",
     "MemoryLimitReached",
     "MultiplicityOverflow",
