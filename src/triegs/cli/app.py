@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from triegs.cli.output import ending_quietly, write_result
+from triegs.cli.run import run
 
 app = typer.Typer(
     add_completion=False,
@@ -54,6 +55,9 @@ def triegs(
     ] = False,
 ) -> None:
     """Standing graph-pattern queries over live event streams."""
+
+
+app.command()(run)
 
 
 @app.command()

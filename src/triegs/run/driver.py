@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -10,9 +11,12 @@ import pyarrow as pa
 
 from triegs.engine import Engine
 from triegs.run.epochs import Epochs, Published
+from triegs.run.refusals import Refusals
 from triegs.run.reporting import Reporter
 from triegs.run.statistics import Statistics
 from triegs.run.stopping import Stop, Stopped
+
+log = logging.getLogger("triegs.run")
 
 
 def _say_nothing(_: Statistics) -> None:
@@ -34,6 +38,7 @@ class Run:
     stop: Stop = field(default_factory=Stop)
     watch: Callable[[Statistics], None] = _say_nothing
     statistics: Statistics = field(default_factory=Statistics)
+    refusals: Refusals = field(default_factory=Refusals)
 
     def go(self) -> Statistics:
         """Run to the end of the input, or until `stop` is asked; then write what is due.
@@ -47,10 +52,8 @@ class Run:
                 self._take(batch)
                 if self.stop.is_asked:
                     break
-            if self.stop.is_asked:
-                self._leave()
-            else:
-                self._publish(self.epochs.finish())
+            is_left = self.stop.is_asked
+            self._publish(self.epochs.leave() if is_left else self.epochs.finish())
             self.reporter.finish(self.engine.epoch)
         finally:
             self.statistics.rows = self.reporter.rows
@@ -89,8 +92,11 @@ class Run:
             epoch = next(epochs, None)
             if epoch is None:
                 return
-            numbers.epochs.add(perf_counter() - start)
+            took = perf_counter() - start
+            numbers.epochs.add(took)
+            log.debug("epoch %d, time %s: %.3f ms", epoch.epoch, epoch.time, 1000 * took)
             numbers.newest_epoch = epoch.time
+            self.refusals.add(epoch.refused)
             self.reporter.publish(epoch)
             numbers.rows, numbers.reports = self.reporter.rows, self.reporter.reports
             self.watch(numbers)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from triegs.engine import Engine
 from triegs.maintain.standing import Refused
+from triegs.run.refusals import Refusal
 from triegs.terms import XSD
 
 UPDATE = ("op", "subject", "predicate", "object")
@@ -26,7 +27,7 @@ class Published(NamedTuple):
 
     epoch: int
     time: int | None
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[Refusal, ...] = ()
 
 
 class Epochs(Protocol):
@@ -37,6 +38,9 @@ class Epochs(Protocol):
 
     def finish(self) -> Iterator[Published]:
         """The input has ended: publish what is left."""
+
+    def leave(self) -> Iterator[Published]:
+        """The run is stopped before its input has ended: publish what can be."""
 
 
 class AppliedEpochs:
@@ -70,6 +74,8 @@ class AppliedEpochs:
         if self._waiting:
             yield self._apply()
 
+    leave = finish
+
     def _find_ends(self, batch: pa.RecordBatch) -> list[int]:
         """Where epochs end in this batch; 0 if what waits is one already."""
         if self._rows is not None:
@@ -97,7 +103,8 @@ class AppliedEpochs:
         # Without a window nothing is late; time does not run backwards all the same.
         self._time = newest if self._time is None else max(self._time, newest)
         report = self._engine.apply(table, strict=self._strict)
-        return Published(report.epoch, self._time, report.refused)
+        refused = [describe_refused(table, self._time, each) for each in report.refused]
+        return Published(report.epoch, self._time, tuple(refused))
 
 
 class WholeBatches(AppliedEpochs):
@@ -111,6 +118,14 @@ class WholeBatches(AppliedEpochs):
 
 def _latest(part: pa.RecordBatch) -> int:
     return int(part.column("time").to_numpy().max())
+
+
+def describe_refused(events: pa.Table, time: int | None, refused: Refused) -> Refusal:
+    """What was refused, in words: its place is a row of these events."""
+    row = {name: events.column(name)[refused.place].as_py() for name in UPDATE}
+    sign = {1: "+", -1: "-"}.get(row["op"], row["op"])
+    terms = " ".join(str(row[name]) for name in UPDATE[1:])
+    return Refusal(refused.reason, time, f"{sign} {terms}")
 
 
 def join_parts(parts: list[pa.RecordBatch]) -> pa.Table:

@@ -18,8 +18,8 @@ class Durations:
     >>> durations = Durations()
     >>> for milliseconds in range(1, 101):
     ...     durations.add(milliseconds / 1000)
-    >>> durations.count, round(durations.percentile(50), 3), round(durations.percentile(99), 3)
-    (100, 0.05, 0.099)
+    >>> durations.count, round(durations.percentile(50), 3), round(durations.percentile(90), 2)
+    (100, 0.05, 0.09)
     """
 
     def __init__(self) -> None:

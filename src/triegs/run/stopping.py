@@ -69,7 +69,7 @@ class Stop:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _handle(self, number: int, _: FrameType | None | Any) -> None:
+    def _handle(self, number: int, _: FrameType | Any | None) -> None:
         if self.is_asked:
             raise KeyboardInterrupt
         self.ask(number)
