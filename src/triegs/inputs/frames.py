@@ -92,7 +92,7 @@ def _make_decoder(options: Any, scope: str) -> Any:
 
         def quoted_triple(self, terms: Any) -> None:
             list(terms)
-            return
+            return None
 
         def triple(self, terms: Any) -> list[str]:
             return list(terms)

@@ -132,7 +132,7 @@ def find_label_end(data: Bytes, at: Word, end: Word) -> Word:
         at += 1
     if at < end and (data[at] >= 128 or data[at] == 58):
         return -1
-    if at + 1 < end and data[at] == 46 and data[at + 1] not in (9, 10, 13, 32):
+    if at + 1 < end and data[at] == 46 and not (data[at + 1] in (9, 10, 13, 32)):
         return -1  # the point may belong to the label
     return at
 
