@@ -6,7 +6,6 @@ reads the file again and skips events.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -87,7 +86,9 @@ def _read_columns(
     rows: list[tuple[str, str, str, str]] = []
     broken: BrokenFile | None = None
     problems = 0
-    statements = rdf.parse(io.BufferedReader(Unpacked(chunks)), format=FORMATS[file.format])
+    # Not buffered: a read that fails would lose what it has.
+    stream: Any = Unpacked(chunks)
+    statements = rdf.parse(stream, format=FORMATS[file.format])
     while True:
         try:
             for found in statements:

@@ -77,7 +77,7 @@ class InputFile:
 
     @contextmanager
     def open_packed(self) -> Iterator[IO[bytes]]:
-        """The file as it lies there; `BrokenFile` if it cannot be opened. Closed if we opened it."""
+        """The file as it lies there; `BrokenFile` if it cannot be opened."""
         if self.path is None:
             is_standard = self.given == STANDARD_INPUT
             yield open_standard_input() if is_standard else self.given  # type: ignore[misc]
@@ -111,7 +111,7 @@ class InputFile:
 
 
 def list_files(
-    given: Given | Iterable[Given], format: str | None, compression: str | None
+    given: Given | Iterable[Given], asked: str | None, compression: str | None
 ) -> tuple[list[InputFile], list[str]]:
     """The files of an input in order, and what directories have that is skipped.
 
@@ -121,22 +121,22 @@ def list_files(
     """
     files: list[InputFile] = []
     skipped: list[str] = []
-    many = given if _is_many(given) else [given]
+    many: Iterable[Given] = given if _is_many(given) else [given]  # type: ignore[list-item, assignment]
     for one in many:
         if isinstance(one, str | os.PathLike) and one != STANDARD_INPUT:
             path = Path(one)
             if path.is_dir():
-                found, others = _list_directory(path, format, compression)
+                found, others = _list_directory(path, asked, compression)
                 files += found
                 skipped += others
                 continue
             if not path.exists():
                 raise InputError(f"{path}: there is no such file or directory", file=str(path))
-            files.append(InputFile(str(path), path, *find_format(str(path), format, compression)))
+            files.append(InputFile(str(path), path, *find_format(str(path), asked, compression)))
         else:
             name = "standard input" if one == STANDARD_INPUT else getattr(one, "name", None)
             name = name if isinstance(name, str) else "the file"
-            files.append(InputFile(name, one, *find_format(name, format, compression)))  # type: ignore[arg-type]
+            files.append(InputFile(name, one, *find_format(name, asked, compression)))
     if not files:
         raise InputError("there is no input")
     return files, skipped
@@ -147,16 +147,16 @@ def _is_many(given: Any) -> bool:
 
 
 def _list_directory(
-    folder: Path, format: str | None, compression: str | None
+    folder: Path, asked: str | None, compression: str | None
 ) -> tuple[list[InputFile], list[str]]:
     """Files in the order of their names; what is hidden or has no known ending is skipped."""
     files, skipped = [], []
     for path in sorted(folder.iterdir()):
         known = path.is_file() and not path.name.startswith((".", "_"))
-        if known and format is None:
+        if known and asked is None:
             known = tell_format(path.name)[0] is not None
         if known:
-            files.append(InputFile(str(path), path, *find_format(path.name, format, compression)))
+            files.append(InputFile(str(path), path, *find_format(path.name, asked, compression)))
         else:
             skipped.append(str(path))
     if not files:
@@ -178,7 +178,7 @@ def tell_format(name: str) -> tuple[str | None, str]:
     return ENDINGS.get(parts[-1]) if len(parts) > 1 else None, compression
 
 
-def find_format(name: str, format: str | None, compression: str | None) -> tuple[str, str]:
+def find_format(name: str, asked: str | None, compression: str | None) -> tuple[str, str]:
     """Format and compression by options, else by name; `InputError` if neither tells.
 
     >>> find_format("events.csv", "nt", "gz")
@@ -188,10 +188,10 @@ def find_format(name: str, format: str | None, compression: str | None) -> tuple
     triegs.errors.InputError: events.txt: the name does not tell the format; it is one of csv, ...
     """
     told, told_compression = tell_format(name)
-    known = ENDINGS.get(format, format) if format else told
+    known = ENDINGS.get(asked, asked) if asked else told
     if known not in FORMATS:
-        asked = f"the format {format!r} is unknown" if format else "the name does not tell the format"
-        raise InputError(f"{name}: {asked}; it is one of {', '.join(FORMATS)}", file=name)
+        wrong = f"the format {asked!r} is unknown" if asked else "the name does not tell the format"
+        raise InputError(f"{name}: {wrong}; it is one of {', '.join(FORMATS)}", file=name)
     if compression is not None and compression not in COMPRESSIONS:
         raise InputError(f"the compression {compression!r} is unknown; it is none, gzip or zstd")
     return known, COMPRESSIONS[compression] if compression else told_compression

@@ -50,11 +50,13 @@ def read_frames(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
             if not kept[skipped:]:
                 continue
             terms = [pa.array(column, pa.string()) for column in zip(*kept[skipped:], strict=True)]
-            batch = make_insertions(work.clock.take_one(len(kept) - skipped), terms)
+            batch = make_insertions(work.clock.repeat(len(kept) - skipped), terms)
             size = work.options.batch_rows
             for at in range(0, batch.num_rows, size):
                 piece = batch.slice(at, size)
                 left = batch.num_rows - at - piece.num_rows
+                if not left:
+                    work.clock.take(1)  # the frame is done
                 yield piece, {"events": given - left}
 
 
@@ -92,7 +94,6 @@ def _make_decoder(options: Any, scope: str) -> Any:
 
         def quoted_triple(self, terms: Any) -> None:
             list(terms)
-            return None
 
         def triple(self, terms: Any) -> list[str]:
             return list(terms)
@@ -101,13 +102,13 @@ def _make_decoder(options: Any, scope: str) -> Any:
             return list(terms)[:3]
 
         def graph_start(self, graph_id: Any) -> None:
-            return None
+            pass
 
         def graph_end(self) -> None:
-            return None
+            pass
 
         def namespace_declaration(self, name: str, iri: str) -> None:
-            return None
+            pass
 
     return Decoder(TermAdapter(options))
 

@@ -3,8 +3,8 @@
 All triples of the graph ``<g>`` are events at that time. The statement of the time may stand before
 the triples of its graph or behind them. It is remembered for at least `REACH` statements after the
 last one of its graph, and triples wait at least as many statements for it; then they go to the
-quarantine, as having no time. So memory is bounded. Order is that of the file: whatever comes behind
-a triple that waits waits with it. Any other statement in the default graph has no time either.
+quarantine, as having no time. So memory is bounded. Order is that of the file: what comes behind a
+triple that waits waits with it. Any other statement in the default graph has no time either.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ class TimedGraphs:
         for row in np.flatnonzero(is_time.to_numpy(zero_copy_only=False)).tolist():
             graph, text = subjects[row].as_py(), objects[row].as_py()
             time, problem = read_time_term(text)
-            known = self._times.get(graph)
-            if not problem and known is not None and known[0] != time:
-                if first + row - known[1] <= REACH:
-                    problem = TWO_TIMES
+            known = self._times.get(graph, (time, first + row))
+            is_known = first + row - known[1] <= REACH
+            if not problem and is_known and known[0] != time:
+                problem = TWO_TIMES
             if problem:
                 self._set_aside(lines[row], "bad time", problem, columns, row)
             else:
@@ -125,9 +125,7 @@ class TimedGraphs:
                 self._times[graph] = (entry[0], used)
         return times[places], known[places]
 
-    def _set_aside(
-        self, line: int, reason: str, detail: str, columns: list[Any], row: int
-    ) -> None:
+    def _set_aside(self, line: int, reason: str, detail: str, columns: list[Any], row: int) -> None:
         if self._skip:
             return  # told when it was read the first time
         record = " ".join(text for column in columns if (text := column[row].as_py())) + " ."

@@ -36,7 +36,7 @@ class ObjectScanner:
         self._lines = np.empty((work.options.batch_rows, 3), np.int64)
 
     def split(self, data: Bytes, is_last: bool, most: int) -> tuple[int, int, int]:
-        return split_lines(data, 0, is_last, self._lines[:most])  # type: ignore[no-any-return]
+        return split_lines(data, 0, is_last, self._lines[:most])
 
     def read(self, found: Lines) -> Any:
         """The events of what was split last."""
@@ -62,10 +62,11 @@ class ObjectScanner:
         if not trimmed or self._work.options.terms != "ntriples":
             return None
         try:
+            str(block.data, "utf-8")  # Arrow does not look
             # One block, so that each column has one type.
             options = pj.ReadOptions(use_threads=False, block_size=max(len(block), 1))
             table = pj.read_json(pa.BufferReader(pa.py_buffer(block)), options)
-        except (pa.ArrowException, OSError):
+        except (pa.ArrowException, OSError, UnicodeDecodeError):
             return None
         if table.num_rows != found.rows or len(set(table.column_names)) != table.num_columns:
             return None
@@ -101,7 +102,9 @@ class ObjectScanner:
                 value = record.get(theirs)
                 if value is not None:
                     values.setdefault(ours, [None] * found.rows)[row] = value
-        return {name: _make_column(name, values[name], faults) for name in COLUMNS if name in values}
+        return {
+            name: _make_column(name, values[name], faults) for name in COLUMNS if name in values
+        }
 
     def _check_columns(self, columns: dict[str, Any], rows: int, faults: Faults) -> None:
         """Missing columns are empty ones, but the first record tells which there must be."""

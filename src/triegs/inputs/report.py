@@ -60,12 +60,15 @@ class Quarantine:
         self, report: InputReport, path: str | Path | None, strict: bool, append: bool
     ) -> None:
         self._report = report
-        self._path = path
         self._strict = strict
-        self._mode = "a" if append else "w"
         self._file: IO[str] | None = None
         if path is not None:
-            self._open()  # a path that cannot be written is told at once
+            try:
+                self._file = Path(path).open(  # noqa: SIM115
+                    "a" if append else "w", encoding="utf-8", errors="replace"
+                )
+            except OSError as problem:
+                raise InputError(f"the quarantine file cannot be written: {problem}") from None
 
     def add(self, file: str, line: int, reason: str, detail: str, record: str | bytes) -> None:
         """Set one record aside; ``line`` counts from 1, or is the number of a row."""
@@ -90,12 +93,6 @@ class Quarantine:
             raise InputError(f"{file}: {reason}", file=file)
         self._report.broken.append((file, reason))
 
-    def _open(self) -> None:
-        try:
-            self._file = Path(str(self._path)).open(self._mode, encoding="utf-8", errors="replace")
-        except OSError as problem:
-            raise InputError(f"the quarantine file cannot be written: {problem}") from None
-
     def flush(self) -> None:
         if self._file is not None:
             self._file.flush()
@@ -109,6 +106,9 @@ class Quarantine:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()

@@ -1,9 +1,9 @@
 """Kernels that find statements and fields in a buffer of bytes, and copy them into columns.
 
-`split_statements` reads N-Triples and N-Quads, `split_fields` CSV and TSV. Both go line by line over
-a buffer and write, for each record, where its line lies and where each of its parts starts and ends
-(a *span*); no bytes are copied. They know only what nearly every line looks like. A line of which
-they are not sure is marked `UNUSUAL`, and whoever called them asks pyoxigraph or tells the reason.
+`split_statements` reads N-Triples and N-Quads, `split_fields` CSV and TSV. Both go line by line
+over a buffer and write, for each record, where its line lies and where each of its parts starts and
+ends (a *span*); no bytes are copied. They know only what nearly every line looks like. A line of
+which they are not sure is marked `UNUSUAL`, and whoever called them asks pyoxigraph about it.
 So a kernel may be ignorant, but must never take what pyoxigraph refuses, nor find other terms.
 
 Spans become the column of an Arrow array by `measure_column` and `copy_column`.
@@ -57,7 +57,7 @@ def find_line_end(data: Bytes, at: Word, end: Word) -> Word:
 
 @inlined
 def pass_line_end(data: Bytes, at: Word, end: Word, is_last: bool) -> Word:
-    """Where the next line starts; -1 if that cannot be told yet. A line ends with LF, CR LF or CR."""
+    """Where the next line starts; -1 if that is not known yet. A line ends with LF, CR LF or CR."""
     if at == end:
         return at if is_last else -1
     if data[at] == 10:
@@ -67,7 +67,7 @@ def pass_line_end(data: Bytes, at: Word, end: Word, is_last: bool) -> Word:
     return at + 2 if data[at + 1] == 10 else at + 1
 
 
-# N-Triples and N-Quads ------------------------------------------------------------------------------
+# N-Triples and N-Quads ---------------------------------------------------------------------------
 
 
 @inlined
@@ -132,7 +132,7 @@ def find_label_end(data: Bytes, at: Word, end: Word) -> Word:
         at += 1
     if at < end and (data[at] >= 128 or data[at] == 58):
         return -1
-    if at + 1 < end and data[at] == 46 and not (data[at + 1] in (9, 10, 13, 32)):
+    if at + 1 < end and data[at] == 46 and data[at + 1] not in (9, 10, 13, 32):
         return -1  # the point may belong to the label
     return at
 
@@ -273,7 +273,7 @@ def split_statements(
     return row, at, number
 
 
-# Lines and fields -----------------------------------------------------------------------------------
+# Lines and fields --------------------------------------------------------------------------------
 
 
 @kernel
@@ -391,7 +391,7 @@ def split_fields(
     return row, at, number
 
 
-# Columns --------------------------------------------------------------------------------------------
+# Columns -----------------------------------------------------------------------------------------
 
 
 @kernel
@@ -438,7 +438,7 @@ def copy_column(
     offsets: Words,
     target: Bytes,
 ) -> None:
-    """Copy the texts to where `measure_column` put them; ``prefix`` replaces the ``_:`` of labels."""
+    """Copy texts to where `measure_column` put them; ``prefix`` replaces the ``_:`` of labels."""
     size = len(data)
     for place in range(len(rows)):
         start = spans[rows[place], part, 0]

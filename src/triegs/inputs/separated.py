@@ -66,7 +66,7 @@ class FieldScanner:
                 cells = next(csv.reader([line])) if is_csv else line.split(delimiter)
                 self._set_header([cell.strip() for cell in cells])
             return 0, passed, lines
-        return split_fields(  # type: ignore[no-any-return]
+        return split_fields(
             data, 0, is_last, self._form, self._wanted,
             self._spans, self._lines, self._states[:most],
         )  # fmt: skip

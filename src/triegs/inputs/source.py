@@ -74,10 +74,10 @@ class Source:
         place: Place = dict(self.position.get("place", {})) if is_started else {}
         self._move(file, place)
         try:
-            for batch, place in READERS[file.format](file, self._work, place):
+            for batch, behind in READERS[file.format](file, self._work, place):
                 self.report.read += batch.num_rows
                 self.report.events += batch.num_rows
-                self._move(file, place)
+                self._move(file, behind)
                 self._work.quarantine.flush()
                 if batch.num_rows:
                     yield batch
@@ -96,7 +96,10 @@ class Source:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -113,7 +116,7 @@ def _find_start(files: list[InputFile], position: Mapping[str, Any]) -> int:
 def open_input(
     given: Given | Iterable[Given],
     *,
-    format: str | None = None,
+    format: str | None = None,  # noqa: A002
     compression: str | None = None,
     columns: Mapping[str, str] | None = None,
     terms: str = "ntriples",
@@ -125,9 +128,9 @@ def open_input(
     start: Mapping[str, Any] | None = None,
     start_time: int = 0,
 ) -> Source:
-    """Batches of events from files: paths, directories, open binary files, or ``"-"``.
+    r"""Batches of events from files: paths, directories, open binary files, or ``"-"``.
 
-    Each batch is a ``pyarrow.RecordBatch`` of up to ``batch_rows`` events in the order of the input,
+    Each batch is a ``pyarrow.RecordBatch`` of up to ``batch_rows`` events in the input's order,
     with the columns ``time`` (int64, milliseconds since 1970), ``op`` (int8, 1 or -1), ``subject``,
     ``predicate``, ``object`` (strings in N-Triples form, dictionaries of them, or integers), and
     ``id`` if the input has ids. A malformed record is counted in ``report`` and written to the file
@@ -137,10 +140,10 @@ def open_input(
     Memory is bounded by the size of a batch and the longest record.
 
     >>> from io import BytesIO
-    >>> text = b"time,subject,predicate,object\\n7,<a:a>,<a:knows>,<a:b>\\n8,a,<a:knows>,<a:b>\\n"
+    >>> text = b"time,subject,predicate,object\n7,<a:a>,<a:p>,<a:b>\n8,a,<a:p>,<a:b>\n"
     >>> source = open_input(BytesIO(text), format="csv")
     >>> [batch.to_pydict() for batch in source]
-    [{'time': [7], 'op': [1], 'subject': ['<a:a>'], 'predicate': ['<a:knows>'], 'object': ['<a:b>']}]
+    [{'time': [7], 'op': [1], 'subject': ['<a:a>'], 'predicate': ['<a:p>'], 'object': ['<a:b>']}]
     >>> source.report.read, source.report.events, dict(source.report.quarantined)
     (2, 1, {'bad term': 1})
     """

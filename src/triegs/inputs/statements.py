@@ -40,7 +40,7 @@ class StatementScanner:
 
     def split(self, data: Bytes, is_last: bool, most: int) -> tuple[int, int, int]:
         has_graph = self._file.format == "n-quads"
-        return split_statements(  # type: ignore[no-any-return]
+        return split_statements(
             data, 0, is_last, has_graph, self._spans, self._lines, self._states[:most]
         )
 
@@ -135,4 +135,3 @@ def read_statements(file: InputFile, work: Work, place: Place) -> Iterator[Found
             yield make_insertions(times, columns[:GRAPH]), place
     if graphs is not None:
         yield from graphs.finish()
-

@@ -101,7 +101,7 @@ def _read_zstd(file: IO[bytes]) -> Iterator[bytes]:
     with pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd") as stream:
         problem: OSError | None = None
         while problem is None:
-            parts = []
+            parts: list[bytes] = []
             try:
                 while len(parts) < CHUNK // SMALL and (part := stream.read(SMALL)):
                     parts.append(part)

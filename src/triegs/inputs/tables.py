@@ -32,7 +32,7 @@ def read_parquet(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
         wanted = [schema.names[number] for number in names.values()]
         row = place.get("row", 0)
         start = 0
-        groups = []
+        groups: list[int] = []
         for group in range(parquet.num_row_groups):
             rows = parquet.metadata.row_group(group).num_rows
             if groups or start + rows > row:

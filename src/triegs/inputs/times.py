@@ -56,7 +56,7 @@ def read_times(column: Any) -> tuple[Words, Bytes]:
     return _judge(column, _to_milliseconds(column))
 
 
-def _to_milliseconds(column: Any) -> Words:
+def _to_milliseconds(column: Any) -> Any:
     kind = column.type
     if pa.types.is_date(kind):
         column = column.cast(pa.timestamp("ms"))
@@ -66,16 +66,15 @@ def _to_milliseconds(column: Any) -> Words:
         found = column.cast(pa.int64()).fill_null(0).to_numpy().astype(np.int64)
         if kind.unit == "s":
             return np.clip(found, EARLIEST // 1000 - 1, LATEST // 1000 + 1) * 1000
-        result: Words = found // {"ms": 1, "us": 1_000, "ns": 1_000_000}[kind.unit]
-        return result
+        return found // {"ms": 1, "us": 1_000, "ns": 1_000_000}[kind.unit]
     if pa.types.is_integer(kind):
         values = (column.fill_null(0) if column.null_count else column).to_numpy()
         if values.dtype == np.uint64:
             values = np.minimum(values, np.uint64(LATEST + 1))
         return values.astype(np.int64, copy=False)
     raise TypeError(
-        f"a column of {kind} has no times; give integers (milliseconds since 1970), ISO 8601 texts, "
-        "timestamps or dates"
+        f"a column of {kind} has no times; give integers (milliseconds since 1970), ISO 8601 "
+        "texts, timestamps or dates"
     )
 
 
@@ -90,7 +89,7 @@ def _judge(column: Any, times: Words) -> tuple[Words, Bytes]:
 @inlined
 def read_digits(data: Bytes, at: Word, count: Word) -> Word:
     """The number that so many digits write, -1 if one is none."""
-    value = 0
+    value: Word = 0
     for place in range(at, at + count):
         digit = np.int64(data[place]) - 48
         if digit < 0 or digit > 9:
@@ -105,7 +104,9 @@ def count_days(year: Word, month: Word, day: Word) -> Word:
     if month <= 2:
         year -= 1
         month += 12
-    return 365 * year + year // 4 - year // 100 + year // 400 + (153 * month - 457) // 5 + day - 719469
+    return (
+        365 * year + year // 4 - year // 100 + year // 400 + (153 * month - 457) // 5 + day - 719469
+    )
 
 
 @kernel
@@ -116,7 +117,7 @@ def read_number(data: Bytes, at: Word, end: Word) -> tuple[Word, Word]:
         at += 1
     if at >= end:
         return 0, MALFORMED
-    value = np.int64(0)
+    value: Word = np.int64(0)
     while at < end:
         digit = np.int64(data[at]) - 48
         if digit < 0 or digit > 9:
@@ -129,7 +130,7 @@ def read_number(data: Bytes, at: Word, end: Word) -> tuple[Word, Word]:
 
 @kernel
 def read_iso(data: Bytes, at: Word, end: Word) -> tuple[Word, Word]:
-    """Milliseconds of ``2024-05-01``, ``2024-05-01T10:00:00.5+02:00`` and the like, and the state."""
+    """Milliseconds of ``2024-05-01``, ``2024-05-01T10:00:00.5+02:00`` and the like; the state."""
     size = end - at
     if size < 10 or data[at + 4] != 45 or data[at + 7] != 45:
         return 0, MALFORMED
@@ -150,7 +151,7 @@ def read_iso(data: Bytes, at: Word, end: Word) -> tuple[Word, Word]:
         return 0, MALFORMED
     hour, minute, second = read_digits(data, at + 11, 2), read_digits(data, at + 14, 2), 0
     at += 16
-    fraction = 0
+    fraction: Word = 0
     if at < end and data[at] == 58:
         if at + 3 > end:
             return 0, MALFORMED
@@ -191,7 +192,7 @@ def read_iso(data: Bytes, at: Word, end: Word) -> tuple[Word, Word]:
 
 @kernel
 def read_texts(data: Bytes, offsets: Words, valid: Bytes, times: Words, states: Bytes) -> None:
-    """Times written as texts, in the buffers of `triegs.dictionary.columns`; an empty one is none."""
+    """Times as texts, in the buffers of `triegs.dictionary.columns`; an empty text is no time."""
     for row in range(len(times)):
         start, end = offsets[row], offsets[row + 1]
         times[row] = 0

@@ -49,10 +49,9 @@ class Clock:
         self.tick += count
         return np.arange(start, self.tick)
 
-    def take_one(self, count: int) -> Words:
-        """The same tick so many times."""
-        self.tick += 1
-        return np.full(count, self.tick - 1)
+    def repeat(self, count: int) -> Words:
+        """The next tick so many times; it is used up by ``take(1)``."""
+        return np.full(count, self.tick)
 
 
 @dataclass(frozen=True)
@@ -86,5 +85,7 @@ def find_columns(names: list[str], file: str, options: Options) -> dict[str, int
         elif count or ours in TERMS or ours in options.given:
             number = "more than one" if count else "no"
             has = ", ".join(names) or "none"
-            raise InputError(f"{file} has {number} column {theirs!r}; its columns: {has}", file=file)
+            raise InputError(
+                f"{file} has {number} column {theirs!r}; its columns: {has}", file=file
+            )
     return found
