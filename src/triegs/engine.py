@@ -15,7 +15,7 @@ from itertools import count
 from os import PathLike
 from threading import Lock
 from time import monotonic
-from types import MappingProxyType
+from types import EllipsisType, MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,8 +36,13 @@ from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
 from triegs.sparql import Query, parse
 from triegs.sparql.model import is_variable
+from triegs.sparql.window import Window
 from triegs.store.contract import Store, Version, VersionGone
 from triegs.store.packed import PackedStore
+from triegs.windows.clock import Clock
+from triegs.windows.manager import Published, Pushed, Windows
+from triegs.windows.settings import EventTime
+from triegs.windows.spaces import SpaceKey
 
 # So many terms without a name may wait until they are freed together.
 FEW_TERMS = 64
@@ -65,6 +70,7 @@ class StandingQuery:
     ) -> None:
         self._engine = engine
         self._constants = constants
+        self._spaces: list[SpaceKey] = []
         self._standing: Standing | None = standing
         self.name = name
         self.query = query
@@ -148,6 +154,8 @@ class Engine:
         prefixes: Mapping[str, str] | None = None,
         memory_limit: int | None = None,
         store: Store | None = None,
+        window: Window | None = None,
+        event_time: EventTime | None = None,
     ) -> None:
         if memory_limit is not None and store is not None:
             raise StateError("memory_limit is for the default store; give it to yours")
@@ -159,8 +167,14 @@ class Engine:
         self._store = PackedStore(memory_limit=memory_limit) if store is None else store
         make: Any = CompiledCore if isinstance(self._store, PackedStore) else Core
         self._core: CompiledCore | Core = make(
-            self._store, self._dictionary.encode_one, self._decode_one, self.mode
+            self._store, self._encode, self._decode_one, self.mode
         )
+        self._first = self._store.newest.number
+        self._clock = Clock(self._store)
+        self._windows = Windows(
+            self._core, self._dictionary, self._store, self._clock, event_time, window
+        )
+        self._takes: str | None = None  # "time" or "events", once it took one
         self._queries: dict[str, StandingQuery] = {}
         self._pins: dict[object, tuple[Version, float]] = {}
         self._row = np.zeros((1, 4), np.int64)  # of an epoch of one update
@@ -169,13 +183,18 @@ class Engine:
         self._updating = Lock()
         self._updates = 0
         self._refused = 0
-        self._first = self._store.newest.number
         self._is_closed = False
 
     @property
     def epoch(self) -> int:
         """The number of the newest published epoch; 0 before the first."""
         return self._store.newest.number - self._first
+
+    def _encode(self, term: str) -> int:
+        """The id of a constant, or of a label in the space of a window."""
+        if term.startswith("#"):
+            return self._windows.find_label(term)
+        return self._dictionary.encode_one(term)
 
     @property
     def queries(self) -> Mapping[str, StandingQuery]:
@@ -189,6 +208,7 @@ class Engine:
         *,
         root: str | None = None,
         keep: Iterable[str] = (),
+        window: Window | None = None,
     ) -> StandingQuery:
         """Compile a query, fill its views from the current graph, and keep it from now on.
 
@@ -208,7 +228,7 @@ class Engine:
         ...     snap.epoch, [(answer.x, answer.multiplicity) for answer in snap.answers("python")]
         (2, [(1, 2)])
         """
-        query = parse(text, self._prefixes)
+        query, spaces = self._windows.resolve(parse(text, self._prefixes), window)
         plan = compile_query(query, root=root, keep=list(keep))
         _refuse_for_now(plan)
         with self._update():
@@ -219,20 +239,27 @@ class Engine:
                 raise StateError(f"there is a query {name!r} already")
             constants = [self._dictionary.encode_one(term) for term in _constants(query)]
             try:
-                standing = self._core.register(plan)
+                with self._windows.use(query, spaces):
+                    standing = self._core.register(plan)
                 self._dictionary.acquire(constants, self._store.newest.number)
             finally:
                 self._free_terms()
             found = self._queries[name] = StandingQuery(self, name, query, standing, constants)
+            found._spaces = spaces
             return found
 
-    def apply(self, updates: Iterable[Sequence[Any]], *, strict: bool = False) -> Report:
+    def apply(
+        self, updates: Iterable[Sequence[Any]], *, strict: bool = False, time: Any = None
+    ) -> Report:
         """One epoch: a batch of ``(sign, subject, predicate, object)``, judged in its order.
 
         Or an Arrow table (anything with ``__arrow_c_stream__``) with the columns subject,
         predicate, object and perhaps op. A deletion that finds no event, and an update with a
         malformed term, is refused and reported, and the rest holds; with `strict` the whole epoch
         is refused by `InvalidUpdate`. Cost: the affected state.
+
+        With `time` (milliseconds, or a date and time) the epoch has that logical time, which never
+        goes back. In an engine with windows this changes the static graph, and takes no time.
 
         >>> engine = Engine()
         >>> engine.apply([("+", 1, "<http://ex/p>", 2), ("-", 2, "<http://ex/p>", 1)])
@@ -241,15 +268,16 @@ class Engine:
         self._begin()
         few = 1
         try:
+            if time is not None:
+                self._take("time")
+                with self._clock.epoch(time):
+                    return self._apply(self._encode_updates(updates), strict)
             if type(updates) is list and len(updates) == 1 and not strict:
                 few = FEW_TERMS
                 report = self._apply_one(updates[0])
                 if report is not None:
                     return report
-            if hasattr(updates, "__arrow_c_stream__"):
-                batch = encode_table(self._dictionary, updates)
-            else:
-                batch = encode_tuples(self._dictionary, updates)
+            batch = self._encode_updates(updates)
             if len(batch.rows) <= FEW_TERMS:
                 few = FEW_TERMS
             return self._apply(batch, strict)
@@ -258,8 +286,15 @@ class Engine:
                 self._free_terms()
             self._updating.release()
 
+    def _encode_updates(self, updates: Any) -> Batch:
+        if hasattr(updates, "__arrow_c_stream__"):
+            return encode_table(self._dictionary, updates)
+        return encode_tuples(self._dictionary, updates)
+
     def _apply_one(self, update: Sequence[Any]) -> Report | None:
         """An epoch of one good update, the quickest way; None if it must go the long way."""
+        if self._windows.is_used:
+            return None
         encode, row = self._dictionary.encode_one, self._row_words
         try:
             sign, subject, predicate, obj = update
@@ -308,7 +343,8 @@ class Engine:
         if malformed and strict:
             message = f"{len(malformed)} updates are malformed; nothing changed"
             raise InvalidUpdate(message, tuple(malformed))
-        version, refused = self._core.apply(rows, strict)
+        takes = self._windows.apply_static if self._windows.is_used else self._core.apply
+        version, refused = takes(rows, strict)
         if refused:
             kept = np.delete(rows, [place for place, _ in refused], axis=0)
             self._dictionary.settle(kept, version.number)
@@ -321,6 +357,98 @@ class Engine:
             refused = tuple(sorted([*malformed, *refused]))
             self._refused += len(refused)
         return Report(version.number - self._first, refused)
+
+    def push(self, events: Iterable[Sequence[Any]], stream: str | None = None) -> Pushed:
+        """Take timed events in; they wait until the watermark brings their slide.
+
+        Tuples ``(time, subject, predicate, object[, op[, id]])``, or an Arrow table with these
+        columns. A time is an integer of milliseconds, a date and time, or its ISO 8601 text; op is
+        ``"+"`` unless given; the id names the event. What is malformed, late or too far ahead is
+        counted and reported; see `EventTime`. Cost: the events.
+
+        >>> engine = Engine(window=Window("10s"))
+        >>> engine.push([(1_000, 1, "<http://ex/p>", 2), (None, 1, "<http://ex/p>", 3)])
+        Pushed(first=0, accepted=1, late=0, refused=(Refused(place=1, reason='a time is ...'),))
+        """
+        with self._update():
+            self._take("events")
+            try:
+                return self._windows.push(events, stream)
+            finally:
+                self._free_terms()
+
+    def advance(self, to: Any = None, stream: str | None | EllipsisType = ...) -> list[Published]:
+        """Move the watermark, and publish every slide up to it, in order.
+
+        `to` is a time; without it each stream goes to its largest event time less the allowed
+        lateness. `stream` moves one stream alone: what is published is bound by the slowest.
+        Cost: what the slides change.
+
+        >>> engine = Engine(window=Window("10s", slide="5s"))
+        >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
+        >>> pushed = engine.push([(1_000, 1, "<http://ex/p>", 2)])
+        >>> engine.advance(to=16_000)
+        [Published(epoch=2, time=5000, ...), ..., Published(epoch=4, time=15000, refused=())]
+        >>> with query.snapshot() as snapshot:
+        ...     snapshot.time, len(snapshot)
+        (15000, 0)
+        """
+        return list(self.each_slide(to, stream))
+
+    def close_stream(self, stream: str | None | EllipsisType = ...) -> list[Published]:
+        """No more events will come, of one stream or of all: publish everything that waits.
+
+        The last epoch is the first slide that can hold the last event.
+
+        >>> engine = Engine(window=Window("10s"))
+        >>> pushed = engine.push([(11_000, 1, "<http://ex/p>", 2)])
+        >>> [published.time for published in engine.close_stream()]
+        [20000]
+        """
+        return list(self.each_slide(stream=stream, close=True))
+
+    def each_slide(
+        self, to: Any = None, stream: str | None | EllipsisType = ..., *, close: bool = False
+    ) -> Iterator[Published]:
+        """As `advance`, or with `close` as `close_stream`, but one slide at a time.
+
+        Whoever iterates can read the answers of a slide before the next one is published. The
+        engine takes no other update until the iterator is done or closed.
+
+        >>> engine = Engine(window=Window("10s", slide="5s"))
+        >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
+        >>> pushed = engine.push([(1_000, 1, "<http://ex/p>", 2)])
+        >>> for published in engine.each_slide(to=16_000):
+        ...     with query.snapshot() as snapshot:
+        ...         published.time, len(snapshot)
+        (5000, 1)
+        (10000, 1)
+        (15000, 0)
+        """
+        every = isinstance(stream, EllipsisType)
+        name = None if every else stream
+        with self._update():
+            windows = self._windows
+            due = windows.close_streams(name, every) if close else windows.advance(to, name, every)
+            try:
+                for each in due:
+                    if self._dictionary.is_due(FEW_TERMS):
+                        self._free_terms()
+                    yield each._replace(epoch=each.epoch - self._first)
+            finally:
+                self._free_terms()
+
+    def _take(self, what: str) -> None:
+        """An engine takes timed epochs or timed events: each has its own way to move time."""
+        if self._takes not in (None, what):
+            raise StateError(
+                "this engine takes timed events by push; apply(..., time=...) is for another"
+                if what == "time"
+                else "this engine takes epochs by apply(..., time=...); push is for another"
+            )
+        if what == "time" and self._windows.is_used:
+            raise StateError("this engine has windows; its time moves by advance")
+        self._takes = what
 
     def metrics(self, *, relations: bool = False) -> dict[str, Any]:
         """Figures of the moment: what was done, what it takes, and who holds what. Any thread.
@@ -362,6 +490,7 @@ class Engine:
             "queries": len(self._queries),
             "stalled": sorted(n for n, q in self._queries.items() if q.error is not None),
             "pins": pins,
+            "windows": self._windows.metrics(),
             "terms": self._dictionary.metrics()._asdict(),
             **self._store.statistics()._asdict(),
             **more,
@@ -410,12 +539,15 @@ class Engine:
             self._store.unpin(version)
 
         epoch = version.number - self._first
+        time = self._clock.find(version.number)
         reader = RowReader(standing.plan, walk, self._decode_one)
-        return Snapshot(reader, version, epoch, self._dictionary.decoder(), close)
+        return Snapshot(reader, version, epoch, self._dictionary.decoder(), close, time)
 
     def _close_query(self, query: StandingQuery, standing: Standing, constants: list[int]) -> None:
         with self._update():
             self._core.release(standing)
+            self._windows.hold(query.query, -1)
+            self._windows.close(query._spaces)
             self._dictionary.release(constants, self._store.newest.number)
             self._free_terms()
             del self._queries[query.name]

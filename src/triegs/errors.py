@@ -6,6 +6,7 @@
     ├── QueryError            the query text is wrong; says where
     │   └── UnsupportedQuery  the query is right SPARQL, outside the fragment
     ├── PlanError             a forced plan choice does not fit the query
+    ├── WindowError           a window or a setting of event time that makes no sense
     ├── BadTerm               a value that is no RDF term; also a ValueError
     ├── InputError            a file that cannot be read, or a record in strict mode; says where
     ├── InvalidUpdate         a strict epoch had a deletion that finds nothing; nothing changed
@@ -49,6 +50,10 @@ class UnsupportedQuery(QueryError):
 
 class PlanError(TriegsError):
     """A plan choice (root, absorption, payload) that this query does not have."""
+
+
+class WindowError(TriegsError, ValueError):
+    """A window, a duration or a setting of event time that makes no sense; says why."""
 
 
 class BadTerm(TriegsError, ValueError):
