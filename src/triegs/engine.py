@@ -426,7 +426,7 @@ class Engine:
         (15000, 0)
         """
         every = isinstance(stream, EllipsisType)
-        name = None if every else stream
+        name = None if isinstance(stream, EllipsisType) else stream
         with self._update():
             windows = self._windows
             due = windows.close_streams(name, every) if close else windows.advance(to, name, every)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -117,19 +118,19 @@ def test_multiplicity_by_choice(kind: Format) -> None:
 
 @pytest.mark.parametrize("kind", TABULAR)
 def test_changes(kind: Format) -> None:
-    options = Options(kind, kinds=(Kind.CHANGES,))
+    head = replace(HEAD, kinds=(Kind.CHANGES,))
     rows: list[Row] = [("<a:a>", None), ("<a:b>", "<a:c>")]
-    found = read(write(HEAD, options, make_step(NAMES, rows, [2, -3], Kind.CHANGES)), kind)
+    found = read(write(head, Options(kind), make_step(NAMES, rows, [2, -3], Kind.CHANGES)), kind)
     assert [(row["x"], row["change"]) for row in found] == [("<a:a>", 2), ("<a:b>", -3)]
     assert "multiplicity" not in found[0]
 
 
 @pytest.mark.parametrize("kind", TABULAR)
 def test_both_have_a_column_each(kind: Format) -> None:
-    options = Options(kind, kinds=(Kind.SNAPSHOT, Kind.CHANGES))
+    head = replace(HEAD, kinds=(Kind.SNAPSHOT, Kind.CHANGES))
     one: list[Row] = [("<a:a>", None)]
     steps = make_step(NAMES, one, [2]), make_step(NAMES, one, [-1], Kind.CHANGES)
-    found = read(write(HEAD, options, *steps), kind)
+    found = read(write(head, Options(kind), *steps), kind)
     assert [(row["multiplicity"], row["change"]) for row in found] == [(2, None), (None, -1)]
 
 
@@ -166,7 +167,7 @@ def test_yes_or_no(kind: Format) -> None:
     assert list(found[0]) == ["epoch", "time", "answer"]
     flips = [make_step((), [()], [sign], Kind.CHANGES) for sign in (1, -1)]
     calm = make_step((), [], [], Kind.CHANGES)
-    found = read(write(head, Options(kind, kinds=(Kind.CHANGES,)), *flips, calm), kind)
+    found = read(write(replace(head, kinds=(Kind.CHANGES,)), Options(kind), *flips, calm), kind)
     assert [str(row["answer"]).lower() for row in found] == ["true", "false"]
 
 

@@ -39,8 +39,7 @@ def test_a_file_per_query_is_there_from_the_start(tmp_path: Path) -> None:
 
 def test_a_file_per_epoch_is_complete_when_the_next_begins(tmp_path: Path) -> None:
     path = f"{tmp_path}/{{query}}-{{epoch}}-{{kind}}.srj"
-    options = Options(Format.SRJ, kinds=(Kind.SNAPSHOT, Kind.CHANGES))
-    with Outputs(HEADS, options, path, io.BytesIO()) as outputs:
+    with Outputs(HEADS, Options(Format.SRJ), path, io.BytesIO()) as outputs:
         assert list_files(tmp_path) == {}
         outputs.write("a", ONE)
         outputs.write("a", make_step(("x",), [("<a:a>",)], [1], Kind.CHANGES, epoch=1))

@@ -69,6 +69,7 @@ class Request:
     inputs: list[str] | None
     streams: list[str] | None
     input_format: str | None
+    graph_time: str | None
     columns: list[str] | None
     terms: str
     prefixes: list[str] | None
@@ -78,6 +79,8 @@ class Request:
     window: str | None
     slide: str | None
     lateness: str | None
+    max_ahead: str | None
+    idle_timeout: str | None
     batch: int | None
     emit: str | None
     every: str | None
@@ -135,6 +138,13 @@ def run(
             "of files do not tell.",
         ),
     ] = None,
+    graph_time: Annotated[
+        str | None,
+        _text(
+            "--graph-time", metavar="IRI",
+            help="The property that tells the time of a graph in N-Quads or TriG.",
+        ),
+    ] = None,
     columns: Annotated[
         list[str] | None,
         _list(
@@ -184,6 +194,20 @@ def run(
     lateness: Annotated[
         str | None,
         _text("--lateness", metavar="2s", help="Wait so long for events that are late."),
+    ] = None,
+    max_ahead: Annotated[
+        str | None,
+        _text(
+            "--max-ahead", metavar="30d",
+            help="Refuse events that are further ahead of all before. Default: 1d.",
+        ),
+    ] = None,
+    idle_timeout: Annotated[
+        str | None,
+        _text(
+            "--idle-timeout", metavar="1m",
+            help="Do not wait for a stream that is so far behind the others.",
+        ),
     ] = None,
     batch: Annotated[
         int | None,

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Protocol
 
 from triegs.outputs.lines import CsvWriter, JsonLinesWriter, name_columns
 from triegs.outputs.results import SparqlCsvWriter, SparqlTsvWriter, SrjWriter, SrxWriter
-from triegs.outputs.steps import Head, Kind, Multiplicity, Step, TermText
+from triegs.outputs.steps import Head, Multiplicity, Step, TermText
 
 
 class Format(StrEnum):
@@ -72,7 +72,6 @@ class Options:
     """
 
     format: Format = Format.TABLE
-    kinds: tuple[Kind, ...] = (Kind.SNAPSHOT,)
     multiplicity: Multiplicity | None = None
     terms: TermText | None = None
     stamps: bool = True
@@ -111,6 +110,7 @@ def open_writer(
 
     >>> from io import BytesIO
     >>> import pyarrow as pa
+    >>> from triegs.outputs import Kind
     >>> batch = pa.record_batch({"x": pa.array(["<a:b>"]).dictionary_encode(), "multiplicity": [2]})
     >>> sink = BytesIO()
     >>> writer = open_writer(sink, Head("q", ("x",)), Options(Format.CSV))
@@ -130,9 +130,7 @@ def open_writer(
             sink, head, counts, options.terms or TermText.SHORT,
             most_rows=options.most_rows, width=width, is_coloured=is_coloured,
         )  # fmt: skip
-    columns = name_columns(
-        head, stamps=options.stamps, query=is_mixed, kinds=options.kinds, multiplicity=counts
-    )
+    columns = name_columns(head, stamps=options.stamps, query=is_mixed, multiplicity=counts)
     arguments = (sink, head, columns, counts, options.terms or TermText.NTRIPLES)
     if options.format is Format.CSV:
         return CsvWriter(*arguments)

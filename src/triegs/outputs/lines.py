@@ -127,22 +127,19 @@ class Columns(NamedTuple):
     change: str
 
 
-def name_columns(
-    head: Head, *, stamps: bool, query: bool, kinds: Sequence[Kind], multiplicity: Multiplicity
-) -> Columns:
+def name_columns(head: Head, *, stamps: bool, query: bool, multiplicity: Multiplicity) -> Columns:
     """
     >>> head = Head("q", ("x", "epoch"))
-    >>> name_columns(head, stamps=True, query=False, kinds=[Kind.SNAPSHOT],
-    ...              multiplicity=Multiplicity.COLUMN)
+    >>> name_columns(head, stamps=True, query=False, multiplicity=Multiplicity.COLUMN)
     Columns(epoch='epoch_', time='time', query='', multiplicity='multiplicity', change='')
     """
-    counts = Kind.SNAPSHOT in kinds and multiplicity is Multiplicity.COLUMN and not head.is_ask
+    counts = Kind.SNAPSHOT in head.kinds and multiplicity is Multiplicity.COLUMN and not head.is_ask
     wanted = {
         "epoch": stamps,
         "time": stamps,
         "query": query,
         "multiplicity": counts,
-        "change": Kind.CHANGES in kinds and not head.is_ask,
+        "change": Kind.CHANGES in head.kinds and not head.is_ask,
     }
     return Columns(**{n: pick_name(n, head.names) if on else "" for n, on in wanted.items()})
 

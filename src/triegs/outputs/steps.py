@@ -48,11 +48,14 @@ class TermText(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A query as its writers see it: its name, its columns, and whether it only says yes or no."""
+    """A query as its writers see it: its name, its columns, whether it only says yes or no, and
+    the kinds of steps that will come.
+    """
 
     query: str
     names: tuple[str, ...]
     is_ask: bool = False
+    kinds: tuple[Kind, ...] = (Kind.SNAPSHOT,)
     prefixes: dict[str, str] = field(default_factory=dict)
 
 

@@ -16,6 +16,9 @@ from triegs.run.reporting import Reporter
 from triegs.run.statistics import Statistics
 from triegs.run.stopping import Stop, Stopped
 
+#: A stream and a batch of its events.
+Arrived = tuple[str | None, pa.RecordBatch | None]
+
 log = logging.getLogger("triegs.run")
 
 
@@ -25,14 +28,15 @@ def _say_nothing(_: Statistics) -> None:
 
 @dataclass(slots=True)
 class Run:
-    """Drives an engine: `source` gives batches of events, `epochs` cuts them, `reporter` writes.
+    """Drives an engine: `source` gives events, `epochs` makes epochs of them, `reporter` writes.
 
+    `source` has pairs: the name of a stream, and a batch of its events, or None at its end.
     `watch` is called after each epoch and each batch. The engine's registered queries are those
     that `reporter` writes.
     """
 
     engine: Engine
-    source: Iterable[pa.RecordBatch]
+    source: Iterable[Arrived]
     epochs: Epochs
     reporter: Reporter
     stop: Stop = field(default_factory=Stop)
@@ -48,8 +52,8 @@ class Run:
         """
         start = perf_counter()
         try:
-            for batch in self._read():
-                self._take(batch)
+            for stream, batch in self._read():
+                self._take(stream, batch)
                 if self.stop.is_asked:
                     break
             is_left = self.stop.is_asked
@@ -62,19 +66,22 @@ class Run:
         self.watch(self.statistics)
         return self.statistics
 
-    def _read(self) -> Iterator[pa.RecordBatch]:
-        batches = iter(self.source)
+    def _read(self) -> Iterator[Arrived]:
+        arriving = iter(self.source)
         while not self.stop.is_asked:
             try:
                 with self.stop.waiting():
-                    batch = next(batches, None)
+                    arrived = next(arriving, None)
             except Stopped:
                 return
-            if batch is None:
+            if arrived is None:
                 return
-            yield batch
+            yield arrived
 
-    def _take(self, batch: pa.RecordBatch) -> None:
+    def _take(self, stream: str | None, batch: pa.RecordBatch | None) -> None:
+        if batch is None:
+            self._publish(self.epochs.end(stream))
+            return
         if not batch.num_rows:
             return
         numbers = self.statistics
@@ -82,7 +89,8 @@ class Run:
         newest = int(batch.column("time").to_numpy().max())
         if numbers.newest_event is None or newest > numbers.newest_event:
             numbers.newest_event = newest
-        self._publish(self.epochs.feed(batch))
+        self._publish(self.epochs.feed(batch, stream))
+        self.refusals.add(self.epochs.take_refused())
         self.watch(numbers)
 
     def _publish(self, epochs: Iterator[Published]) -> None:

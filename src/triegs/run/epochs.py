@@ -1,7 +1,7 @@
 """From batches of events to published epochs, one at a time, so that each can be read.
 
 Without a window, events are applied in the order in which they come: those that follow one another
-with equal times are one epoch, or so many rows are.
+with equal times are one epoch, or so many rows are. With windows, slides are epochs.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from triegs.engine import Engine
+from triegs.errors import InvalidUpdate
 from triegs.maintain.standing import Refused
 from triegs.run.refusals import Refusal
 from triegs.terms import XSD
+from triegs.windows.manager import TOO_LATE
+from triegs.windows.manager import Published as Slid
 
 UPDATE = ("op", "subject", "predicate", "object")
 TEXT = pa.large_string()
@@ -33,14 +36,20 @@ class Published(NamedTuple):
 class Epochs(Protocol):
     """Feeds an engine, and hands out control after each epoch."""
 
-    def feed(self, batch: pa.RecordBatch) -> Iterator[Published]:
-        """Take a batch of events; an item for each epoch that it completes."""
+    def feed(self, batch: pa.RecordBatch, stream: str | None = None) -> Iterator[Published]:
+        """Take a batch of events of a stream; an item for each epoch that it completes."""
+
+    def end(self, stream: str | None) -> Iterator[Published]:
+        """A stream has ended, others have not."""
 
     def finish(self) -> Iterator[Published]:
         """The input has ended: publish what is left."""
 
     def leave(self) -> Iterator[Published]:
         """The run is stopped before its input has ended: publish what can be."""
+
+    def take_refused(self) -> list[Refusal]:
+        """What was refused and is not told by an epoch."""
 
 
 class AppliedEpochs:
@@ -62,7 +71,11 @@ class AppliedEpochs:
         self._waiting = 0
         self._time: int | None = None  # the largest that was published
 
-    def feed(self, batch: pa.RecordBatch) -> Iterator[Published]:
+    def feed(
+        self,
+        batch: pa.RecordBatch,
+        stream: str | None = None,  # noqa: ARG002
+    ) -> Iterator[Published]:
         start = 0
         for stop in self._find_ends(batch):
             self._wait(batch.slice(start, stop - start))
@@ -75,6 +88,12 @@ class AppliedEpochs:
             yield self._apply()
 
     leave = finish
+
+    def end(self, stream: str | None) -> Iterator[Published]:  # noqa: ARG002
+        return iter(())
+
+    def take_refused(self) -> list[Refusal]:
+        return []
 
     def _find_ends(self, batch: pa.RecordBatch) -> list[int]:
         """Where epochs end in this batch; 0 if what waits is one already."""
@@ -105,6 +124,54 @@ class AppliedEpochs:
         report = self._engine.apply(table, strict=self._strict)
         refused = [describe_refused(table, self._time, each) for each in report.refused]
         return Published(report.epoch, self._time, tuple(refused))
+
+
+class WindowedEpochs:
+    """Timed events through the engine's windows: an epoch for each slide that is due.
+
+    The watermark moves after each batch, to its largest time less the allowed lateness.
+    """
+
+    def __init__(self, engine: Engine, *, strict: bool = False) -> None:
+        self._engine = engine
+        self._strict = strict
+        self._refused: list[Refusal] = []
+
+    def feed(self, batch: pa.RecordBatch, stream: str | None = None) -> Iterator[Published]:
+        table = pa.table(batch)
+        pushed = self._engine.push(table, stream)
+        for number, reason in pushed.refused:
+            place = number - pushed.first
+            time = table.column("time")[place].as_py()
+            refusal = describe_refused(table, time, Refused(place, reason))
+            if self._strict and not reason.startswith(TOO_LATE):
+                raise InvalidUpdate(f"{refusal.record} at {time}: {reason}")
+            self._refused.append(refusal)
+        yield from self._pass_on(self._engine.each_slide())
+
+    def end(self, stream: str | None) -> Iterator[Published]:
+        yield from self._pass_on(self._engine.each_slide(stream=stream, close=True))
+
+    def finish(self) -> Iterator[Published]:
+        yield from self._pass_on(self._engine.each_slide(close=True))
+
+    def leave(self) -> Iterator[Published]:
+        """A slide that is not due yet may still change: it is not published."""
+        return iter(())
+
+    def take_refused(self) -> list[Refusal]:
+        """What was refused since the last epoch."""
+        refused, self._refused = self._refused, []
+        return refused
+
+    def _pass_on(self, slides: Iterator[Slid]) -> Iterator[Published]:
+        for epoch, time, refused in slides:
+            for number, reason in refused:
+                record = f"event {number} of its stream"
+                if self._strict:
+                    raise InvalidUpdate(f"{record}: {reason}")
+                self._refused.append(Refusal(reason, time, record))
+            yield Published(epoch, time, tuple(self.take_refused()))
 
 
 class WholeBatches(AppliedEpochs):

@@ -15,6 +15,7 @@ from triegs.engine import StandingQuery
 from triegs.outputs import Kind, Outputs, Step
 from triegs.read.snapshot import Snapshot
 from triegs.run.epochs import Published
+from triegs.sparql.window import Window
 
 log = logging.getLogger("triegs.run")
 
@@ -55,12 +56,21 @@ class When(StrEnum):
 
 @dataclass(slots=True)
 class Asked:
-    """A query of a run, what is wanted of it, and the snapshot that the next change is from."""
+    """A query of a run, what is wanted of it, the windows that it reads, and the snapshot that the
+    next change is from.
+    """
 
     query: StandingQuery
     kinds: tuple[Kind, ...]
     sign: Sign = Sign.ALL
+    windows: tuple[Window, ...] = ()
     before: Snapshot | None = None
+
+    def slides_at(self, time: int | None) -> bool:
+        """Whether one of its windows may slide then."""
+        return time is None or any(
+            window.slide is None or window.last_slide(time) == time for window in self.windows
+        )
 
 
 @dataclass(slots=True)
@@ -114,6 +124,8 @@ class Reporter:
 
     def _write(self, epoch: Published) -> None:
         for each in self.asked:
+            if self.every is When.SLIDE and not each.slides_at(epoch.time):
+                continue
             if not self._note_stall(each.query):
                 self._write_query(each, epoch)
         self.outputs.flush()

@@ -76,18 +76,19 @@ def measure_memory() -> int:
 
 
 def describe(
-    statistics: Statistics, metrics: dict[str, Any], quarantined: int
+    statistics: Statistics, metrics: dict[str, Any], quarantined: int, refused: int
 ) -> list[tuple[str, str]]:
     """The lines of ``--stats``: names and values."""
     epochs = statistics.epochs
     rate = statistics.events / statistics.seconds if statistics.seconds else 0.0
-    stored = metrics["live_bytes"] + metrics["terms"].get("bytes", 0)
+    stored = sum(part.get("bytes", 0) for part in (metrics["terms"], metrics["windows"]))
+    stored += metrics["live_bytes"]
     lines = [
         ("events", f"{statistics.events:,}"),
         ("epochs", f"{epochs.count:,}"),
-        ("late", f"{metrics.get('late', 0):,}"),
+        ("late", f"{metrics['windows']['late']:,}"),
         ("quarantined", f"{quarantined:,}"),
-        ("refused", f"{metrics['refused']:,}"),
+        ("refused", f"{refused:,}"),
         ("affected bindings", f"{metrics['affected_bindings']:,}"),
         ("rows written", f"{statistics.rows:,} in {statistics.reports:,} reports"),
         ("epoch time p50", write_seconds(epochs.percentile(50))),
