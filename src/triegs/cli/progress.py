@@ -14,7 +14,7 @@ from triegs.run.statistics import Statistics, write_seconds
 
 #: Seconds between two looks of the line, and before the first: a short run shows none.
 PAUSE, FIRST = 0.1, 0.5
-BAR = 20
+BAR = 10
 
 
 class Progress:
@@ -44,9 +44,9 @@ class Progress:
         # The rate of the last seconds: what is new has a fifth of the weight.
         self._rate = fresh if not self._events else 0.8 * self._rate + 0.2 * fresh
         self._events, self._before = statistics.events, now
-        text = describe(statistics, self._rate, self._measure())
         width = get_terminal_size().columns - 1
-        self._write(f"\r\x1b[2K{text[:width]}")
+        text = describe(statistics, self._rate, self._measure(), width)
+        self._write(f"\r\x1b[2K{text}")
         self._is_drawn = True
 
     def hide(self) -> None:
@@ -61,24 +61,40 @@ class Progress:
         sys.stderr.flush()
 
 
-def describe(statistics: Statistics, rate: float, part: float | None) -> str:
-    """
+def describe(statistics: Statistics, rate: float, part: float | None, width: int = 200) -> str:
+    """The line, without its bar where that does not fit.
+
     >>> numbers = Statistics()
     >>> numbers.events, numbers.newest_event, numbers.newest_epoch = 1_200_000, 30_000, 25_000
-    >>> describe(numbers, 310_000, 0.45)
-    '━━━━━━━━━           45%  1,200,000 events  310,000/s  watermark 25000  lag 5.0 s  0 rows out'
+    >>> describe(numbers, 310_400, 0.45)
+    '━━━━       45%  1.2 M events  310.4 k/s  watermark 25000  lag 5.0 s  0 rows'
+    >>> describe(numbers, 310_400, 0.45, 70)
+    '45%  1.2 M events  310.4 k/s  watermark 25000  lag 5.0 s  0 rows'
     """
-    words = []
-    if part is not None:
-        done = min(1.0, max(0.0, part))
-        words.append(f"{'━' * int(BAR * done):{BAR - 1}} {done:.0%}")
-    words += [f"{statistics.events:,} events", f"{rate:,.0f}/s"]
+    words = [f"{write_count(statistics.events)} events", f"{write_count(int(rate))}/s"]
     if statistics.newest_epoch is not None:
         words.append(f"watermark {describe_time(statistics.newest_epoch)}")
     if statistics.lag is not None:
         words.append(f"lag {write_seconds(statistics.lag / 1000) if statistics.lag else '0 s'}")
-    words.append(f"{statistics.rows:,} rows out")
-    return "  ".join(words)
+    words.append(f"{write_count(statistics.rows)} rows")
+    text = "  ".join(words)
+    if part is None:
+        return text[:width]
+    done = min(1.0, max(0.0, part))
+    text = f"{done:.0%}  {text}"
+    bar = f"{'━' * int(BAR * done):{BAR}} "
+    return f"{bar}{text}" if len(bar) + len(text) <= width else text[:width]
+
+
+def write_count(count: int) -> str:
+    """
+    >>> write_count(950), write_count(310_400), write_count(1_200_000)
+    ('950', '310.4 k', '1.2 M')
+    """
+    for factor, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return str(count)
 
 
 def is_terminal(stream: Any) -> bool:

@@ -219,6 +219,8 @@ def find_exit_code(
     broken = [each for source in sources for each in source.report.broken]
     for file, reason in broken:
         sys.stderr.write(f"error: {file}: {reason}\n")
+    if stop.is_asked and not request.follow:
+        sys.stderr.write("stopped before the input was read to its end\n")
     if broken or reporter.stalled:
         return FAILED
     return 0 if request.follow else stop.exit_code

@@ -18,7 +18,7 @@ from rich.text import Text
 from triegs.outputs.lines import SPELLINGS, Speller
 from triegs.outputs.steps import ANSWER, Head, Kind, Multiplicity, Step, TermText, arrange
 
-#: A time in milliseconds from here on (1973) is shown as a date, too.
+#: A time in milliseconds from here on (1973) is shown as a date.
 WALL_CLOCK = 100_000_000_000
 #: Where no terminal limits a line.
 UNLIMITED = 100_000
@@ -122,7 +122,7 @@ class TableWriter:
 def describe_moment(epoch: int, time: int | None) -> str:
     """
     >>> describe_moment(3, 20), describe_moment(3, 1_700_000_000_000)
-    ('epoch 3, time 20', 'epoch 3, time 1700000000000 (2023-11-14 22:13:20Z)')
+    ('epoch 3, time 20', 'epoch 3, time 2023-11-14T22:13:20Z')
     """
     if time is None:
         return f"epoch {epoch}"
@@ -130,9 +130,10 @@ def describe_moment(epoch: int, time: int | None) -> str:
 
 
 def describe_time(time: int) -> str:
-    """
+    """Milliseconds, or the date and time where they can hardly mean anything else.
+
     >>> describe_time(20), describe_time(1_700_000_000_500)
-    ('20', '1700000000500 (2023-11-14 22:13:20.500Z)')
+    ('20', '2023-11-14T22:13:20.500Z')
     """
     if time < WALL_CLOCK:
         return str(time)
@@ -141,7 +142,7 @@ def describe_time(time: int) -> str:
     except (OverflowError, ValueError, OSError):
         return str(time)
     fraction = f".{time % 1000:03}" if time % 1000 else ""
-    return f"{time} ({moment:%Y-%m-%d %H:%M:%S}{fraction}Z)"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
 
 
 def find_width(sink: BinaryIO) -> int | None:

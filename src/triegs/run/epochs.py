@@ -147,7 +147,8 @@ class WindowedEpochs:
             if self._strict and not reason.startswith(TOO_LATE):
                 raise InvalidUpdate(f"{refusal.record} at {time}: {reason}")
             self._refused.append(refusal)
-        yield from self._pass_on(self._engine.each_slide())
+        # The events are in now; what follows is timed slide by slide.
+        return self._pass_on(self._engine.each_slide())
 
     def end(self, stream: str | None) -> Iterator[Published]:
         yield from self._pass_on(self._engine.each_slide(stream=stream, close=True))
