@@ -15,7 +15,7 @@ from itertools import count
 from os import PathLike
 from threading import Lock
 from time import monotonic
-from types import EllipsisType, MappingProxyType
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
 from triegs.sparql import Query, parse
 from triegs.sparql.model import is_variable
-from triegs.sparql.window import Window
+from triegs.sparql.window import EVERY, Window
 from triegs.store.contract import Store, Version, VersionGone
 from triegs.store.packed import PackedStore
 from triegs.windows.clock import Clock
@@ -174,7 +174,6 @@ class Engine:
         self._windows = Windows(
             self._core, self._dictionary, self._store, self._clock, event_time, window
         )
-        self._takes: str | None = None  # "time" or "events", once it took one
         self._queries: dict[str, StandingQuery] = {}
         self._pins: dict[object, tuple[Version, float]] = {}
         self._row = np.zeros((1, 4), np.int64)  # of an epoch of one update
@@ -269,7 +268,7 @@ class Engine:
         few = 1
         try:
             if time is not None:
-                self._take("time")
+                self._windows.take("time")
                 with self._clock.epoch(time):
                     return self._apply(self._encode_updates(updates), strict)
             if type(updates) is list and len(updates) == 1 and not strict:
@@ -371,13 +370,12 @@ class Engine:
         Pushed(first=0, accepted=1, late=0, refused=(Refused(place=1, reason='a time is ...'),))
         """
         with self._update():
-            self._take("events")
             try:
                 return self._windows.push(events, stream)
             finally:
                 self._free_terms()
 
-    def advance(self, to: Any = None, stream: str | None | EllipsisType = ...) -> list[Published]:
+    def advance(self, to: Any = None, stream: str | None = EVERY) -> list[Published]:
         """Move the watermark, and publish every slide up to it, in order.
 
         `to` is a time; without it each stream goes to its largest event time less the allowed
@@ -393,9 +391,10 @@ class Engine:
         ...     snapshot.time, len(snapshot)
         (15000, 0)
         """
-        return list(self.each_slide(to, stream))
+        with self._update():
+            return self._list_published(self._windows.advance(to, stream))
 
-    def close_stream(self, stream: str | None | EllipsisType = ...) -> list[Published]:
+    def close_stream(self, stream: str | None = EVERY) -> list[Published]:
         """No more events will come, of one stream or of all: publish everything that waits.
 
         The last epoch is the first slide that can hold the last event.
@@ -405,10 +404,11 @@ class Engine:
         >>> [published.time for published in engine.close_stream()]
         [20000]
         """
-        return list(self.each_slide(stream=stream, close=True))
+        with self._update():
+            return self._list_published(self._windows.close_stream(stream))
 
     def each_slide(
-        self, to: Any = None, stream: str | None | EllipsisType = ..., *, close: bool = False
+        self, to: Any = None, stream: str | None = EVERY, *, close: bool = False
     ) -> Iterator[Published]:
         """As `advance`, or with `close` as `close_stream`, but one slide at a time.
 
@@ -425,30 +425,26 @@ class Engine:
         (10000, 1)
         (15000, 0)
         """
-        every = isinstance(stream, EllipsisType)
-        name = None if isinstance(stream, EllipsisType) else stream
         with self._update():
             windows = self._windows
-            due = windows.close_streams(name, every) if close else windows.advance(to, name, every)
             try:
-                for each in due:
+                for each in windows.close_stream(stream) if close else windows.advance(to, stream):
                     if self._dictionary.is_due(FEW_TERMS):
                         self._free_terms()
                     yield each._replace(epoch=each.epoch - self._first)
             finally:
                 self._free_terms()
 
-    def _take(self, what: str) -> None:
-        """An engine takes timed epochs or timed events: each has its own way to move time."""
-        if self._takes not in (None, what):
-            raise StateError(
-                "this engine takes timed events by push; apply(..., time=...) is for another"
-                if what == "time"
-                else "this engine takes epochs by apply(..., time=...); push is for another"
-            )
-        if what == "time" and self._windows.is_used:
-            raise StateError("this engine has windows; its time moves by advance")
-        self._takes = what
+    def _list_published(self, epochs: Iterator[Published]) -> list[Published]:
+        found = []
+        try:
+            for each in epochs:
+                found.append(each._replace(epoch=each.epoch - self._first))
+                if self._dictionary.is_due(FEW_TERMS):
+                    self._free_terms()
+        finally:
+            self._free_terms()
+        return found
 
     def metrics(self, *, relations: bool = False) -> dict[str, Any]:
         """Figures of the moment: what was done, what it takes, and who holds what. Any thread.

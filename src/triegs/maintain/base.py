@@ -14,7 +14,6 @@ from triegs.maintain.source import Source
 from triegs.mode import Mode
 from triegs.store.contract import Key, Store
 
-
 #: By label: the space that it belongs to, as a number below zero, and the predicate that it is.
 Origins = dict[int, tuple[int, int]]
 

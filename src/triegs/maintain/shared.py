@@ -113,7 +113,7 @@ class SharedBase:
 
     def take(self, rows: Words, refused: Sequence[Refused]) -> None:
         """The kernel has applied these rows, but for the refused: tell the sources."""
-        if not self._labels and self._all is None:
+        if not self._labels and not self._whole:
             return
         skipped = {place for place, _ in refused}
         touched: dict[int, set[Key]] = {}

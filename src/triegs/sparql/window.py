@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from types import NoneType
 from typing import Final
 
 from triegs.errors import WindowError
 
 #: Milliseconds by unit, as durations are written: ``500ms``, ``10s``, ``1h``.
 UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+#: Stands for all streams; no stream has this name.
+EVERY: Final = "*"
 #: Times and durations stay so small that sums of a few fit 64 bits.
 LARGEST_TIME: Final = 1 << 60
 
@@ -68,6 +71,16 @@ def _read_text(text: str) -> int | None:
     fraction = (parts["f"] or "").ljust(3, "0")
     # Finer than a tick: there is no such time.
     return None if int(fraction[3:] or 0) else whole + int(fraction[:3])
+
+
+def name_stream(name: str | None) -> str | None:
+    """The name of a stream, given with or without the brackets of an IRI.
+
+    >>> name_stream("<http://ex/s>"), name_stream("http://ex/s")
+    ('http://ex/s', 'http://ex/s')
+    """
+    is_iri = name is not None and name.startswith("<") and name.endswith(">")
+    return name[1:-1] if name is not None and is_iri else name
 
 
 def write_duration(milliseconds: int) -> str:
@@ -161,15 +174,15 @@ class Window:
             raise WindowError(f"{what} is at least 1, not {width}")
         if slide is not None and slide < 1:
             raise WindowError(f"a slide is at least 1 ms, not {slide}")
-        if not isinstance(start, int) or abs(start) > LARGEST_TIME:
+        if type(start) is not int or abs(start) > LARGEST_TIME:
             raise WindowError(f"a start is an integer of milliseconds, not {start!r}")
         try:
             chosen = Bounds(bounds)
         except ValueError:
             raise WindowError(f"bounds are '(]' or '[)', not {bounds!r}") from None
-        if stream is not None and not isinstance(stream, str):
-            raise WindowError(f"the name of a stream is a text, not {stream!r}")
-        values = (kind, width, slide, start, chosen, stream)
+        if stream == EVERY or type(stream) not in (str, NoneType):
+            raise WindowError(f"{stream!r} is no name of a stream")
+        values = (kind, width, slide, start, chosen, name_stream(stream))
         for name, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
 

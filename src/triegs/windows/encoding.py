@@ -83,11 +83,12 @@ def _encode_tuples(
     reasons: dict[int, str] = {}
     for place, event in enumerate(events):
         time, identity, update = NO_TIME, NO_ID, None
-        if not isinstance(event, Sequence) or isinstance(event, str) or not 4 <= len(event) <= 6:
+        if type(event) not in (tuple, list) or not 4 <= len(event) <= 6:
             reasons[place] = _FORM + _shorten(event)
         else:
             time = read_time(event[0])
-            op, given = (*event[4:], *("+", None)[len(event) - 4 :])
+            op = event[4] if len(event) > 4 else None
+            given = event[5] if len(event) > 5 else None
             update = ("+" if op is None else op, *event[1:4])
             if time == NO_TIME:
                 reasons[place] = BAD_TIME + _shorten(event[0])
@@ -161,7 +162,7 @@ def _read_times(column: pa.ChunkedArray, count: int) -> Words:
     if pa.types.is_integer(kind):
         whole = column.cast(pa.int64(), safe=False) if kind != pa.int64() else column
         filled = whole.fill_null(NO_TIME) if whole.null_count else whole
-        times = filled.to_numpy().astype(np.int64)
+        times: Words = filled.to_numpy().astype(np.int64)
         if kind == pa.uint64():
             times[times < 0] = NO_TIME
         times[(times > LARGEST_TIME) | (times < -LARGEST_TIME)] = NO_TIME

@@ -1,10 +1,10 @@
 """Kernels over a log of events: judge what is due, index what deletions look for.
 
 A log is a ring: the event at position p, counted from the first event ever, stands in slot
-``p & mask``. Positions grow with (time, arrival). Three arrays of links find an event again:
-``holder[id]`` is the position of the last event of that id; ``first`` and ``last`` are the ends of a
-chain of positions for each bucket of assertions, in ascending order, and ``following`` leads from
-one slot to the next position of its chain. They are kept only once a stream has ids, or deletions.
+``p & mask``. Positions grow with (time, arrival). Links find an event again: ``holder[id]`` is the
+position of the last event of that id; ``first`` and ``last`` are the ends of a chain of positions
+for each bucket of assertions, in ascending order, and ``following`` leads from one slot to the next
+position of its chain. They are kept only once a stream has ids, or deletions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def mix_words(a: Word, b: Word, c: Word) -> Word:
     found = np.uint64(a) * np.uint64(0x9E3779B97F4A7C15)
     found = (found ^ (found >> np.uint64(29)) ^ np.uint64(b)) * np.uint64(0xBF58476D1CE4E5B9)
     found = (found ^ (found >> np.uint64(32)) ^ np.uint64(c)) * np.uint64(0x94D049BB133111EB)
-    return np.int64((found ^ (found >> np.uint64(31))) >> np.uint64(1))
+    return np.int64((found ^ (found >> np.uint64(31))) >> np.uint64(1))  # type: ignore[return-value]
 
 
 @kernel
@@ -115,7 +115,7 @@ def find_oldest(
         else:
             before = at
         if found:
-            return at
+            return at  # type: ignore[no-any-return]
         at = after
     return NONE
 

@@ -22,7 +22,8 @@ from triegs.errors import InvalidUpdate, StateError, WindowError
 from triegs.maintain.base import Origins
 from triegs.maintain.standing import NO_EVENT, Epoch, Refused
 from triegs.sparql.model import Query, is_variable
-from triegs.sparql.window import LARGEST_TIME, Window
+from triegs.sparql.stream_clauses import WHOLE
+from triegs.sparql.window import EVERY, Window, name_stream
 from triegs.store.contract import Store
 from triegs.windows.clock import Clock
 from triegs.windows.encoding import NO_TIME, encode_events, read_time
@@ -30,7 +31,7 @@ from triegs.windows.feed import Feed, Slide
 from triegs.windows.judging import Words
 from triegs.windows.settings import EventTime, Late
 from triegs.windows.spaces import Space, SpaceKey, Spaces
-from triegs.windows.stream import NEVER, Stream
+from triegs.windows.stream import Stream
 
 TOO_LATE = "late: its time is at or before the watermark, "
 TOO_EARLY = "further ahead of its stream than max_ahead allows"
@@ -88,18 +89,26 @@ class Windows:
         self.streams: dict[str | None, Stream] = {}
         #: Epochs up to this time are published, and events up to it are final.
         self.watermark: int | None = None
+        self._takes: str | None = None
         self.late = self.ahead = self.refused = 0
         self._core = core
         self._words = words
-        self._newest = lambda: store.newest.number
+        self._store = store
         self._clock = clock
         self._identities = Dictionary()
         self._feeds: dict[Window, Feed] = {}
-        self._spaces = Spaces(words, core.origins, self._newest)
+        self._spaces = Spaces(words, core.origins, self._number)
         self._gaps = self._repeated = 0  # of what is gone
         self.find_label = self._spaces.find_label
         if window is not None:
             self.open([SpaceKey(window, True)])
+
+    def _number(self) -> int:
+        return self._store.newest.number
+
+    @property
+    def _newest(self) -> int:
+        return self._store.newest.number
 
     @property
     def is_used(self) -> bool:
@@ -115,18 +124,20 @@ class Windows:
         """
         if query.windows and window is not None:
             raise WindowError("the query has windows in its text; give it no other")
-        window = window if window is not None or query.windows else self.window
-        if window is not None:
-            keys = [SpaceKey(window, True)] * len(query.atoms)
-            graphs = [f"#{self._spaces.number(key)}" for key in keys]
-            return replace(query, graphs=tuple(graphs)), list(dict.fromkeys(keys))
         named = dict(query.windows)
-        wanted = [SpaceKey(named[g], False) if g else None for g in query.graphs]
-        graphs = [f"#{self._spaces.number(key)}" if key else "" for key in wanted]
+        if window is None and not named:
+            window = self.window
+        outside = named.pop(WHOLE, window)
         # A window that no atom reads has epochs all the same.
-        unread = [SpaceKey(each, False) for each in named.values()]
-        found = dict.fromkeys([*(key for key in wanted if key), *unread])
-        return replace(query, graphs=tuple(graphs)), list(found)
+        keys = {name: SpaceKey(each, False) for name, each in named.items()}
+        if outside is not None:
+            keys[WHOLE] = SpaceKey(outside, True)
+        numbers = {name: f"#{self._spaces.number(key)}" for name, key in keys.items()}
+        read = query.graphs or (WHOLE,) * len(query.atoms)
+        graphs = tuple(numbers.get(name, "") for name in read)
+        return replace(query, graphs=graphs if any(graphs) else ()), list(
+            dict.fromkeys(keys.values())
+        )
 
     def open(self, keys: Iterable[SpaceKey]) -> None:
         """Count one more user of each space; a new one is filled from what is retained.
@@ -168,16 +179,16 @@ class Windows:
                 rows = self._read(space)
                 if len(rows):
                     rows[:, 0] = -rows[:, 0]
-                    self._core.apply(space.translate(rows, self._newest()))
+                    self._core.apply(space.translate(rows, self._newest))
                 self._drop_space(space)
 
     def hold(self, query: Query, change: int) -> None:
         """Let the labels that a query names live, or not any more."""
-        for atom, graph in zip(query.atoms, query.graphs, strict=bool(query.graphs)):
+        for atom, graph in zip(query.atoms, query.graphs, strict=False):
             if graph and not is_variable(atom.predicate):
                 space = self._spaces.by_number[int(graph[1:])]
                 predicate = self._words.encode_one(atom.predicate)
-                space.hold(predicate, change, self._newest())
+                space.hold(predicate, change, self._newest)
 
     def _fill(self, space: Space) -> None:
         window = space.key.window
@@ -186,7 +197,7 @@ class Windows:
             name = window.stream
             stream = self.streams.get(name)
             if stream is None:
-                stream = Stream(name, self._words, self._identities, self._newest)
+                stream = Stream(name, self._words, self._identities, self._number)
                 self.streams[name] = stream
             feed = self._feeds[window] = Feed(window, stream.log)
             stream.feeds.append(feed)
@@ -194,8 +205,8 @@ class Windows:
                 feed.begin_late(stream.judged)
         rows = self._read(space)
         if len(rows):
-            self._core.apply(space.translate(rows, self._newest()))
-            space.count(rows, self._newest())
+            self._core.apply(space.translate(rows, self._newest))
+            space.count(rows, self._newest)
 
     def _read(self, space: Space) -> Words:
         """Everything in a space, with plain predicates; the change is the number of events."""
@@ -220,6 +231,14 @@ class Windows:
             stream.clear()
             self._repeated += stream.repeated
             del self.streams[window.stream]
+
+    def take(self, what: str) -> None:
+        """An engine takes epochs with a time or timed events: each moves time in its own way."""
+        if what == "time" and (self.is_used or self._takes == "events"):
+            raise StateError("this engine has windows: its time moves by push and advance")
+        if what == "events" and self._takes == "time":
+            raise StateError("this engine takes epochs by apply(..., time=...), not by push")
+        self._takes = what
 
     # Static data
 
@@ -246,7 +265,7 @@ class Windows:
             raise InvalidUpdate(message, refused)
         kept = np.delete(rows, [place for place, _ in refused], axis=0) if refused else rows
         spaces = [each for each in self._spaces.by_number.values() if each.key.has_static]
-        parts = [kept, *(space.translate(kept, self._newest()) for space in spaces)]
+        parts = [kept, *(space.translate(kept, self._newest) for space in spaces)]
         version, _ = self._core.apply(np.concatenate(parts))
         for space in spaces:
             space.count(kept, version.number)
@@ -256,6 +275,7 @@ class Windows:
 
     def push(self, events: Any, name: str | None) -> Pushed:
         """Take events in; see `triegs.Engine.push`."""
+        self.take("events")
         stream = self._find_stream(name)
         if stream.is_closed:
             raise StateError(f"{stream.title} is closed")
@@ -283,6 +303,7 @@ class Windows:
         return Pushed(first, len(kept), late, tuple(sorted(refused)))
 
     def _find_stream(self, name: str | None) -> Stream:
+        name = name_stream(name)
         stream = self.streams.get(name)
         if stream is None:
             what = "the stream without a name" if name is None else f"the stream {name}"
@@ -291,13 +312,18 @@ class Windows:
             raise StateError(f"no window reads {what}; {hint}")
         return stream
 
+    def _find_streams(self, name: str | None) -> list[Stream]:
+        if name != EVERY:
+            return [self._find_stream(name)]
+        if not self.streams:
+            raise StateError("there is no window; see Engine(window=…)")
+        return list(self.streams.values())
+
     # Time
 
-    def advance(self, to: Any, name: str | None, all_streams: bool) -> Iterator[Published]:
+    def advance(self, to: Any, name: str | None) -> Iterator[Published]:
         """Move the watermark of one stream or of all, and publish what is due, in order."""
-        streams = list(self.streams.values()) if all_streams else [self._find_stream(name)]
-        if not streams:
-            raise StateError("there is no window; see Engine(window=…)")
+        streams = self._find_streams(name)
         time = None if to is None else read_time(to)
         if time == NO_TIME:
             raise WindowError(f"a watermark is a time, not {to!r}")
@@ -309,10 +335,9 @@ class Windows:
                 stream.watermark = mark
         yield from self._publish_due()
 
-    def close_streams(self, name: str | None, all_streams: bool) -> Iterator[Published]:
+    def close_stream(self, name: str | None) -> Iterator[Published]:
         """No more events will come: publish all that waits, once no other stream is waited for."""
-        streams = list(self.streams.values()) if all_streams else [self._find_stream(name)]
-        for stream in streams:
+        for stream in self._find_streams(name):
             stream.is_closed = True
         yield from self._publish_due()
 
@@ -389,7 +414,7 @@ class Windows:
             feed = self._feeds[space.key.window]
             if feed in slides:
                 rows = slides[feed].rows
-                parts.append(space.translate(rows, self._newest()))
+                parts.append(space.translate(rows, self._newest))
                 counted.append((space, rows))
         with self._clock.epoch(time):
             version, refused = self._core.apply(np.concatenate(parts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from triegs.dictionary import Dictionary
 from triegs.maintain.standing import NO_EVENT as NO_EVENT_REASON
@@ -23,6 +24,7 @@ from triegs.windows.judging import (
 from triegs.windows.log import Log
 from triegs.windows.pending import Pending, Timed
 
+Flags = NDArray[np.bool_]
 REASONS = {
     NO_EVENT: NO_EVENT_REASON,
     NO_ID: "no live event has this id",
@@ -75,7 +77,7 @@ class Stream:
         self.first = least if self.first is None else min(self.first, least)
         self.newest = most if self.newest is None else max(self.newest, most)
 
-    def find_ahead(self, times: Words, floor: int | None, max_ahead: int) -> Words:
+    def find_ahead(self, times: Words, floor: int | None, max_ahead: int) -> Flags:
         """Which events, in the order of arrival, are further ahead than they may be.
 
         Each is compared with the watermark and with the events before it that were accepted.
