@@ -137,6 +137,31 @@ def test_resuming_after_each_batch(tmp_path: Path, ending: str, packing: str) ->
         done += len(batches[number]) if number < len(batches) else 0
 
 
+def test_a_path_given_twice_is_read_twice(tmp_path: Path) -> None:
+    path = tmp_path / "a.nt"
+    path.write_text("<a:1> <a:p> <a:o> .\n<a:2> <a:p> <a:o> .\n")
+    source = open_input([path, path], batch_rows=1)
+    found = [batch["subject"].to_pylist() for batch in source]
+    assert found == [["<a:1>"], ["<a:2>"]] * 2
+    source = open_input([path, path], batch_rows=1)
+    for left in (3, 2, 1, 0):
+        next(source)
+        assert len(list(open_input([path, path], batch_rows=1, start=source.position))) == left
+
+
+def test_files_that_come_later_are_read_when_resumed(tmp_path: Path) -> None:
+    for name in ("b.nt", "d.nt"):
+        (tmp_path / name).write_text(f"<a:{name}> <a:p> <a:o> .\n")
+    source = open_input(tmp_path)
+    list(source)
+    for name in ("a.nt", "e.nt"):
+        (tmp_path / name).write_text(f"<a:{name}> <a:p> <a:o> .\n")
+    with (tmp_path / "d.nt").open("a") as file:
+        file.write("<a:more> <a:p> <a:o> .\n")
+    rest = open_input(tmp_path, start=source.position)
+    assert [b["subject"].to_pylist() for b in rest] == [["<a:more>"], ["<a:e.nt>"]]
+
+
 def test_unlabelled_nodes_are_the_same_when_resumed(tmp_path: Path) -> None:
     path = tmp_path / "a.ttl"
     path.write_text("@prefix : <a:> . :a :p [ :q [], _:b ] . :a :r ( 1 2 ) .")

@@ -63,29 +63,35 @@ class Source:
 
     def _read(self) -> Iterator[Any]:
         try:
-            for file in self._files[_find_start(self._files, self.position) :]:
-                yield from self._read_file(file)
+            first = _find_start(self._files, self.position)
+            place = self.position.get("place", {})
+            for number in range(first, len(self._files)):
+                yield from self._read_file(number, place if number == first else {})
         finally:
             self._work.quarantine.close()
 
-    def _read_file(self, file: InputFile) -> Iterator[Any]:
+    def _read_file(self, number: int, place: Place) -> Iterator[Any]:
+        file = self._files[number]
         self.report.files.append(file.name)
-        is_started = self.position.get("file") == file.name
-        place: Place = dict(self.position.get("place", {})) if is_started else {}
-        self._move(file, place)
+        self._move(number, place)
         try:
             for batch, behind in READERS[file.format](file, self._work, place):
                 self.report.read += batch.num_rows
                 self.report.events += batch.num_rows
-                self._move(file, behind)
+                self._move(number, behind)
                 self._work.quarantine.flush()
                 if batch.num_rows:
                     yield batch
         except BrokenFile as problem:
             self._work.quarantine.add_break(file.name, str(problem))
 
-    def _move(self, file: InputFile, place: Place) -> None:
-        self.position = {"file": file.name, "place": place, "tick": self._work.clock.tick}
+    def _move(self, number: int, place: Place) -> None:
+        self.position = {
+            "file": self._files[number].name,
+            "number": number,
+            "place": place,
+            "tick": self._work.clock.tick,
+        }
 
     def close(self) -> None:
         """Close files that are open; a source that was read to its end has none."""
@@ -108,6 +114,9 @@ def _find_start(files: list[InputFile], position: Mapping[str, Any]) -> int:
     if not position.get("file"):
         return 0
     names = [file.name for file in files]
+    number: int = position.get("number", 0)
+    if number < len(names) and names[number] == position["file"]:
+        return number  # the same path may be given twice
     if position["file"] not in names:
         raise InputError(f"cannot go on in {position['file']}: it is no file of this input")
     return names.index(position["file"])
