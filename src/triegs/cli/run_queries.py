@@ -88,10 +88,12 @@ def read_window(width: str | None, slide: str | None) -> Window | None:
         raise typer.BadParameter(str(error), param_hint="--window") from None
 
 
-def find_windows(queries: Iterable[Given], window: Window | None) -> dict[str, tuple[Window, ...]]:
+def find_windows(queries: list[Given], window: Window | None) -> dict[str, tuple[Window, ...]]:
     """The windows of each query; either all have some, or none."""
     given = () if window is None else (window,)
     found = {each.name: tuple(own for _, own in each.query.windows) or given for each in queries}
+    if window is not None and all(each.query.windows for each in queries):
+        raise typer.BadParameter("all queries have windows in their text", param_hint="--window")
     without = [name for name, windows in found.items() if not windows]
     if without and len(without) < len(found):
         raise typer.BadParameter(
@@ -107,6 +109,14 @@ def choose_kinds(query: Query, emit: str | None) -> tuple[tuple[Kind, ...], Sign
         return Emit(emit or Emit.SNAPSHOT).kinds, Sign.ALL
     sign = SIGNS.get(query.output.operator)
     return (Emit.SNAPSHOT.kinds, Sign.ALL) if sign is None else (Emit.CHANGES.kinds, sign)
+
+
+def check_changes(given: Given, kinds: tuple[Kind, ...]) -> None:
+    """LIMIT and OFFSET cut a list of rows; there is no such list of changes."""
+    if Kind.CHANGES in kinds and (given.query.limit is not None or given.query.offset):
+        raise typer.BadParameter(
+            f"{given.name} has LIMIT or OFFSET, which are for snapshots only", param_hint="--emit"
+        )
 
 
 def register(engine: Engine, given: Given, emit: str | None, windows: tuple[Window, ...]) -> Asked:

@@ -18,6 +18,7 @@ from triegs.cli.run import Request
 from triegs.cli.run_inputs import InputSize, find_streams, open_sources, wrong
 from triegs.cli.run_outputs import is_single, open_outputs, read_options
 from triegs.cli.run_queries import (
+    check_changes,
     choose_kinds,
     describe_head,
     find_windows,
@@ -51,7 +52,10 @@ def run_queries(request: Request) -> int:
     windows = find_windows(queries, read_window(request.window, request.slide))
     has_windows = any(windows.values())
     event_time = read_event_time(request, has_windows)
-    options = read_options(request, [choose_kinds(q.query, request.emit)[0] for q in queries])
+    kinds = [choose_kinds(each.query, request.emit)[0] for each in queries]
+    for each, wanted in zip(queries, kinds, strict=True):
+        check_changes(each, wanted)
+    options = read_options(request, kinds)
     every = read_every(request.every, has_windows)
     for path in request.static or ():
         if not is_file(path):

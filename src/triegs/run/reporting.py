@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -163,8 +162,7 @@ def read_batches(each: Asked, now: Snapshot, kind: Kind) -> Iterable[pa.RecordBa
     if kind is Kind.SNAPSHOT:
         return now.batches()
     assert each.before is not None
-    changes: Any = now.diff(each.before)  # type: ignore[attr-defined]
-    return pick_sign(changes.batches(), each.sign)
+    return pick_sign(now.diff(each.before).batches(), each.sign)
 
 
 def pick_sign(batches: Iterable[pa.RecordBatch], sign: Sign) -> Iterator[pa.RecordBatch]:
