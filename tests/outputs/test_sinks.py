@@ -84,6 +84,12 @@ def test_a_file_that_cannot_be_made(tmp_path: Path) -> None:
         Outputs(HEADS, CSV, f"{tmp_path}/file/out.csv", io.BytesIO())
 
 
+def test_two_queries_of_one_file(tmp_path: Path) -> None:
+    heads = [Head("a b", ("x",)), Head("a_b", ("x",))]
+    with pytest.raises(CannotWrite, match="two queries would write"):
+        Outputs(heads, CSV, f"{tmp_path}/{{query}}.csv", io.BytesIO())
+
+
 def test_unknown_places() -> None:
     with pytest.raises(ValueError, match=r"\{name\} is none of \{query\}"):
         find_places("{query}/{name}.csv")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import typer
@@ -65,6 +66,12 @@ def is_single(options: Options, path: str | None) -> bool:
 def open_outputs(
     request: Request, options: Options, heads: Iterable[Head], progress: Progress
 ) -> Outputs:
+    read = [*(request.inputs or ()), *(request.static or ())]
+    read += [each.partition("=")[2] for each in request.streams or ()]
+    if request.output is not None and Path(request.output).exists():
+        for path in read:
+            if Path(path).exists() and Path(path).samefile(request.output):
+                wrong(f"{path} is read; it cannot be written as well", "--output")
     stdout: Any = sys.stdout.buffer
     is_seen = request.output is None and is_terminal(sys.stdout)
     if is_seen:

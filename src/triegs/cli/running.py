@@ -65,7 +65,6 @@ def run_queries(request: Request) -> int:
     stop = Stop()
     with ExitStack() as stack:
         stack.enter_context(showing_log(request.log_level))
-        stack.enter_context(stop.heeding())
         sources = open_sources(request, streams, prefixes, stop, stack)
         refusals = stack.enter_context(Refusals(request.quarantine))
         engine = stack.enter_context(Engine(request.mode, prefixes=prefixes, event_time=event_time))
@@ -73,8 +72,13 @@ def run_queries(request: Request) -> int:
         is_watched = request.progress and is_terminal(sys.stderr)
         progress = Progress(is_watched, InputSize(streams, sources))
         stack.callback(progress.hide)
+        for query in asked:
+            query.begin()
+        load_static(engine, request.static or ())
         heads = [describe_head(each, known) for each in asked]
         outputs = stack.enter_context(open_outputs(request, options, heads, progress))
+        # Before this Ctrl-C ends the command at once: nothing is written yet.
+        stack.enter_context(stop.heeding())
         arriving = arrive(sources)
         if has_windows:
             epochs: Epochs = WindowedEpochs(engine, strict=request.strict)
@@ -84,10 +88,13 @@ def run_queries(request: Request) -> int:
             every = every or choose_every(request, options, has_times)
             epochs = choose_epochs(request, engine, every, has_times)
         reporter = Reporter(asked, outputs, every)
-        reporter.begin()
-        load_static(engine, request.static or ())
         run = Run(engine, arriving, epochs, reporter, stop, progress.update, refusals=refusals)
-        run.go()
+        try:
+            run.go()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            fail(f"error: cannot write {request.output or 'the results'}: {error.strerror}")
     show_losses(sources.values(), refusals, engine.metrics()["windows"]["late"], request.quarantine)
     if request.stats:
         show_statistics(run, sources.values())

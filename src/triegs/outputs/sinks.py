@@ -74,6 +74,10 @@ class Outputs:
         return writer.write(step)
 
     def _open(self, query: str, path: str) -> Writer:
+        if not self._is_mixed and any(
+            other == path for name, other in self._writers if name != query
+        ):
+            raise CannotWrite(f"two queries would write {path}; give one another name")
         if path not in self._sinks:
             self._sinks[path] = _Sink(_create(path), is_ours=True)
         writer = open_writer(

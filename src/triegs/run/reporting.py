@@ -65,6 +65,11 @@ class Asked:
     windows: tuple[Window, ...] = ()
     before: Snapshot | None = None
 
+    def begin(self) -> None:
+        """Hold what the first changes are from; call it while the graph is empty."""
+        if Kind.CHANGES in self.kinds:
+            self.before = self.query.snapshot()
+
     def slides_at(self, time: int | None) -> bool:
         """Whether one of its windows may slide then."""
         return time is None or any(
@@ -89,12 +94,6 @@ class Reporter:
     _due: int | None = None
     _last: Published | None = None
     _is_written: bool = True
-
-    def begin(self) -> None:
-        """Hold what the first changes are from; call it while the graph is empty."""
-        for each in self.asked:
-            if Kind.CHANGES in each.kinds:
-                each.before = each.query.snapshot()
 
     def publish(self, epoch: Published) -> None:
         """Take notice of an epoch, and write if it is one to be written."""
