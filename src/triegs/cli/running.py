@@ -40,7 +40,7 @@ from triegs.run.refusals import Refusals
 from triegs.run.reporting import Reporter, When
 from triegs.run.statistics import describe
 from triegs.run.stopping import Stop, Stopped
-from triegs.sparql.window import read_duration
+from triegs.durations import read_duration
 from triegs.windows.settings import EventTime, Late
 
 LOG = logging.getLogger("triegs")
