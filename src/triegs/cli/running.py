@@ -28,6 +28,7 @@ from triegs.cli.run_queries import (
     read_window,
     register,
 )
+from triegs.durations import read_duration
 from triegs.engine import Engine
 from triegs.errors import TriegsError, WindowError
 from triegs.inputs import Source
@@ -40,7 +41,6 @@ from triegs.run.refusals import Refusals
 from triegs.run.reporting import Reporter, When
 from triegs.run.statistics import describe
 from triegs.run.stopping import Stop, Stopped
-from triegs.durations import read_duration
 from triegs.windows.settings import EventTime, Late
 
 LOG = logging.getLogger("triegs")
