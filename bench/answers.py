@@ -39,6 +39,10 @@ class Digest(NamedTuple):
             return NotImplemented
         return Digest(self.total + other.total, (self.checksum + other.checksum) & MASK)
 
+    def __sub__(self, other: Digest) -> Digest:
+        """What the signed changes from the other to this have: a digest is linear."""
+        return Digest(self.total - other.total, (self.checksum - other.checksum) & MASK)
+
 
 def check(found: Digest, expected: Digest, what: str) -> None:
     if found != expected:
