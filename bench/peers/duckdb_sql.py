@@ -1,8 +1,4 @@
-"""What both DuckDB peers share: a connection on one thread, and SQL for a workload's joins.
-
-The window's columns are scanned where they lie, as Arrow tables: in trials that was as fast as
-tables of its own, which also have to be inserted into and deleted from.
-"""
+"""What both DuckDB peers share: a connection on one thread, and SQL for a workload's joins."""
 
 from __future__ import annotations
 
@@ -12,21 +8,24 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from bench.answers import Digest, digest_columns
+from bench.answers import Digest, Numbers, digest_columns
 from bench.subject import to_numbers
 from triegs.workloads import Atom, Workload
 
 
 class Database:
-    """Named pairs of columns, and questions about them."""
+    """Tables, of its own or scanned where they lie, and questions about them."""
 
     def __init__(self) -> None:
         self._connection: Any = duckdb.connect()
         self._connection.execute("SET threads = 1")
 
-    def show(self, columns: Mapping[str, Sequence[Any]]) -> None:
-        for name, (subjects, objects) in columns.items():
-            self._connection.register(name, pa.table({"s": subjects, "o": objects}))
+    def do(self, sql: str) -> None:
+        self._connection.execute(sql)
+
+    def show(self, name: str, columns: Mapping[str, Numbers]) -> None:
+        """Let a table be seen by that name; nothing is copied."""
+        self._connection.register(name, pa.table(dict(columns)))
 
     def ask(self, sql: str) -> pa.Table:
         return self._connection.sql(sql).to_arrow_table()
