@@ -97,6 +97,19 @@ def imply_digest(atoms: Iterable[Atom], head: Sequence[str], edges: Edges) -> Di
     return Digest(total, checksum)
 
 
+def digest_triangles(edges: Edges) -> Digest:
+    """The digest of ``E(a,b) E(b,c) E(c,a)``, which is no tree, by listing the answers."""
+    subjects, objects = edges["E"]
+    pairs = list(zip(subjects.tolist(), objects.tolist(), strict=True))
+    followers: dict[int, set[int]] = {}
+    leaders: dict[int, set[int]] = {}
+    for subject, obj in pairs:
+        followers.setdefault(subject, set()).add(obj)
+        leaders.setdefault(obj, set()).add(subject)
+    rows = [(a, b, c) for a, b in pairs for c in followers.get(b, set()) & leaders.get(a, set())]
+    return digest_columns(list(np.array(rows, np.int64).reshape(-1, 3).T))
+
+
 def hash_values(place: int, values: Numbers) -> Weights:
     """A hash of each value that differs by column; odd, so that no product loses all its bits."""
     mixed = values.astype(np.uint64) + np.uint64((place + 1) * GOLDEN & MASK)

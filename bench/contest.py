@@ -11,7 +11,7 @@ from enum import Enum
 from statistics import median
 from typing import Any, ClassVar, Protocol
 
-from bench.answers import Digest, WrongAnswer, check, imply_digest
+from bench.answers import Digest, Edges, WrongAnswer, check, digest_triangles, imply_digest
 from bench.timing import Samples, take_turns
 from bench.window import Window
 from triegs.workloads import Slide, Workload
@@ -82,9 +82,13 @@ class Stream:
         for number in range(max(wanted, default=-1) + 1):
             window.apply(self[number])
             if number in wanted:
-                edges = window.edges
-                found[number] = imply_digest(self.workload.atoms, self.workload.head, edges)
+                found[number] = self._judge(window.edges)
         return found
+
+    def _judge(self, edges: Edges) -> Digest:
+        if self.workload.name.startswith("triangle"):
+            return digest_triangles(edges)
+        return imply_digest(self.workload.atoms, self.workload.head, edges)
 
 
 class Runner:

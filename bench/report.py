@@ -69,13 +69,6 @@ class Result:
     #: What plots are drawn from, as JSON has it.
     series: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def tables(self) -> dict[str, list[Figure]]:
-        found: dict[str, list[Figure]] = {}
-        for figure in self.figures:
-            found.setdefault(figure.table, []).append(figure)
-        return found
-
 
 def show_number(value: float) -> str:
     """Three digits or all before the point.
@@ -113,7 +106,7 @@ def print_header(console: Console, title: str, machine: dict[str, str]) -> None:
 def print_result(console: Console, result: Result) -> None:
     """One table, or one for each name: a line for each row of figures, a mark where is a goal."""
     title = f"{result.section} ({result.seconds:.0f} s)"
-    for name, figures in result.tables.items():
+    for name, figures in split_tables(result.figures).items():
         heading = f"{title}: {name}" if name else title
         columns, rows = pivot(figures, _show_cell)
         table = Table("", *columns, title=heading, title_justify="left", box=box.SIMPLE_HEAD)
@@ -125,6 +118,13 @@ def print_result(console: Console, result: Result) -> None:
     if result.problem:
         word = "[red]FAILED[/]" if result.has_failed else "left out"
         console.print(f"{word} {result.section}: {escape(result.problem)}", highlight=False)
+
+
+def split_tables(figures: Iterable[Figure]) -> dict[str, list[Figure]]:
+    found: dict[str, list[Figure]] = {}
+    for figure in figures:
+        found.setdefault(figure.table, []).append(figure)
+    return found
 
 
 def pivot(
@@ -192,7 +192,18 @@ def _record_figure(figure: Figure) -> dict[str, Any]:
         "met": figure.is_met,
     }
     more = {"table": figure.table, "note": figure.note}
+    if figure.goal is not None:
+        more["sense"] = figure.sense.value
     return found | {name: text for name, text in more.items() if text}
+
+
+def read_figure(found: Mapping[str, Any]) -> Figure:
+    """A figure as it was recorded."""
+    return Figure(
+        found["row"], found["column"], found["value"], found["unit"], found["goal"],
+        Sense(found.get("sense", Sense.AT_LEAST.value)), found.get("table", ""),
+        found.get("note", ""),
+    )  # fmt: skip
 
 
 def _show_cell(figure: Figure) -> str:

@@ -55,7 +55,7 @@ class Bench:
 
 Section = Callable[[Bench], Iterator[Figure]]
 #: Writes tables and plots of a run into a folder of documentation.
-Publish = Callable[[Path, Sequence[Result], dict[str, Any]], None]
+Publish = Callable[[Path, dict[str, Any]], None]
 
 
 def main(
@@ -98,7 +98,7 @@ def main(
         report.append_history(options.history, record)
     has_failed = any(result.has_failed for result in results)
     if publish is not None and options.docs is not None and not has_failed:
-        publish(options.docs, results, record)
+        publish(options.docs, record)
     return int(has_failed)
 
 

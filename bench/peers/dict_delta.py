@@ -151,11 +151,24 @@ def expand_reply(tables: Tables) -> dict[str, Expand]:
     }
 
 
+def expand_triangle(tables: Tables) -> dict[str, Expand]:
+    out, into = tables["E"].out, tables["E"].into
+    none: set[int] = set()
+
+    def expand(s: int, o: int) -> Iterable[Row]:
+        """The edge is first, second or third; a set, because a loop may be all of them."""
+        thirds = out.get(o, none) & into.get(s, none)
+        return {row for x in thirds for row in ((s, o, x), (x, s, o), (o, x, s))}
+
+    return {"E": expand}
+
+
 EXPANDING = {
     "path3": expand_path3,
     "star5": expand_star5,
     "spider4x2": expand_spider,
     "reply": expand_reply,
+    "triangle": expand_triangle,
 }
 
 
@@ -243,10 +256,12 @@ class DictDelta:
             for *row, count in self._suffix.list_all():
                 yield from [tuple(row)] * count
             return
-        label = next(reversed(self._tables))  # each answer has one edge of it
-        for subject, objects in list(self._tables[label].out.items()):
+        label = next(reversed(self._tables))
+        found: dict[Row, None] = {}  # a triangle has three edges of its one label
+        for subject, objects in self._tables[label].out.items():
             for obj in objects:
-                yield from self._expand[label](subject, obj)
+                found |= dict.fromkeys(self._expand[label](subject, obj))
+        yield from found
 
 
 class Suffix:

@@ -49,6 +49,7 @@ class PolarsRecompute:
         self._window = window
         self._plan = PLANS[workload.name.split()[0]]
         atoms_of = Counter(v for atom in self._atoms for v in (atom.subject, atom.object))
+        self._variables = set(atoms_of)
         self._centre = atoms_of.most_common(1)[0][0]
 
     def apply_and_read(self, slide: Slide) -> pl.DataFrame:
@@ -73,7 +74,9 @@ class PolarsRecompute:
         return answers
 
     def count(self) -> int:
-        """The number of answers; the atoms form a tree."""
+        """The number of answers; listed if the atoms form no tree."""
+        if len(self._variables) != len(self._atoms) + 1:
+            return self.read().height
         counts = self._count_below(self._centre, -1, self._frames())
         return 0 if counts is None else int(counts["n"].sum())
 

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from bench.answers import Digest, WrongAnswer, check
-from bench.contenders import Triegs, find_peers
+from bench.contenders import HAS_CHANGES, Triegs, find_peers
 from bench.contest import Consumer, Contender, Stream, hold_contest
 from bench.report import Figure, Sense
-from bench.run import Bench
+from bench.run import Bench, LeftOut
 from bench.subject import digest_table
 from bench.timing import Rival, Samples, take_turns
 from triegs.workloads import path3
@@ -33,6 +33,8 @@ OFFSET = 10_000_000_000
 
 
 def measure_changes(bench: Bench) -> Iterator[Figure]:
+    if not HAS_CHANGES:
+        raise LeftOut("the engine lists no changes yet")
     settings = bench.settings
     workload = path3(8, window=settings.window, slide=settings.slide, seed=settings.seed)
     yield from _against_peers(bench, Stream(workload))

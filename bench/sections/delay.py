@@ -46,9 +46,9 @@ class Form(NamedTuple):
 
 
 FORMS = (
-    Form("answers one by one", lambda snap: snap.answers("ids"), 1),
-    Form("batches of 64 rows", lambda snap: snap.batches(64, "ids"), 64),
-    Form("batches of 65,536 rows", lambda snap: snap.batches(65_536, "ids"), 65_536),
+    Form("one by one", lambda snap: snap.answers("ids"), 1),
+    Form("batches of 64", lambda snap: snap.batches(64, "ids"), 64),
+    Form("batches of 65,536", lambda snap: snap.batches(65_536, "ids"), 65_536),
 )
 
 

@@ -7,7 +7,7 @@ import pytest
 from bench.answers import WrongAnswer
 from bench.contenders import PEERS, Triegs, find_peers
 from bench.contest import Consumer, Runner, Stream
-from triegs.workloads import path3, path5_prefix, reply, spider4x2, star5
+from triegs.workloads import path3, path5_prefix, reply, spider4x2, star5, triangle
 
 WORKLOADS = [
     path3(3, window=120, slide=12),
@@ -17,6 +17,7 @@ WORKLOADS = [
     reply(window=80, slide=8),
     path5_prefix(2, window=60, slide=6),
     path5_prefix(2, window=60, slide=20),
+    triangle(4, window=120, slide=12),
 ]
 
 
@@ -39,7 +40,7 @@ def test_answers_are_those_of_the_edges(name: str, consumer: Consumer) -> None:
         pytest.skip(f"{name} does not serve it")
     if name == "Polars again":
         _skip_with_threads()
-    for workload in WORKLOADS:
+    for workload in WORKLOADS if name != "triegs" else WORKLOADS[:-1]:  # it runs no cycle yet
         stream = Stream(workload)
         runner = Runner(kind, consumer, stream)
         for turn in range(12):
