@@ -15,6 +15,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
+from numpy.typing import NDArray
 
 Series = dict[str, Any]
 
@@ -63,6 +64,10 @@ def draw_consumers(series: Series) -> Figure:
         "nothing": "Nothing read",
     }
     workloads = list(series)
+    labels = [
+        name if "triegs" in series[name]["full result"] else f"{name}\n(not by triegs yet)"
+        for name in workloads
+    ]
     figure = Figure(figsize=(WIDTH, 5.8), layout="constrained")
     axes: Any = figure.subplots(2, 2, sharey=True)
     for axis, (consumer, title) in zip(axes.flat, consumers.items(), strict=True):
@@ -78,7 +83,7 @@ def draw_consumers(series: Series) -> Figure:
                 axis.scatter(x, y, size, look.colour, marker=look.mark, label=system, zorder=3)
         axis.set_title(title)
         _log(axis, "x")
-        axis.set_yticks(range(len(workloads)), workloads)
+        axis.set_yticks(range(len(workloads)), labels)
         axis.set_ylim(len(workloads) - 0.5, -0.5)
     for axis in axes[-1]:
         axis.set_xlabel("milliseconds a slide (less is better)")
@@ -90,7 +95,7 @@ def draw_breakeven(series: Series) -> Figure:
     """Cost of a slide by the number of full reads that come with it."""
     figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
     axis: Any = figure.subplots()
-    rates = np.geomspace(1 / 100, 20, 100)
+    rates = np.geomspace(1 / 500, 20, 100)
     ours = series["systems"]["triegs"]
     for system, found in series["systems"].items():
         look = LOOKS[system]
@@ -104,9 +109,12 @@ def draw_breakeven(series: Series) -> Figure:
             if rates[0] < reads < rates[-1]:
                 cost = 1e3 * (ours["taking"] + reads * ours["reading"])
                 axis.plot(reads, cost, "o", markersize=13, fillstyle="none", color="black")
+                # The two rings may be close: one text stands above, the other below.
+                is_first = system == "Polars again"
                 axis.annotate(
-                    f"even at {reads:.2g}", (reads, cost), (9, -9), textcoords="offset points",
-                    va="top", ha="left",
+                    f"even with {system.split()[0]} at {reads:.2g}", (reads, cost),
+                    (9, -9) if is_first else (-9, 9), textcoords="offset points",
+                    va="top" if is_first else "bottom", ha="left" if is_first else "right",
                 )  # fmt: skip
     _log(axis, "x")
     _log(axis, "y")
@@ -208,7 +216,8 @@ def draw_readers(series: Series) -> Figure:
         (readers, "rows", "All readers", "M rows/s"),
     )
     for axis, key, title, unit in panels:
-        axis.plot(counts, [point[key] / 1e6 for point in series["readers"]], "o-", color=BLUE)
+        points = [(point["count"], point[key] / 1e6) for point in series["readers"]]
+        axis.plot(*zip(*[(x, y) for x, y in points if y], strict=True), "o-", color=BLUE)
         axis.set_xticks(counts)
         axis.set_ylim(bottom=0)
         axis.set_xlabel("readers of the full result at once")
@@ -235,7 +244,7 @@ def draw_delay(series: Series) -> Figure:
     kinds = list(dict.fromkeys(name.partition(", ")[2] for name in forms))
     figure = Figure(figsize=(WIDTH, 3.0 * len(queries)), layout="constrained")
     axes: Any = figure.subplots(len(queries), len(kinds), squeeze=False)
-    bins = np.array(series["bins"]) * 1e6
+    bins = np.array(series["bins"])[::2] * 1e6
     for row, query in zip(axes, queries, strict=True):
         for axis, kind in zip(row, kinds, strict=True):
             sizes = forms[f"{query}, {kind}"]
@@ -243,14 +252,14 @@ def draw_delay(series: Series) -> Figure:
                 axis.axis("off")
                 continue
             for size, (shade, dash) in zip(sizes, SHADES, strict=False):
-                counts = np.array(size["counts"], float)
+                counts = _merge(size["counts"])
                 share = 100 * counts / counts.sum()
                 label = f"{_shorten(size['answers'])} answers"
                 axis.stairs(share, bins, color=shade, label=label, linestyle=dash, linewidth=1.5)
-            seen = np.flatnonzero(sum(np.array(size["counts"]) for size in sizes))
+            seen = np.flatnonzero(sum(_merge(size["counts"]) for size in sizes))
             _log(axis, "x")
             _log(axis, "y")
-            axis.set_xlim(bins[max(seen[0] - 3, 0)], bins[min(seen[-1] + 4, len(bins) - 1)])
+            axis.set_xlim(bins[max(seen[0] - 2, 0)], bins[min(seen[-1] + 3, len(bins) - 1)])
             axis.set_ylim(top=300)
             axis.legend(fontsize=7.5, loc="upper right", handlelength=2.4, labelspacing=0.2)
             axis.set_title(f"{query}, {kind}", fontsize=9.5)
@@ -295,6 +304,11 @@ def _legend(figure: Figure, axes: Iterable[Any], columns: int) -> None:
     names = [name for name in LOOKS if name in found]
     handles = [found[name] for name in names]
     figure.legend(handles, names, loc="outside upper left", ncols=columns)
+
+
+def _merge(counts: list[int]) -> NDArray[np.float64]:
+    """Two bins into one: fine enough to see, coarse enough to read."""
+    return np.array(counts, float).reshape(-1, 2).sum(axis=1)
 
 
 def _log(axis: Any, side: str) -> None:

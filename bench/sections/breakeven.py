@@ -109,7 +109,7 @@ class _Parts:
         """Seconds for a slide when so many reads come with it; the middle of some rounds."""
         slides, reads = max(1, round(1 / rate)), max(1, round(rate))
         found = []
-        for _ in range(3):
+        for _ in range(5):
             spent = sum(self._take() for _ in range(slides))
             begin = perf_counter()
             rows: Any = None

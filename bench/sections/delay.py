@@ -115,6 +115,8 @@ def _list_workloads(bench: Bench) -> Iterator[tuple[str, list[Workload]]]:
         found = []
         for share in (0.03, 0.3, 3, 30):
             window = int(settings.window * share) // 10 * 10
+            if window > settings.large_window:
+                break
             try:
                 found.append(make(window=window, slide=window // 10, seed=settings.seed))
             except ValueError:  # too small for this fan-out

@@ -86,6 +86,8 @@ def measure_sweeps(bench: Bench) -> Iterator[Figure]:
             "ms": {},
         }
         for value in sweep.values(bench.settings):
+            if value > bench.settings.large_window:
+                break
             bench.say(f"{sweep.axis}: {value:g}")
             try:
                 stream = Stream(sweep.make(bench.settings, value))

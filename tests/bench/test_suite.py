@@ -24,7 +24,7 @@ def test_suite(tmp_path: Path) -> None:
         pytest.importorskip(name)
     shutil.copy(PAGE, tmp_path)
     history = tmp_path / "history.jsonl"
-    sizes = ["--window", "1800", "--slide", "60", "--seconds", "0"]
+    sizes = ["--window", "1800", "--slide", "60", "--seconds", "0", "--large-window", "2000"]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "bench.suite", *sizes, "--history", str(history),
          "--docs", str(tmp_path)],
