@@ -10,10 +10,8 @@ import pyarrow as pa
 from bench.answers import Digest
 from bench.contest import Consumer, Contender
 from bench.subject import Engine, digest_table
-from triegs.read.snapshot import Snapshot
 from triegs.workloads import Slide, Workload
 
-HAS_CHANGES = hasattr(Snapshot, "diff")
 #: Module and class of each peer, in the order in which they are shown.
 PEERS = {
     "Polars again": ("bench.peers.polars_contender", "PolarsAgain"),
@@ -30,7 +28,7 @@ class Triegs:
     """An engine with one standing query; with the payload of counts for who counts."""
 
     name: ClassVar[str] = "triegs"
-    consumers: ClassVar = frozenset(Consumer) - (set() if HAS_CHANGES else {Consumer.CHANGES})
+    consumers: ClassVar = frozenset(Consumer)
 
     def __init__(self, workload: Workload, load: Slide, consumer: Consumer) -> None:
         self.engine = Engine("multigraph")

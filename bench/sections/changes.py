@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from bench.answers import Digest, WrongAnswer, check
-from bench.contenders import HAS_CHANGES, Triegs, find_peers
+from bench.contenders import Triegs, find_peers
 from bench.contest import Consumer, Contender, Stream, hold_contest
 from bench.report import Figure, Sense
-from bench.run import Bench, LeftOut
-from bench.subject import digest_table
+from bench.run import Bench
+from bench.subject import Bed, digest_table
 from bench.timing import Rival, Samples, take_turns
-from triegs.workloads import path3
+from triegs.workloads import Workload, path3
 from triegs.workloads.stream import name_iri
 
 NAME = "changes"
@@ -33,13 +33,12 @@ OFFSET = 10_000_000_000
 
 
 def measure_changes(bench: Bench) -> Iterator[Figure]:
-    if not HAS_CHANGES:
-        raise LeftOut("the engine lists no changes yet")
     settings = bench.settings
     workload = path3(8, window=settings.window, slide=settings.slide, seed=settings.seed)
     yield from _against_peers(bench, Stream(workload))
     yield from _among_more(bench, Stream(workload))
     yield from _of_nothing(bench, Stream(workload))
+    yield from _while_watched(bench, workload)
 
 
 def _against_peers(bench: Bench, stream: Stream) -> Iterator[Figure]:
@@ -118,6 +117,7 @@ def _among_more(bench: Bench, stream: Stream) -> Iterator[Figure]:
 def _of_nothing(bench: Bench, stream: Stream) -> Iterator[Figure]:
     """Two epochs between which no answer changed: an empty one, and one of another label."""
     bench.say("differences without changes")
+    table = "nothing changed"
     contender = Triegs(stream.workload, stream.load, Consumer.CHANGES)
     engine, query = contender.engine, contender.query
     epochs = {
@@ -125,26 +125,64 @@ def _of_nothing(bench: Bench, stream: Stream) -> Iterator[Figure]:
         "an edge of another label": [("+", 1, name_iri("other"), 2)],
     }
     for row, updates in epochs.items():
-        samples, listing = Samples(), Samples()
+        looking, listing = Samples(), Samples()
         for _ in range(400):
             with query.snapshot() as before:
                 engine.apply(updates)
                 with query.snapshot() as after:
-                    samples.time(_count_changes, after, before)
+                    is_empty = looking.time(lambda a, b: a.diff(b).is_empty(), after, before)
                     rows = listing.time(_list_changes, after, before)
-            if rows.num_rows:
+            if rows.num_rows or not is_empty:
                 raise WrongAnswer(f"{row}: {rows.num_rows} changes")
-        value = 1e6 * samples.middle
-        yield Figure(row, "µs", value, "", EMPTY_GOAL_US, Sense.AT_MOST, "nothing changed")
-        yield Figure(row, "as an Arrow table, µs", 1e6 * listing.middle, table="nothing changed")
+        value = 1e6 * looking.middle
+        yield Figure(row, "is_empty(), µs", value, "", EMPTY_GOAL_US, Sense.AT_MOST, table)
+        yield Figure(row, "to_arrow(), µs", 1e6 * listing.middle, table=table)
+
+
+def _while_watched(bench: Bench, workload: Workload) -> Iterator[Figure]:
+    """What an epoch costs the updater, by who follows; followers read outside the clock."""
+    bench.say("epochs that are followed")
+    followers = {
+        "nobody": _Followed(workload),
+        "retain_epochs=8": _Followed(workload, retain_epochs=8),
+        "a subscriber": _Followed(workload, is_subscribed=True),
+    }
+    rivals = {row: Rival() for row in followers}
+    for turn in take_turns(bench.settings.seconds, least=3):
+        taken = {row: each.run(8) for row, each in followers.items()}
+        for row, rival in rivals.items():
+            if turn:  # the first turn warms up
+                rival.add_turn(taken["nobody"], taken[row])
+    for row, rival in rivals.items():
+        followers[row].bed.check()
+        yield Figure(row, "epoch µs", 1e6 * rival.theirs.middle, table="who follows")
+        yield Figure(row, "of nobody's", rival.ratio, "x", table="who follows")
+
+
+class _Followed:
+    """A loaded engine, and perhaps a subscriber that is told each epoch."""
+
+    def __init__(
+        self, workload: Workload, *, retain_epochs: int = 0, is_subscribed: bool = False
+    ) -> None:
+        self.bed = Bed(workload, retain_epochs=retain_epochs).load()
+        query: Any = self.bed.query
+        self._subscription = query.subscribe(snapshot=False) if is_subscribed else None
+
+    def run(self, slides: int) -> Samples:
+        samples = Samples()
+        for slide in self.bed.draw(slides):
+            samples.time(self.bed.apply, slide)
+            self.bed.window.apply(slide)
+            if self._subscription is not None:
+                while (event := self._subscription.poll()) is not None:
+                    if hasattr(event, "to_arrow"):
+                        event.to_arrow(terms="ids")
+        return samples
 
 
 def _list_changes(newest: Any, last: Any) -> pa.Table:
     return newest.diff(last).to_arrow(terms="python")
-
-
-def _count_changes(newest: Any, last: Any) -> int:
-    return sum(batch.num_rows for batch in newest.diff(last).batches())
 
 
 def _move_nodes(table: pa.Table, offset: int) -> pa.Table:

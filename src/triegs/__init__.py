@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from triegs.engine import Engine, Report, StandingQuery
     from triegs.errors import (
         BadTerm,
+        HistoryGone,
         InvalidUpdate,
         MemoryLimitReached,
         MultiplicityOverflow,
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
         UnsupportedQuery,
     )
     from triegs.maintain.standing import Refused
+    from triegs.read.changes import Change, Changes
     from triegs.read.snapshot import Answer, Snapshot
     from triegs.reference import Reference, solutions
     from triegs.sparql import Query, parse
+    from triegs.subscription import Progress, Subscription
     from triegs.terms import Text, literal
 
 __version__ = "0.1.0"
@@ -40,12 +43,16 @@ __version__ = "0.1.0"
 _HOME = {
     "Answer": "read.snapshot",
     "BadTerm": "errors",
+    "Change": "read.changes",
+    "Changes": "read.changes",
     "Engine": "engine",
+    "HistoryGone": "errors",
     "InvalidUpdate": "errors",
     "MemoryLimitReached": "errors",
     "MultiplicityOverflow": "errors",
     "Plan": "compiler",
     "PlanError": "errors",
+    "Progress": "subscription",
     "Query": "sparql",
     "QueryError": "errors",
     "Reference": "reference",
@@ -55,6 +62,7 @@ _HOME = {
     "SnapshotExpired": "errors",
     "StandingQuery": "engine",
     "StateError": "errors",
+    "Subscription": "subscription",
     "Text": "terms",
     "TriegsError": "errors",
     "UnsupportedQuery": "errors",
@@ -68,12 +76,16 @@ _HOME = {
 __all__ = [
     "Answer",
     "BadTerm",
+    "Change",
+    "Changes",
     "Engine",
+    "HistoryGone",
     "InvalidUpdate",
     "MemoryLimitReached",
     "MultiplicityOverflow",
     "Plan",
     "PlanError",
+    "Progress",
     "Query",
     "QueryError",
     "Reference",
@@ -83,6 +95,7 @@ __all__ = [
     "SnapshotExpired",
     "StandingQuery",
     "StateError",
+    "Subscription",
     "Text",
     "TriegsError",
     "UnsupportedQuery",

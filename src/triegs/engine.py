@@ -8,8 +8,10 @@ One thread updates at a time; any number of readers hold snapshots meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from functools import partial
 from itertools import count
 from os import PathLike
@@ -17,27 +19,39 @@ from threading import Lock
 from time import monotonic
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from weakref import ReferenceType, ref
 
 import numpy as np
 
 from triegs.compiler import Plan, compile_query
 from triegs.compiler.plan import PlanClass
 from triegs.dictionary import Dictionary
-from triegs.errors import InvalidUpdate, MultiplicityOverflow, StateError, UnsupportedQuery
+from triegs.durations import read_duration
+from triegs.errors import (
+    HistoryGone,
+    InvalidUpdate,
+    MultiplicityOverflow,
+    StateError,
+    UnsupportedQuery,
+)
 from triegs.events import CHANGES, Batch, encode_table, encode_tuples
 from triegs.exercise import call_everything
+from triegs.holds import Holds
 from triegs.kernels.warmth import warm_up
 from triegs.load import read_statements
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.core import Core
 from triegs.maintain.standing import Refused, Standing
+from triegs.maintain.walk import Walk
 from triegs.mode import Mode
+from triegs.read.changes import NO_CHANGES, Steps
 from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
 from triegs.sparql import Query, parse
 from triegs.sparql.model import is_variable
 from triegs.store.contract import Store, Version, VersionGone
 from triegs.store.packed import PackedStore
+from triegs.subscription import Event, Publications, Subscription
 
 # So many terms without a name may wait until they are freed together.
 FEW_TERMS = 64
@@ -48,6 +62,29 @@ class Report(NamedTuple):
 
     epoch: int
     refused: tuple[Refused, ...]
+
+
+class Pin(NamedTuple):
+    """Who holds an epoch, since when, and until when at most."""
+
+    version: Version
+    query: str
+    since: float
+    expires: float | None
+    taken: str | None
+    snapshot: ReferenceType[Snapshot]
+
+    def describe(self, first: int, now: float) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "epoch": self.version.number - first,
+            "query": self.query,
+            "age_s": now - self.since,
+        }
+        if self.expires is not None:
+            found["expires_s"] = self.expires - now
+        if self.taken is not None:
+            found["taken"] = self.taken
+        return found
 
 
 class StandingQuery:
@@ -75,13 +112,79 @@ class StandingQuery:
         """Why the query is stalled at an older epoch; None while it is up to date."""
         return self._open().error
 
-    def snapshot(self) -> Snapshot:
-        """Hold the newest published result of this query. Cost: constant.
+    def snapshot(
+        self, *, epoch: int | str | None = None, lease: str | int | timedelta | None = None
+    ) -> Snapshot:
+        """Hold a published result of this query, the newest unless `epoch` is given.
 
-        From any thread. What it shows is retained until it is closed, so use it in a ``with``
-        statement. While the query is stalled this is its last good epoch; `Snapshot.epoch` says so.
+        From any thread, at constant cost. What it shows is retained until it is closed, so use it
+        in a ``with`` statement. While the query is stalled this is its last good epoch;
+        `Snapshot.epoch` says so.
+
+        `epoch` is the number of an epoch that is still held (by `Engine.hold`, `retain_epochs` or
+        another snapshot), or the name of a hold; `HistoryGone` for any other. `lease`, such as
+        ``"30s"`` or milliseconds, bounds how long it is held: reading it later is
+        `SnapshotExpired`, and its memory is freed.
         """
-        return self._engine._hold(self._open())
+        return self._engine._hold(self, epoch, lease)
+
+    def changes(self, since: int | str) -> Steps:
+        """The signed changes since an epoch, one step from each held epoch to the next.
+
+        `since` is as for `snapshot`. Without epochs held in between there is one step, to the
+        newest; `Engine(retain_epochs=n)` keeps the last n. Cost: constant per step; reading costs
+        what has changed.
+
+        >>> engine = Engine(retain_epochs=2)
+        >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
+        >>> for number in range(2):
+        ...     report = engine.apply([("+", 7, "<http://ex/p>", number)])
+        >>> with query.changes(since=1) as steps:
+        ...     [(step.since, step.epoch, *step.answers("python")) for step in steps]
+        [(1, 2, Change(x=7, change=1)), (2, 3, Change(x=7, change=1))]
+        """
+        self._engine._refuse_limits(self.plan)
+        return Steps(self._engine._hold_since(self, since))
+
+    def subscribe(
+        self,
+        since: int | str | None = None,
+        *,
+        snapshot: bool | None = None,
+        progress: bool = True,
+        callback: Callable[[Event], object] | None = None,
+    ) -> Subscription:
+        """Follow the query: a `Snapshot`, then `Changes` as epochs are published, with a
+        `Progress` after each epoch that was told.
+
+        `since` goes on from an epoch that is still held, or from a hold, without a snapshot;
+        `HistoryGone` says that it is not, and then one starts anew. `snapshot` says otherwise
+        whether the result at the start comes first; without it nothing is read that is not asked
+        for. `callback` is called with each event in a thread of its own. A subscriber that falls
+        behind gets the epochs that it missed as one step. See `triegs.subscription.Subscription`.
+
+        >>> engine = Engine()
+        >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
+        >>> with query.subscribe() as subscription:
+        ...     report = engine.apply([("+", 7, "<http://ex/p>", 1)])
+        ...     for _ in range(4):
+        ...         subscription.poll()
+        <...Snapshot object at ...>
+        Progress(epoch=1)
+        <Changes from epoch 1 to 2>
+        Progress(epoch=2)
+        """
+        engine = self._engine
+        engine._refuse_limits(self.plan)
+        return Subscription(
+            engine._publications,
+            lambda epoch: engine._hold_since(self, epoch)[1:],
+            lambda: engine.epoch,
+            engine._hold(self, since),
+            is_first=since is None if snapshot is None else snapshot,
+            progress=progress,
+            callback=callback,
+        )
 
     def explain(self, output: str = "text") -> str:
         """The plan as ``"text"``, ``"mermaid"``, ``"svg"`` or ``"json"``.
@@ -125,8 +228,11 @@ class Engine:
     `mode` is ``"multigraph"`` (an assertion weighs as many events as state it) or ``"rdf"`` (it
     weighs 1). `prefixes` hold for all queries, beside those that a query declares itself.
     `memory_limit` bounds the bytes of graph and views, dictionary aside: an epoch that finds no
-    room is refused by `MemoryLimitReached` and changes nothing. `store` is for another store than
-    the packed one, such as `triegs.store.plain.PlainStore`, which is slow and can be read.
+    room is refused by `MemoryLimitReached` and changes nothing. `retain_epochs` is how many epochs
+    before the newest stay readable. `store` is for another store than the packed one, such as
+    `triegs.store.plain.PlainStore`, which is slow and can be read. With `debug` (by default in
+    Python's development mode) a snapshot that is dropped without being closed warns, with the
+    place where it was taken.
 
     One thread at a time updates (`apply`, `load`, `register`, closing a query): a second one gets
     `StateError`. Any thread takes and reads snapshots, also while an update runs.
@@ -147,7 +253,9 @@ class Engine:
         *,
         prefixes: Mapping[str, str] | None = None,
         memory_limit: int | None = None,
+        retain_epochs: int = 0,
         store: Store | None = None,
+        debug: bool | None = None,
     ) -> None:
         if memory_limit is not None and store is not None:
             raise StateError("memory_limit is for the default store; give it to yours")
@@ -162,7 +270,11 @@ class Engine:
             self._store, self._dictionary.encode_one, self._decode_one, self.mode
         )
         self._queries: dict[str, StandingQuery] = {}
-        self._pins: dict[object, tuple[Version, float]] = {}
+        self._pins: dict[object, Pin] = {}
+        self._holds = Holds(self._store, retain_epochs)
+        self._publications = Publications()
+        self._leases: dict[object, Pin] = {}  # those of the pins that have an end
+        self._debug = sys.flags.dev_mode if debug is None else debug
         self._row = np.zeros((1, 4), np.int64)  # of an epoch of one update
         self._flat_row = self._row.reshape(4)
         self._row_words = self._flat_row.data
@@ -224,6 +336,7 @@ class Engine:
             finally:
                 self._free_terms()
             found = self._queries[name] = StandingQuery(self, name, query, standing, constants)
+            self._end_epoch()
             return found
 
     def apply(self, updates: Iterable[Sequence[Any]], *, strict: bool = False) -> Report:
@@ -276,6 +389,8 @@ class Engine:
         else:
             self._dictionary.settle(self._row, version.number)
             self._updates += 1
+        if self._is_watched:
+            self._end_epoch()
         return Report(version.number - self._first, refused)
 
     def load(
@@ -320,7 +435,39 @@ class Engine:
                 refused = tuple(Refused(int(places[place]), why) for place, why in refused)
             refused = tuple(sorted([*malformed, *refused]))
             self._refused += len(refused)
+        if self._is_watched:
+            self._end_epoch()
         return Report(version.number - self._first, refused)
+
+    def hold(self, name: str, epoch: int | None = None) -> int:
+        """Keep an epoch readable under a name, the newest unless given; returns its number.
+
+        It stays until `release`, and costs what later epochs replace. Every query has it:
+        ``query.snapshot(epoch=name)``. From any thread.
+
+        >>> engine = Engine()
+        >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
+        >>> engine.hold("before the fair")
+        1
+        >>> report = engine.apply([("+", 7, "<http://ex/p>", 1)])
+        >>> [step.to_arrow("python").to_pylist() for step in query.changes("before the fair")]
+        [[{'x': 7, 'change': 1}]]
+        >>> engine.release("before the fair")
+        """
+        try:
+            number = None if epoch is None else epoch + self._first
+            return self._holds.hold(name, number).number - self._first
+        except VersionGone:
+            raise self._gone(epoch) from None
+
+    def release(self, name: str) -> None:
+        """Let the epoch go that is held under a name."""
+        self._holds.release(name)
+
+    @property
+    def holds(self) -> Mapping[str, int]:
+        """The epochs that are held by name."""
+        return {name: number - self._first for name, number in self._holds.named.items()}
 
     def metrics(self, *, relations: bool = False) -> dict[str, Any]:
         """Figures of the moment: what was done, what it takes, and who holds what. Any thread.
@@ -329,7 +476,9 @@ class Engine:
         - ``affected_bindings``: the entries of indexes and views that epochs touched so far;
         - ``stored_answers``: tuples of materialised parts, none while all queries are free-connex;
         - ``queries``, ``stalled``: how many are registered, and the names of those that stall;
-        - ``pins``: the epoch and age of each snapshot that is held;
+        - ``pins``: the epoch, query and age of each snapshot that is held, with ``expires_s`` if
+          it has a lease, and in debug mode ``taken``, the place;
+        - ``holds``: the epochs that are held by name; ``held_epochs``: how many are held at all;
         - ``terms``: of the dictionary; ``live`` are named by events and queries, ``held`` only by
           snapshots;
         - ``entries``, ``live_bytes``, ``retained_bytes``, ``debt_bytes``, ``copied_nodes``,
@@ -340,19 +489,18 @@ class Engine:
         keeps from being freed: a visit of every node, and an epoch waits while the retained ones
         are visited.
         """
+        self._end_leases()
         now = monotonic()
         core = self._core
         held = list(self._pins.values())
-        pins: list[dict[str, Any]] = [
-            {"epoch": version.number - self._first, "age_s": now - since} for version, since in held
-        ]
+        pins: list[dict[str, Any]] = [pin.describe(self._first, now) for pin in held]
         more: dict[str, Any] = {}
         if relations:
             measured = self._store.measure_relations()
             more["relations"] = {name: found._asdict() for name, found in measured.items()}
-            for pin, (version, _) in zip(pins, held, strict=True):
+            for pin, described in zip(held, pins, strict=True):
                 with suppress(VersionGone):  # let go meanwhile
-                    pin["bytes"] = self._store.measure_pin(version)
+                    described["bytes"] = self._store.measure_pin(pin.version)
         return {
             "epochs": self.epoch,
             "updates": self._updates,
@@ -362,14 +510,19 @@ class Engine:
             "queries": len(self._queries),
             "stalled": sorted(n for n, q in self._queries.items() if q.error is not None),
             "pins": pins,
+            "holds": dict(self.holds),
+            "held_epochs": len(self._store.held()),
             "terms": self._dictionary.metrics()._asdict(),
             **self._store.statistics()._asdict(),
             **more,
         }
 
     def close(self) -> None:
-        """Refuse every further call. Snapshots that are held stay readable."""
-        self._is_closed = True
+        """Refuse every further call, and end subscriptions. Snapshots stay readable."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._holds.clear()
+            self._publications.end()
 
     def __enter__(self) -> Engine:
         return self
@@ -400,18 +553,88 @@ class Engine:
         """Let go of terms that no live event, query or held snapshot names."""
         self._dictionary.collect(self._store.newest.number, self._store.held())
 
-    def _hold(self, standing: Standing) -> Snapshot:
-        version, walk = self._core.show(standing)
+    @property
+    def _is_watched(self) -> bool:
+        """Whether anybody wants to know that an epoch was published."""
+        return bool(self._publications.waiting or self._leases or self._holds.retain)
+
+    def _end_epoch(self) -> None:
+        """An epoch was published: retain it, end leases that are over, wake who waits."""
+        self._holds.follow()
+        self._end_leases()
+        if self._publications.waiting:
+            self._publications.announce()
+
+    def _end_leases(self) -> None:
+        for pin in list(self._leases.values()) if self._leases else ():
+            snapshot = pin.snapshot()
+            if snapshot is not None:
+                snapshot.expire_if_due()
+
+    def _hold(
+        self,
+        query: StandingQuery,
+        epoch: int | str | None = None,
+        lease: str | int | timedelta | None = None,
+    ) -> Snapshot:
+        standing = query._open()
+        expires = None if lease is None else monotonic() + read_duration(lease) / 1000
+        version, walk = self._show(standing, epoch)
         token = object()
-        self._pins[token] = (version, monotonic())
 
         def close() -> None:
             self._pins.pop(token, None)
+            self._leases.pop(token, None)
             self._store.unpin(version)
 
-        epoch = version.number - self._first
         reader = RowReader(standing.plan, walk, self._decode_one)
-        return Snapshot(reader, version, epoch, self._dictionary.decoder(), close)
+        number = version.number - self._first
+        taken = find_caller() if self._debug else None
+        decoder = self._dictionary.decoder()
+        snapshot = Snapshot(reader, version, number, decoder, close, expires=expires, taken=taken)
+        pin = Pin(version, query.name, monotonic(), expires, taken, ref(snapshot))
+        self._pins[token] = pin
+        if expires is not None:
+            self._leases[token] = pin
+        return snapshot
+
+    def _show(self, standing: Standing, epoch: int | str | None) -> tuple[Version, Walk]:
+        if epoch is None:
+            return self._core.show(standing)
+        number = self._holds.find(epoch) if isinstance(epoch, str) else epoch + self._first
+        try:
+            return self._core.show_at(standing, number)
+        except VersionGone:
+            raise self._gone(epoch) from None
+
+    def _gone(self, epoch: int | str | None) -> HistoryGone:
+        held = sorted({*self._store.held(), self._store.newest.number})
+        shown = ", ".join(str(number - self._first) for number in held[-8:])
+        return HistoryGone(
+            f"epoch {epoch} is not held, or was before the query; held are {shown} "
+            f"(retain_epochs and hold keep epochs)"
+        )
+
+    def _hold_since(self, query: StandingQuery, since: int | str) -> list[Snapshot]:
+        """Snapshots of an epoch and of all later ones that are held, and of the newest."""
+        found = [self._hold(query, since)]
+        for number in self._store.held():
+            if number - self._first > found[-1].epoch:
+                with suppress(HistoryGone):  # let go meanwhile
+                    found.append(self._hold(query, number - self._first))
+        found.append(self._hold(query))
+        kept = [found[0]]
+        for snapshot in found[1:]:
+            if snapshot.epoch > kept[-1].epoch:
+                kept.append(snapshot)
+            else:
+                snapshot.close()
+        return kept
+
+    @staticmethod
+    def _refuse_limits(plan: Plan) -> None:
+        if plan.query.limit is not None or plan.query.offset:
+            raise StateError(NO_CHANGES)
 
     def _close_query(self, query: StandingQuery, standing: Standing, constants: list[int]) -> None:
         with self._update():
@@ -419,6 +642,8 @@ class Engine:
             self._dictionary.release(constants, self._store.newest.number)
             self._free_terms()
             del self._queries[query.name]
+            self._end_epoch()
+            self._publications.announce()
 
 
 def _constants(query: Query) -> list[str]:
@@ -441,3 +666,11 @@ def _refuse_for_now(plan: Plan) -> None:
             line=1, column=1, construct=construct,
             hint="triegs.Reference answers it from scratch",
         )  # fmt: skip
+
+
+def find_caller() -> str:
+    """The place outside of this package from which it was called."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("triegs."):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -10,7 +10,8 @@
     ├── InvalidUpdate         a strict epoch had a deletion that finds nothing; nothing changed
     ├── MultiplicityOverflow  a count that 64 bits cannot hold; names the view
     ├── MemoryLimitReached    the change found no room and was not made; also a MemoryError
-    ├── SnapshotExpired       a snapshot was read after it was closed
+    ├── SnapshotExpired       a snapshot was read after it was closed, or its lease was over
+    ├── HistoryGone           an epoch that nobody holds any more, or that was before the query
     └── StateError            the engine cannot do this now (closed, or in use by another thread)
 """
 
@@ -78,7 +79,11 @@ class MemoryLimitReached(TriegsError, MemoryError):
 
 
 class SnapshotExpired(TriegsError):
-    """A snapshot that was closed; what it held may be gone."""
+    """A snapshot that was closed, or whose lease is over; what it held may be gone."""
+
+
+class HistoryGone(TriegsError):
+    """An epoch whose answers are gone; says which epochs are held."""
 
 
 class StateError(TriegsError):

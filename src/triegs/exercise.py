@@ -54,8 +54,10 @@ def _run_compiled(engine: Any) -> None:
     for query in queries:
         with query.snapshot() as snapshot:
             _read(snapshot)
-    for snapshot in held:
+    for query, snapshot in zip(queries, held, strict=True):
         _read(snapshot)
+        with query.snapshot() as newest:
+            newest.diff(snapshot).to_arrow("ids")
         snapshot.close()
     engine.apply([("-", *assertion) for assertion in fresh])
     engine.apply(_edges(B, MANY, "-"))

@@ -10,13 +10,14 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
+import pytest
 from tests.maintain.graph import random_tree
 from tests.property.random_queries import query_text, random_query, with_filters
 
 from triegs.compiler import compile_query, legal_plans
 from triegs.compiler.plan import PlanClass
 from triegs.engine import Engine
-from triegs.errors import PlanError, UnsupportedQuery
+from triegs.errors import PlanError, StateError, UnsupportedQuery
 from triegs.maintain.compiled import CompiledCore
 from triegs.sparql import parse
 from triegs.store.packed import PackedStore
@@ -172,6 +173,7 @@ class Life:
                 assert snapshot.epoch == self.engine.epoch
                 rows = read(snapshot)
                 one.check(rows, self.counts, self.mode)
+                self.check_changes(one, snapshot, rows)
                 assert snapshot.count() == sum(n for _, n in rows)
                 chance = self.random.random()
                 if chance < 0.1:
@@ -179,6 +181,26 @@ class Life:
                     assert snapshot.support() == len(rows)
                 elif chance < 0.2:
                     assert read_arrow(snapshot) == rows
+
+    def check_changes(self, one: Standing, snapshot, rows) -> None:
+        """What was held plus the changes since is what is there now, and the other way round."""
+        for held, old in self.held:
+            if held._reader.plan is not one.query.plan or self.random.random() < 0.5:
+                continue
+            if one.cut != (0, None):
+                with pytest.raises(StateError):
+                    snapshot.diff(held)
+                continue
+            before, after = dict(old), dict(rows)
+            if self.random.random() < 0.3:
+                before, after, held, snapshot = after, before, snapshot, held
+            found = [(tuple(change), change.change) for change in snapshot.diff(held)]
+            changes = {
+                row: after.get(row, 0) - before.get(row, 0) for row in before.keys() | after.keys()
+            }
+            assert dict(found) == {row: n for row, n in changes.items() if n}, one.text
+            assert len(dict(found)) == len(found), one.text
+            return
 
     def check_structure(self) -> None:
         engine = self.engine

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from triegs.cli.generate import generate
 from triegs.cli.output import ending_quietly, write_result
 
 app = typer.Typer(
@@ -128,3 +129,6 @@ def warm() -> None:
         from triegs.cli.warming import run_warm
 
         write_result(run_warm())
+
+
+app.command()(generate)

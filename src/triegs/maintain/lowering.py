@@ -21,8 +21,8 @@ from typing import Any
 from triegs.compiler.keys import static_text
 from triegs.compiler.plan import Alias, Guard, Node, Plan, Role, Static
 from triegs.kernels.program import ADJACENCY, COUNTS, EDGE, PRODUCT, SAME, TOTAL
-from triegs.maintain.parts import Index, Part, Parts
-from triegs.maintain.walk import Level, Walk
+from triegs.maintain.parts import Index, Part, Parts, Step
+from triegs.maintain.walk import Climb, Level, Walk
 from triegs.sparql.model import is_variable
 
 Encode = Callable[[str], int]
@@ -69,6 +69,8 @@ class Lowering:
         self.columns = preferred_columns(plan)
         self.place = {name: i for i, name in enumerate(plan.query.free)}
         self.walk = Walk(len(self.place))
+        #: By place, how what hangs on its variable leads back to where it was bound.
+        self.climbs: dict[int, Climb] = {}
 
     def run(self) -> Walk:
         """Make, or find, every part; returns how the answers are enumerated."""
@@ -188,14 +190,17 @@ class Lowering:
             return
         if not node.interface:
             root = self._root(node).relation
-            binds = (self.place[node.bag[0]],)
-            self.walk.levels.append(Level(root, (), binds, weighs=False))
+            place = self.place[node.bag[0]]
+            self.climbs[place] = Climb(self.walk.add_level(Level(root, (), (place,), weighs=False)))
         if len(node.bag) == 2:
             above = node.interface[0] if node.interface else node.bag[0]
             other = next(v for v in node.bag if v != above)
-            pairs = self._edge(node, above).relation
-            level = Level(pairs, (self.place[above],), (self.place[other],), weighs=True)
-            self.walk.levels.append(level)
+            edge = self._edge(node, above)
+            place, below = self.place[above], self.place[other]
+            level = Level(edge.relation, (place,), (below,), weighs=True)
+            number = self.walk.add_level(level, self.climbs[place])
+            if isinstance(edge, Step) and edge.by_other is not None:  # else nothing hangs on it
+                self.climbs[below] = Climb(number, edge.by_other.relation, (below, place))
 
     def _add_counts(self, number: int) -> None:
         """What multiplies the answers of a witness node: its guard, and who only counts."""
@@ -204,10 +209,13 @@ class Lowering:
             return
         guard = self._guard(node)
         if guard is not None:
-            self.walk.multiply(guard.relation, (self.place[node.bag[0]],))
+            place = self.place[node.bag[0]]
+            self.walk.multiply(guard.relation, (place,), self.climbs[place])
         for child in self._hidden(node):
             variable = child.interface[0]
-            self.walk.multiply(self._factor(child, variable).relation, (self.place[variable],))
+            place = self.place[variable]
+            counts = self._factor(child, variable).relation
+            self.walk.multiply(counts, (place,), self.climbs[place])
 
     def _hidden(self, node: Node) -> Iterable[Node]:
         children = (self.plan.nodes[c] for c in node.children)

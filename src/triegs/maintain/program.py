@@ -6,8 +6,8 @@ many plans use it. Steps run children first, which is the order in which they we
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from triegs.compiler.keys import alias_text, static_text
@@ -18,7 +18,7 @@ from triegs.maintain.joins import Accept, JoinInput, JoinStep, SupportStep
 from triegs.maintain.selection import RowsStep, SelectionStep
 from triegs.maintain.source import Source
 from triegs.maintain.steps import Factor, NodeStep, Step
-from triegs.maintain.walk import Level, Walk
+from triegs.maintain.walk import Climb, Level, Walk
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import Expression, expression_variables
 from triegs.store.contract import Store
@@ -66,6 +66,9 @@ class Built:
     interface: tuple[str, ...]
     live: Source | None
     live_order: tuple[str, ...]
+    #: What the node's bindings are listed by, and which of `live_order` each of its columns is.
+    cover: Source | None = None
+    cover_order: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -155,7 +158,7 @@ class Program:
     def _renamed(node: Node, shared: Built) -> Built:
         """The shared part under this plan's names: equal keys number columns equally."""
         names = (*node.interface, *node.introduces)
-        return Built(shared.marginal, node.interface, shared.live, names)
+        return replace(shared, interface=node.interface, live_order=names)
 
     def _guard_source(self, node: Node, found: Registered) -> Source | None:
         guard = node.guard
@@ -241,7 +244,8 @@ class Program:
         )  # fmt: skip
         part.steps.append(step)
         part.sources += step.outputs
-        return Built(marginal, node.interface, live, live_names)
+        order = tuple(live_names.index(v) for v in cover_names)
+        return Built(marginal, node.interface, live, live_names, cover, order)
 
     def _make_join(self, node: Node, join: Join, built: Sequence[Built], part: Part) -> Source:
         names = join.variables
@@ -322,23 +326,35 @@ def make_walk(plan: Plan, built: Sequence[Built]) -> Walk:
     walk = Walk(len(place))
     if plan.nodes[plan.root].role is Role.EXISTENTIAL:
         walk.multiply(built[plan.root].marginal.primary, ())
+    climbs: dict[int, Climb] = {}  # of the children of witness nodes
     for number in plan.order:
         node, made = plan.nodes[number], built[number]
         if made.live is None:
             raise AssertionError(f"the witness node {node.name} keeps no live tuples")
         interface = tuple(place[v] for v in made.interface)
         binds = tuple(place[v] for v in made.live_order[len(interface) :])
-        live = made.live.primary
+        live, climb = made.live.primary, climbs.get(number)
         if binds:
-            walk.levels.append(Level(live, interface, binds, weighs=True))
+            piece: int | None = walk.add_level(Level(live, interface, binds, weighs=True), climb)
         else:
-            walk.multiply(live, interface)
+            piece = walk.multiply(live, interface, climb)
         for child in node.children:
+            if piece is not None and built[child].interface:
+                climbs[child] = _climb_to(made, piece, built[child].interface, place)
             if plan.nodes[child].role is Role.EXISTENTIAL:
                 counts = built[child]
                 places = tuple(place[v] for v in counts.interface)
-                walk.multiply(counts.marginal.primary, places)
+                walk.multiply(counts.marginal.primary, places, climbs.get(child))
     return walk
+
+
+def _climb_to(made: Built, piece: int, interface: Sequence[str], place: Mapping[str, int]) -> Climb:
+    """The way from a child with that interface to the bindings of its parent."""
+    names = [made.live_order[i] for i in made.cover_order]
+    if made.cover is None or set(interface) == set(names):
+        return Climb(piece)
+    index, order = made.cover.find_index([names.index(v) for v in interface])
+    return Climb(piece, index, tuple(place[names[c]] for c in order))
 
 
 def _is_plain(alias: Alias) -> bool:

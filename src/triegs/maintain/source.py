@@ -82,14 +82,18 @@ class Source:
 
         `require` must have been called for the columns, before the last version for `was`.
         """
-        order = self._order(columns)
+        index, order = self.find_index(columns)
         given = dict(zip(columns, values, strict=True))
         prefix = tuple(given[c] for c in order[: len(columns)])
-        index = self._indexes.get(order, self._primary)
         found = self._store.newest.scan(index, prefix) if was else index.scan(prefix)
         place = [order.index(c) for c in range(self.arity)]
         for key, count in found:
             yield tuple(key[p] for p in place), count
+
+    def find_index(self, columns: Sequence[int]) -> tuple[VersionedRelation, tuple[int, ...]]:
+        """The relation that lists entries by these columns, and the order of its columns."""
+        order = self._order(columns)
+        return self._indexes.get(order, self._primary), order
 
     def read(self, version: Version, prefix: Key) -> Iterator[tuple[Key, int]]:
         """The entries that start with the prefix, in a published version."""

@@ -56,6 +56,8 @@ class Standing:
     error: MultiplicityOverflow | None = None
     is_closed: bool = False
     shown: Shown = field(init=False)
+    #: What it has shown, each with the number of the first version that it was true for.
+    past: list[tuple[int, Shown]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.shown = Shown(None, self.walk)
@@ -98,6 +100,16 @@ class Publisher(Generic[StoreType]):
                 return version, shown.walk
             self.store.unpin(version)
 
+    def show_at(self, standing: Standing, number: int) -> tuple[Version, Walk]:
+        """Hold what a plan showed at an older version; `VersionGone` if nobody holds that."""
+        if number == self.store.newest.number:
+            return self.show(standing)
+        found = [shown for first, shown in standing.past if first <= number]
+        if not found or number > self.store.newest.number:
+            raise VersionGone(f"version {number} does not show this plan")
+        version, walk = found[-1]
+        return self.store.pin(number if version is None else version), walk
+
     def publish(self) -> Version:
         """Make one version of all changes; a plan with an error keeps showing the one before.
 
@@ -117,8 +129,20 @@ class Publisher(Generic[StoreType]):
             if standing.error is None and held is not None:
                 standing.shown = Shown(None, standing.walk)
                 self.store.unpin(held)
+            self._note(standing, version.number)
         self.program.end_epoch()
         return version
+
+    def _note(self, standing: Standing, number: int) -> None:
+        """Remember what a plan shows from this version on, for as long as anybody may ask."""
+        past = standing.past
+        if past and past[-1][1] is standing.shown:
+            return
+        oldest = min(self.store.held(), default=number)
+        first = next(
+            (i for i, (at, _) in enumerate(past[1:]) if at > oldest), max(len(past) - 1, 0)
+        )
+        standing.past = [*past[first:], (number, standing.shown)]
 
     def forget(self, standing: Standing) -> None:
         """A plan that was released shows nothing any more; publishes."""

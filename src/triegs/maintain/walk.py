@@ -32,28 +32,75 @@ class Level:
     counts: list[Count] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Climb:
+    """The way from an entry to those above it: the number of their part, and an index that leads
+    there; its key is at `places`, those of the entry below first. None: nothing is left to bind.
+    """
+
+    above: int
+    index: VersionedRelation | None = None
+    places: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Piece:
+    """What every answer has one entry of: a relation by places of the row.
+
+    The multiplicity of an answer is the product of the entries of all pieces that weigh, and of
+    the totals. A relation may have more columns than there are places: then it does not weigh.
+    """
+
+    relation: VersionedRelation
+    places: tuple[int, ...]
+    weighs: bool
+    climb: Climb | None = None
+
+
 @dataclass(slots=True)
 class Walk:
-    """Levels, parents first, and entries whose counts multiply every answer."""
+    """Levels, parents first, and entries whose counts multiply every answer.
+
+    `pieces` tell the same for those who start in the middle; a piece comes after those above it.
+    """
 
     width: int
     levels: list[Level] = field(default_factory=list)
     totals: list[tuple[VersionedRelation, Key]] = field(default_factory=list)
-    #: What a reader has made of it, for the next one.
+    pieces: list[Piece] = field(default_factory=list)
+    #: What readers have made of it, for the next one.
     tables: Any = None
+    phases: Any = None
 
-    def multiply(self, relation: VersionedRelation, places: Iterable[int]) -> None:
-        """Let the counts of a relation weigh in as soon as all of these places are bound."""
+    def add_level(self, level: Level, climb: Climb | None = None) -> int:
+        """Add a level with its piece; returns the number of the piece."""
+        self.levels.append(level)
+        places = level.interface + level.binds
+        self.pieces.append(Piece(level.relation, places, level.weighs, climb))
+        return len(self.pieces) - 1
+
+    def multiply(
+        self, relation: VersionedRelation, places: Iterable[int], climb: Climb | None = None
+    ) -> int | None:
+        """Let the counts of a relation weigh in as soon as all of these places are bound.
+
+        Returns the number of the piece, if it has any place.
+        """
         wanted = tuple(places)
         if not wanted:
             self.totals.append((relation, ()))
-            return
+            return None
         at = max(self._level_of(place) for place in wanted)
         level = self.levels[at]
         if level.relation is relation and level.binds == wanted and not level.interface:
             level.weighs = True  # the entry is the count
-        else:
-            level.counts.append((relation, wanted))
+            same = (i for i, each in enumerate(self.pieces) if each.relation is relation)
+            number = next(i for i in same if self.pieces[i].places == wanted)
+            self.pieces[number].weighs = True
+            return number
+        level.counts.append((relation, wanted))
+        self.pieces.append(Piece(relation, wanted, True, climb))
+        return len(self.pieces) - 1
 
     def _level_of(self, place: int) -> int:
         return next(i for i, level in enumerate(self.levels) if place in level.binds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from triegs.compiler.plan import Plan
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.walk import Walk
-from triegs.read.columns import LARGEST, Columns, Integers, Sizes, read_columns
+from triegs.read.columns import LARGEST, Columns, Integers, Sizes, Words, read_columns
+from triegs.read.differences import Side, read_differences
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import Duplicates, Expression, Form, expression_variables
 from triegs.store.contract import Version
@@ -20,7 +22,7 @@ UNBOUND = -1
 Decode = Callable[[int], str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RowReader:
     """Reads the rows of one query from any version that it shows.
 
@@ -47,18 +49,12 @@ class RowReader:
         `is_plain`.
         """
         query = self.plan.query
-        place = {name: i for i, name in enumerate(query.free)}
-        picks = [place.get(name) for name in query.head]
-        is_whole = picks == list(range(len(place)))
-        drops_counts = query.form is Form.ASK or query.duplicates is Duplicates.DISTINCT
         start, end = 0, None if query.limit is None else query.offset + query.limit
         if end == query.offset:
             return
         for ids, counts in read_columns(self.walk, version, sizes, integers):
-            for expression in self.plan.filters:
-                kept = self._keep(expression, ids, place)
-                ids, counts = ids[:, kept], counts[kept]
-            if drops_counts:
+            ids, counts = self._filter(ids, counts)
+            if self.is_distinct:
                 counts = np.ones(len(counts), np.int64)
             if query.offset or end is not None:
                 ids, counts, start = _cut(ids, counts, start, query.offset, end)
@@ -66,15 +62,55 @@ class RowReader:
                 message = "an answer's multiplicity does not fit 64 bits"
                 raise MultiplicityOverflow(message, "answer")
             if len(counts):
-                yield (ids if is_whole else _pick(ids, picks, len(counts))), counts
+                yield self._pick(ids), counts
             if end is not None and start >= end:
                 return
 
-    def _keep(
-        self, expression: Expression, ids: NDArray[np.int64], place: Mapping[str, int]
-    ) -> NDArray[np.bool_]:
+    def changes(self, before: Walk, old: Version, new: Version, sizes: Sizes) -> Iterator[Columns]:
+        """Every row that differs between two versions, with its signed change; `before` is the
+        walk of the old one. LIMIT and OFFSET are none of its business.
+        """
+        sides = Side(before, old), Side(self.walk, new)
+        for found in read_differences(*sides, sizes, self.is_distinct):
+            ids, changes = self._filter(*found)
+            if len(changes):
+                yield self._pick(ids), changes
+
+    @property
+    def is_distinct(self) -> bool:
+        """Whether a row counts once, whatever its multiplicity."""
+        query = self.plan.query
+        return query.form is Form.ASK or query.duplicates is Duplicates.DISTINCT
+
+    @cached_property
+    def _place(self) -> Mapping[str, int]:
+        return {name: i for i, name in enumerate(self.plan.query.free)}
+
+    @cached_property
+    def _picks(self) -> list[int | None] | None:
+        """For each column of the head its place in an answer; None if they are the same."""
+        picks = [self._place.get(name) for name in self.plan.query.head]
+        return None if picks == list(range(len(self._place))) else picks
+
+    def _pick(self, ids: Words) -> Words:
+        if self._picks is None:
+            return ids
+        out = np.full((len(self._picks), ids.shape[1]), UNBOUND, np.int64)
+        for column, pick in enumerate(self._picks):
+            if pick is not None:
+                out[column] = ids[pick]
+        return out
+
+    def _filter(self, ids: Words, counts: Words) -> Columns:
+        for expression in self.plan.filters:
+            kept = self._keep(expression, ids)
+            ids, counts = ids[:, kept], counts[kept]
+        return ids, counts
+
+    def _keep(self, expression: Expression, ids: Words) -> NDArray[np.bool_]:
         names = list(expression_variables(expression))
-        distinct, rows = np.unique(ids[[place[v] for v in names]], axis=1, return_inverse=True)
+        places = [self._place[v] for v in names]
+        distinct, rows = np.unique(ids[places], axis=1, return_inverse=True)
         verdicts = [
             holds(expression, dict(zip(names, map(self.decode, values), strict=True)))
             for values in distinct.T.tolist()
@@ -82,17 +118,9 @@ class RowReader:
         return np.array(verdicts, np.bool_)[rows.reshape(-1)]
 
 
-def _pick(ids: NDArray[np.int64], picks: list[int | None], rows: int) -> NDArray[np.int64]:
-    out = np.full((len(picks), rows), UNBOUND, np.int64)
-    for column, pick in enumerate(picks):
-        if pick is not None:
-            out[column] = ids[pick]
-    return out
-
-
 def _cut(
-    ids: NDArray[np.int64], counts: NDArray[np.int64], start: int, offset: int, end: int | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    ids: Words, counts: Words, start: int, offset: int, end: int | None
+) -> tuple[Words, Words, int]:
     """What OFFSET and LIMIT, which count expanded rows, leave of a batch whose first row has the
     number `start`; and the number after its last.
     """

@@ -96,9 +96,9 @@ class Store(Protocol):
     @property
     def newest(self) -> Version: ...
 
-    def pin(self, version: Version | None = None) -> Version:
-        """Hold a version (the newest unless given) until `unpin`; loading and holding are one
-        step, so a version never vanishes in between.
+    def pin(self, version: Version | int | None = None) -> Version:
+        """Hold a version (the newest unless given, perhaps by its number) until `unpin`; loading
+        and holding are one step, so a version never vanishes in between.
         """
 
     def unpin(self, version: Version) -> None: ...

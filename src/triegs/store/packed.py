@@ -426,9 +426,13 @@ class PackedStore:
     def newest(self) -> PackedVersion:
         return self._newest
 
-    def pin(self, version: Version | None = None) -> PackedVersion:
+    def pin(self, version: Version | int | None = None) -> PackedVersion:
         with self._pins:
             held = self._newest if version is None else version
+            if isinstance(held, int):
+                held = self._held.get(held, self._newest if held == self._newest.number else held)
+            if isinstance(held, int):
+                raise VersionGone(f"version {held} is not held")
             if not isinstance(held, PackedVersion) or held._store is not self:
                 raise VersionGone("a version of another store")
             if not held.holders and held is not self._newest:

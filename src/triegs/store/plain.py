@@ -215,9 +215,13 @@ class PlainStore:
     def newest(self) -> PlainVersion:
         return self._newest
 
-    def pin(self, version: Version | None = None) -> PlainVersion:
+    def pin(self, version: Version | int | None = None) -> PlainVersion:
         with self._lock:
             held = self._newest if version is None else version
+            if isinstance(held, int):
+                held = self._held.get(held, self._newest if held == self._newest.number else held)
+            if isinstance(held, int):
+                raise VersionGone(f"version {held} is not held")
             if not isinstance(held, PlainVersion) or held._store is not self:
                 raise VersionGone("a version of another store")
             if not held.holders and held is not self._newest:

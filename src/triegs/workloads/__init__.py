@@ -1,23 +1,34 @@
-"""Seeded streams of edges with a query over each: the block workloads of the benchmarks.
+"""Seeded streams of events with queries over each: for demonstrations, tests and benchmarks.
 
-A window holds `window` edges in blocks of `slide`. Slide 0 loads the window; every later slide
-deletes the oldest block, then inserts a new one. What stands on the left reads what stands on the
-right:
+`names` and `get` give the timed workloads: a social network, small streams for audits, and the
+block workloads one edge in each tick. What stands on the left reads what stands on the right:
 
 ```
-shapes (query and layers) ──► stream (blocks of a window) ──► draw (nodes by their chances)
+registry ──► social ──► network ──► rows (columns of numbers), words (terms)
+         ──► replies ─────────────►
+         ──► blocks ──► shapes ──► stream ──► draw (nodes by their chances)
 ```
+
+The functions `path3` … `triangle` give the block workloads of the benchmarks themselves: a window
+holds `window` edges in blocks of `slide`. Slide 0 loads the window; every later slide deletes the
+oldest block, then inserts a new one.
 """
 
 from __future__ import annotations
 
+from triegs.workloads.registry import get, names
 from triegs.workloads.shapes import path3, path5_prefix, reply, spider4x2, star5, triangle
 from triegs.workloads.stream import Atom, Slide, Workload
+from triegs.workloads.timed import TimedWorkload, WindowQuery
 
 __all__ = [
     "Atom",
     "Slide",
+    "TimedWorkload",
+    "WindowQuery",
     "Workload",
+    "get",
+    "names",
     "path3",
     "path5_prefix",
     "reply",

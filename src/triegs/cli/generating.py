@@ -1,0 +1,310 @@
+"""The work of ``triegs generate``: from a wish to files.
+
+A file appears under its name once it is complete; until then it is hidden beside it, and it goes
+when the work fails.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple, NoReturn
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from triegs import workloads
+from triegs.cli.output import fail
+from triegs.workloads import TimedWorkload
+from triegs.workloads.formats import FORMATS, Format, Target
+from triegs.workloads.timed import BATCH
+
+STDOUT = "-"
+ENDINGS = {"gzip": ".gz", "zstd": ".zst"}
+WIDTH = 80
+
+
+class Wish(NamedTuple):
+    """The options of the command."""
+
+    workload: str
+    events: int
+    seed: int
+    format: str | None
+    compression: str | None
+    output: str
+    per_file: int
+    queries: Path | None
+    static: Path | None
+    rate: float
+    start: int | None
+    disorder: int
+    inserts_only: bool
+    integers: bool
+
+
+class _Screen(Console):
+    def on_broken_pipe(self) -> None:
+        """Left to whoever runs the command; Rich would end the process as failed."""
+        raise BrokenPipeError
+
+
+def list_workloads() -> None:
+    """A table of all workloads on standard output."""
+    out = _Screen(width=WIDTH, highlight=False, markup=False, emoji=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in ("workload", "events", "skew"):
+        table.add_column(name, overflow="fold", no_wrap=name == "workload")
+    table.add_column("queries", justify="right")
+    for name in workloads.names():
+        workload = workloads.get(name)
+        table.add_row(name, workload.meaning, workload.skew, str(len(workload.asked)))
+    out.print(table)
+
+
+def run_generate(wish: Wish) -> None:
+    """Write events, and queries and static facts where they are wanted."""
+    workload = _find_workload(wish.workload)
+    is_folder = wish.output.endswith("/") or Path(wish.output).is_dir()
+    name, packing = _find_format(wish, is_folder)
+    chosen = FORMATS[name]
+    _check(wish, workload, name, chosen, packing)
+    try:
+        batches = workload.events(
+            wish.events,
+            wish.seed,
+            batch_size=min(BATCH, wish.per_file if is_folder else sys.maxsize),
+            rate=wish.rate,
+            start=wish.start,
+            disorder=wish.disorder,
+            inserts_only=wish.inserts_only,
+            integers=wish.integers,
+        )
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from None
+    try:
+        _write_extras(wish, workload)
+        job = _Job(workload, chosen, packing, wish.integers)
+        begun = time.perf_counter()
+        with _show_progress(wish) as advance:
+            if is_folder:
+                size = job.write_folder(Path(wish.output), batches, wish.per_file, advance)
+            elif wish.output == STDOUT:
+                job.write_stdout(batches, advance)
+                return
+            else:
+                size = job.write_file(Path(wish.output), batches, advance)
+    except BrokenPipeError:
+        raise
+    except ModuleNotFoundError as problem:
+        fail(f"error: {problem}")
+    except OSError as problem:
+        where = problem.filename or wish.output
+        fail(f"error: cannot write {where}: {problem.strerror or problem}")
+    seconds = time.perf_counter() - begun
+    _say(f"wrote {wish.events:,} events to {wish.output} ({size / 1e6:,.1f} MB, {seconds:.1f} s)")
+
+
+def _find_workload(name: str) -> TimedWorkload:
+    if not name:
+        raise typer.BadParameter("name a workload; --list shows them all", param_hint="WORKLOAD")
+    try:
+        return workloads.get(name)
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem), param_hint="WORKLOAD") from None
+
+
+def _find_format(wish: Wish, is_folder: bool) -> tuple[str, str | None]:
+    """Format and compression as told, else by the name of the file.
+
+    A name that tells nothing gives CSV on standard output and in a directory only.
+    """
+    if wish.output == STDOUT or is_folder:
+        return wish.format or "csv", wish.compression
+    parts = Path(wish.output).name.lower().split(".")[1:]
+    packing = wish.compression
+    for known, ending in ENDINGS.items():
+        if parts and f".{parts[-1]}" == ending:
+            packing = packing or known
+            parts.pop()
+    name = wish.format or (parts[-1] if parts else "")
+    if name not in FORMATS:
+        raise typer.BadParameter(
+            f"the name {wish.output!r} does not tell the format; it is one of {', '.join(FORMATS)}",
+            param_hint="--format",
+        )
+    return name, packing
+
+
+def _check(
+    wish: Wish, workload: TimedWorkload, name: str, chosen: Format, packing: str | None
+) -> None:
+    """Refuse what would lose something, or what nobody wants on a terminal."""
+    if workload.has_deletes and not chosen.has_op and not wish.inserts_only:
+        _refuse(
+            f"{name} cannot say that a fact ends, so the deletes of {workload.name} would be lost; "
+            "--inserts-only leaves them out, csv, jsonl, parquet and arrow have them",
+            "--format",
+        )
+    if wish.integers and not chosen.has_op:
+        _refuse(f"{name} has no integers as subjects", "--integers")
+    if packing and chosen.packs_itself is not None and packing not in chosen.packs_itself:
+        _refuse(f"{name} files are packed by {', '.join(chosen.packs_itself)}", "--compression")
+    if wish.static and not workload.static:
+        _refuse(f"{workload.name} has no facts that never change", "--static")
+    if wish.output == STDOUT and sys.stdout.isatty() and (chosen.is_binary or packing):
+        _refuse("a terminal shows no binary data; name a file", "--output")
+    if not chosen.has_time:
+        what = "frame" if name == "jelly" else "statement"
+        _say(f"note: {name} has no times; a reader gives each {what} the next tick")
+
+
+def _refuse(message: str, option: str) -> NoReturn:
+    raise typer.BadParameter(message, param_hint=option)
+
+
+def _say(message: str) -> None:
+    sys.stderr.write(f"{message}\n")
+
+
+def _write_extras(wish: Wish, workload: TimedWorkload) -> None:
+    if wish.queries is not None:
+        wish.queries.mkdir(parents=True, exist_ok=True)
+        for query in workload.asked:
+            path = wish.queries / f"{query.name}.rq"
+            path.write_text(query.file_text, encoding="utf-8")
+        _say(f"wrote {len(workload.asked)} queries to {wish.queries}")
+    if wish.static is not None:
+        lines = "".join(f"{' '.join(fact)} .\n" for fact in workload.static)
+        wish.static.write_text(lines, encoding="utf-8")
+        _say(f"wrote {len(workload.static)} static facts to {wish.static}")
+
+
+@contextmanager
+def _show_progress(wish: Wish) -> Iterator[Any]:
+    """A bar on a terminal, if the events themselves do not go there; a function that moves it."""
+    shares_screen = wish.output == STDOUT and sys.stdout.isatty()
+    if shares_screen or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} / {task.total:,.0f}"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(wish.workload, total=wish.events, rate="")
+        begun = time.perf_counter()
+
+        def advance(count: int) -> None:
+            progress.advance(task, count)
+            done = progress.tasks[0].completed
+            pace = done / max(time.perf_counter() - begun, 1e-9)
+            progress.update(task, rate=f"{pace / 1e6:.2f} M/s")
+
+        yield advance
+
+
+class _Job(NamedTuple):
+    """What all files of one call have in common."""
+
+    workload: TimedWorkload
+    format: Format
+    packing: str | None
+    integers: bool
+
+    def write_file(self, path: Path, batches: Iterator[Any], advance: Any) -> int:
+        """All events in one file; its size in bytes."""
+        hidden = path.with_name(f".{path.name}.part")
+        try:
+            with hidden.open("wb") as file:
+                self._write(file, batches, advance, is_pipe=False)
+            size = hidden.stat().st_size
+            hidden.replace(path)
+        except BaseException:
+            hidden.unlink(missing_ok=True)
+            raise
+        return size
+
+    def write_folder(
+        self, folder: Path, batches: Iterator[Any], per_file: int, advance: Any
+    ) -> int:
+        """Files of so many events each, whose names are in the order of the stream."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(not path.name.startswith(".") for path in folder.iterdir()):
+            fail(f"error: {folder} is not empty; what is in it would be taken for a part")
+        ending = ENDINGS[self.packing] if self.packing and not self.format.packs_itself else ""
+        size = number = 0
+        parts = _Parts(batches, per_file)
+        while not number or parts.has_more():
+            name = f"{self.workload.name}-{number:05}.{self.format.ending}{ending}"
+            size += self.write_file(folder / name, parts.next_part(), advance)
+            number += 1
+        return size
+
+    def write_stdout(self, batches: Iterator[Any], advance: Any) -> None:
+        self._write(sys.stdout.buffer, batches, advance, is_pipe=True)
+        sys.stdout.buffer.flush()
+
+    def _write(self, file: IO[bytes], batches: Iterator[Any], advance: Any, is_pipe: bool) -> None:
+        outer = None if self.format.packs_itself else self.packing
+        with _pack(file, outer) as packed:
+            schema = self.workload.schema(self.integers)
+            target = Target(packed, schema, self.workload.prefixes, self.packing, is_pipe)
+            writer = self.format.open(target)
+            for batch in batches:
+                writer.write(batch)
+                advance(batch.num_rows)
+            writer.close()
+
+
+class _Parts:
+    """A stream of batches in parts of so many events."""
+
+    def __init__(self, batches: Iterator[Any], size: int) -> None:
+        self._batches = batches
+        self._size = size
+        self._held: Any = None
+
+    def has_more(self) -> bool:
+        if self._held is None:
+            self._held = next(self._batches, None)
+        return self._held is not None
+
+    def next_part(self) -> Iterator[Any]:
+        left = self._size
+        while left and self.has_more():
+            batch, self._held = self._held, None
+            if batch.num_rows > left:
+                batch, self._held = batch.slice(0, left), batch.slice(left)
+            left -= batch.num_rows
+            yield batch
+
+
+@contextmanager
+def _pack(file: IO[bytes], compression: str | None) -> Iterator[IO[bytes]]:
+    if compression is None:
+        yield file
+    elif compression == "gzip":
+        # No name and no time of day inside, so that equal events are equal files.
+        with gzip.GzipFile("", "wb", compresslevel=3, fileobj=file, mtime=0) as packed:
+            yield packed  # type: ignore[misc]
+    else:
+        import pyarrow as pa
+
+        with pa.CompressedOutputStream(pa.PythonFile(file, "w"), "zstd") as packed:
+            yield packed

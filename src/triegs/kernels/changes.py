@@ -1,0 +1,371 @@
+"""The answers whose multiplicity differs between two versions, each once, into columns.
+
+An answer is made of *entries* of relations, and its multiplicity is the product of their weights.
+It has changed only if one of its entries has. So each entry of the walk gets a *phase*: the
+differences of its relation are seeds; from a seed the levels of the phase climb to the entries
+above it, and go down to all others. Entries before the phase's own must be the same in both
+versions: so an answer comes up in the phase of its first changed entry, and in no other.
+
+A seed with a weight in the new version is followed there first, which gives all answers that the
+new version has; then, if it has a weight in the old one, there, for those answers that are gone.
+The version that is followed is *here*, the other one *there*. Both multiplicities are carried
+along; the one there is looked up only while it is not zero.
+
+The table is `[phases, levels at most, (first word of a phase)…]`. A phase is `[columns, old root,
+new root, first place, weighs, levels, first level, checks, first check]`; without columns its one
+seed is the whole result. A level is `[kind, old root, new root, keys, first key, place, use, is
+same, checks, first check]`, where kind is `TRIE`, `SET` or `INSIDE` as in `triegs.kernels.answers`,
+the keys are places of the row, and `use` says what an entry is good for. A check is `[old root, new
+root, keys, first key, weighs, is same]`.
+"""
+
+from __future__ import annotations
+
+from triegs.kernels.answers import INSIDE, TRIE, weigh
+from triegs.kernels.cursors import (
+    BLOCK,
+    CAPACITY,
+    CURSOR_WORDS,
+    PLACE,
+    SIZE,
+    set_first,
+    set_next,
+    set_next_block,
+    trie_first,
+    trie_next,
+)
+from triegs.kernels.cursors import KEY as CURSOR_KEY
+from triegs.kernels.cursors import WORD as CURSOR_WORD
+from triegs.kernels.differences import (
+    KEY,
+    NEW,
+    OLD,
+    column_at,
+    next_difference,
+    open_difference,
+)
+from triegs.kernels.jit import inlined, kernel
+from triegs.kernels.layout import HEAD
+from triegs.kernels.sets import set_get
+from triegs.kernels.trie import trie_get
+from triegs.kernels.words import Words, load, store
+
+TABLE_HEAD = 2
+PHASE_WORDS, SEED_LEVEL_WORDS, CHECK_WORDS = 9, 10, 6
+# Uses of a level's entry: it only leads further; it is the first part of an entry; its presence
+# counts; its weight counts.
+LEADS, BEGINS, COUNTS_AS_ONE, WEIGHS = 0, 1, 2, 3
+
+# The state: some words, the values by place, the levels, and the cursor over differences.
+PHASE, LEVEL, IS_OLD, FACTOR_OLD, FACTOR_NEW, MISFIT = 0, 1, 2, 3, 4, 5
+IS_SEEDED, DIFFERENCES_AT = 6, 7  # of a phase without columns; where that cursor stands
+VALUES = 8
+# A level's stretch: its cursor, the rows since its value holds, the multiplicities here and there,
+# the two sets that it walks, and the words of its entry.
+SINCE, HERE, THERE = CURSOR_WORDS, CURSOR_WORDS + 1, CURSOR_WORDS + 2
+SET_HERE, SET_THERE = CURSOR_WORDS + 3, CURSOR_WORDS + 4
+WORD_HERE, WORD_THERE = CURSOR_WORDS + 5, CURSOR_WORDS + 6
+STRETCH_WORDS = CURSOR_WORDS + 8
+NO_LEVEL = -1
+
+
+def state_words(width: int, levels: int) -> int:
+    """Where the cursor over differences begins: after the values and the stretches."""
+    return VALUES + width + STRETCH_WORDS * levels
+
+
+@inlined
+def stretch_at(width: int, level: int) -> int:
+    return VALUES + width + STRETCH_WORDS * level
+
+
+@inlined
+def find_by_places(
+    words: Words, root: int, table: Words, keys: int, first: int, state: Words
+) -> int:
+    """The word that the values of some places lead to."""
+    for number in range(keys):
+        value = load(state, VALUES + load(table, first + number))
+        root = trie_get(words, root, value) if number == 0 else set_get(words, root, value)
+    return root
+
+
+@inlined
+def pass_checks(
+    words: Words, here: Words, there: Words, table: Words, count: int, first: int, state: Words,
+    at: int, side: int,
+) -> bool:  # fmt: skip
+    """Multiply the entries in that have no level of their own; false if one forbids the answer."""
+    for number in range(count):
+        check = first + CHECK_WORDS * number
+        keys, key = load(table, check + 2), load(table, check + 3)
+        root = load(here, load(table, check + 1 - side))
+        root_there = load(there, load(table, check + side))
+        weight = find_by_places(words, root, table, keys, key, state)
+        if weight == 0:
+            return False
+        weighs, is_same = load(table, check + 4), load(table, check + 5)
+        other = load(state, at + THERE)
+        weight_there = weight
+        if root_there != root and (is_same or other != 0):
+            weight_there = find_by_places(words, root_there, table, keys, key, state)
+        if not weighs:
+            weight, weight_there = 1, 1 if weight_there != 0 else 0
+        if is_same and weight != weight_there:
+            return False
+        store(state, at + HERE, weigh(load(state, at + HERE), weight))
+        store(state, at + THERE, weigh(other, weight_there))
+    return True
+
+
+@inlined
+def open_seed(words: Words, old: Words, new: Words, table: Words, phase: int, state: Words) -> None:
+    store(state, IS_OLD, 1)
+    store(state, IS_SEEDED, 0)
+    if load(table, phase) > 0:
+        old_root, new_root = load(old, load(table, phase + 1)), load(new, load(table, phase + 2))
+        open_difference(words, state, load(state, DIFFERENCES_AT), old_root, new_root)
+
+
+@inlined
+def next_seed(words: Words, table: Words, phase: int, state: Words, width: int) -> bool:
+    """Move to the next seed, or to the same one in the old version; false at the end."""
+    columns, base, at = load(table, phase), load(state, DIFFERENCES_AT), stretch_at(width, 0)
+    while True:
+        if load(state, IS_OLD) == 0:
+            store(state, IS_OLD, 1)
+        elif columns == 0:
+            if load(state, IS_SEEDED):
+                return False
+            store(state, IS_SEEDED, 1)
+            store(state, IS_OLD, 0)
+        else:
+            if not next_difference(words, state, base, columns, load(table, phase + 4) != 0):
+                return False
+            store(state, IS_OLD, 0)
+        old, new = load(state, FACTOR_OLD), load(state, FACTOR_NEW)
+        if columns > 0:
+            last = column_at(base, columns - 1)
+            weight_old, weight_new = load(state, last + OLD), load(state, last + NEW)
+            if load(table, phase + 4) == 0:
+                weight_old, weight_new = min(weight_old, 1), min(weight_new, 1)
+            old, new = weigh(old, weight_old), weigh(new, weight_new)
+        is_old = load(state, IS_OLD)
+        here, there = (old, new) if is_old else (new, old)
+        if here == 0:
+            continue
+        for column in range(columns):
+            place = load(table, load(table, phase + 3) + column)
+            store(state, VALUES + place, load(state, column_at(base, column) + KEY))
+        store(state, at + HERE, here)
+        store(state, at + THERE, there)
+        return True
+
+
+@inlined
+def open_change_level(
+    words: Words, here: Words, there: Words, table: Words, row: int, state: Words, width: int,
+    level: int, side: int,
+) -> None:  # fmt: skip
+    at = stretch_at(width, level)
+    kind = load(table, row)
+    if kind == INSIDE:
+        found = load(state, at - STRETCH_WORDS + WORD_HERE)
+        found_there = load(state, at - STRETCH_WORDS + WORD_THERE)
+    else:
+        keys, first = load(table, row + 3), load(table, row + 4)
+        root = load(here, load(table, row + 2 - side))
+        root_there = load(there, load(table, row + 1 + side))
+        found = find_by_places(words, root, table, keys, first, state)
+        found_there = found
+        if root_there != root and load(table, row + 6) != LEADS:
+            is_carried = load(state, at - STRETCH_WORDS + THERE) != 0
+            if is_carried or load(table, row + 7):
+                found_there = find_by_places(words, root_there, table, keys, first, state)
+    store(state, at + SET_HERE, found)
+    store(state, at + SET_THERE, found_there)
+    if kind == TRIE:
+        trie_first(words, state, at, found)
+    else:
+        set_first(words, state, at, found)
+
+
+@inlined
+def take_entry(
+    words: Words, here: Words, there: Words, table: Words, row: int, state: Words, at: int,
+    side: int,
+) -> bool:  # fmt: skip
+    """The level's cursor stands on an entry: note what it gives; false if it is none of ours."""
+    key, word = load(state, at + CURSOR_KEY), load(state, at + CURSOR_WORD)
+    store(state, VALUES + load(table, row + 5), key)
+    word_there = word
+    set_there = load(state, at + SET_THERE)
+    if set_there != load(state, at + SET_HERE):
+        if load(table, row) == TRIE:
+            word_there = trie_get(words, set_there, key)
+        else:
+            word_there = set_get(words, set_there, key)
+    store(state, at + WORD_HERE, word)
+    store(state, at + WORD_THERE, word_there)
+    weight = load(state, at - STRETCH_WORDS + HERE)
+    weight_there = load(state, at - STRETCH_WORDS + THERE)
+    use = load(table, row + 6)
+    if use > BEGINS:
+        if use == COUNTS_AS_ONE:
+            word, word_there = 1, 1 if word_there != 0 else 0
+        if load(table, row + 7) and word != word_there:
+            return False
+        weight, weight_there = weigh(weight, word), weigh(weight_there, word_there)
+    store(state, at + HERE, weight)
+    store(state, at + THERE, weight_there)
+    return pass_checks(
+        words, here, there, table, load(table, row + 8), load(table, row + 9), state, at, side
+    )
+
+
+@inlined
+def change_of(here: int, there: int, is_old: int, is_distinct: bool) -> int:
+    """What an answer's change is, given its multiplicities; 0 if it is told elsewhere or none."""
+    if is_old:
+        if there != 0:
+            return 0
+        return -1 if is_distinct else -here
+    if is_distinct:
+        return 1 if there == 0 else 0
+    return here - there
+
+
+@inlined
+def write_value(
+    table: Words, phase: int, state: Words, width: int, level: int, out: Words, rows: int, end: int
+) -> None:
+    """A level's value, in all rows since it was taken."""
+    at = stretch_at(width, level)
+    start = load(state, at + SINCE)
+    store(state, at + SINCE, end)
+    if start == end:
+        return
+    if level > 0:
+        row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
+        first, count = row + 5, 1
+    else:
+        first, count = load(table, phase + 3), load(table, phase)
+    for number in range(count):
+        place = load(table, first + number)
+        value = load(state, VALUES + place)
+        for at_row in range(place * rows + start, place * rows + end):
+            store(out, at_row, value)
+
+
+@inlined
+def write_block(
+    words: Words, state: Words, at: int, out: Words, keys: int, counts: int, room: int, factor: int,
+    is_distinct: bool,
+) -> int:  # fmt: skip
+    """Entries of the last level's block, as far as there is room; returns how many."""
+    place = load(state, at + PLACE)
+    taken = min(load(state, at + SIZE) - place, room)
+    entries = load(state, at + BLOCK) + HEAD + place
+    weights = entries + load(state, at + CAPACITY)
+    for step in range(taken):
+        store(out, keys + step, load(words, entries + step))
+    if is_distinct:
+        sign = 1 if factor > 0 else -1
+        for step in range(taken):
+            store(out, counts + step, sign)
+    else:
+        for step in range(taken):
+            change = weigh(abs(factor), load(words, weights + step))
+            if change < 0:
+                store(state, MISFIT, 1)
+            store(out, counts + step, change if factor > 0 else -change)
+    store(state, at + PLACE, place + taken)
+    return taken
+
+
+@kernel
+def fill_changes(
+    words: Words, old: Words, new: Words, table: Words, state: Words, out: Words, rows: int,
+    width: int, is_distinct: bool,
+) -> int:  # fmt: skip
+    """Write the next changed answers: `rows` words per column, then the signed changes.
+
+    Returns how many; fewer than `rows` means the end. A multiplicity that does not fit sets
+    `MISFIT`.
+    """
+    filled = 0
+    number, level = load(state, PHASE), load(state, LEVEL)
+    phase = load(table, TABLE_HEAD + number) if number < load(table, 0) else 0
+    for each in range(load(table, 1)):
+        store(state, stretch_at(width, each) + SINCE, 0)
+    while filled < rows and number < load(table, 0):
+        if level == NO_LEVEL:
+            phase = load(table, TABLE_HEAD + number)
+            open_seed(words, old, new, table, phase, state)
+            level = 0
+        last = load(table, phase + 5)
+        at = stretch_at(width, level)
+        write_value(table, phase, state, width, level, out, rows, filled)
+        if level == 0 and not next_seed(words, table, phase, state, width):
+            number += 1
+            level = NO_LEVEL
+            continue
+        side = load(state, IS_OLD)
+        here, there = (old, new) if side else (new, old)
+        if level == 0:
+            found = pass_checks(
+                words, here, there, table, load(table, phase + 7), load(table, phase + 8), state,
+                at, side,
+            )  # fmt: skip
+            if not found:
+                continue
+        else:
+            row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
+            is_shared = load(state, at + SET_HERE) == load(state, at + SET_THERE)
+            if (
+                level == last and is_shared and load(table, row) != TRIE
+                and load(table, row + 6) == WEIGHS and load(table, row + 8) == 0
+            ):  # fmt: skip
+                weight = load(state, at - STRETCH_WORDS + HERE)
+                other = load(state, at - STRETCH_WORDS + THERE)
+                if weight < 0 or other < 0:
+                    store(state, MISFIT, 1)
+                factor = change_of(weight, other, side, is_distinct)
+                if load(state, at + PLACE) < load(state, at + SIZE) and factor != 0:
+                    keys = load(table, row + 5) * rows + filled
+                    filled += write_block(
+                        words, state, at, out, keys, width * rows + filled, rows - filled, factor,
+                        is_distinct,
+                    )  # fmt: skip
+                    store(state, at + SINCE, filled)
+                elif factor == 0 or not set_next_block(words, state, at):
+                    level -= 1
+                continue
+            if load(table, row) == TRIE:
+                found = trie_next(words, state, at)
+            else:
+                found = set_next(words, state, at)
+            if not found:
+                level -= 1
+                continue
+            if not take_entry(words, here, there, table, row, state, at, side):
+                continue
+        if level < last:
+            level += 1
+            row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
+            open_change_level(words, here, there, table, row, state, width, level, side)
+            store(state, stretch_at(width, level) + SINCE, filled)
+            continue
+        weight, other = load(state, at + HERE), load(state, at + THERE)
+        if weight < 0 or other < 0:
+            store(state, MISFIT, 1)
+        change = change_of(weight, other, side, is_distinct)
+        if change != 0:
+            store(out, width * rows + filled, change)
+            filled += 1
+    if number < load(table, 0) and level != NO_LEVEL:
+        for each in range(level + 1):
+            write_value(table, phase, state, width, each, out, rows, filled)
+    store(state, PHASE, number)
+    store(state, LEVEL, level)
+    return filled

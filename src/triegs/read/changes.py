@@ -1,0 +1,121 @@
+"""The answers that changed between two snapshots of one query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING, overload
+
+from triegs.errors import StateError
+from triegs.read.columns import Columns, Sizes
+from triegs.read.result import Result, Row
+
+if TYPE_CHECKING:
+    from triegs.read.snapshot import Snapshot
+
+FEW_ROWS = 64
+NO_CHANGES = "a query with LIMIT or OFFSET has no changes; read its snapshots"
+
+
+class Change(Row):
+    """An answer, and how much its multiplicity grew (or shrank, if negative).
+
+    >>> change = Change(("x",), ("<http://ex/a>",), -2)
+    >>> change.x, change.change
+    ('<http://ex/a>', -2)
+    """
+
+    __slots__ = ()
+    _count_name = "change"
+
+    @property
+    def change(self) -> int:
+        return self._count
+
+
+class Changes(Result):
+    """Each answer whose multiplicity differs between two epochs of a query, once, with the signed
+    difference. ``since`` and ``epoch`` are the two; `Snapshot.diff` and `StandingQuery.changes`
+    make it. Nothing is computed before it is read, and reading it twice computes it twice.
+
+    With DISTINCT, and for ASK, an answer comes with 1 and goes with -1.
+    """
+
+    _row = Change
+
+    def __init__(self, old: Snapshot, new: Snapshot) -> None:
+        query = new._reader.plan.query
+        if old._reader.plan is not new._reader.plan:
+            raise StateError("these are snapshots of two queries; changes are between those of one")
+        if query.limit is not None or query.offset:
+            raise StateError(NO_CHANGES)
+        self._old = old
+        self._new = new
+        self._decoder = new._decoder
+        self.since = old.epoch
+        self.epoch = new.epoch
+        self.names = new.names
+
+    def is_empty(self) -> bool:
+        """Whether no answer changed. Cost: that of the first changed ones."""
+        return next(self._read(lambda: FEW_ROWS, len), None) is None
+
+    @contextmanager
+    def _hold(self) -> Iterator[None]:
+        # In the order of their epochs, so that two threads never wait for each other.
+        first, second = sorted((self._old, self._new), key=lambda each: (each.epoch, id(each)))
+        with first._hold():
+            if second is first:
+                yield
+            else:
+                with second._hold():
+                    yield
+
+    def _check_open(self) -> None:
+        self._old._check_open()
+        self._new._check_open()
+
+    def _columns(self, sizes: Sizes) -> Iterator[Columns]:
+        old, new = self._old, self._new
+        return new._reader.changes(old._reader.walk, old._version, new._version, sizes)
+
+    def __repr__(self) -> str:
+        return f"<Changes from epoch {self.since} to {self.epoch}>"
+
+
+class Steps(Sequence[Changes]):
+    """The changes from one held epoch to the next, oldest first. Close it to let the epochs go.
+
+    `StandingQuery.changes` makes it.
+    """
+
+    def __init__(self, snapshots: Sequence[Snapshot]) -> None:
+        self._snapshots = snapshots
+        self._steps = [Changes(old, new) for old, new in pairwise(snapshots)]
+
+    @overload
+    def __getitem__(self, place: int) -> Changes: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Changes]: ...
+
+    def __getitem__(self, place: int | slice) -> Changes | list[Changes]:
+        return self._steps[place]
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def close(self) -> None:
+        """Let the epochs go. Harmless when repeated."""
+        for snapshot in self._snapshots:
+            snapshot.close()
+
+    def __enter__(self) -> Steps:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Steps over epochs {', '.join(str(each.epoch) for each in self._snapshots)}>"

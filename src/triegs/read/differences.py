@@ -1,0 +1,294 @@
+"""From two held versions to columns of changed answers: each once, with its signed change.
+
+Over the packed store a kernel starts from the entries in which the versions differ, and visits
+nothing that they share; over any other store all answers of both are compared, which is the text
+to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import NamedTuple
+
+import numpy as np
+
+from triegs.dictionary.decoder import allocate
+from triegs.errors import MultiplicityOverflow
+from triegs.kernels.answers import INSIDE, SET, TRIE
+from triegs.kernels.changes import (
+    BEGINS,
+    CHECK_WORDS,
+    COUNTS_AS_ONE,
+    DIFFERENCES_AT,
+    FACTOR_NEW,
+    FACTOR_OLD,
+    LEADS,
+    LEVEL,
+    MISFIT,
+    NO_LEVEL,
+    PHASE_WORDS,
+    SEED_LEVEL_WORDS,
+    TABLE_HEAD,
+    WEIGHS,
+    fill_changes,
+    state_words,
+)
+from triegs.kernels.differences import difference_words
+from triegs.kernels.layout import SLOT_WORDS
+from triegs.maintain.walk import Piece, Walk
+from triegs.read.columns import LARGEST, TOO_LARGE, Columns, Sizes, Words, enumerate_answers
+from triegs.store.contract import Key, Version, VersionedRelation
+from triegs.store.packed import PackedRelation, PackedVersion
+
+
+class Side(NamedTuple):
+    """A version, and how the answers of a plan are read from it."""
+
+    walk: Walk
+    version: Version
+
+
+def read_differences(old: Side, new: Side, sizes: Sizes, is_distinct: bool) -> Iterator[Columns]:
+    """The changed answers in batches, with `mu_new - mu_old`. Memory: one batch.
+
+    With `is_distinct` an answer counts once, whatever its multiplicity. Cost, over the packed
+    store: the entries that differ, what leads from them to the root, and the answers themselves.
+    """
+    factors = tuple(_factor(side) for side in (old, new))
+    if TOO_LARGE in factors:
+        _refuse()
+    if not new.walk.levels:
+        change = factors[1] - factors[0]
+        if is_distinct:
+            change = (factors[1] > 0) - (factors[0] > 0)
+        if change:
+            yield np.empty((0, 1), np.int64), np.array([change], np.int64)
+    elif isinstance(old.version, PackedVersion) and isinstance(new.version, PackedVersion):
+        yield from _fill(old, new, factors, sizes, is_distinct)
+    else:
+        changes = compare_answers(old, new, is_distinct)
+        while batch := list(islice(changes, sizes())):
+            rows = np.array([row for row, _ in batch], np.int64).reshape(len(batch), -1)
+            yield rows.T, np.array([change for _, change in batch], np.int64)
+
+
+def _factor(side: Side) -> int:
+    factor = 1
+    for relation, key in side.walk.totals:
+        factor *= side.version.get(relation, key)
+    return factor if factor <= LARGEST else TOO_LARGE
+
+
+def _refuse() -> None:
+    raise MultiplicityOverflow("an answer's multiplicity does not fit 64 bits", "answer")
+
+
+# By comparison
+
+
+def compare_answers(old: Side, new: Side, is_distinct: bool) -> Iterator[tuple[Key, int]]:
+    """Every answer of both sides, looked up on the other."""
+    for (row, count), other, sign in chain(
+        ((answer, old, 1) for answer in enumerate_answers(new.walk, new.version, _factor(new))),
+        ((answer, new, -1) for answer in enumerate_answers(old.walk, old.version, _factor(old))),
+    ):
+        there = weigh_answer(other, row)
+        if count == TOO_LARGE or there > LARGEST:
+            _refuse()
+        if sign < 0 and there:
+            continue
+        change = int(there == 0) if is_distinct else count - there
+        if change:
+            yield row, sign * change
+
+
+def weigh_answer(side: Side, row: Key) -> int:
+    """The multiplicity of one answer. Cost: one lookup per piece."""
+    weight = _factor(side)
+    for piece in side.walk.pieces:
+        if piece.weighs and weight:
+            weight *= side.version.get(piece.relation, tuple(row[p] for p in piece.places))
+    return weight
+
+
+# By a kernel
+
+
+def _fill(
+    old: Side, new: Side, factors: tuple[int, ...], sizes: Sizes, is_distinct: bool
+) -> Iterator[Columns]:
+    assert isinstance(old.version, PackedVersion)
+    assert isinstance(new.version, PackedVersion)
+    phases = find_phases(old.walk, new.walk, is_whole=factors[0] != factors[1])
+    is_equal = factors[0] == factors[1] and old.walk is new.walk
+    if is_equal and np.array_equal(
+        old.version.roots[phases.roots], new.version.roots[phases.roots]
+    ):
+        return
+    # The arena of the later version has all that the earlier one leads to.
+    words = max(old.version, new.version, key=lambda version: version.number).words
+    width = new.walk.width
+    start = state_words(width, phases.levels)
+    state = np.zeros(start + difference_words(phases.columns), np.int64)
+    state[LEVEL], state[DIFFERENCES_AT] = NO_LEVEL, start
+    state[FACTOR_OLD], state[FACTOR_NEW] = factors
+    while True:
+        rows = sizes()
+        out = allocate((width + 1) * rows, np.int64)
+        old.version.check_held()
+        new.version.check_held()
+        found = fill_changes(
+            words, old.version.roots, new.version.roots, phases.table, state, out,
+            rows, width, is_distinct,
+        )  # fmt: skip
+        if state[MISFIT]:
+            _refuse()
+        columns = out.reshape(width + 1, rows)
+        if found:
+            yield columns[:-1, :found], columns[-1, :found]
+        if found < rows:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """The table of the kernel, the most levels and columns of a phase, and the roots it reads."""
+
+    table: Words
+    levels: int
+    columns: int
+    roots: Words
+
+
+def find_phases(old: Walk, new: Walk, is_whole: bool) -> Phases:
+    """The phases between two walks of one plan; they are made once."""
+    if old is not new:
+        return write_phases(old, new, [None])
+    if new.phases is None:
+        new.phases = {}
+    if is_whole not in new.phases:
+        seeds: list[int | None] = [None] if is_whole else [*range(len(new.pieces))]
+        new.phases[is_whole] = write_phases(new, new, seeds)
+    found: Phases = new.phases[is_whole]
+    return found
+
+
+@dataclass(slots=True)
+class _Scan:
+    """Levels over one relation: the places that are known, and those that it binds."""
+
+    old: VersionedRelation
+    new: VersionedRelation
+    known: tuple[int, ...]
+    binds: tuple[int, ...]
+    use: int
+    is_same: bool
+
+
+@dataclass(slots=True)
+class _Phase:
+    """The pieces of an answer in the order in which a phase comes by them."""
+
+    seed: int | None
+    scans: list[_Scan] = field(default_factory=list)
+    checks: list[tuple[int, bool]] = field(default_factory=list)
+
+
+def _order(old: Walk, new: Walk, seed: int | None) -> _Phase:
+    """From the seed up, then down to all others; pieces before the seed must be the same."""
+    phase = _Phase(seed)
+    bound: set[int] = set()
+    done = set()
+
+    def visit(
+        before: VersionedRelation, after: VersionedRelation, places: Sequence[int], use: int,
+        is_same: bool,
+    ) -> bool:  # fmt: skip
+        known = tuple(place for place in places if place in bound)
+        if len(known) == len(places):
+            return False
+        assert tuple(places[: len(known)]) == known
+        phase.scans.append(_Scan(before, after, known, tuple(places[len(known) :]), use, is_same))
+        bound.update(places)
+        return True
+
+    if seed is not None:
+        bound.update(new.pieces[seed].places)
+        done.add(seed)
+        above, below = new.pieces[seed].climb, old.pieces[seed].climb
+        while above is not None and below is not None:
+            if above.index is not None and below.index is not None:
+                visit(below.index, above.index, above.places, LEADS, False)
+            phase.checks.append((above.above, True))
+            done.add(above.above)
+            above, below = new.pieces[above.above].climb, old.pieces[below.above].climb
+    for number, (before, after) in enumerate(zip(old.pieces, new.pieces, strict=True)):
+        is_same = seed is not None and number < seed
+        use = WEIGHS if after.weighs else COUNTS_AS_ONE
+        if number in done:
+            continue
+        if not visit(before.relation, after.relation, after.places, use, is_same):
+            phase.checks.append((number, is_same))
+    return phase
+
+
+def write_phases(old: Walk, new: Walk, seeds: Sequence[int | None]) -> Phases:
+    """The table that `triegs.kernels.changes` reads; a seed of None is the whole result."""
+    words = [len(seeds), 0, *([0] * len(seeds))]
+    most_levels = most_columns = 0
+    for number, seed in enumerate(seeds):
+        phase = _order(old, new, seed)
+        at = words[TABLE_HEAD + number] = len(words)
+        words += [0] * PHASE_WORDS
+        places = new.pieces[seed].places if seed is not None else ()
+        level_of = dict.fromkeys(places, 0)
+        levels: list[list[int]] = []
+        for scan in phase.scans:
+            first = len(words)
+            words += scan.known
+            for step, place in enumerate(scan.binds):
+                is_last = step == len(scan.binds) - 1
+                kind = INSIDE if step else SET if scan.known else TRIE
+                use = scan.use if is_last else LEADS if scan.use == LEADS else BEGINS
+                keys = [0, 0] if step else [len(scan.known), first]
+                roots = [_root(scan.old), _root(scan.new)]
+                levels.append([kind, *roots, *keys, place, use, int(scan.is_same), 0, 0])
+                level_of[place] = len(levels)
+        checks: dict[int, list[list[int]]] = {}
+        for piece, is_same in phase.checks:
+            before, after = old.pieces[piece], new.pieces[piece]
+            check = [_root(before.relation), _root(after.relation), len(after.places), len(words)]
+            words += after.places
+            check += [int(after.weighs), int(is_same)]
+            assert len(check) == CHECK_WORDS
+            checks.setdefault(max(level_of[p] for p in after.places), []).append(check)
+        spans = {}
+        for level, found in checks.items():
+            spans[level] = [len(found), len(words)]
+            words += [word for check in found for word in check]
+        for level, row in enumerate(levels, 1):
+            row[8:] = spans.get(level, [0, 0])
+            assert len(row) == SEED_LEVEL_WORDS
+        first_place, first_level = len(words), len(words) + len(places)
+        words += places
+        words += [word for row in levels for word in row]
+        relation = (old.pieces[seed], new.pieces[seed]) if seed is not None else None
+        words[at : at + PHASE_WORDS] = [
+            len(places), *(_root(piece.relation) for piece in relation or ()),
+            *([] if relation else [0, 0]), first_place,
+            int(seed is not None and new.pieces[seed].weighs), len(levels), first_level,
+            *spans.get(0, [0, 0]),
+        ]  # fmt: skip
+        most_levels = max(most_levels, len(levels) + 1)
+        most_columns = max(most_columns, len(places))
+    words[1] = most_levels
+    relations: list[Piece] = [*old.pieces, *new.pieces]
+    roots = sorted({_root(piece.relation) for piece in relations})
+    return Phases(np.array(words, np.int64), most_levels, most_columns, np.array(roots, np.int64))
+
+
+def _root(relation: VersionedRelation) -> int:
+    assert isinstance(relation, PackedRelation)
+    return SLOT_WORDS * relation.slot

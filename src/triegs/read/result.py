@@ -1,0 +1,210 @@
+"""What snapshots and changes have in common: rows of terms, each with a count, in every form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from triegs.dictionary import Decoder
+from triegs.dictionary.decoder import wrap
+from triegs.errors import TriegsError
+from triegs.read.columns import Columns, Sizes
+from triegs.read.output import ArrowOutput, RowOutput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 65_536
+Made = TypeVar("Made")
+
+
+class Row:
+    """Values by name or place, and a count, whose name is the class's."""
+
+    __slots__ = ("_count", "_names", "_values")
+    _count_name: ClassVar[str]
+
+    def __init__(self, names: tuple[str, ...], values: tuple[Any, ...], count: int) -> None:
+        self._names = names
+        self._values = values
+        self._count = count
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._names:
+            return self._values[self._names.index(name)]
+        raise AttributeError(f"no variable {name!r}; there are {', '.join(self._names)}")
+
+    def __getitem__(self, key: str | int) -> Any:
+        if isinstance(key, int):
+            return self._values[key]
+        if key in self._names:
+            return self._values[self._names.index(key)]
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        mine = (self._names, self._values, self._count)
+        return mine == (other._names, other._values, other._count)
+
+    def __hash__(self) -> int:
+        return hash((self._names, self._values, self._count))
+
+    def __repr__(self) -> str:
+        parts = [f"{n}={v!r}" for n, v in zip(self._names, self._values, strict=True)]
+        count = f"{self._count_name}={self._count}"
+        return f"{type(self).__name__}({', '.join([*parts, count])})"
+
+
+class Result:
+    """Rows in batches of columns, and every form in which they leave.
+
+    A class below says how columns of ids are read (`_columns`), and holds what they are read from
+    while a batch is made of them (`_hold`).
+    """
+
+    _row: ClassVar[type[Row]]
+    names: tuple[str, ...]
+    _decoder: Decoder
+
+    def _columns(self, sizes: Sizes) -> Iterator[Columns]:
+        raise NotImplementedError
+
+    def _hold(self) -> AbstractContextManager[None]:
+        """While this is entered nothing that is read goes away; `SnapshotExpired` if it has."""
+        raise NotImplementedError
+
+    def _read(self, sizes: Sizes, make: Callable[[Columns], Made]) -> Iterator[Made]:
+        """What is made of each batch. Ids mean something only while their snapshot is held, so
+        they become terms before it may go.
+        """
+        columns = self._columns(sizes)
+        while True:
+            with self._hold():
+                found = next(columns, None)
+                if found is None:
+                    return
+                made = make(found)
+            yield made
+
+    def __iter__(self) -> Iterator[Any]:
+        """Every row once, with constant delay between two of them; terms as N-Triples text."""
+        return self.answers()
+
+    def answers(self, terms: str = "ntriples") -> Iterator[Any]:
+        """Every row once, its terms as ``"ntriples"``, ``"python"``, ``"rdflib"``,
+        ``"pyoxigraph"`` or ``"ids"``; see `triegs.read.output`.
+        """
+        output = RowOutput(self._decoder, terms)
+        with self._hold():
+            pass
+        return self._make_answers(output)
+
+    def _make_answers(self, output: RowOutput) -> Iterator[Any]:
+        for values, counts in self._read(
+            growing_sizes(), lambda found: (list(output.rows(found[0])), found[1].tolist())
+        ):
+            for row, count in zip(values, counts, strict=True):
+                yield self._row(self.names, row, count)
+                self._check_open()
+
+    def _check_open(self) -> None:
+        """Raise `SnapshotExpired` after the end."""
+
+    def batches(self, rows: int = BATCH_ROWS, terms: str = "ntriples") -> Iterator[pa.RecordBatch]:
+        """The rows as Arrow record batches of at most that many.
+
+        Columns are dictionaries of N-Triples strings; with ``terms="python"`` native columns where
+        one type fits, and with ``terms="ids"`` the numbers of the dictionary. Memory: one batch.
+        The last column is the count, with underscores behind its name where a variable has it.
+        """
+        return iter(self._stream(rows, terms))
+
+    def _stream(self, rows: int, terms: str) -> pa.RecordBatchReader:
+        import pyarrow as pa
+
+        output = ArrowOutput(self._decoder, self.names, terms)
+
+        def write(found: Columns) -> list[Any]:
+            return [*output.write(found[0]), wrap(found[1])]
+
+        columns = self._read(lambda: rows, write)
+        first = next(columns, None)
+        schema = self._schema(output)
+        batches = (
+            pa.RecordBatch.from_arrays(arrays, schema=schema)
+            for arrays in chain([] if first is None else [first], columns)
+        )
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def to_arrow(self, terms: str = "ntriples") -> pa.Table:
+        """All rows as one Arrow table; `terms` as for `batches`."""
+        if terms != "python":
+            return self._stream(BATCH_ROWS, terms).read_all()
+        output = ArrowOutput(self._decoder, self.names, terms)
+        with self._hold():
+            parts = list(self._columns(lambda: BATCH_ROWS))
+            try:
+                columns = [output.write(ids) for ids, _ in parts]
+            except TriegsError:  # the type of the first batch does not fit all: look at all first
+                output = ArrowOutput(self._decoder, self.names, terms)
+                for ids, _ in parts:
+                    output.survey(ids)
+                columns = [output.write(ids) for ids, _ in parts]
+        return self._join(self._schema(output), columns, parts)
+
+    @staticmethod
+    def _join(schema: pa.Schema, columns: list[list[Any]], parts: list[Columns]) -> pa.Table:
+        import pyarrow as pa
+
+        batches = [
+            pa.RecordBatch.from_arrays([*written, wrap(counts)], schema=schema)
+            for written, (_, counts) in zip(columns, parts, strict=True)
+        ]
+        return pa.Table.from_batches(batches, schema=schema)
+
+    def _schema(self, output: ArrowOutput) -> pa.Schema:
+        import pyarrow as pa
+
+        count = pa.field(self._count_name(), pa.int64(), nullable=False)
+        return pa.schema([*output.fields, count])
+
+    def to_pandas(self, terms: str = "ntriples") -> Any:
+        """All rows as a pandas DataFrame (needs pandas)."""
+        return self.to_arrow(terms).to_pandas()
+
+    def to_polars(self, terms: str = "ntriples") -> Any:
+        """All rows as a Polars DataFrame (needs polars)."""
+        import polars
+
+        return polars.from_arrow(self.to_arrow(terms))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow stream that other libraries read without copying."""
+        return self._stream(BATCH_ROWS, "ntriples").__arrow_c_stream__(requested_schema)
+
+    def _count_name(self) -> str:
+        name = self._row._count_name
+        while name in self.names:
+            name = f"{name}_"
+        return name
+
+
+def growing_sizes() -> Sizes:
+    """Small batches first, so that the first answers are there at once."""
+    size = 32
+
+    def next_size() -> int:
+        nonlocal size
+        size = min(2 * size, BATCH_ROWS)
+        return size
+
+    return next_size

@@ -1,0 +1,241 @@
+"""Following a query: a snapshot, then what changes, and how far it has been told.
+
+A subscription holds the epoch that it has told last, and nothing else: what comes next is the
+difference between that epoch and the next one that is held, or the newest. So a slow subscriber
+gets several epochs merged into one step, never a gap, and the updater waits for nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from threading import Condition, Lock, Thread, current_thread
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from triegs.errors import SnapshotExpired, StateError
+from triegs.read.changes import Changes
+from triegs.read.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Progress(NamedTuple):
+    """Everything up to this epoch has been told."""
+
+    epoch: int
+
+
+Event = Snapshot | Changes | Progress
+logger = logging.getLogger("triegs")
+#: So long a wait lets an interrupt through.
+PATIENCE = 0.2
+
+
+class Publications:
+    """Where subscribers wait for the next epoch. The updater only looks whether anybody does."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self.waiting = 0
+        self.is_over = False
+
+    def announce(self) -> None:
+        """There is a new epoch, or an end: wake who waits."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        self.is_over = True
+        self.announce()
+
+    def wait(self, is_due: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait until it is due; false if the time was over first."""
+        with self._changed:
+            self.waiting += 1
+            try:
+                return self._changed.wait_for(is_due, timeout)
+            finally:
+                self.waiting -= 1
+
+
+class Subscription:
+    """Snapshot, changes and progress of one query, as they come.
+
+    `StandingQuery.subscribe` makes it. Iterate over it, which waits for the next epoch and ends
+    when the query, the engine or the subscription is closed; or `poll` with a patience of your own;
+    or give a callback. Each event is readable until the next one is asked for. ``epoch`` is how far
+    all was told: subscribe with `since` to go on from there.
+    """
+
+    def __init__(
+        self,
+        publications: Publications,
+        follow: Callable[[int], list[Snapshot]],
+        newest: Callable[[], int],
+        start: Snapshot,
+        *,
+        is_first: bool,
+        progress: bool,
+        callback: Callable[[Event], object] | None,
+    ) -> None:
+        self._publications = publications
+        self._follow = follow
+        self._newest = newest
+        self._told = start
+        self._before: Snapshot | None = None  # the older side of the changes told last
+        self._ahead: deque[Snapshot] = deque()
+        self._events: deque[Event] = deque([start] if is_first else [])
+        if is_first and progress:
+            self._events.append(Progress(start.epoch))
+        self._progress = progress
+        self._polling = Lock()
+        self._seen = start.epoch
+        self._is_closed = False
+        self.names = start.names
+        #: What a callback raised; the subscription has ended with it.
+        self.error: BaseException | None = None
+        self._thread: Thread | None = None
+        if callback is not None:
+            self._thread = Thread(
+                target=self._call, args=(callback,), name="triegs subscription", daemon=True
+            )
+            self._thread.start()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that has been told last."""
+        return self._told.epoch
+
+    def poll(self, timeout: float | None = 0) -> Event | None:
+        """The next event; None if none comes within so many seconds (None: for ever) or all is
+        over. Cost: that of the changes' first rows.
+        """
+        if not self._polling.acquire(blocking=False):
+            raise StateError("another thread is reading this subscription")
+        try:
+            while not self._is_closed:
+                if self._events:
+                    return self._events.popleft()
+                if not self._ahead and not self._look(timeout):
+                    return None
+                self._advance()
+            return None
+        finally:
+            self._polling.release()
+
+    def _look(self, timeout: float | None) -> bool:
+        """Find the epochs to tell; false if there are none in time."""
+
+        def is_due() -> bool:
+            is_over = self._is_closed or self._publications.is_over
+            return is_over or self._newest() != self._seen
+
+        if not self._publications.wait(is_due, timeout) or self._is_closed:
+            return False
+        self._seen = self._newest()
+        try:
+            self._ahead.extend(self._follow(self._told.epoch))
+        except StateError:  # closed meanwhile
+            self._is_closed = True
+            return False
+        if not self._ahead and self._publications.is_over:
+            self._is_closed = True
+        return not self._is_closed
+
+    def _advance(self) -> None:
+        """Tell the next epoch that is ahead, if there is any; let the one before the last go."""
+        if self._before is not None:
+            self._before.close()
+            self._before = None
+        if not self._ahead:
+            return
+        old, new = self._told, self._ahead.popleft()
+        self._told = new
+        changes = Changes(old, new)
+        if changes.is_empty():
+            old.close()
+        else:
+            self._before = old
+            self._events.append(changes)
+        if self._progress:
+            self._events.append(Progress(new.epoch))
+
+    def __iter__(self) -> Iterator[Event]:
+        while not self._is_closed:
+            event = self.poll(PATIENCE)
+            if event is not None:
+                yield event
+
+    def batches(self, terms: str = "ntriples") -> Iterator[pa.RecordBatch]:
+        """All that comes as Arrow record batches: the head's columns, ``change``, and ``epoch``.
+
+        The answers of the snapshot are changes from nothing. Progress is an empty batch. Waits and
+        ends as iteration does.
+        """
+        return iter(self._stream(terms))
+
+    def _stream(self, terms: str) -> pa.RecordBatchReader:
+        import pyarrow as pa
+
+        if terms == "python":  # whose types depend on what will come
+            raise ValueError("a stream without end has terms 'ntriples' or 'ids'")
+        schema = Changes(self._told, self._told).to_arrow(terms).schema
+        schema = schema.append(pa.field("epoch", pa.int64(), nullable=False))
+        nothing = pa.RecordBatch.from_arrays(
+            [pa.nulls(0, kind) for kind in schema.types], schema=schema
+        )
+
+        def write() -> Iterator[pa.RecordBatch]:
+            for event in self:
+                if isinstance(event, Progress):
+                    yield nothing
+                    continue
+                try:
+                    for batch in event.batches(terms=terms):
+                        epochs = pa.array([event.epoch] * batch.num_rows, pa.int64())
+                        yield pa.RecordBatch.from_arrays([*batch.columns, epochs], schema=schema)
+                except SnapshotExpired:
+                    if not self._is_closed:
+                        raise
+
+        return pa.RecordBatchReader.from_batches(schema, write())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """All that comes as an Arrow stream, which ends when the subscription does."""
+        return self._stream("ntriples").__arrow_c_stream__(requested_schema)
+
+    def _call(self, callback: Callable[[Event], object]) -> None:
+        try:
+            for event in self:
+                callback(event)
+        except BaseException as error:
+            self.error = error
+            logger.exception("a subscription's callback failed; the subscription has ended")
+        finally:
+            self._let_go()
+
+    def close(self) -> None:
+        """End it, and let its epochs go; waits for a callback under way. Harmless when repeated."""
+        self._is_closed = True
+        self._publications.announce()
+        if self._thread is not None and self._thread is not current_thread():
+            self._thread.join()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._is_closed = True
+        held: list[Any] = [self._told, self._before, *self._ahead]
+        for snapshot in held:
+            if snapshot is not None:
+                snapshot.close()
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Subscription, told up to epoch {self.epoch}>"

@@ -1,0 +1,184 @@
+"""A workload as a user meets it: a name, queries with their windows, and a stream of events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from triegs.workloads.draw import Numbers
+from triegs.workloads.rows import Rows, cut, disorder, leave_out_deletes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH = 65_536  # events
+RATE = 1000.0  # events in a second of event time
+
+
+class WindowQuery(NamedTuple):
+    """A query of a workload: SPARQL text, and the window it is meant for.
+
+    `plan_class` is what `triegs.compile_query` says of it.
+    """
+
+    name: str
+    meaning: str
+    text: str
+    plan_class: str
+    width: str = "10s"
+    slide: str = "5s"
+
+    @property
+    def file_text(self) -> str:
+        """The text of a file: meaning and window as comments, then the query."""
+        return f"# {self.meaning}\n# window: {self.width}, slide: {self.slide}\n{self.text}\n"
+
+
+class Clock(NamedTuple):
+    """When the stream starts, and the mean time between two events, in ms."""
+
+    start: int
+    step: float
+
+    def tick(self, places: Numbers) -> Numbers:
+        """Event times of places 0, 1, 2 … at an even pace; the first is one step after the start.
+
+        >>> Clock(0, 1.0).tick(np.arange(3)).tolist()
+        [1, 2, 3]
+        """
+        steps: Numbers = np.floor((places + 1) * self.step).astype(np.int64)
+        return self.start + steps
+
+
+@dataclass(frozen=True)
+class TimedWorkload:
+    """A stream of timed events with queries over it. The same values give the same stream.
+
+    >>> from triegs import workloads
+    >>> names = workloads.get("person-names")
+    >>> list(names.queries)
+    ['person-names']
+    >>> next(names.events(4)).column("object").to_pylist()
+    ['"Nina"', '"Bose"', '"Tom"', '"Baker"']
+    """
+
+    name: str
+    meaning: str
+    skew: str
+    asked: tuple[WindowQuery, ...]
+    draw: Callable[[int, Clock], Iterator[Rows]]
+    predicates: tuple[str, ...]
+    spell: Callable[[Numbers], pa.Array]
+    prefixes: Mapping[str, str]
+    start: int = 0
+    has_deletes: bool = False
+    has_integers: bool = False
+    static: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def queries(self) -> Mapping[str, str]:
+        """The texts of the queries by name."""
+        return {query.name: query.text for query in self.asked}
+
+    def events(
+        self,
+        size: int,
+        seed: int = 1,
+        *,
+        batch_size: int = BATCH,
+        rate: float = RATE,
+        start: int | None = None,
+        disorder: int = 0,
+        inserts_only: bool = False,
+        integers: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Exactly `size` events, as record batches of `batch_size` (the last may be shorter).
+
+        The columns are time (ms), op (1 or -1), subject, predicate, object and id; a delete has
+        the id of the event that it takes back. Times start at `start` (ms since 1970, each
+        workload has its own) and there are `rate` events in a second of event time on average.
+        Times never fall, unless `disorder` lets an event arrive up to so many ms late.
+        `inserts_only` leaves out the deletes; `integers` gives the nodes of block workloads as
+        integers instead of IRIs. Cost: about a microsecond for an event, and memory for a batch
+        and for what the workload remembers, whatever the size.
+
+        >>> from triegs import workloads
+        >>> batch = next(workloads.get("path3").events(1000))
+        >>> batch.num_rows, batch.schema.names
+        (1000, ['time', 'op', 'subject', 'predicate', 'object', 'id'])
+        """
+        _check_options(size, seed, batch_size, rate, disorder)
+        if integers and not self.has_integers:
+            raise ValueError(f"{self.name} has nodes of several kinds, not integers")
+        clock = Clock(self.start if start is None else start, 1000 / rate)
+        return self._write_batches(
+            self._arrange(size, seed, clock, batch_size, disorder, inserts_only), integers
+        )
+
+    def schema(self, integers: bool = False) -> pa.Schema:
+        """The columns of `events` and their types."""
+        import pyarrow as pa
+
+        node = pa.int64() if integers else pa.string()
+        label = pa.dictionary(pa.int32(), pa.string())
+        return pa.schema(
+            {
+                "time": pa.int64(),
+                "op": pa.int8(),
+                "subject": node,
+                "predicate": label,
+                "object": node,
+                "id": pa.int64(),
+            }
+        )
+
+    def static_table(self) -> pa.Table:
+        """What never changes and has no time: the columns subject, predicate, object."""
+        import pyarrow as pa
+
+        columns = list(zip(*self.static, strict=True)) or [(), (), ()]
+        names = ("subject", "predicate", "object")
+        return pa.table({n: pa.array(c, pa.string()) for n, c in zip(names, columns, strict=True)})
+
+    def _arrange(
+        self, size: int, seed: int, clock: Clock, length: int, bound: int, inserts_only: bool
+    ) -> Iterator[Rows]:
+        blocks = self.draw(seed, clock)
+        if inserts_only:
+            blocks = leave_out_deletes(blocks)
+        if bound:
+            blocks = disorder(blocks, bound, seed)
+        return cut(blocks, size, length) if size else iter(())
+
+    def _write_batches(self, parts: Iterator[Rows], integers: bool) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        labels = pa.array(self.predicates)
+        spell = pa.array if integers else self.spell
+        for rows in parts:
+            codes = pa.array(rows.predicates.astype(np.int32))
+            columns = [
+                pa.array(rows.times),
+                pa.array(rows.ops),
+                spell(rows.subjects),
+                pa.DictionaryArray.from_arrays(codes, labels),
+                spell(rows.objects),
+                pa.array(rows.ids),
+            ]
+            yield pa.record_batch(columns, schema=self.schema(integers))
+
+
+def _check_options(size: int, seed: int, batch_size: int, rate: float, disorder: int) -> None:
+    if size < 0:
+        raise ValueError(f"the number of events is not negative: {size}")
+    if seed < 0:
+        raise ValueError(f"a seed is not negative: {seed}")
+    if batch_size < 1:
+        raise ValueError(f"a batch has at least one event, not {batch_size}")
+    if not 0 < rate <= 1e9:
+        raise ValueError(f"a rate is more than 0 and at most 1e9 events in a second, not {rate:g}")
+    if disorder < 0:
+        raise ValueError(f"disorder is a time in ms, not {disorder}")

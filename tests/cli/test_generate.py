@@ -1,0 +1,207 @@
+"""``triegs generate`` in a process of its own: files, pipes, packing, refusals."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from triegs import workloads
+from triegs.compiler import compile_query
+from triegs.sparql import parse
+
+COMMAND = [sys.executable, "-c", "from triegs.cli import main; main()", "generate"]
+
+
+def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    command = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, check=False, timeout=120, **options)
+
+
+def count_rows(text: bytes) -> int:
+    return sum(1 for _ in csv.reader(io.StringIO(text.decode()))) - 1
+
+
+def test_list_names_them_all_and_fits_a_terminal() -> None:
+    done = run("--list")
+    assert (done.returncode, done.stderr) == (0, b"")
+    text = done.stdout.decode()
+    first = [line.split()[0] for line in text.splitlines() if line[:1].strip()]
+    assert first[2:] == list(workloads.names())
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_help_fits_a_terminal() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    assert max(map(len, done.stdout.decode().splitlines())) <= 80
+
+
+def test_events_on_standard_output_and_nothing_else() -> None:
+    done = run("social", "-n", 500, "--seed", 3)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert count_rows(done.stdout) == 500
+    assert run("social", "-n", 500, "--seed", 3).stdout == done.stdout
+    assert run("social", "-n", 500, "--seed", 4).stdout != done.stdout
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl", "nt", "nq", "ttl", "trig", "parquet", "arrow"])
+def test_the_name_of_the_file_tells_the_format(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"events.{name}"
+    done = run("path3", "--events", 300, "--output", path)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert f"wrote 300 events to {path}" in done.stderr.decode()
+    asked = run("path3", "--events", 300, "--format", name)
+    if name != "arrow":  # a stream in a pipe, a file on disk
+        assert path.read_bytes() == asked.stdout
+    else:
+        read = pa.ipc.open_file(path).read_all()
+        assert read.equals(pa.ipc.open_stream(asked.stdout).read_all())
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    assert (b"no times" in done.stderr) == (name in ("nt", "ttl"))
+
+
+@pytest.mark.parametrize(("ending", "unpack"), [("gz", gzip.decompress), ("zst", None)])
+def test_packed_text(ending: str, unpack: Any, tmp_path: Path) -> None:
+    path = tmp_path / f"events.nq.{ending}"
+    assert run("reply", "-n", 2000, "-o", path).returncode == 0
+    plain = run("reply", "-n", 2000, "--format", "nq").stdout
+    data = path.read_bytes()
+    if unpack is None:
+        data = pa.CompressedInputStream(pa.BufferReader(data), "zstd").read()
+    else:
+        data = unpack(data)
+    assert data == plain
+    word = {"gz": "gzip", "zst": "zstd"}[ending]
+    piped = run("reply", "-n", 2000, "--format", "nq", "--compression", word)
+    assert piped.stdout == path.read_bytes()
+
+
+@pytest.mark.parametrize("packing", ["gzip", "zstd"])
+def test_packed_parquet(packing: str, tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    assert run("social", "-n", 900, "-o", path, "--compression", packing).returncode == 0
+    file = pq.ParquetFile(path)
+    assert file.metadata.num_rows == 900
+    assert file.metadata.row_group(0).column(2).compression.lower() == packing
+
+
+def test_a_directory_gets_parts_in_order(tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    done = run("social", "-n", 2500, "-o", f"{folder}/", "--per-file", 1000, "--format", "jsonl")
+    assert done.returncode == 0
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == [f"social-0000{i}.jsonl" for i in range(3)]
+    whole = b"".join((folder / name).read_bytes() for name in names)
+    assert whole == run("social", "-n", 2500, "--format", "jsonl").stdout
+    assert [len((folder / name).read_bytes().splitlines()) for name in names] == [1000, 1000, 500]
+    again = run("social", "-n", 10, "-o", folder)
+    assert again.returncode == 1
+    assert b"is not empty" in again.stderr
+
+
+def test_queries_and_static_facts(tmp_path: Path) -> None:
+    done = run(
+        "social", "-n", 10, "-o", tmp_path / "e.csv",
+        "--queries", tmp_path / "q", "--static", tmp_path / "s.nt",
+    )  # fmt: skip
+    assert done.returncode == 0
+    texts = {path.stem: path.read_text() for path in (tmp_path / "q").iterdir()}
+    assert set(texts) == set(workloads.get("social").queries)
+    for query in workloads.get("social").asked:
+        assert compile_query(parse(texts[query.name])).plan_class.value == query.plan_class
+    facts = (tmp_path / "s.nt").read_text().splitlines()
+    assert len(facts) == len(workloads.get("social").static)
+
+
+def test_times() -> None:
+    done = run("path3", "-n", 50, "--start", 1000, "--rate", 100, "--disorder", 200, "--integers")
+    rows = list(csv.DictReader(io.StringIO(done.stdout.decode())))
+    times = [int(row["time"]) for row in rows]
+    assert min(times) >= 1010
+    assert times != sorted(times)
+    assert {(time - 1000) % 10 for time in times} == {0}
+    assert all(row["subject"].isdigit() for row in rows)
+
+
+def test_inserts_only() -> None:
+    text = run("social", "-n", 20_000, "--inserts-only").stdout
+    assert count_rows(text) == 20_000
+    assert b",-," not in text
+    assert b",-," in run("social", "-n", 20_000).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a workload"),
+        (["nothing"], "there is no workload 'nothing'"),
+        (["social", "--format", "nt"], "deletes of social would be lost"),
+        (["social", "--format", "jelly"], "deletes of social would be lost"),
+        (["social", "--format", "xml"], "xml"),
+        (["social", "--events", "-1"], "greater than or equal to 0"),
+        (["social", "--rate", "0"], "a rate is more than 0"),
+        (["social", "--integers"], "not integers"),
+        (["path3", "--integers", "--format", "nq"], "no integers as subjects"),
+        (["path3", "--static", "s.nt"], "no facts that never change"),
+        (["path3", "--format", "arrow", "--compression", "gzip"], "packed by zstd"),
+        (["path3", "--output", "events.txt"], "does not tell the format"),
+    ],
+)
+def test_wrong_calls(arguments: list[str], message: str, tmp_path: Path) -> None:
+    done = run(*arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert message in " ".join(done.stderr.decode().split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_failed_work(tmp_path: Path) -> None:
+    done = run("path3", "-n", 10, "-o", tmp_path / "no" / "events.csv")
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith("error: cannot write ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes a pipe as a shell does")
+@pytest.mark.parametrize(
+    "options", [[], ["--compression", "gzip"], ["--compression", "zstd"], ["--format", "parquet"]]
+)
+def test_closed_pipe_is_quiet(options: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with subprocess.Popen(
+        [*COMMAND, "path3", "-n", "200000", *options], stdout=writing, stderr=subprocess.PIPE
+    ) as process:
+        os.close(writing)
+        _, message = process.communicate(timeout=60)
+    assert (process.returncode, message) == (0, b"")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+def test_an_interrupt_leaves_no_half_file(tmp_path: Path) -> None:
+    program = (
+        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from triegs.cli import main\nmain()"
+    )
+    path = tmp_path / "events.csv"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "generate", "social", "-n", "100000000", "-o", str(path)],
+        stderr=subprocess.PIPE,
+    ) as process:
+        hidden = tmp_path / ".events.csv.part"
+        while not (hidden.exists() and hidden.stat().st_size) and process.poll() is None:
+            pass
+        process.send_signal(signal.SIGINT)
+        _, message = process.communicate(timeout=60)
+    assert (process.returncode, message) == (130, b"")
+    assert list(tmp_path.iterdir()) == []
