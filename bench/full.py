@@ -12,11 +12,13 @@ from bench.run import Section, Settings, start
 from bench.sections.batches import measure_batches
 from bench.sections.cold import measure_cold
 from bench.sections.growth import measure_growth
+from bench.sections.inputs import measure_inputs
 from bench.sections.interference import measure_interference
 from bench.sections.skew import measure_hub, measure_zipf
 
 SECTIONS: dict[str, Section] = {
     "batches": measure_batches,
+    "inputs": measure_inputs,
     "interference": measure_interference,
     "zipf": measure_zipf,
     "hub": measure_hub,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from triegs.errors import (
         BadTerm,
         HistoryGone,
+        InputError,
         InvalidUpdate,
         MemoryLimitReached,
         MultiplicityOverflow,
@@ -47,6 +48,7 @@ _HOME = {
     "Changes": "read.changes",
     "Engine": "engine",
     "HistoryGone": "errors",
+    "InputError": "errors",
     "InvalidUpdate": "errors",
     "MemoryLimitReached": "errors",
     "MultiplicityOverflow": "errors",
@@ -80,6 +82,7 @@ __all__ = [
     "Changes",
     "Engine",
     "HistoryGone",
+    "InputError",
     "InvalidUpdate",
     "MemoryLimitReached",
     "MultiplicityOverflow",

@@ -37,6 +37,7 @@ from triegs.errors import (
 from triegs.events import CHANGES, Batch, encode_table, encode_tuples
 from triegs.exercise import call_everything
 from triegs.holds import Holds
+from triegs.inputs import open_input
 from triegs.kernels.warmth import warm_up
 from triegs.load import read_statements
 from triegs.maintain.compiled import CompiledCore
@@ -49,9 +50,14 @@ from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
 from triegs.sparql import Query, parse
 from triegs.sparql.model import is_variable
+from triegs.sparql.window import EVERY, Window
 from triegs.store.contract import Store, Version, VersionGone
 from triegs.store.packed import PackedStore
 from triegs.subscription import Event, Publications, Subscription
+from triegs.windows.clock import Clock
+from triegs.windows.manager import Published, Pushed, Windows
+from triegs.windows.settings import EventTime
+from triegs.windows.spaces import SpaceKey
 
 # So many terms without a name may wait until they are freed together.
 FEW_TERMS = 64
@@ -102,6 +108,7 @@ class StandingQuery:
     ) -> None:
         self._engine = engine
         self._constants = constants
+        self._spaces: list[SpaceKey] = []
         self._standing: Standing | None = standing
         self.name = name
         self.query = query
@@ -256,10 +263,12 @@ class Engine:
         retain_epochs: int = 0,
         store: Store | None = None,
         debug: bool | None = None,
+        window: Window | None = None,
+        event_time: EventTime | None = None,
     ) -> None:
         if memory_limit is not None and store is not None:
             raise StateError("memory_limit is for the default store; give it to yours")
-        warm_up(partial(call_everything, Engine))
+        warm_up(partial(call_everything, Engine, open_input))
         self.mode = Mode(mode)
         self._prefixes = dict(prefixes or {})
         self._dictionary = Dictionary()
@@ -267,7 +276,12 @@ class Engine:
         self._store = PackedStore(memory_limit=memory_limit) if store is None else store
         make: Any = CompiledCore if isinstance(self._store, PackedStore) else Core
         self._core: CompiledCore | Core = make(
-            self._store, self._dictionary.encode_one, self._decode_one, self.mode
+            self._store, self._encode, self._decode_one, self.mode
+        )
+        self._first = self._store.newest.number
+        self._clock = Clock(self._store)
+        self._windows = Windows(
+            self._core, self._dictionary, self._store, self._clock, event_time, window
         )
         self._queries: dict[str, StandingQuery] = {}
         self._pins: dict[object, Pin] = {}
@@ -281,13 +295,18 @@ class Engine:
         self._updating = Lock()
         self._updates = 0
         self._refused = 0
-        self._first = self._store.newest.number
         self._is_closed = False
 
     @property
     def epoch(self) -> int:
         """The number of the newest published epoch; 0 before the first."""
         return self._store.newest.number - self._first
+
+    def _encode(self, term: str) -> int:
+        """The id of a constant, or of a label in the space of a window."""
+        if term.startswith("#"):
+            return self._windows.find_label(term)
+        return self._dictionary.encode_one(term)
 
     @property
     def queries(self) -> Mapping[str, StandingQuery]:
@@ -301,6 +320,7 @@ class Engine:
         *,
         root: str | None = None,
         keep: Iterable[str] = (),
+        window: Window | None = None,
     ) -> StandingQuery:
         """Compile a query, fill its views from the current graph, and keep it from now on.
 
@@ -320,7 +340,7 @@ class Engine:
         ...     snap.epoch, [(answer.x, answer.multiplicity) for answer in snap.answers("python")]
         (2, [(1, 2)])
         """
-        query = parse(text, self._prefixes)
+        query, spaces = self._windows.resolve(parse(text, self._prefixes), window)
         plan = compile_query(query, root=root, keep=list(keep))
         _refuse_for_now(plan)
         with self._update():
@@ -331,21 +351,28 @@ class Engine:
                 raise StateError(f"there is a query {name!r} already")
             constants = [self._dictionary.encode_one(term) for term in _constants(query)]
             try:
-                standing = self._core.register(plan)
+                with self._windows.use(query, spaces):
+                    standing = self._core.register(plan)
                 self._dictionary.acquire(constants, self._store.newest.number)
             finally:
                 self._free_terms()
             found = self._queries[name] = StandingQuery(self, name, query, standing, constants)
+            found._spaces = spaces
             self._end_epoch()
             return found
 
-    def apply(self, updates: Iterable[Sequence[Any]], *, strict: bool = False) -> Report:
+    def apply(
+        self, updates: Iterable[Sequence[Any]], *, strict: bool = False, time: Any = None
+    ) -> Report:
         """One epoch: a batch of ``(sign, subject, predicate, object)``, judged in its order.
 
         Or an Arrow table (anything with ``__arrow_c_stream__``) with the columns subject,
         predicate, object and perhaps op. A deletion that finds no event, and an update with a
         malformed term, is refused and reported, and the rest holds; with `strict` the whole epoch
         is refused by `InvalidUpdate`. Cost: the affected state.
+
+        With `time` (milliseconds, or a date and time) the epoch has that logical time, which never
+        goes back. In an engine with windows this changes the static graph, and takes no time.
 
         >>> engine = Engine()
         >>> engine.apply([("+", 1, "<http://ex/p>", 2), ("-", 2, "<http://ex/p>", 1)])
@@ -354,15 +381,16 @@ class Engine:
         self._begin()
         few = 1
         try:
+            if time is not None:
+                self._windows.take("time")
+                with self._clock.epoch(time):
+                    return self._apply(self._encode_updates(updates), strict)
             if type(updates) is list and len(updates) == 1 and not strict:
                 few = FEW_TERMS
                 report = self._apply_one(updates[0])
                 if report is not None:
                     return report
-            if hasattr(updates, "__arrow_c_stream__"):
-                batch = encode_table(self._dictionary, updates)
-            else:
-                batch = encode_tuples(self._dictionary, updates)
+            batch = self._encode_updates(updates)
             if len(batch.rows) <= FEW_TERMS:
                 few = FEW_TERMS
             return self._apply(batch, strict)
@@ -371,8 +399,15 @@ class Engine:
                 self._free_terms()
             self._updating.release()
 
+    def _encode_updates(self, updates: Any) -> Batch:
+        if hasattr(updates, "__arrow_c_stream__"):
+            return encode_table(self._dictionary, updates)
+        return encode_tuples(self._dictionary, updates)
+
     def _apply_one(self, update: Sequence[Any]) -> Report | None:
         """An epoch of one good update, the quickest way; None if it must go the long way."""
+        if self._windows.is_used:
+            return None
         encode, row = self._dictionary.encode_one, self._row_words
         try:
             sign, subject, predicate, obj = update
@@ -423,7 +458,8 @@ class Engine:
         if malformed and strict:
             message = f"{len(malformed)} updates are malformed; nothing changed"
             raise InvalidUpdate(message, tuple(malformed))
-        version, refused = self._core.apply(rows, strict)
+        takes = self._windows.apply_static if self._windows.is_used else self._core.apply
+        version, refused = takes(rows, strict)
         if refused:
             kept = np.delete(rows, [place for place, _ in refused], axis=0)
             self._dictionary.settle(kept, version.number)
@@ -469,6 +505,69 @@ class Engine:
         """The epochs that are held by name."""
         return {name: number - self._first for name, number in self._holds.named.items()}
 
+    def push(self, events: Iterable[Sequence[Any]], stream: str | None = None) -> Pushed:
+        """Take timed events in; they wait until the watermark brings their slide.
+
+        Tuples ``(time, subject, predicate, object[, op[, id]])``, or an Arrow table with these
+        columns. A time is an integer of milliseconds, a date and time, or its ISO 8601 text; op is
+        ``"+"`` unless given; the id names the event. What is malformed, late or too far ahead is
+        counted and reported; see `EventTime`. Cost: the events.
+
+        >>> engine = Engine(window=Window("10s"))
+        >>> engine.push([(1_000, 1, "<http://ex/p>", 2), (None, 1, "<http://ex/p>", 3)])
+        Pushed(first=0, accepted=1, late=0, refused=(Refused(place=1, reason='a time is ...'),))
+        """
+        with self._update():
+            try:
+                return self._windows.push(events, stream)
+            finally:
+                self._free_terms()
+
+    def advance(self, to: Any = None, stream: str | None = EVERY) -> list[Published]:
+        """Move the watermark, and publish every slide up to it, in order.
+
+        `to` is a time; without it each stream goes to its largest event time less the allowed
+        lateness. `stream` moves one stream alone: what is published is bound by the slowest.
+        Cost: what the slides change.
+
+        >>> engine = Engine(window=Window("10s", slide="5s"))
+        >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
+        >>> pushed = engine.push([(1_000, 1, "<http://ex/p>", 2)])
+        >>> engine.advance(to=16_000)
+        [Published(epoch=2, time=5000, ...), ..., Published(epoch=4, time=15000, refused=())]
+        >>> with query.snapshot() as snapshot:
+        ...     snapshot.time, len(snapshot)
+        (15000, 0)
+        """
+        with self._update():
+            return self._list_published(self._windows.advance(to, stream))
+
+    def close_stream(self, stream: str | None = EVERY) -> list[Published]:
+        """No more events will come, of one stream or of all: publish everything that waits.
+
+        The last epoch is the first slide that can hold the last event.
+
+        >>> engine = Engine(window=Window("10s"))
+        >>> pushed = engine.push([(11_000, 1, "<http://ex/p>", 2)])
+        >>> [published.time for published in engine.close_stream()]
+        [20000]
+        """
+        with self._update():
+            return self._list_published(self._windows.close_stream(stream))
+
+    def _list_published(self, epochs: Iterator[Published]) -> list[Published]:
+        found = []
+        try:
+            for each in epochs:
+                found.append(each._replace(epoch=each.epoch - self._first))
+                if self._is_watched:
+                    self._end_epoch()
+                if self._dictionary.is_due(FEW_TERMS):
+                    self._free_terms()
+        finally:
+            self._free_terms()
+        return found
+
     def metrics(self, *, relations: bool = False) -> dict[str, Any]:
         """Figures of the moment: what was done, what it takes, and who holds what. Any thread.
 
@@ -512,6 +611,7 @@ class Engine:
             "pins": pins,
             "holds": dict(self.holds),
             "held_epochs": len(self._store.held()),
+            "windows": self._windows.metrics(),
             "terms": self._dictionary.metrics()._asdict(),
             **self._store.statistics()._asdict(),
             **more,
@@ -591,7 +691,10 @@ class Engine:
         number = version.number - self._first
         taken = find_caller() if self._debug else None
         decoder = self._dictionary.decoder()
-        snapshot = Snapshot(reader, version, number, decoder, close, expires=expires, taken=taken)
+        time = self._clock.find(version.number)
+        snapshot = Snapshot(
+            reader, version, number, decoder, close, time, expires=expires, taken=taken
+        )
         pin = Pin(version, query.name, monotonic(), expires, taken, ref(snapshot))
         self._pins[token] = pin
         if expires is not None:
@@ -639,6 +742,8 @@ class Engine:
     def _close_query(self, query: StandingQuery, standing: Standing, constants: list[int]) -> None:
         with self._update():
             self._core.release(standing)
+            self._windows.hold(query.query, -1)
+            self._windows.close(query._spaces)
             self._dictionary.release(constants, self._store.newest.number)
             self._free_terms()
             del self._queries[query.name]

@@ -6,7 +6,9 @@
     ├── QueryError            the query text is wrong; says where
     │   └── UnsupportedQuery  the query is right SPARQL, outside the fragment
     ├── PlanError             a forced plan choice does not fit the query
+    ├── WindowError           a window or a setting of event time that makes no sense
     ├── BadTerm               a value that is no RDF term; also a ValueError
+    ├── InputError            a file that cannot be read, or a record in strict mode; says where
     ├── InvalidUpdate         a strict epoch had a deletion that finds nothing; nothing changed
     ├── MultiplicityOverflow  a count that 64 bits cannot hold; names the view
     ├── MemoryLimitReached    the change found no room and was not made; also a MemoryError
@@ -51,6 +53,10 @@ class PlanError(TriegsError):
     """A plan choice (root, absorption, payload) that this query does not have."""
 
 
+class WindowError(TriegsError, ValueError):
+    """A window, a duration or a setting of event time that makes no sense; says why."""
+
+
 class BadTerm(TriegsError, ValueError):
     """A value that is no term; says what is wrong with it."""
 
@@ -88,3 +94,15 @@ class HistoryGone(TriegsError):
 
 class StateError(TriegsError):
     """Something that cannot be done in the engine's present state."""
+
+
+class InputError(TriegsError):
+    """An input that cannot be read, or in strict mode its first malformed record.
+
+    ``file`` and ``line`` say where, as far as that is known; lines count from 1.
+    """
+
+    def __init__(self, message: str, *, file: str = "", line: int = 0) -> None:
+        super().__init__(message)
+        self.file = file
+        self.line = line

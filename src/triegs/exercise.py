@@ -23,10 +23,21 @@ COUNTED = f"SELECT ?y {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w VALUES ?y {{ 1 2 2 }}
 HIDDEN = f"ASK {{ ?x {A} ?y . ?y {B} ?z }}"
 GENERAL = f"SELECT ?x ?p ?z {{ ?x ?p ?y . ?y {B} ?z FILTER(?z > 1) }}"
 FILE = b"<http://ex/s> <http://ex/a> _:b , 1 , 'text' , 'text'@en ."
+INPUTS = {
+    "csv": b'time,subject,predicate,object\n1970-01-01,<a:a>,<a:p>,"""x"""\n,_:a,bad,"',
+    "jsonl": b'{"time": "1", "subject": "<a:a>", "predicate": "<a:p>", "object": "_:b"}',
+    "n-quads": b"<a:a> <a:p> _:b <a:g> .\n<a:a> <a:p> <a:\\u00e9> .\nbad",
+}
 
 
-def call_everything(make_engine: Callable[..., Any]) -> None:
-    """Run the workload; `make_engine` is `triegs.Engine`. Takes a second once all is compiled."""
+def call_everything(make_engine: Callable[..., Any], open_input: Callable[..., Any]) -> None:
+    """Run the workload; `make_engine` is `triegs.Engine`, `open_input` that of `triegs.inputs`.
+
+    Takes a second once all is compiled.
+    """
+    for name, text in INPUTS.items():
+        for _ in open_input(io.BytesIO(text), format=name):
+            pass
     with make_engine() as engine:
         _run_compiled(engine)
     with make_engine("rdf") as engine:

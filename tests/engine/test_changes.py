@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -315,7 +316,7 @@ def test_a_slow_subscriber_gets_one_merged_step():
         with query.subscribe(snapshot=False) as subscription:
             for number in range(50):
                 engine.apply(add((number, P, 1)) + remove((number - 1, P, 1)))
-            changes = subscription.poll()
+            changes: Any = subscription.poll()
             assert (changes.since, changes.epoch, rows(changes)) == (1, 51, {(49,): 1})
             assert subscription.poll() == Progress(51)
             assert engine.metrics()["held_epochs"] == 2
@@ -384,7 +385,7 @@ def test_a_callback_that_fails_ends_the_subscription(caplog):
         def fail(_):
             raise RuntimeError("no")
 
-        subscription = query.subscribe(callback=fail)
+        subscription: Any = query.subscribe(callback=fail)
         subscription._thread.join(30)
         assert isinstance(subscription.error, RuntimeError)
         assert "has ended" in caplog.text
@@ -400,7 +401,8 @@ def test_iteration_ends_with_what_it_follows(end):
     reader = threading.Thread(target=lambda: events.extend(map(repr, subscription)))
     reader.start()
     engine.apply(add((1, P, 1)))
-    {"engine": engine, "query": query, "subscription": subscription}[end].close()
+    followed: dict[str, Any] = {"engine": engine, "query": query, "subscription": subscription}
+    followed[end].close()
     reader.join(30)
     assert not reader.is_alive()
     assert events[1:2] == ["Progress(epoch=1)"]

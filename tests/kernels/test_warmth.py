@@ -13,12 +13,14 @@ from triegs.kernels.jit import COMPILED
 
 # Compiles, or loads, by the exercise; then runs other work, and prints what that compiled beside.
 PROGRAM = """
-import sys
+import json, sys
+from io import BytesIO
 from itertools import islice
 from numba.core.dispatcher import Dispatcher
 from triegs import Engine
 from triegs.cli.demo import run_demo
 from triegs.exercise import call_everything
+from triegs.inputs import open_input
 from triegs.workloads import path3, path5_prefix, reply, star5
 
 def list_compiled():
@@ -27,7 +29,7 @@ def list_compiled():
     return {(d.py_func.__name__, str(s)) for d in found.values() for s in d.signatures}
 
 SIZES = {"window": 600, "slide": 50}
-call_everything(Engine)
+call_everything(Engine, open_input)
 before = list_compiled()
 sys.stdout = open("/dev/null", "w")
 run_demo()
@@ -38,6 +40,13 @@ for workload in (path3(8, **SIZES), path5_prefix(**SIZES), reply(**SIZES), star5
             engine.apply(slide.table)
             with query.snapshot() as snapshot:
                 snapshot.to_arrow("python"), snapshot.to_arrow(), snapshot.count()
+ROW = {"subject": "<a:a>", "predicate": "<a:p>", "object": "_:b"}
+for rows in (1, 1_000):
+    list(open_input(BytesIO(b"\\n".join([json.dumps(ROW).encode()] * 5)), format="jsonl"))
+    csv = b"subject,time,predicate,object,op,id\\n" + b"_:a,1,<a:p>,<a:o>,+,5\\n" * rows
+    list(open_input(BytesIO(csv), format="csv", batch_rows=300))
+    list(open_input(BytesIO(csv.replace(b",", b"\\t")), format="tsv", terms="plain"))
+    list(open_input(BytesIO(b"<a:a> <a:p> _:b .\\n" * rows), format="nt"))
 print(*sorted(list_compiled() - before), sep="\\n", file=sys.__stdout__)
 """
 

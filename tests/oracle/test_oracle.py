@@ -6,7 +6,7 @@ from collections import Counter
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from triegs.testing import oracle
@@ -30,6 +30,8 @@ def oxigraph_answers(text, counts):
 
 @given(patterns(max_atoms=5), st.lists(updates(nodes=3, labels=2), max_size=12))
 def test_rdf_mode_equals_pyoxigraph(pattern, drawn):
+    # An order between IRIs is a type error, but pyoxigraph finds each >= itself.
+    assume(">=" not in pattern.text and "<=" not in pattern.text)
     counts = oracle.count_assertions([("+", *update[1:]) for update in drawn])[0]
     assert oracle.answers(pattern.text, counts, "rdf") == oxigraph_answers(pattern.text, counts)
 

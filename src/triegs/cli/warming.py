@@ -7,6 +7,7 @@ from functools import partial
 from triegs.cli.output import fail
 from triegs.engine import Engine
 from triegs.exercise import call_everything
+from triegs.inputs import open_input
 from triegs.kernels.jit import COMPILED
 from triegs.kernels.warmth import find_mark, warm_up
 
@@ -18,5 +19,5 @@ def run_warm() -> str:
     mark = find_mark()
     if mark is None:
         fail("error: no cache directory is writable; TRIEGS_CACHE names one")
-    warm_up(partial(call_everything, Engine))
+    warm_up(partial(call_everything, Engine, open_input))
     return f"all kernels are compiled, in {mark.parent}\n"

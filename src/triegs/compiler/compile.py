@@ -152,7 +152,10 @@ class _Parts:
     def __init__(self, query: Query) -> None:
         filters: SortedFilters = sort_filters(query)
         guards: list[Guard] = [
-            Alias(atom, own) for atom, own in zip(query.atoms, filters.atoms, strict=True)
+            Alias(atom, own, graph)
+            for atom, own, graph in zip(
+                query.atoms, filters.atoms, query.graphs or [""] * len(query.atoms), strict=True
+            )
         ]
         guards += [
             Static(block, own) for block, own in zip(query.values, filters.values, strict=True)

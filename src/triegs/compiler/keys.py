@@ -76,7 +76,8 @@ def alias_text(alias: Alias) -> str:
     """
     names = alias.variables
     terms = [f"#{names.index(t)}" if is_variable(t) else t for t in alias.atom]
-    return " ".join(["atom", *terms, *_filters(alias.filters, names)])
+    graph = [alias.graph] if alias.graph else []
+    return " ".join(["atom", *graph, *terms, *_filters(alias.filters, names)])
 
 
 def static_text(static: Static) -> str:

@@ -85,10 +85,18 @@ class Alias:
 
     atom: Atom
     filters: tuple[Expression, ...] = ()
+    #: The graph that it reads, empty for that of the engine.
+    graph: str = ""
 
     @property
     def variables(self) -> tuple[str, ...]:
         return self.atom.variables
+
+    @property
+    def relation(self) -> str | None:
+        """What it reads: its label, in its graph; None for all triples of the engine's graph."""
+        name = self.label or ""
+        return f"{self.graph} {name}".strip() or None
 
     @property
     def label(self) -> str | None:

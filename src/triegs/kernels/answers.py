@@ -62,9 +62,12 @@ VALUE, WEIGHT, SINCE, MOVED, SEEN, REFERENCE = 32, 33, 34, 35, 36, 37
 
 @inlined
 def weigh(a: int, b: int) -> int:
-    """The product of two multiplicities; negative if it does not fit, as all products of it."""
+    """The product of two multiplicities; negative if it does not fit, as all products of it.
+
+    Two that do not fit make one that does not fit.
+    """
     product, overflow = checked_multiply(a, b)
-    return -1 if overflow else product
+    return -1 if overflow or (a & b) < 0 else product
 
 
 @inlined

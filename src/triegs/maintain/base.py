@@ -12,11 +12,18 @@ from typing import Any, Protocol
 
 from triegs.maintain.source import Source
 from triegs.mode import Mode
-from triegs.store.contract import Store
+from triegs.store.contract import Key, Store
+
+#: By label: the space that it belongs to, as a number below zero, and the predicate that it is.
+Origins = dict[int, tuple[int, int]]
 
 
 class Weights(Protocol):
-    """Where a program gets the weights of labels from, and what an epoch changed in them."""
+    """Where a program gets the weights of labels from, and what an epoch changed in them.
+
+    A label is an id; None stands for all triples, -3 for all triples of space 3 (see
+    `triegs.windows.spaces`), with their predicates instead of its labels.
+    """
 
     def source(self, label: int | None) -> Source: ...
 
@@ -33,6 +40,10 @@ class Weights(Protocol):
     def end_epoch(self) -> None: ...
 
 
+def whole_name(space: int | None) -> str:
+    return "all triples" if space is None else f"all triples of space {-space}"
+
+
 class Base:
     """Counts and weights of all assertions, by ids.
 
@@ -46,6 +57,7 @@ class Base:
         self._weights: dict[int | None, Source] = {}
         self._uses: dict[int | None, int] = {}
         self._mode = mode
+        self.origins: Origins = {}
 
     def acquire(self, label: int | None) -> None:
         """Count one more plan that reads a label's source."""
@@ -62,18 +74,25 @@ class Base:
         """The weights of one label, or of all triples; made, and filled, when first asked for."""
         found = self._weights.get(label)
         if found is None:
-            name = "all triples" if label is None else f"label {label}"
-            found = self._weights[label] = Source(self._store, name, 3 if label is None else 2)
+            is_whole = label is None or label < 0
+            name = whole_name(label) if is_whole else f"label {label}"
+            found = self._weights[label] = Source(self._store, name, 3 if is_whole else 2)
             self.counts.require([1])
-            if label is None:
-                entries = self.counts.scan()
+            if label is None or label < 0:
+                entries: Iterable[tuple[Key, int]] = self.triples(label)
             else:
                 entries = self.counts.matching([1], (label,))
             for (s, p, o), count in list(entries):
-                key = (s, p, o) if label is None else (s, o)
-                found.set(key, self._mode.weight(count))
+                found.set((s, p, o) if is_whole else (s, o), self._mode.weight(count))
             found.end_epoch()
         return found
+
+    def triples(self, space: int | None) -> Iterator[tuple[Key, int]]:
+        """The triples of the static graph or of a space, with their numbers of live events."""
+        for (s, p, o), count in self.counts.scan():
+            where, predicate = self.origins.get(p, (None, p))
+            if where == space:
+                yield (s, predicate, o), count
 
     def change(self, subject: int, predicate: int, obj: int, count: int) -> None:
         """Give an assertion its new count, and every source that has it its new weight."""
@@ -81,8 +100,9 @@ class Base:
         weight = self._mode.weight(count)
         if predicate in self._weights:
             self._weights[predicate].set((subject, obj), weight)
-        if None in self._weights:
-            self._weights[None].set((subject, predicate, obj), weight)
+        where, plain = self.origins.get(predicate, (None, predicate))
+        if where in self._weights:
+            self._weights[where].set((subject, plain, obj), weight)
 
     def save(self) -> Any:
         """What `restore` needs after the store has aborted."""

@@ -8,7 +8,7 @@ reads. One `publish` covers both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from triegs.kernels.cursors import CURSOR_WORDS
 from triegs.kernels.layout import LOG_FULL, OVERFLOW
 from triegs.kernels.program import ENTRY_WORDS, run_and_publish, run_epoch
 from triegs.kernels.words import Words
+from triegs.maintain.base import Origins
 from triegs.maintain.lowering import Lowering, NotCompiled, check_plan
 from triegs.maintain.parts import Part, Parts
 from triegs.maintain.program import Decode, Encode, Program, make_walk
@@ -26,7 +27,7 @@ from triegs.maintain.shared import SharedBase
 from triegs.maintain.standing import NO_EVENT, Epoch, Publisher, Refused, Standing
 from triegs.maintain.walk import Walk
 from triegs.mode import Mode
-from triegs.store.contract import Version
+from triegs.store.contract import Key, Version
 from triegs.store.packed import PackedStore
 
 FEW_UPDATES = 64  # an epoch of so many is over sooner than a lock changes hands
@@ -271,6 +272,21 @@ class CompiledCore(Publisher[PackedStore]):
             except BaseException:
                 self._abort(saved)
                 raise
+
+    # Spaces of windows
+
+    @property
+    def origins(self) -> Origins:
+        """By label: the space that it belongs to, and the predicate that it is there."""
+        return self._base.origins
+
+    def count(self, subject: int, predicate: int, obj: int) -> int:
+        """The number of live events of an assertion."""
+        return self._base.count(subject, predicate, obj)
+
+    def static_rows(self) -> Iterator[tuple[Key, int]]:
+        """Every assertion outside spaces, with its number of live events."""
+        return self._base.triples(None)
 
     # Publication
 

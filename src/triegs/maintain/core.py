@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from triegs.compiler.plan import Plan
 from triegs.errors import InvalidUpdate
-from triegs.maintain.base import Base
+from triegs.maintain.base import Base, Origins
 from triegs.maintain.program import Decode, Encode, Program, make_walk
 from triegs.maintain.source import LARGEST
 from triegs.maintain.standing import NO_EVENT, TOO_MANY, Epoch, Publisher, Refused, Standing
 from triegs.mode import Mode
-from triegs.store.contract import Store
+from triegs.store.contract import Key, Store
 
 
 class Core(Publisher[Store]):
@@ -85,6 +85,19 @@ class Core(Publisher[Store]):
     def counts(self) -> Iterable[tuple[tuple[int, ...], int]]:
         """Every assertion with its number of live events."""
         return self.base.counts.scan()
+
+    @property
+    def origins(self) -> Origins:
+        """By label: the space that it belongs to, and the predicate that it is there."""
+        return self.base.origins
+
+    def count(self, subject: int, predicate: int, obj: int) -> int:
+        """The number of live events of an assertion."""
+        return self.base.counts.get((subject, predicate, obj))
+
+    def static_rows(self) -> Iterator[tuple[Key, int]]:
+        """Every assertion outside spaces, with its number of live events."""
+        return self.base.triples(None)
 
     def _judge(
         self, updates: Sequence[Sequence[int]]

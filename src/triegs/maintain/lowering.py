@@ -103,9 +103,11 @@ class Lowering:
         return part
 
     def _index(self, alias: Alias, kind: int, variable: str, condition: int = -1) -> Index:
-        predicate = self.encode(alias.atom.predicate)
+        label = alias.relation
+        assert label is not None
+        predicate = self.encode(label)
         column = 0 if alias.atom.subject == variable else 1
-        self._use(self.parts.counts(predicate, self.columns.get(alias.atom.predicate, 0)))
+        self._use(self.parts.counts(predicate, self.columns.get(label, 0)))
         found = self.parts.index(predicate, kind, column, condition)
         self._use(found)
         return found
@@ -174,9 +176,10 @@ class Lowering:
         if node.bag:
             return self._total(node).relation, ()
         assert isinstance(node.guard, Alias)  # no variable at all: one assertion
-        atom = node.guard.atom
-        predicate = self.encode(atom.predicate)
-        column = self.parts.counts(predicate, self.columns.get(atom.predicate, 0)).column
+        atom, label = node.guard.atom, node.guard.relation
+        assert label is not None
+        predicate = self.encode(label)
+        column = self.parts.counts(predicate, self.columns.get(label, 0)).column
         self._use(self.parts.counts(predicate))
         weights = self._use(self.parts.index(predicate, ADJACENCY, column))
         key = self.encode(atom.subject), self.encode(atom.object)
@@ -230,11 +233,11 @@ def preferred_columns(plan: Plan) -> dict[str, int]:
             continue
         above = node.interface[0] if node.interface else node.bag[0]
         other = next(v for v in node.bag if v != above)
-        atom = node.guard.atom
+        atom, label = node.guard.atom, node.guard.relation or ""
         if any(plan.nodes[c].interface == (other,) for c in node.children):
-            columns.setdefault(atom.predicate, 0 if atom.subject == other else 1)
+            columns.setdefault(label, 0 if atom.subject == other else 1)
         elif node.role is Role.WITNESS:
-            columns.setdefault(atom.predicate, 0 if atom.subject == above else 1)
+            columns.setdefault(label, 0 if atom.subject == above else 1)
     return columns
 
 

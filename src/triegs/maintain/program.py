@@ -163,7 +163,7 @@ class Program:
     def _guard_source(self, node: Node, found: Registered) -> Source | None:
         guard = node.guard
         if isinstance(guard, Alias):
-            label = None if guard.label is None else self._encode(guard.label)
+            label = None if guard.relation is None else self._encode(guard.relation)
             whole = self.base.source(label)
             self.base.acquire(label)
             found.labels.append(label)
@@ -177,10 +177,10 @@ class Program:
         return None
 
     def _select(self, alias: Alias, part: Part) -> None:
-        label = None if alias.label is None else self._encode(alias.label)
+        label = None if alias.relation is None else self._encode(alias.relation)
         chosen = Source(self.store, alias_text(alias), len(alias.variables))
         terms = [t if t.startswith("?") else self._encode(t) for t in alias.atom]
-        if label is not None:
+        if alias.label is not None:
             terms = [terms[0], terms[2]]
         accepts = tuple(self._accept(e, alias.variables) for e in alias.filters)
         step = SelectionStep(

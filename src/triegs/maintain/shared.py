@@ -7,6 +7,7 @@ from typing import Any
 
 from triegs.kernels.program import ADJACENCY
 from triegs.kernels.words import Words
+from triegs.maintain.base import Origins, whole_name
 from triegs.maintain.parts import Index, Part, Parts, counts_name, is_counts
 from triegs.maintain.source import Source
 from triegs.maintain.standing import Refused
@@ -62,7 +63,8 @@ class SharedBase:
         self._parts = parts
         self._mode = mode
         self._labels: dict[int, LabelSource] = {}
-        self._all: Source | None = None
+        self._whole: dict[int | None, Source] = {}
+        self.origins: Origins = {}
         self._uses: dict[int | None, int] = {}
 
     def acquire(self, label: int | None) -> None:
@@ -73,23 +75,30 @@ class SharedBase:
         if self._uses[label]:
             return
         del self._uses[label]
-        if label is not None:
+        if label is not None and label >= 0:
             self._parts.release(list(self._labels.pop(label).parts))
-        elif self._all is not None:
-            self._all.drop()
-            self._all = None
+        else:
+            self._whole.pop(label).drop()
 
     def source(self, label: int | None) -> Source:
-        if label is not None:
+        if label is not None and label >= 0:
             if label not in self._labels:
                 self._labels[label] = LabelSource(self._store, self._parts, label)
             return self._labels[label]
-        if self._all is None:
-            self._all = Source(self._store, "all triples", 3)
-            for key, count in self.counts():
-                self._all.set(key, self._mode.weight(count))
-            self._all.end_epoch()
-        return self._all
+        found = self._whole.get(label)
+        if found is None:
+            found = self._whole[label] = Source(self._store, whole_name(label), 3)
+            for key, count in self.triples(label):
+                found.set(key, self._mode.weight(count))
+            found.end_epoch()
+        return found
+
+    def triples(self, space: int | None) -> Iterator[tuple[Key, int]]:
+        """The triples of the static graph or of a space, with their numbers of live events."""
+        for (s, p, o), count in self.counts():
+            where, predicate = self.origins.get(p, (None, p))
+            if where == space:
+                yield (s, predicate, o), count
 
     def counts(self) -> Iterator[tuple[Key, int]]:
         """Every assertion (subject, predicate, object) with its number of live events."""
@@ -104,22 +113,23 @@ class SharedBase:
 
     def take(self, rows: Words, refused: Sequence[Refused]) -> None:
         """The kernel has applied these rows, but for the refused: tell the sources."""
-        if not self._labels and self._all is None:
+        if not self._labels and not self._whole:
             return
         skipped = {place for place, _ in refused}
         touched: dict[int, set[Key]] = {}
         for place, (_, s, p, o) in enumerate(rows.tolist()):
-            if place not in skipped and (self._all is not None or p in self._labels):
+            if place not in skipped and (self._whole or p in self._labels):
                 touched.setdefault(p, set()).add((s, o))
         for predicate, keys in touched.items():
             if predicate in self._labels:
                 self._labels[predicate].take(keys)
-            if self._all is not None:
+            where, plain = self.origins.get(predicate, (None, predicate))
+            if where in self._whole:
                 for s, o in keys:
-                    count = self._count(s, predicate, o)
-                    self._all.set((s, predicate, o), self._mode.weight(count))
+                    count = self.count(s, predicate, o)
+                    self._whole[where].set((s, plain, o), self._mode.weight(count))
 
-    def _count(self, s: int, p: int, o: int) -> int:
+    def count(self, s: int, p: int, o: int) -> int:
         if counts_name(p) not in self._parts.by_name:
             return self._parts.rest.get((p, s, o))
         part = self._parts.counts(p)
@@ -127,11 +137,11 @@ class SharedBase:
 
     def save(self) -> Any:
         """What `restore` needs after the store has aborted."""
-        return dict(self._labels), self._all, dict(self._uses)
+        return dict(self._labels), dict(self._whole), dict(self._uses)
 
     def restore(self, saved: Any) -> None:
-        labels, self._all, uses = saved
-        self._labels, self._uses = dict(labels), dict(uses)
+        labels, whole, uses = saved
+        self._labels, self._whole, self._uses = dict(labels), dict(whole), dict(uses)
 
     def end_epoch(self) -> None:
         for source in self.sources():
@@ -139,5 +149,4 @@ class SharedBase:
 
     def sources(self) -> Iterator[Source]:
         yield from self._labels.values()
-        if self._all is not None:
-            yield self._all
+        yield from self._whole.values()

@@ -47,8 +47,9 @@ class Snapshot(Result):
     """The answers of one query at one epoch. A context manager; closing it lets memory go.
 
     Reading never blocks the updater, and nothing the updater does changes what is read. The order
-    of answers is stable within a snapshot. ``epoch`` is the epoch that it shows, ``names`` are the
-    variables of the head. `StandingQuery.snapshot` makes it; take one per thread.
+    of answers is stable within a snapshot. ``epoch`` is the epoch that it shows, ``time`` its
+    logical time in milliseconds (None where no time was given), ``names`` are the variables of the
+    head. `StandingQuery.snapshot` makes it; take one per thread.
 
     >>> from triegs import Engine
     >>> engine = Engine()
@@ -68,6 +69,7 @@ class Snapshot(Result):
         epoch: int,
         decoder: Decoder,
         close: Callable[[], None],
+        time: int | None = None,
         *,
         expires: float | None = None,
         taken: str | None = None,
@@ -81,6 +83,7 @@ class Snapshot(Result):
         self._expires = expires  # by the monotonic clock
         self._taken = taken
         self.epoch = epoch
+        self.time = time
         self.names = tuple(name.lstrip("?") for name in reader.plan.query.head)
 
     def __enter__(self) -> Snapshot:

@@ -65,7 +65,7 @@ def to_query(algebra: Any, source: Source) -> Query:
 class Body:
     """What a group matches; `variables` holds the named ones."""
 
-    atoms: list[tuple[int, Atom]] = field(default_factory=list)
+    atoms: list[tuple[int, Atom, str]] = field(default_factory=list)
     values: list[Values] = field(default_factory=list)
     filters: list[Expression] = field(default_factory=list)
     variables: set[str] = field(default_factory=set)
@@ -123,10 +123,13 @@ class _Translation:
         limit: int | None, offset: int, grouping: Grouping | None,
     ) -> Query:  # fmt: skip
         form = Form.ASK if algebra.name == "AskQuery" else Form.SELECT
-        atoms = self._name_blanks([a for _, a in sorted(body.atoms, key=lambda pair: pair[0])])
+        placed = sorted(body.atoms, key=lambda each: each[0])
+        atoms = self._name_blanks([atom for _, atom, _ in placed])
+        graphs = tuple(graph for _, _, graph in placed)
         return Query(
             form, head, atoms, tuple(body.values), tuple(body.filters), duplicates, limit, offset,
-            grouping, self.source.lexer.original,
+            grouping, self.source.lexer.original, graphs if any(graphs) else (),
+            tuple(self.source.windows.items()), self.source.output,
         )  # fmt: skip
 
     def _name_blanks(self, atoms: list[Atom]) -> tuple[Atom, ...]:
@@ -187,11 +190,15 @@ class _Translation:
         if node.name == "BGP":
             for triple in node.triples:
                 found.atoms += self._atoms(*triple)
-            terms = [term for _, atom in found.atoms for term in atom]
+            terms = [term for _, atom, _ in found.atoms for term in atom]
             found.variables = {t for t in terms if is_variable(t) and not t.startswith("?_:")}
         elif node.name == "Join":
             found.absorb(self.body(node.p1))
             found.absorb(self.body(node.p2))
+        elif node.name == "Graph":  # the block of a window
+            found = self.body(node.p)
+            name = self.term(node.term)
+            found.atoms = [(place, atom, name) for place, atom, _ in found.atoms]
         elif node.name == "ToMultiSet":
             block = self.values(node)
             found.values.append(block)
@@ -204,7 +211,7 @@ class _Translation:
             raise self.source.error(f"{node.name} is not supported", self.source.tokens[0])
         return found
 
-    def _atoms(self, subject: Any, path: Any, obj: Any) -> list[tuple[int, Atom]]:
+    def _atoms(self, subject: Any, path: Any, obj: Any) -> list[tuple[int, Atom, str]]:
         """The atoms of a triple or a path, each with its place in the text."""
         if isinstance(path, InvPath):
             return self._atoms(obj, path.arg, subject)
@@ -217,7 +224,7 @@ class _Translation:
         place = self.token_of(path)
         if place is None:
             place = min(places, default=len(self.source.tokens))
-        return [(place, Atom(*map(self.term, parts)))]
+        return [(place, Atom(*map(self.term, parts)), "")]
 
     def values(self, node: Any) -> Values:
         """The block as it was written: rdflib forgets the variables of an empty one."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from triegs.sparql.window import Window
+
 
 class Form(Enum):
     SELECT = "SELECT"
@@ -23,6 +25,22 @@ class Duplicates(Enum):
     KEEP = "keep"
     DISTINCT = "distinct"
     REDUCED = "reduced"
+
+
+class Operator(Enum):
+    """How results become a stream: all of them, those that are new, those that are gone."""
+
+    RSTREAM = "RSTREAM"
+    ISTREAM = "ISTREAM"
+    DSTREAM = "DSTREAM"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """``REGISTER RSTREAM <name> AS``: the operator, and the name of the stream of results."""
+
+    operator: Operator
+    name: str
 
 
 def is_variable(term: str) -> bool:
@@ -141,6 +159,11 @@ class Query:
     offset: int = 0
     grouping: Grouping | None = None
     text: str = field(default="", compare=False, repr=False)
+    #: For each atom the graph that it reads, empty for the one of the engine; () if all do.
+    graphs: tuple[str, ...] = ()
+    #: The windows that the text names, in its order, by name.
+    windows: tuple[tuple[str, Window], ...] = ()
+    output: Output | None = None
 
     @property
     def variables(self) -> tuple[str, ...]:

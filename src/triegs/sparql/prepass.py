@@ -24,6 +24,7 @@ from triegs.sparql.iri import is_absolute, is_relative, resolve
 from triegs.sparql.lexer import Lexer, Token, TokenKind
 from triegs.sparql.refusals import REFUSALS
 from triegs.sparql.source import Block, Named, Source
+from triegs.sparql.stream_clauses import read_block, read_from, read_register
 from triegs.terms import XSD, BadEscape, literal, unescape
 
 #: Brackets of any kind may nest this deep.
@@ -47,16 +48,17 @@ _NUMBERS = {
     TokenKind.DECIMAL: XSD + "decimal",
     TokenKind.DOUBLE: XSD + "double",
 }
+_STREAM_CLAUSES = {"FROM": read_from, "WINDOW": read_block, "STREAM": read_block}
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _LOCAL_ESCAPE = re.compile(r"\\(.)")
 
 
 def read_source(text: str, prefixes: Mapping[str, str], base: str | None = None) -> Source:
     """Read a text; raises `QueryError` at the first token that cannot stand where it is."""
-    return _Reader(text, prefixes, base).read()
+    return Reader(text, prefixes, base).read()
 
 
-class _Reader:
+class Reader:
     def __init__(self, text: str, prefixes: Mapping[str, str], base: str | None) -> None:
         self.source = Source(Lexer(text))
         self.prefixes = dict(prefixes)
@@ -66,10 +68,13 @@ class _Reader:
         self.place = 0
         self.pattern = 0
         self.separators = 0
+        self.opens_window = False
         self.pattern_of_blank: dict[str, int] = {}
 
     def read(self) -> Source:
         source = self.source
+        self._prologue()
+        read_register(self)
         self._prologue()
         first = self.place
         while not self._is_at_end():
@@ -88,9 +93,9 @@ class _Reader:
 
     @property
     def token(self) -> Token:
-        return self._after(0)
+        return self.after(0)
 
-    def _after(self, steps: int = 1) -> Token:
+    def after(self, steps: int = 1) -> Token:
         tokens, lexer = self.source.tokens, self.source.lexer
         while len(tokens) <= self.place + steps:
             last = tokens[-1] if tokens else None
@@ -133,14 +138,14 @@ class _Reader:
         while self.token.word in ("BASE", "PREFIX"):
             word = self.token.word
             name = ""
-            self._skip()
+            self.skip()
             if word == "PREFIX":
                 if self.token.kind is not TokenKind.NAME or not self.token.text.endswith(":"):
-                    raise self._expected("a prefix such as 'ex:'")
+                    raise self.expected("a prefix such as 'ex:'")
                 name = self.token.text[:-1]
-                self._skip()
+                self.skip()
             if self.token.kind is not TokenKind.IRI:
-                raise self._expected(f"an IRI in <...> after {word}")
+                raise self.expected(f"an IRI in <...> after {word}")
             reference = self.token.text[1:-1]
             iri = reference if self.base is None else resolve(reference, self.base)
             if word == "BASE":
@@ -149,13 +154,13 @@ class _Reader:
                 self.base = iri
             else:
                 self.prefixes[name] = iri
-            self._skip()
+            self.skip()
 
-    def _skip(self) -> None:
+    def skip(self) -> None:
         self._mark()
         self.place += 1
 
-    def _expected(self, what: str) -> QueryError:
+    def expected(self, what: str) -> QueryError:
         return self.source.error(f"expected {what}, found {self.token}", self.token)
 
     # One token
@@ -190,26 +195,28 @@ class _Reader:
     def _accept(self, kind: str) -> None:
         """Check that a token of that kind may stand here."""
         if self.brackets and not self.brackets[-1].accept(kind):
-            raise self._expected(self.expect.value.strip())
+            raise self.expected(self.expect.value.strip())
 
     def _constant_iri(self, token: Token) -> None:
         if token.kind is TokenKind.IRI and self.expect is Expect.OPERATOR:
             self._split_less_than()
             return
         may_call = (Expect.OPERAND, Expect.PRIMARY, Expect.CONSTRAINT)
-        if self._after().text == "(" and (self.expect in may_call or not self.brackets):
+        if self.after().text == "(" and (self.expect in may_call or not self.brackets):
             raise self.source.refusal("function call", token)
         self._accept("iri")
-        self.source.constants[self.place] = f"<{self._iri(token)}>"
+        self.source.constants[self.place] = f"<{self.iri(token)}>"
         self._write(f"<t:{self.place}>")
 
     def _word(self, token: Token) -> None:
         source, word = self.source, token.word
-        following = self._after().word
+        following = self.after().word
         if word == "NOT" and following == "EXISTS":
             raise source.refusal("NOT EXISTS", token)
         if word == "ORDER":
             raise source.refusal("ORDER BY", token)
+        if word in _STREAM_CLAUSES and _STREAM_CLAUSES[word](self):
+            return
         if word in REFUSALS:
             raise source.refusal(word, token)
         if word == "SELECT" and self.brackets:
@@ -230,9 +237,9 @@ class _Reader:
             source.constants[self.place] = literal(word.lower(), XSD + "boolean")
             self._write(f'"{self.place}"^^<t:>')
         else:
-            if word == "AS" and self._after().kind is TokenKind.VARIABLE and self.brackets:
+            if word == "AS" and self.after().kind is TokenKind.VARIABLE and self.brackets:
                 bracket = self.brackets[-1]
-                source.named.append(Named(bracket.token, self._after(), bracket.clause))
+                source.named.append(Named(bracket.token, self.after(), bracket.clause))
             self._accept("a" if word == "A" else "function" if word in _FUNCTIONS else word)
             self._write("a" if word == "A" else word)
 
@@ -247,7 +254,7 @@ class _Reader:
             reason = "in GROUP BY"
         if reason:
             raise self.source.error(f"no aggregate {reason}", token, token.word)
-        if [self._after(i).word for i in (1, 2, 3)] == ["(", "DISTINCT", "*"]:
+        if [self.after(i).word for i in (1, 2, 3)] == ["(", "DISTINCT", "*"]:
             raise self.source.refusal("COUNT(DISTINCT *)", token)
 
     def _symbol(self, token: Token) -> None:
@@ -261,7 +268,7 @@ class _Reader:
             if symbol in ("|", "?") or (symbol in ("*", "+", "!") and in_pattern):
                 raise self.source.refusal(f"path {symbol}", token)
             if symbol == "*" and self.expect is Expect.OPERAND and not self._counts_rows():
-                raise self._expected(self.expect.value)
+                raise self.expected(self.expect.value)
             self._accept(symbol)
             self.separators += symbol in (".", ";", ",") and in_pattern
             if self.separators > MAX_PATTERNS:
@@ -278,7 +285,7 @@ class _Reader:
             message = f"brackets nest deeper than {MAX_NESTING}"
             raise self.source.error(message, token, "nesting")
         outer = self.brackets[-1] if self.brackets else None
-        counts = self._after().kind in _NUMBERS or self._after().text == ","
+        counts = self.after().kind in _NUMBERS or self.after().text == ","
         if token.text == "{" and outer is not None and counts:
             raise self.source.refusal("path {n}", token)
         before = self.source.tokens[self.place - 1] if self.place else token
@@ -288,14 +295,15 @@ class _Reader:
         opened_at = self.expect
         if outer is not None and outer.expect is not Expect.ANYTHING:
             if (token.text, outer.expect) not in OPEN:
-                raise self._expected(outer.expect.value.strip())
+                raise self.expected(outer.expect.value.strip())
             inside, after = OPEN[token.text, outer.expect]
             is_filter = outer.zone is Zone.PATTERN and inside is Expect.OPERAND
             outer.expect = Expect.STATEMENT if is_filter else after
             outer.is_empty = False
             clause = "FILTER" if is_filter else clause
         if token.text == "{":
-            clause = "WHERE"
+            clause = "WINDOW" if self.opens_window else "WHERE"
+            self.opens_window = False
             self.pattern += 1
         if call is not None and call.word in AGGREGATES:
             clause = call.word
@@ -312,7 +320,7 @@ class _Reader:
         if bracket.call is not None and bracket.may_close():
             self._check_arity(bracket)
         elif not bracket.may_close():
-            raise self._expected(bracket.expect.value.strip())
+            raise self.expected(bracket.expect.value.strip())
         self._write(token.text)
         self.brackets.pop()
         self.pattern += token.text == "}"
@@ -333,7 +341,7 @@ class _Reader:
 
     # Terms
 
-    def _iri(self, token: Token) -> str:
+    def iri(self, token: Token) -> str:
         """The IRI of a token; without a base ``<p>`` stays as it is, and matches ``<p>``."""
         if token.kind is TokenKind.IRI:
             iri, hint = token.text[1:-1], ""
@@ -371,24 +379,24 @@ class _Reader:
         except BadEscape as bad:
             offset = token.start + width + bad.offset
             raise self.source.lexer.error(str(bad), offset, "string") from None
-        self._skip()
+        self.skip()
         if self.token.kind is TokenKind.LANGUAGE:
             language = self.token.text[1:]
-            self._skip()
+            self.skip()
             return literal(text, language=language)
         if self.token.text == "^^":
-            self._skip()
+            self.skip()
             if self.token.kind not in (TokenKind.IRI, TokenKind.NAME):
-                raise self._expected("a datatype after '^^'")
-            datatype = self._iri(self.token)
-            self._skip()
+                raise self.expected("a datatype after '^^'")
+            datatype = self.iri(self.token)
+            self.skip()
             return literal(text, datatype)
         return literal(text)
 
     def _number(self, token: Token) -> None:
         if self.zone is Zone.TOP:
             if token.kind is not TokenKind.INTEGER or not token.text.isdigit():
-                raise self._expected("a number without sign or fraction")
+                raise self.expected("a number without sign or fraction")
             if len(token.text) > MAX_DIGITS:
                 raise self.source.error(f"{self.clause} has more than {MAX_DIGITS} digits", token)
             self._write(token.text)
@@ -416,7 +424,7 @@ class _Reader:
         is_wide = self.token.text == "("
         names = self._value_names(is_wide)
         if self.token.text != "{":
-            raise self._expected("'{'")
+            raise self.expected("'{'")
         self._write("{")
         rows: list[tuple[str, ...]] = []
         while self.token.text != "}":
@@ -438,16 +446,16 @@ class _Reader:
             self._step()
         if is_wide:
             if self.token.text != ")":
-                raise self._expected("a variable or ')'")
+                raise self.expected("a variable or ')'")
             self._write(")")
         elif not names:
-            raise self._expected("'(' or a variable after 'VALUES'")
+            raise self.expected("'(' or a variable after 'VALUES'")
         return tuple(names)
 
     def _value_row(self, width: int) -> tuple[str, ...]:
         opening = self.token
         if opening.text != "(":
-            raise self._expected("'(' or '}'")
+            raise self.expected("'(' or '}'")
         self._write("(")
         row: list[str] = []
         while self.token.text != ")":
@@ -465,6 +473,6 @@ class _Reader:
         if token.word == "UNDEF":
             raise self.source.refusal("UNDEF", token)
         if token.kind not in kinds and not is_boolean:
-            raise self._expected("an IRI or a literal")
+            raise self.expected("an IRI or a literal")
         self._step()
         return self.source.constants[place]

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from triegs.errors import QueryError
 from triegs.sparql.follow import Zone
 from triegs.sparql.lexer import Lexer, Token, TokenKind
+from triegs.sparql.model import Output
 from triegs.sparql.refusals import REFUSALS
+from triegs.sparql.window import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Source:
     blanks: dict[str, int] = field(default_factory=dict)
     blocks: list[Block] = field(default_factory=list)
     named: list[Named] = field(default_factory=list)
+    windows: dict[str, Window] = field(default_factory=dict)
+    output: Output | None = None
     pieces: list[str] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     owners: list[int] = field(default_factory=list)

@@ -1,0 +1,127 @@
+"""Turtle, TriG and RDF/XML, statement by statement through pyoxigraph.
+
+A statement may go over many lines, so there is no place in the file to go on from: whoever resumes
+reads the file again and skips events.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyoxigraph as rdf
+
+from triegs.inputs.files import InputFile
+from triegs.inputs.graph_times import TimedGraphs
+from triegs.inputs.statements import tell_problem
+from triegs.inputs.streams import BrokenFile, Unpacked
+from triegs.inputs.work import Found, Place, Work, make_insertions
+from triegs.terms import canonical_term, scope_label, scope_prefix
+
+FORMATS = {
+    "turtle": rdf.RdfFormat.TURTLE,
+    "trig": rdf.RdfFormat.TRIG,
+    "rdf-xml": rdf.RdfFormat.RDF_XML,
+}
+# What pyoxigraph calls nodes that have no label: 128 random bits.
+_DRAWN = re.compile(r"_:[0-9a-f]{24,32}")
+MOST_PROBLEMS = 1_000  # in a row, without a statement between them
+
+
+class TermWriter:
+    """Terms of pyoxigraph as text. Blank nodes are the file's own, and the same in every reading.
+
+    Nodes without a label are numbered as they come: a run that is resumed must find them again.
+    """
+
+    def __init__(self, scope: str) -> None:
+        self._scope = scope
+        self._unlabelled = scope_prefix(f"{scope} without label")
+        self._numbers: dict[str, str] = {}
+
+    def write(self, term: Any) -> str:
+        text = str(term)
+        if text.startswith("_:"):
+            if _DRAWN.fullmatch(text):
+                number = len(self._numbers)
+                return self._numbers.setdefault(text, f"{self._unlabelled}{number}")
+            return scope_label(text, self._scope)
+        if type(term) is rdf.Triple:
+            raise ValueError(f"a triple inside of a triple is not supported: {text[:80]}")
+        return canonical_term(text) if "--" in text else text  # a base direction is not supported
+
+
+def read_documents(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
+    """Every statement is an event; its graph is left out, or tells its time."""
+    graphs = TimedGraphs(file, work, place) if work.options.graph_time else None
+    skip = place.get("events", 0)
+    given = 0
+    with file.open_text() as chunks:
+        for columns, lines in _read_columns(file, work, chunks):
+            if graphs is not None:
+                yield from graphs.add(columns, np.array(lines))
+                continue
+            given += len(lines)
+            skipped = min(skip, len(lines))
+            skip -= skipped
+            if skipped < len(lines):
+                terms = [column[skipped:] for column in columns[:3]]
+                times = work.clock.take(len(lines) - skipped)
+                yield make_insertions(times, terms), {"events": given}
+    if graphs is not None:
+        yield from graphs.finish()
+
+
+def _read_columns(
+    file: InputFile, work: Work, chunks: Iterator[bytes]
+) -> Iterator[tuple[list[Any], list[int]]]:
+    """Columns of subject, predicate, object and graph, up to a batch of rows; the line of each is
+    not known and 0.
+    """
+    writer = TermWriter(file.scope)
+    write = writer.write
+    rows: list[tuple[str, str, str, str]] = []
+    broken: BrokenFile | None = None
+    problems = 0
+    # Not buffered: a read that fails would lose what it has.
+    stream: Any = Unpacked(chunks)
+    statements = rdf.parse(stream, format=FORMATS[file.format])
+    while True:
+        try:
+            for found in statements:
+                subject, predicate, term = found.subject, found.predicate, found.object
+                graph = found.graph_name
+                name = "" if type(graph) is rdf.DefaultGraph else write(graph)
+                rows.append((write(subject), write(predicate), write(term), name))
+                problems = 0
+                if len(rows) >= work.options.batch_rows:
+                    break
+            else:
+                break
+        except BrokenFile as problem:
+            broken = problem
+            break
+        except SyntaxError as problem:
+            problems += 1
+            line = problem.lineno or 0
+            work.quarantine.add(file.name, line, "bad statement", tell_problem(problem), "")
+            if problems >= MOST_PROBLEMS:
+                broken = BrokenFile(f"more than {MOST_PROBLEMS} errors in a row")
+                break
+            continue
+        except ValueError as problem:
+            work.quarantine.add(file.name, 0, "bad term", str(problem), "")
+            continue
+        yield _make_columns(rows), [0] * len(rows)
+        rows = []
+    if rows:
+        yield _make_columns(rows), [0] * len(rows)
+    if broken is not None:
+        raise broken
+
+
+def _make_columns(rows: list[tuple[str, str, str, str]]) -> list[Any]:
+    return [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]

@@ -1,0 +1,148 @@
+"""Times that are told for graphs: ``<g> prov:generatedAtTime "…"`` in the default graph.
+
+All triples of the graph ``<g>`` are events at that time. The statement of the time may stand before
+the triples of its graph or behind them. It is remembered for at least `REACH` statements after the
+last one of its graph, and triples wait at least as many statements for it; then they go to the
+quarantine, as having no time. So memory is bounded. Order is that of the file: what comes behind a
+triple that waits waits with it. Any other statement in the default graph has no time either.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from triegs.dictionary.arrays import Words
+from triegs.inputs.files import InputFile
+from triegs.inputs.times import GOOD, REASONS, read_times
+from triegs.inputs.work import Found, Place, Work, make_insertions
+from triegs.terms import XSD, parse_term
+
+REACH = 65_536
+NO_TIME = "no statement near by tells the time of its graph"
+NO_GRAPH = "it is in no graph that has a time"
+TWO_TIMES = "its graph has another time already"
+TIME_TYPES = frozenset(
+    XSD + name for name in ("dateTime", "dateTimeStamp", "date", "integer", "long", "int", "string")
+)
+
+
+class Waiting(NamedTuple):
+    """Statements that wait for their times; ``first`` is the number of the first of them."""
+
+    columns: list[Any]
+    lines: Words
+    first: int
+
+
+class TimedGraphs:
+    """Gives each statement the time of its graph, as soon as that is known."""
+
+    def __init__(self, file: InputFile, work: Work, place: Place) -> None:
+        self._file = file
+        self._work = work
+        self._skip = place.get("events", 0)
+        self._given = 0
+        self._read = 0  # statements
+        # By graph: its time, and the number of the last statement that names it.
+        self._times: dict[str, tuple[int, int]] = {}
+        self._waiting: deque[Waiting] = deque()
+
+    def add(self, columns: list[Any], lines: Words) -> Iterator[Found]:
+        """Take the columns subject, predicate, object, graph; give what is complete."""
+        first = self._read
+        self._read += len(lines)
+        kept = self._take_times(columns, lines, first)
+        self._waiting.append(Waiting([c.filter(kept) for c in columns], lines[kept], first))
+        yield from self._give(is_last=False)
+        if len(self._times) > 2 * REACH:
+            oldest = min([self._read, *(w.first for w in self._waiting)]) - REACH
+            self._times = {g: entry for g, entry in self._times.items() if entry[1] >= oldest}
+
+    def finish(self) -> Iterator[Found]:
+        """What is left at the end of the file."""
+        yield from self._give(is_last=True)
+
+    def _take_times(self, columns: list[Any], lines: Words, first: int) -> Any:
+        """Take the statements of times out; returns which others there are."""
+        subjects, predicates, objects, graphs = columns
+        is_default = pc.equal(graphs, "")
+        is_time = pc.and_(is_default, pc.equal(predicates, self._work.options.graph_time))
+        for row in np.flatnonzero(is_time.to_numpy(zero_copy_only=False)).tolist():
+            graph, text = subjects[row].as_py(), objects[row].as_py()
+            time, problem = read_time_term(text)
+            known = self._times.get(graph, (time, first + row))
+            is_known = first + row - known[1] <= REACH
+            if not problem and is_known and known[0] != time:
+                problem = TWO_TIMES
+            if problem:
+                self._set_aside(lines[row], "bad time", problem, columns, row)
+            else:
+                self._times[graph] = (time, first + row)
+                self._work.report.read += 1  # though it is no event
+        for row in np.flatnonzero(
+            pc.and_not(is_default, is_time).to_numpy(zero_copy_only=False)
+        ).tolist():
+            self._set_aside(lines[row], "no time", NO_GRAPH, columns, row)
+        return pc.invert(is_default)
+
+    def _give(self, is_last: bool) -> Iterator[Found]:
+        while self._waiting:
+            oldest = self._waiting[0]
+            is_overdue = is_last or self._read - oldest.first - len(oldest.lines) >= REACH
+            times, known = self._find_times(oldest)
+            if not known.all() and not is_overdue:
+                return
+            self._waiting.popleft()
+            for row in np.flatnonzero(~known).tolist():
+                self._set_aside(oldest.lines[row], "no time", NO_TIME, oldest.columns, row)
+            keep = pa.array(known)
+            terms = [column.filter(keep) for column in oldest.columns[:3]]
+            times = times[known]
+            skipped = min(self._skip, len(times))
+            self._skip -= skipped
+            self._given += len(times)
+            batch = make_insertions(times, terms)
+            yield batch.slice(skipped), {"events": self._given}
+
+    def _find_times(self, waiting: Waiting) -> tuple[Words, Any]:
+        coded = waiting.columns[3].dictionary_encode()
+        places = coded.indices.to_numpy(zero_copy_only=False)
+        last = np.zeros(len(coded.dictionary), np.int64)
+        last[places] = np.arange(len(places))  # the last of equal places wins
+        times = np.zeros(len(coded.dictionary), np.int64)
+        known = np.zeros(len(coded.dictionary), np.bool_)
+        for place, graph in enumerate(coded.dictionary.to_pylist()):
+            entry = self._times.get(graph)
+            if entry is not None:
+                times[place], known[place] = entry[0], True
+                used = max(entry[1], waiting.first + int(last[place]))
+                self._times[graph] = (entry[0], used)
+        return times[places], known[places]
+
+    def _set_aside(self, line: int, reason: str, detail: str, columns: list[Any], row: int) -> None:
+        if self._skip:
+            return  # told when it was read the first time
+        record = " ".join(text for column in columns if (text := column[row].as_py())) + " ."
+        self._work.quarantine.add(self._file.name, int(line), reason, detail, record)
+
+
+def read_time_term(term: str) -> tuple[int, str]:
+    """The time that a literal tells, and what is wrong with it, or nothing.
+
+    >>> read_time_term('"1970-01-01T00:00:01Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>')
+    (1000, '')
+    >>> read_time_term("<http://ex/now>")
+    (0, '<http://ex/now> is no time')
+    """
+    parts = parse_term(term)
+    if parts.datatype not in TIME_TYPES:
+        return 0, f"{term[:80]} is no time"
+    times, states = read_times(pa.array([parts.lexical]))
+    state = states[0]
+    return int(times[0]), "" if state == GOOD else f"{parts.lexical[:80]!r} is {REASONS[state]}"

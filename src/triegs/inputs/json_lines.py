@@ -1,0 +1,170 @@
+"""JSON lines: one object on each line.
+
+Arrow reads a whole buffer at once. Where it does not, because a line is malformed or the values of
+a column are of several kinds, Python's own reader goes line by line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json as pj
+
+from triegs.dictionary.arrays import Bytes
+from triegs.dictionary.values import write_value
+from triegs.errors import BadTerm, InputError
+from triegs.inputs.files import InputFile
+from triegs.inputs.lines import TOO_LONG, Lines, read_lines
+from triegs.inputs.scanning import split_lines
+from triegs.inputs.shaping import Faults, shape_events, shorten
+from triegs.inputs.work import COLUMNS, TERMS, Found, Place, Work
+
+OPENING, CLOSING = ord("{"), ord("}")
+
+
+class ObjectScanner:
+    """Splits buffers of one file into objects."""
+
+    def __init__(self, file: InputFile, work: Work, is_timed: bool | None) -> None:
+        self._file = file
+        self._work = work
+        self.is_timed = is_timed  # as the first record is, so are all
+        self._lines = np.empty((work.options.batch_rows, 3), np.int64)
+
+    def split(self, data: Bytes, is_last: bool, most: int) -> tuple[int, int, int]:
+        return split_lines(data, 0, is_last, self._lines[:most])
+
+    def read(self, found: Lines) -> Any:
+        """The events of what was split last."""
+        faults = Faults()
+        columns = self._read_quickly(found)
+        if columns is None:
+            columns = self._read_carefully(found, faults)
+        self._check_columns(columns, found.rows, faults)
+
+        def locate(row: int) -> tuple[int, bytes]:
+            start, end, number = self._lines[row].tolist()
+            return found.number + number, found.data[start:end].tobytes()
+
+        return shape_events(
+            columns, found.rows, self._work, self._file.name, self._file.scope, locate, faults
+        )
+
+    def _read_quickly(self, found: Lines) -> dict[str, Any] | None:
+        """All columns by Arrow, or None if it cannot or does not say the same as the lines do."""
+        starts, ends = self._lines[: found.rows, 0], self._lines[: found.rows, 1]
+        block = found.data[: ends[-1]]
+        trimmed = all(block[ends - 1] == CLOSING) and all(block[starts] == OPENING)
+        if not trimmed or self._work.options.terms != "ntriples":
+            return None
+        try:
+            str(block.data, "utf-8")  # Arrow does not look
+            # One block, so that each column has one type.
+            options = pj.ReadOptions(use_threads=False, block_size=max(len(block), 1))
+            table = pj.read_json(pa.BufferReader(pa.py_buffer(block)), options)
+        except (pa.ArrowException, OSError, UnicodeDecodeError):
+            return None
+        if table.num_rows != found.rows or len(set(table.column_names)) != table.num_columns:
+            return None
+        columns = {}
+        for ours, theirs in self._work.options.columns.items():
+            if theirs not in table.column_names:
+                continue
+            column = table.column(theirs).combine_chunks()
+            kind = column.type
+            is_known = pa.types.is_string(kind) or pa.types.is_int64(kind)
+            if not is_known and not (ours == "time" and pa.types.is_timestamp(kind)):
+                return None
+            columns[ours] = column
+        return columns
+
+    def _read_carefully(self, found: Lines, faults: Faults) -> dict[str, Any]:
+        values: dict[str, list[Any]] = {}
+        names = self._work.options.columns
+        for row in range(found.rows):
+            start, end, _ = self._lines[row].tolist()
+            record: Any = None
+            try:
+                record = json.loads(found.data[start:end].tobytes())
+                if not isinstance(record, dict):
+                    faults.add(row, "bad line", f"not a JSON object: {shorten(record)}")
+            except UnicodeDecodeError as problem:
+                faults.add(row, "not UTF-8", f"byte {problem.start + 1} of the line")
+            except (ValueError, RecursionError) as problem:
+                faults.add(row, "bad line", f"not JSON: {problem}")
+            if not isinstance(record, dict):
+                continue
+            for ours, theirs in names.items():
+                value = record.get(theirs)
+                if value is not None:
+                    values.setdefault(ours, [None] * found.rows)[row] = value
+        return {
+            name: _make_column(name, values[name], faults) for name in COLUMNS if name in values
+        }
+
+    def _check_columns(self, columns: dict[str, Any], rows: int, faults: Faults) -> None:
+        """Missing columns are empty ones, but the first record tells which there must be."""
+        bad = faults.reasons
+        first = next((row for row in range(rows) if row not in bad), None)
+        if first is None:
+            columns.clear()
+        elif self.is_timed is None:
+            for name in TERMS:
+                theirs = self._work.options.columns[name]
+                if name not in columns:
+                    raise InputError(
+                        f"{self._file.name}: no record has {theirs!r}", file=self._file.name
+                    )
+            self.is_timed = "time" in columns and columns["time"][first].is_valid
+            if "time" in self._work.options.given:
+                self.is_timed = True
+        for name in TERMS + (("time",) if self.is_timed else ()):
+            columns.setdefault(name, pa.nulls(rows, pa.string()))
+        if not self.is_timed and "time" in columns:
+            for row in range(rows):
+                if columns["time"][row].is_valid:
+                    faults.add(row, "bad time", "the first record has no time, so none may")
+            del columns["time"]
+
+
+def _make_column(name: str, values: list[Any], faults: Faults) -> Any:
+    """An Arrow column of values of several kinds; what fits none is a fault."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds == {int} and all(-(1 << 63) <= v < 1 << 63 for v in values if v is not None):
+        return pa.array(values, pa.int64())
+    texts: list[str | None] = []
+    for row, value in enumerate(values):
+        text = None
+        if isinstance(value, dict | list):
+            faults.add(row, "bad line", f"{name}: neither a text nor a number: {shorten(value)}")
+        elif value is not None:
+            try:
+                is_text = isinstance(value, str)
+                text = value if is_text or name not in TERMS else write_value(value)
+                text = text if isinstance(text, str) else json.dumps(text)
+                text.encode()
+            except (BadTerm, UnicodeEncodeError) as problem:
+                faults.add(row, "bad term", f"{name}: {problem}")
+                text = None
+        texts.append(text)
+    return pa.array(texts, pa.string())
+
+
+def read_json_lines(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
+    scanner = ObjectScanner(file, work, place.get("timed"))
+    offset, number = place.get("offset", 0), place.get("line", 1)
+    with file.open_text(offset) as chunks:
+        rows = work.options.batch_rows
+        is_live = file.path is None
+        for found in read_lines(chunks, scanner.split, rows, offset, number, is_live):
+            if found.is_too_long:
+                record = bytes(found.data[: 1 << 17])
+                work.quarantine.add(file.name, found.number, "bad line", TOO_LONG, record)
+            elif found.rows:
+                batch = scanner.read(found)
+                place = {"offset": found.offset, "line": found.next_number}
+                yield batch, {**place, "timed": scanner.is_timed}

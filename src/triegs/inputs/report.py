@@ -1,0 +1,114 @@
+"""What came of an input: counts, records set aside, files that broke."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from triegs.errors import InputError
+
+LONGEST_SHOWN = 65_536  # characters of a record in the quarantine file
+
+
+@dataclass(slots=True)
+class InputReport:
+    """Counts of an input so far.
+
+    ``read`` records were seen: ``events`` were delivered, the others are counted in ``quarantined``
+    by reason. ``files`` were opened, in this order. ``broken`` says which could not be read to
+    their end, and why; ``skipped`` lists what a directory has beside files of known formats.
+
+    >>> InputReport().as_dict()["read"]
+    0
+    """
+
+    read: int = 0
+    events: int = 0
+    quarantined: Counter[str] = field(default_factory=Counter)
+    files: list[str] = field(default_factory=list)
+    broken: list[tuple[str, str]] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a file broke; records set aside are no failure."""
+        return bool(self.broken)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as values that JSON can write."""
+        return {
+            "read": self.read,
+            "events": self.events,
+            "quarantined": dict(self.quarantined),
+            "files": self.files,
+            "broken": [list(entry) for entry in self.broken],
+            "skipped": self.skipped,
+        }
+
+
+class Quarantine:
+    """Where malformed records go: counted, written as JSON lines if a file is given.
+
+    With ``strict`` the first one raises `InputError` instead.
+    """
+
+    def __init__(
+        self, report: InputReport, path: str | Path | None, strict: bool, append: bool
+    ) -> None:
+        self._report = report
+        self._strict = strict
+        self._file: IO[str] | None = None
+        if path is not None:
+            try:
+                self._file = Path(path).open(  # noqa: SIM115
+                    "a" if append else "w", encoding="utf-8", errors="replace"
+                )
+            except OSError as problem:
+                raise InputError(f"the quarantine file cannot be written: {problem}") from None
+
+    def add(self, file: str, line: int, reason: str, detail: str, record: str | bytes) -> None:
+        """Set one record aside; ``line`` counts from 1, or is the number of a row."""
+        text = f"{reason}: {detail}" if detail else reason
+        if self._strict:
+            raise InputError(f"{file}, line {line}: {text}", file=file, line=line)
+        self._report.read += 1
+        self._report.quarantined[reason] += 1
+        if self._file is None:
+            return
+        if isinstance(record, bytes):
+            record = record[: 4 * LONGEST_SHOWN].decode("utf-8", "backslashreplace")
+        if len(record) > LONGEST_SHOWN:
+            record = record[:LONGEST_SHOWN] + "…"
+        entry = {"file": file, "line": line, "reason": text, "record": record}
+        json.dump(entry, self._file, ensure_ascii=False)
+        self._file.write("\n")
+
+    def add_break(self, file: str, reason: str) -> None:
+        """A file that cannot be read, or not to its end."""
+        if self._strict:
+            raise InputError(f"{file}: {reason}", file=file)
+        self._report.broken.append((file, reason))
+
+    def flush(self) -> None:
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Quarantine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,146 @@
+"""CSV and TSV with a header line.
+
+CSV has quotes as in RFC 4180. A record is one line, because no term in N-Triples form has a line
+break in it; only with plain terms may a quoted cell go over several. TSV has no quotes: its cells
+are terms as they stand, as in the TSV results of SPARQL.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from triegs.dictionary.arrays import Bytes
+from triegs.inputs.files import InputFile
+from triegs.inputs.lines import TOO_LONG, Lines, read_lines
+from triegs.inputs.scanning import (
+    OPEN_QUOTE,
+    PLAIN,
+    TEXT_BEHIND_QUOTE,
+    WRONG_WIDTH,
+    split_fields,
+    split_lines,
+)
+from triegs.inputs.shaping import Faults, shape_events
+from triegs.inputs.statements import make_column
+from triegs.inputs.work import COLUMNS, Found, Place, TermReading, Work, find_columns
+
+DELIMITERS = {"csv": ord(","), "tsv": ord("\t")}
+NO_QUOTE = -1
+REASONS = {
+    OPEN_QUOTE: "a quote is not closed",
+    TEXT_BEHIND_QUOTE: "there is text behind a closing quote",
+}
+
+
+class FieldScanner:
+    """Splits buffers of one file into cells."""
+
+    def __init__(self, file: InputFile, work: Work, header: list[str] | None) -> None:
+        self.header: list[str] = []
+        self._file = file
+        self._work = work
+        delimiter = DELIMITERS[file.format]
+        quote = ord('"') if file.format == "csv" else NO_QUOTE
+        self._form = (delimiter, quote, work.options.terms is TermReading.PLAIN)
+        rows = work.options.batch_rows
+        self._spans = np.empty((rows, len(COLUMNS), 2), np.int64)
+        self._lines = np.empty((rows, 3), np.int64)
+        self._states = np.empty(rows, np.uint8)
+        if header:
+            self._set_header(header)
+
+    def split(self, data: Bytes, is_last: bool, most: int) -> tuple[int, int, int]:
+        if not self.header:
+            rows, passed, lines = split_lines(data, 0, is_last, self._lines[:1])
+            if rows:
+                start, end, _ = self._lines[0].tolist()
+                line = data[start:end].tobytes().decode("utf-8", "replace")
+                delimiter = chr(DELIMITERS[self._file.format])
+                is_csv = self._file.format == "csv"
+                cells = next(csv.reader([line])) if is_csv else line.split(delimiter)
+                self._set_header([cell.strip() for cell in cells])
+            return 0, passed, lines
+        return split_fields(
+            data, 0, is_last, self._form, self._wanted,
+            self._spans, self._lines, self._states[:most],
+        )  # fmt: skip
+
+    def _set_header(self, header: list[str]) -> None:
+        self.header = header
+        self._places = find_columns(header, self._file.name, self._work.options)
+        self._wanted = np.full(len(header), -1, np.int64)
+        for slot, name in enumerate(COLUMNS):
+            if name in self._places:
+                self._wanted[self._places[name]] = slot
+
+    def read(self, found: Lines) -> Any:
+        """The events of what was split last."""
+        rows = found.rows
+        faults = Faults()
+        states = self._states[:rows]
+        for row in np.flatnonzero(states != PLAIN).tolist():
+            state = int(states[row])
+            width = f"the line does not have {len(self.header)} fields"
+            faults.add(row, "bad line", width if state == WRONG_WIDTH else REASONS[state])
+        self._check_encoding(found, faults)
+        if faults.reasons:
+            self._spans[list(faults.reasons)] = 0
+        numbers = np.arange(rows)
+        columns = {}
+        for slot, name in enumerate(COLUMNS):
+            if name in self._places:
+                column = make_column(found.data, b"", self._spans, slot, numbers, None)
+                columns[name] = column if name in ("time", "op") else _empty_to_null(column)
+
+        def locate(row: int) -> tuple[int, bytes]:
+            start, end, number = self._lines[row].tolist()
+            return found.number + number, found.data[start:end].tobytes()
+
+        return shape_events(
+            columns, rows, self._work, self._file.name, self._file.scope, locate, faults
+        )
+
+    def _check_encoding(self, found: Lines, faults: Faults) -> None:
+        if not found.rows:
+            return
+        try:
+            str(found.data[: self._lines[found.rows - 1, 1]].data, "utf-8")
+        except UnicodeDecodeError:
+            for row in range(found.rows):
+                start, end, _ = self._lines[row].tolist()
+                try:
+                    str(found.data[start:end].data, "utf-8")
+                except UnicodeDecodeError as problem:
+                    faults.add(row, "not UTF-8", f"byte {problem.start + 1} of the line")
+
+
+def _empty_to_null(column: Any) -> Any:
+    is_empty = pc.equal(column, "")
+    if not is_empty.true_count:
+        return column
+    return pc.if_else(is_empty, pa.scalar(None, pa.string()), column)
+
+
+def read_separated(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
+    scanner = FieldScanner(file, work, place.get("header"))
+    offset, number = place.get("offset", 0), place.get("line", 1)
+    with file.open_text(offset) as chunks:
+        rows = work.options.batch_rows
+        is_live = file.path is None
+        for found in read_lines(chunks, scanner.split, rows, offset, number, is_live):
+            place = {
+                "offset": found.offset,
+                "line": found.next_number,
+                "header": scanner.header,
+            }
+            if found.is_too_long:
+                record = bytes(found.data[: 1 << 17])
+                work.quarantine.add(file.name, found.number, "bad line", TOO_LONG, record)
+            elif found.rows:
+                yield scanner.read(found), place

@@ -1,0 +1,244 @@
+"""Columns as a file has them, to columns of events; what is malformed goes to the quarantine.
+
+This is the common end of all formats with columns: CSV, JSON lines, Parquet, Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from triegs.dictionary.arrays import Bytes, Words
+from triegs.dictionary.columns import buffer_texts, require_values, scope_texts
+from triegs.dictionary.spelling import is_canonical
+from triegs.errors import InputError
+from triegs.inputs.plain_terms import read_plain
+from triegs.inputs.times import REASONS, read_times
+from triegs.inputs.work import TERMS, TermReading, Work
+from triegs.kernels.jit import kernel
+from triegs.terms import canonical_term
+
+SIGNS = {"+": 1, "-": -1, "1": 1, "-1": -1, "+1": 1, "": 1}
+NO_SIGN = "the sign is + or - (or 1 or -1), not "
+LABEL, TERM, UNSURE = 2, 1, 0
+
+
+class Faults:
+    """The first thing that is wrong with each row."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[int, tuple[str, str]] = {}
+
+    def add(self, row: int, reason: str, detail: str = "") -> None:
+        self.reasons.setdefault(row, (reason, detail))
+
+    def mark_kept(self, rows: int) -> NDArray[np.bool_]:
+        kept = np.ones(rows, np.bool_)
+        kept[list(self.reasons)] = False
+        return kept
+
+
+def shape_events(
+    columns: Mapping[str, Any],
+    rows: int,
+    work: Work,
+    file: str,
+    scope: str,
+    locate: Callable[[int], tuple[int, str | bytes]],
+    faults: Faults | None = None,
+) -> Any:
+    """A record batch of the events among these rows.
+
+    ``columns`` are Arrow arrays by our names; ``locate`` gives line and text of a row, for the
+    quarantine. Linear; a Python step for each row only where something is malformed or unusual.
+    """
+    faults = faults or Faults()
+    found: dict[str, Any] = {}
+    try:
+        times = _shape_times(columns, faults)
+        found["op"] = _shape_signs(columns.get("op"), rows, faults)
+        for name in TERMS:
+            found[name] = _shape_terms(columns[name], name, work, scope, faults)
+        if "id" in columns:
+            found["id"] = _shape_ids(columns["id"])
+    except TypeError as problem:
+        raise InputError(f"{file}: {problem}", file=file) from None
+    kept = None
+    if faults.reasons:
+        for row, (reason, detail) in sorted(faults.reasons.items()):
+            line, record = locate(row)
+            work.quarantine.add(file, line, reason, detail, record)
+        kept = faults.mark_kept(rows)
+        found = {name: column.filter(pa.array(kept)) for name, column in found.items()}
+    if times is None:
+        times = work.clock.take(len(found["op"]))
+    elif kept is not None:
+        times = times[kept]
+    return pa.RecordBatch.from_pydict({"time": pa.array(times), **found})
+
+
+def _shape_times(columns: Mapping[str, Any], faults: Faults) -> Words | None:
+    if "time" not in columns:
+        return None
+    column = columns["time"]
+    try:
+        times, states = read_times(column)
+    except TypeError as problem:
+        raise TypeError(f"time: {problem}") from None
+    for row in np.flatnonzero(states).tolist():
+        state = states[row]
+        value = column[row].as_py() if state < 3 else None
+        detail = f"{shorten(value)} is {REASONS[state]}" if value is not None else ""
+        faults.add(row, "bad time" if detail else "no time", detail)
+    return times
+
+
+def _shape_signs(column: Any, rows: int, faults: Faults) -> Any:
+    """Signs as 1 and -1. A missing one is ``+``."""
+    if column is None or pa.types.is_null(column.type):
+        return pa.array(np.ones(rows, np.int8))
+    if pa.types.is_integer(column.type):
+        signs = column.fill_null(1).to_numpy(zero_copy_only=False)
+        good = (signs == 1) | (signs == -1)
+    elif not (pa.types.is_dictionary(column.type) or is_text(column.type)):
+        raise TypeError(f"op: signs are texts or integers, not {column.type}")
+    else:
+        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        words = coded.dictionary.to_pylist()
+        ways = np.array([SIGNS.get(str(word), 0) for word in words] + [1], np.int8)
+        signs = ways[coded.indices.cast(pa.int64()).fill_null(len(words)).to_numpy()]
+        good = signs != 0
+    for row in np.flatnonzero(~good).tolist():
+        faults.add(row, "bad op", NO_SIGN + shorten(column[row].as_py()))
+    return pa.array(signs.astype(np.int8))
+
+
+def is_text(kind: Any) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _shape_terms(column: Any, name: str, work: Work, scope: str, faults: Faults) -> Any:
+    """Terms that `triegs.events.encode_table` takes; blank nodes are the file's own."""
+    for row in _find_nulls(column):
+        faults.add(row, f"no {name}")
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        words = column.dictionary
+        if not is_text(words.type):
+            column = column.dictionary_decode()
+            kind = column.type
+        else:
+            shaped, problems = _shape_texts(words, name, work, scope)
+            if problems:
+                for row in _find_values(column.indices, problems):
+                    faults.add(row, "bad term", f"{name}: {problems[column.indices[row].as_py()]}")
+            return pa.DictionaryArray.from_arrays(column.indices, shaped)
+    if is_text(kind):
+        if work.options.terms is TermReading.PLAIN:
+            return _shape_terms(column.dictionary_encode(), name, work, scope, faults)
+        shaped, problems = _shape_texts(column, name, work, scope)
+        for row, problem in problems.items():
+            faults.add(row, "bad term", f"{name}: {problem}")
+        return shaped
+    if not pa.types.is_integer(kind):
+        try:
+            require_values(kind)
+        except TypeError as problem:
+            raise TypeError(f"{name}: {problem}") from None
+    return column
+
+
+def _find_nulls(column: Any) -> list[int]:
+    if not column.null_count:
+        return []
+    return np.flatnonzero(pc.is_null(column).to_numpy(zero_copy_only=False)).tolist()
+
+
+def _find_values(indices: Any, wanted: Mapping[int, str]) -> list[int]:
+    found = pc.is_in(indices, value_set=pa.array(list(wanted), indices.type))
+    return np.flatnonzero(found.to_numpy(zero_copy_only=False)).tolist()
+
+
+def _shape_texts(column: Any, name: str, work: Work, scope: str) -> tuple[Any, dict[int, str]]:
+    """The texts as terms, and what is wrong with some of them by place (a null is not told)."""
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    if work.options.terms is TermReading.INTEGERS:
+        return _read_integers(column)
+    if work.options.terms is TermReading.PLAIN:
+        return read_plain(column, name, work.options.prefixes, scope)
+    states = np.empty(len(column), np.uint8)
+    data, offsets, _ = buffer_texts(column)
+    unsure, labels = judge_texts(data, offsets, states)
+    problems: dict[int, str] = {}
+    if unsure:
+        for row in np.flatnonzero(states == UNSURE).tolist():
+            text = column[row].as_py()
+            if text is None:
+                continue
+            try:
+                canonical_term(text)
+                labels += text.startswith("_:")
+            except ValueError as problem:
+                problems[row] = str(problem)
+    return (scope_texts(column, scope) if labels else column), problems
+
+
+def _read_integers(column: Any) -> tuple[Any, dict[int, str]]:
+    try:
+        return column.cast(pa.int64()), {}
+    except pa.ArrowInvalid:
+        problems: dict[int, str] = {}
+        values: list[int | None] = []
+        for row, text in enumerate(column.to_pylist()):
+            try:
+                value = None if text is None else int(text)
+                if value is not None and not -(1 << 63) <= value < 1 << 63:
+                    raise ValueError
+            except ValueError:
+                value = None
+                problems[row] = f"{shorten(text)} is no integer of 64 bits"
+            values.append(value)
+        return pa.array(values, pa.int64()), problems
+
+
+def _shape_ids(column: Any) -> Any:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _shape_ids(column.dictionary_decode())
+    if pa.types.is_null(kind):
+        return column.cast(pa.string())
+    if is_text(kind):
+        return column.cast(pa.string()) if pa.types.is_string_view(kind) else column
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        return column.cast(pa.int64())
+    raise TypeError(f"id: ids are texts or integers of 64 bits, not {kind}")
+
+
+def shorten(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+@kernel
+def judge_texts(data: Bytes, offsets: Words, states: Bytes) -> tuple[int, int]:
+    """Whether each text is a term in its one spelling; how many are not, how many are labels."""
+    unsure = 0
+    labels = 0
+    for row in range(len(states)):
+        start, end = offsets[row], offsets[row + 1]
+        if is_canonical(data, start, end):
+            is_label = data[start] == 95
+            states[row] = LABEL if is_label else TERM
+            labels += is_label
+        else:
+            states[row] = UNSURE
+            unsure += 1
+    return unsure, labels

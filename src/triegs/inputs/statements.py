@@ -1,0 +1,137 @@
+"""N-Triples and N-Quads: terms found by a kernel, and by pyoxigraph where a line is unusual.
+
+Every line stands alone, so a bad one loses only itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyoxigraph as rdf
+
+from triegs.dictionary.arrays import Bytes, Words
+from triegs.inputs.files import InputFile
+from triegs.inputs.graph_times import TimedGraphs
+from triegs.inputs.lines import TOO_LONG, Lines, read_lines
+from triegs.inputs.scanning import UNUSUAL, copy_column, measure_column, split_statements
+from triegs.inputs.work import Found, Place, Work, make_insertions
+from triegs.terms import canonical_term, scope_prefix
+
+PARTS = 4
+GRAPH = 3
+FORMATS = {"n-triples": rdf.RdfFormat.N_TRIPLES, "n-quads": rdf.RdfFormat.N_QUADS}
+
+
+class StatementScanner:
+    """Splits buffers of one file into statements; reuses its arrays from buffer to buffer."""
+
+    def __init__(self, file: InputFile, work: Work) -> None:
+        self._file = file
+        self._work = work
+        self._format = FORMATS[file.format]
+        self._prefix = np.frombuffer(scope_prefix(file.scope).encode(), np.uint8)
+        rows = work.options.batch_rows
+        self._spans = np.empty((rows, PARTS, 2), np.int64)
+        self._lines = np.empty((rows, 3), np.int64)
+        self._states = np.empty(rows, np.uint8)
+
+    def split(self, data: Bytes, is_last: bool, most: int) -> tuple[int, int, int]:
+        has_graph = self._file.format == "n-quads"
+        return split_statements(
+            data, 0, is_last, has_graph, self._spans, self._lines, self._states[:most]
+        )
+
+    def read(self, found: Lines) -> tuple[list[Any], Words]:
+        """The columns subject, predicate, object, graph of what was split last, and line numbers.
+
+        The default graph is the empty text. What is malformed goes to the quarantine.
+        """
+        if found.is_too_long:
+            record = bytes(found.data[: 1 << 17])
+            self._work.quarantine.add(self._file.name, found.number, "bad line", TOO_LONG, record)
+        kept = np.arange(found.rows)
+        extra = b""
+        unusual = np.flatnonzero(self._states[: found.rows] == UNUSUAL)
+        if len(unusual):
+            extra, bad = self._read_unusual(found, unusual.tolist())
+            kept = np.delete(kept, bad)
+        columns = [
+            make_column(found.data, extra, self._spans, part, kept, self._prefix)
+            for part in range(PARTS)
+        ]
+        return columns, self._lines[kept, 2] + found.number
+
+    def _read_unusual(self, found: Lines, rows: list[int]) -> tuple[bytes, list[int]]:
+        """Let pyoxigraph read some lines: their terms one after the other, and the bad rows."""
+        pieces: list[bytes] = []
+        bad: list[int] = []
+        at = len(found.data)
+        for row in rows:
+            start, end, number = self._lines[row].tolist()
+            line = found.data[start:end].tobytes()
+            try:
+                terms = self._read_line(line)
+            except (SyntaxError, ValueError) as problem:
+                reason = "bad term" if type(problem) is ValueError else "bad line"
+                self._work.quarantine.add(
+                    self._file.name, found.number + number, reason, tell_problem(problem), line
+                )
+                bad.append(row)
+                continue
+            for part, term in enumerate(terms):
+                piece = term.encode()
+                self._spans[row, part] = at, at + len(piece)
+                pieces.append(piece)
+                at += len(piece)
+        return b"".join(pieces), bad
+
+    def _read_line(self, line: bytes) -> list[str]:
+        (statement,) = rdf.parse(line, format=self._format)
+        terms = [canonical_term(str(statement[part])) for part in range(3)]
+        graph = getattr(statement, "graph_name", None)
+        is_named = graph is not None and not isinstance(graph, rdf.DefaultGraph)
+        return [*terms, canonical_term(str(graph)) if is_named else ""]
+
+
+def tell_problem(problem: Exception) -> str:
+    """What pyoxigraph says, without the place, which it counts from the start of one line."""
+    text = problem.msg if isinstance(problem, SyntaxError) else str(problem)
+    return str(text).partition(": ")[2] if str(text).startswith("Parser error") else str(text)
+
+
+def make_column(
+    data: Bytes, extra: bytes, spans: Words, part: int, rows: Words, prefix: Bytes | None
+) -> Any:
+    """The texts of some spans as an Arrow array; ``prefix`` replaces the ``_:`` of blank nodes."""
+    added = -1 if prefix is None else len(prefix) - 2
+    others = np.frombuffer(extra, np.uint8)
+    offsets = np.empty(len(rows) + 1, np.int64)
+    measure_column(data, others, spans, part, rows, added, offsets)
+    target = np.empty(int(offsets[-1]), np.uint8)
+    front = others if prefix is None else prefix
+    copy_column(data, others, spans, part, rows, front, offsets, target)
+    places = pa.py_buffer(offsets.astype(np.int32))
+    return pa.StringArray.from_buffers(len(rows), places, pa.py_buffer(target))
+
+
+def read_statements(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
+    """Every statement is an event; its graph is left out, or tells its time."""
+    scanner = StatementScanner(file, work)
+    graphs = TimedGraphs(file, work, place) if work.options.graph_time else None
+    offset, number = place.get("offset", 0), place.get("line", 1)
+    with file.open_text(offset) as chunks:
+        rows = work.options.batch_rows
+        is_live = file.path is None
+        for found in read_lines(chunks, scanner.split, rows, offset, number, is_live):
+            columns, lines = scanner.read(found)
+            if graphs is not None:
+                yield from graphs.add(columns, lines)
+                continue
+            times = work.clock.take(len(lines))
+            place = {"offset": found.offset, "line": found.next_number}
+            yield make_insertions(times, columns[:GRAPH]), place
+    if graphs is not None:
+        yield from graphs.finish()

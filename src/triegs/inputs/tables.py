@@ -1,0 +1,116 @@
+"""Parquet and Arrow IPC (files and streams): columns that are columns already."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from triegs.inputs.files import InputFile
+from triegs.inputs.shaping import is_text, shape_events
+from triegs.inputs.streams import BrokenFile, Unpacked
+from triegs.inputs.work import TERMS, Found, Place, Work, find_columns
+
+MAGIC = b"ARROW1"
+
+
+def read_parquet(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
+    """Row group by row group; only the columns that are needed are read."""
+    with _tell_breaks(), _open_seekable(file) as source:
+        parquet = pq.ParquetFile(source)
+        schema = parquet.schema_arrow
+        names = find_columns(schema.names, file.name, work.options)
+        texts = [schema.names[names[n]] for n in TERMS if is_text(schema.field(names[n]).type)]
+        if texts:
+            # Texts that lie there as dictionaries stay so: each is then looked at once.
+            parquet = pq.ParquetFile(source, read_dictionary=texts)
+        wanted = [schema.names[number] for number in names.values()]
+        row = place.get("row", 0)
+        start = 0
+        groups: list[int] = []
+        for group in range(parquet.num_row_groups):
+            rows = parquet.metadata.row_group(group).num_rows
+            if groups or start + rows > row:
+                groups.append(group)
+            else:
+                start += rows
+        batches = parquet.iter_batches(work.options.batch_rows, row_groups=groups, columns=wanted)
+        for batch in batches if groups else ():
+            skipped = min(max(row - start, 0), batch.num_rows)
+            start += batch.num_rows
+            if skipped < batch.num_rows:
+                first = start - batch.num_rows + skipped
+                yield _shape(batch.slice(skipped), file, work, first), {"row": start}
+
+
+def read_arrow(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
+    """Record batch by record batch; a long one is given in pieces."""
+    row = place.get("row", 0)
+    start = 0
+    with _tell_breaks():
+        for whole in _read_record_batches(file):
+            find_columns(whole.schema.names, file.name, work.options)
+            for at in range(0, whole.num_rows, work.options.batch_rows):
+                batch = whole.slice(at, work.options.batch_rows)
+                skipped = min(max(row - start, 0), batch.num_rows)
+                start += batch.num_rows
+                if skipped < batch.num_rows:
+                    first = start - batch.num_rows + skipped
+                    yield _shape(batch.slice(skipped), file, work, first), {"row": start}
+
+
+def _read_record_batches(file: InputFile) -> Iterator[Any]:
+    """Of an IPC file or stream, whichever it is."""
+    with file.open_bytes() as chunks:
+        stream = io.BufferedReader(Unpacked(chunks), 1 << 16)
+        if stream.peek(1)[: len(MAGIC)] != MAGIC:
+            with pa.ipc.open_stream(pa.PythonFile(stream, "r")) as reader:
+                yield from reader
+            return
+        if not file.is_seekable:
+            yield from _read_ipc_file(pa.BufferReader(stream.read()))
+            return
+    with _open_seekable(file) as source:
+        yield from _read_ipc_file(source)
+
+
+def _read_ipc_file(source: Any) -> Iterator[Any]:
+    with pa.ipc.open_file(source) as reader:
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
+
+
+@contextmanager
+def _open_seekable(file: InputFile) -> Iterator[Any]:
+    """For formats that are read from their end. What is packed or no file is held in memory."""
+    if file.is_seekable:
+        with pa.OSFile(str(file.path), "rb") as source:
+            yield source
+    else:
+        with file.open_bytes() as chunks:
+            yield pa.BufferReader(b"".join(chunks))
+
+
+@contextmanager
+def _tell_breaks() -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as problem:
+        text = problem.strerror if isinstance(problem, OSError) else None
+        raise BrokenFile(text or str(problem).partition("\n")[0]) from problem
+
+
+def _shape(batch: Any, file: InputFile, work: Work, first: int) -> Any:
+    names = find_columns(batch.schema.names, file.name, work.options)
+    columns = {ours: batch.column(number) for ours, number in names.items()}
+
+    def locate(row: int) -> tuple[int, str]:
+        record = {ours: column[row].as_py() for ours, column in columns.items()}
+        return first + row + 1, json.dumps(record, default=str, ensure_ascii=False)
+
+    return shape_events(columns, batch.num_rows, work, file.name, file.scope, locate)

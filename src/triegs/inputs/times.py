@@ -1,0 +1,206 @@
+"""Times of events: integers of milliseconds since 1970, ISO 8601 texts, Arrow timestamps.
+
+A time without a zone is in UTC. Digits behind the millisecond are cut off. A time before the year 1
+or behind 9999 is absurd: most likely it is in microseconds or nanoseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from triegs.dictionary.arrays import Bytes, Word, Words
+from triegs.dictionary.columns import buffer_texts
+from triegs.kernels.jit import inlined, kernel
+
+EARLIEST = -62_135_596_800_000  # 0001-01-01T00:00:00Z
+LATEST = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
+# What is wrong with a time, by the state that `read_texts` gives it.
+GOOD, MALFORMED, ABSURD, MISSING = 0, 1, 2, 3
+REASONS = (
+    "",
+    "not a number of milliseconds, nor an ISO 8601 time",
+    "before the year 1 or behind the year 9999; times are in milliseconds since 1970",
+    "no time",
+)
+_DAY = 86_400_000
+_DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+
+
+def read_times(column: Any) -> tuple[Words, Bytes]:
+    """Milliseconds of a column, and the state of each (an index of `REASONS`); linear.
+
+    `TypeError` for a column of a type that has no times.
+
+    >>> read_times(pa.array(["5", "1969-12-31T23:59:59.9995Z", "2024-05-01 10:00+02:00", "soon"]))
+    (array([            5,            -1, 1714550400000,             0]), array([0, 0, 0, 1], ...))
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.dictionary_decode()
+        kind = column.type
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        column = column.cast(pa.large_string())
+        kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        times = np.empty(len(column), np.int64)
+        states = np.empty(len(column), np.uint8)
+        read_texts(*buffer_texts(column), times, states)
+        return times, states
+    if pa.types.is_null(kind):
+        return np.zeros(len(column), np.int64), np.full(len(column), MISSING, np.uint8)
+    return _judge(column, _to_milliseconds(column))
+
+
+def _to_milliseconds(column: Any) -> Any:
+    kind = column.type
+    if pa.types.is_date(kind):
+        column = column.cast(pa.timestamp("ms"))
+        kind = column.type
+    if pa.types.is_timestamp(kind):
+        # Counted from 1970 in UTC, whatever the zone; floor division cuts towards the past.
+        found = column.cast(pa.int64()).fill_null(0).to_numpy().astype(np.int64)
+        if kind.unit == "s":
+            return np.clip(found, EARLIEST // 1000 - 1, LATEST // 1000 + 1) * 1000
+        return found // {"ms": 1, "us": 1_000, "ns": 1_000_000}[kind.unit]
+    if pa.types.is_integer(kind):
+        values = (column.fill_null(0) if column.null_count else column).to_numpy()
+        if values.dtype == np.uint64:
+            values = np.minimum(values, np.uint64(LATEST + 1))
+        return values.astype(np.int64, copy=False)
+    raise TypeError(
+        f"a column of {kind} has no times; give integers (milliseconds since 1970), ISO 8601 "
+        "texts, timestamps or dates"
+    )
+
+
+def _judge(column: Any, times: Words) -> tuple[Words, Bytes]:
+    states = np.where((times < EARLIEST) | (times > LATEST), ABSURD, GOOD).astype(np.uint8)
+    if column.null_count:
+        missing: NDArray[np.bool_] = pc.is_null(column).to_numpy(zero_copy_only=False)
+        states[missing] = MISSING
+    return times, states
+
+
+@inlined
+def read_digits(data: Bytes, at: Word, count: Word) -> Word:
+    """The number that so many digits write, -1 if one is none."""
+    value: Word = 0
+    for place in range(at, at + count):
+        digit = np.int64(data[place]) - 48
+        if digit < 0 or digit > 9:
+            return -1
+        value = value * 10 + digit
+    return value
+
+
+@inlined
+def count_days(year: Word, month: Word, day: Word) -> Word:
+    """Days from 1970-01-01 in the Gregorian calendar, for years from 1; March opens the year."""
+    if month <= 2:
+        year -= 1
+        month += 12
+    return (
+        365 * year + year // 4 - year // 100 + year // 400 + (153 * month - 457) // 5 + day - 719469
+    )
+
+
+@kernel
+def read_number(data: Bytes, at: Word, end: Word) -> tuple[Word, Word]:
+    """Milliseconds written as an integer, and its state."""
+    negative = data[at] == 45
+    if negative or data[at] == 43:
+        at += 1
+    if at >= end:
+        return 0, MALFORMED
+    value: Word = np.int64(0)
+    while at < end:
+        digit = np.int64(data[at]) - 48
+        if digit < 0 or digit > 9:
+            return 0, MALFORMED
+        value = min(value * 10 + digit, LATEST + 1)  # far from the end of 64 bits
+        at += 1
+    value = -value if negative else value
+    return value, ABSURD if value > LATEST or value < EARLIEST else GOOD
+
+
+@kernel
+def read_iso(data: Bytes, at: Word, end: Word) -> tuple[Word, Word]:
+    """Milliseconds of ``2024-05-01``, ``2024-05-01T10:00:00.5+02:00`` and the like; the state."""
+    size = end - at
+    if size < 10 or data[at + 4] != 45 or data[at + 7] != 45:
+        return 0, MALFORMED
+    year, month, day = (
+        read_digits(data, at, 4), read_digits(data, at + 5, 2), read_digits(data, at + 8, 2),
+    )  # fmt: skip
+    if year < 0 or month < 1 or month > 12 or day < 1:
+        return 0, MALFORMED
+    if year == 0:
+        return 0, ABSURD
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    if day > _DAYS[month] + (month == 2 and is_leap):
+        return 0, MALFORMED
+    time = count_days(year, month, day) * _DAY
+    if size == 10:
+        return time, GOOD
+    if size < 16 or data[at + 10] not in (84, 116, 32) or data[at + 13] != 58:
+        return 0, MALFORMED
+    hour, minute, second = read_digits(data, at + 11, 2), read_digits(data, at + 14, 2), 0
+    at += 16
+    fraction: Word = 0
+    if at < end and data[at] == 58:
+        if at + 3 > end:
+            return 0, MALFORMED
+        second = read_digits(data, at + 1, 2)
+        at += 3
+        if at < end and (data[at] == 46 or data[at] == 44):
+            at += 1
+            if at >= end or not 48 <= data[at] <= 57:
+                return 0, MALFORMED
+            unit = 100
+            while at < end and 48 <= data[at] <= 57:
+                fraction += (np.int64(data[at]) - 48) * unit
+                unit //= 10
+                at += 1
+    if hour < 0 or minute < 0 or minute > 59 or second < 0 or second > 59 or hour > 24:
+        return 0, MALFORMED
+    if hour == 24 and minute + second + fraction > 0:
+        return 0, MALFORMED
+    time += ((hour * 60 + minute) * 60 + second) * 1000 + fraction
+    if at < end and (data[at] == 90 or data[at] == 122):
+        at += 1
+    elif at < end and (data[at] == 43 or data[at] == 45):
+        # +02:00, +0200 or +02
+        size = end - at
+        if size not in (3, 5, 6) or (size == 6 and data[at + 3] != 58):
+            return 0, MALFORMED
+        hour = read_digits(data, at + 1, 2)
+        minute = read_digits(data, end - 2, 2) if size > 3 else 0
+        if hour < 0 or minute < 0 or hour > 14 or minute > 59:
+            return 0, MALFORMED
+        zone = (hour * 60 + minute) * 60_000
+        time += zone if data[at] == 45 else -zone
+        at = end
+    if at != end:
+        return 0, MALFORMED
+    return time, ABSURD if time > LATEST or time < EARLIEST else GOOD
+
+
+@kernel
+def read_texts(data: Bytes, offsets: Words, valid: Bytes, times: Words, states: Bytes) -> None:
+    """Times as texts, in the buffers of `triegs.dictionary.columns`; an empty text is no time."""
+    for row in range(len(times)):
+        start, end = offsets[row], offsets[row + 1]
+        times[row] = 0
+        if start == end or (len(valid) > 0 and valid[row] == 0):
+            states[row] = MISSING
+            continue
+        time, state = read_number(data, start, end)
+        if state == MALFORMED:
+            time, state = read_iso(data, start, end)
+        times[row] = time if state == GOOD else 0
+        states[row] = state

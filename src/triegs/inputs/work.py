@@ -1,0 +1,91 @@
+"""What all readers are given: the options, the clock of ticks, the quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from triegs.dictionary.arrays import Words
+from triegs.errors import InputError
+from triegs.inputs.files import InputFile
+from triegs.inputs.report import InputReport, Quarantine
+
+TERMS = ("subject", "predicate", "object")
+COLUMNS = ("time", "op", *TERMS, "id")
+
+
+class TermReading(StrEnum):
+    """What the text of a cell is."""
+
+    NTRIPLES = "ntriples"
+    PLAIN = "plain"
+    INTEGERS = "integers"
+
+
+@dataclass(frozen=True)
+class Options:
+    columns: Mapping[str, str]  # by our name, the name in the file
+    given: frozenset[str]  # which of ours were mapped by the caller
+    terms: TermReading
+    prefixes: Mapping[str, str]
+    batch_rows: int
+    graph_time: str | None  # a property, in N-Triples form
+
+
+class Clock:
+    """Gives each event without a time the next tick."""
+
+    def __init__(self, tick: int) -> None:
+        self.tick = tick
+
+    def take(self, count: int) -> Words:
+        """So many ticks, one after the other."""
+        start = self.tick
+        self.tick += count
+        return np.arange(start, self.tick)
+
+    def repeat(self, count: int) -> Words:
+        """The next tick so many times; it is used up by ``take(1)``."""
+        return np.full(count, self.tick)
+
+
+@dataclass(frozen=True)
+class Work:
+    options: Options
+    clock: Clock
+    quarantine: Quarantine
+    report: InputReport
+
+
+# Where to go on in a file: what the reader of its format needs for that, as JSON can write it.
+Place: TypeAlias = dict[str, Any]
+# A batch of events, and the place behind it.
+Found: TypeAlias = tuple[Any, Place]
+Reader: TypeAlias = Callable[[InputFile, Work, Place], Iterator[Found]]
+
+
+def make_insertions(times: Words, terms: list[Any]) -> Any:
+    """A record batch of insertions of these terms."""
+    ones = pa.array(np.ones(len(times), np.int8))
+    return pa.RecordBatch.from_arrays([pa.array(times), ones, *terms], ["time", "op", *TERMS])
+
+
+def find_columns(names: list[str], file: str, options: Options) -> dict[str, int]:
+    """Which of the columns of a file are ours; `InputError` if one is missing or there twice."""
+    found = {}
+    for ours, theirs in options.columns.items():
+        count = names.count(theirs)
+        if count == 1:
+            found[ours] = names.index(theirs)
+        elif count or ours in TERMS or ours in options.given:
+            number = "more than one" if count else "no"
+            has = ", ".join(names) or "none"
+            raise InputError(
+                f"{file} has {number} column {theirs!r}; its columns: {has}", file=file
+            )
+    return found

@@ -1,0 +1,243 @@
+"""A window: which events of a stream a query reads, and when its answers are published."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from types import NoneType
+from typing import Final
+
+from triegs.errors import WindowError
+
+#: Milliseconds by unit, as durations are written: ``500ms``, ``10s``, ``1h``.
+UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+#: Stands for all streams; no stream has this name.
+EVERY: Final = "*"
+#: Times and durations stay so small that sums of a few fit 64 bits.
+LARGEST_TIME: Final = 1 << 60
+
+_SHORT = re.compile(r"(\d+)\s*([a-z]+)")
+_ISO = re.compile(
+    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+)(?:\.(?P<f>\d{1,9}))?S)?)?"
+)
+
+
+class Bounds(Enum):
+    """Which end of a window belongs to it."""
+
+    END = "(]"
+    START = "[)"
+
+
+class Kind(Enum):
+    """What bounds a window: a width in time, a number of events, or nothing."""
+
+    TIME = "time"
+    TRIPLES = "triples"
+    LANDMARK = "landmark"
+
+
+def read_duration(value: str | int) -> int:
+    """A duration in milliseconds: an integer, ``10s``, ``500ms``, ``1h``, ``2d`` or ``PT10S``.
+
+    >>> read_duration("10s"), read_duration("PT1M30S"), read_duration("PT0.5S"), read_duration(7)
+    (10000, 90000, 500, 7)
+    >>> read_duration("soon")
+    Traceback (most recent call last):
+    triegs.errors.WindowError: 'soon' is no duration; write 10s, 500ms, 1h, PT10S or an ...
+    """
+    found: int | None = None
+    if isinstance(value, int) and not isinstance(value, bool):
+        found = value
+    elif isinstance(value, str):
+        found = _read_text(value.strip())
+    if found is None or not 0 <= found <= LARGEST_TIME:
+        hint = "write 10s, 500ms, 1h, PT10S or an integer of milliseconds"
+        raise WindowError(f"{value!r} is no duration; {hint}")
+    return found
+
+
+def _read_text(text: str) -> int | None:
+    if text.isascii() and text.isdigit() and len(text) <= 18:
+        return int(text)
+    short = _SHORT.fullmatch(text.lower())
+    if short is not None and short[2] in UNITS and len(short[1]) <= 18:
+        return int(short[1]) * UNITS[short[2]]
+    parts = _ISO.fullmatch(text.upper())
+    if parts is None or not any(parts.groups()) or len(text) > 40:
+        return None
+    whole = sum(int(parts[unit] or 0) * UNITS[unit] for unit in "dhms")
+    fraction = (parts["f"] or "").ljust(3, "0")
+    # Finer than a tick: there is no such time.
+    return None if int(fraction[3:] or 0) else whole + int(fraction[:3])
+
+
+def name_stream(name: str | None) -> str | None:
+    """The name of a stream, given with or without the brackets of an IRI.
+
+    >>> name_stream("<http://ex/s>"), name_stream("http://ex/s")
+    ('http://ex/s', 'http://ex/s')
+    """
+    is_iri = name is not None and name.startswith("<") and name.endswith(">")
+    return name[1:-1] if name is not None and is_iri else name
+
+
+def write_duration(milliseconds: int) -> str:
+    """
+    >>> write_duration(90_000), write_duration(1_500)
+    ('90s', '1500ms')
+    """
+    if milliseconds and milliseconds % 1_000 == 0:
+        return f"{milliseconds // 1_000}s"
+    return f"{milliseconds}ms"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Window:
+    """Events of the last `width`, published every `slide`; all times in milliseconds.
+
+    At each time t = `start` + k·`slide` the window holds the events with a time in (t - width, t],
+    or in [t - width, t) with ``bounds="[)"``. Without `slide` it tumbles: the slide is the width.
+    Durations are integers (milliseconds) or texts: ``"10s"``, ``"500ms"``, ``"1h"``, ``"PT10S"``.
+    `stream` names the stream that it reads; None is the one that has no name. Two equal windows are
+    kept once, whoever asks for them.
+
+    >>> Window("10s", slide="5s")
+    Window('10s', slide='5s')
+    >>> Window("10s", slide="1m").is_in(0, 60_000), Window("10s").is_in(10_000, 10_000)
+    (False, True)
+    """
+
+    kind: Kind
+    width: int | None
+    slide: int | None
+    start: int
+    bounds: Bounds
+    stream: str | None
+
+    def __init__(
+        self,
+        width: str | int,
+        slide: str | int | None = None,
+        *,
+        start: int = 0,
+        bounds: str | Bounds = Bounds.END,
+        stream: str | None = None,
+    ) -> None:
+        length = read_duration(width)
+        step = length if slide is None else read_duration(slide)
+        self._set(Kind.TIME, length, step, start, bounds, stream)
+
+    @classmethod
+    def tumbling(cls, width: str | int, *, start: int = 0, stream: str | None = None) -> Window:
+        """One window after the other: the slide is the width."""
+        return cls(width, start=start, stream=stream)
+
+    @classmethod
+    def landmark(cls, slide: str | int, *, start: int = 0, stream: str | None = None) -> Window:
+        """All events so far, published every slide: nothing expires.
+
+        >>> Window.landmark("1m").is_in(5, 10**12)
+        True
+        """
+        return cls._make(Kind.LANDMARK, None, read_duration(slide), start, Bounds.END, stream)
+
+    @classmethod
+    def now(
+        cls, slide: str | int | None = None, *, start: int = 0, stream: str | None = None
+    ) -> Window:
+        """The events with the epoch's own time; without a slide, each time of an event is one."""
+        step = None if slide is None else read_duration(slide)
+        return cls._make(Kind.TIME, 1, step, start, Bounds.END, stream)
+
+    @classmethod
+    def triples(cls, count: int, *, stream: str | None = None) -> Window:
+        """The last `count` events; each event is an epoch of its own."""
+        return cls._make(Kind.TRIPLES, count, None, 0, Bounds.END, stream)
+
+    @classmethod
+    def _make(
+        cls, kind: Kind, width: int | None, slide: int | None, start: int, bounds: Bounds,
+        stream: str | None,
+    ) -> Window:  # fmt: skip
+        found = object.__new__(cls)
+        found._set(kind, width, slide, start, bounds, stream)
+        return found
+
+    def _set(
+        self, kind: Kind, width: int | None, slide: int | None, start: int, bounds: str | Bounds,
+        stream: str | None,
+    ) -> None:  # fmt: skip
+        if width is not None and (isinstance(width, bool) or width < 1):
+            what = "a number of events" if kind is Kind.TRIPLES else "a width"
+            raise WindowError(f"{what} is at least 1, not {width}")
+        if slide is not None and slide < 1:
+            raise WindowError(f"a slide is at least 1 ms, not {slide}")
+        if type(start) is not int or abs(start) > LARGEST_TIME:
+            raise WindowError(f"a start is an integer of milliseconds, not {start!r}")
+        try:
+            chosen = Bounds(bounds)
+        except ValueError:
+            raise WindowError(f"bounds are '(]' or '[)', not {bounds!r}") from None
+        if stream == EVERY or type(stream) not in (str, NoneType):
+            raise WindowError(f"{stream!r} is no name of a stream")
+        values = (kind, width, slide, start, chosen, name_stream(stream))
+        for name, value in zip(self.__slots__, values, strict=True):
+            object.__setattr__(self, name, value)
+
+    @property
+    def shift(self) -> int:
+        """How far before an epoch's time the last tick lies that belongs to it: 0 or 1."""
+        return 1 if self.bounds is Bounds.START else 0
+
+    def is_in(self, time: int, epoch_time: int) -> bool:
+        """Whether an event of that time is in the window at an epoch's time.
+
+        >>> Window(10).is_in(0, 10), Window(10, bounds="[)").is_in(0, 10)
+        (False, True)
+        """
+        edge = epoch_time - self.shift
+        if self.kind is Kind.TRIPLES:
+            raise WindowError("a window of so many events has no bounds in time")
+        return time <= edge and (self.width is None or time > edge - self.width)
+
+    def first_slide(self, time: int) -> int:
+        """The first published time that can hold an event of that time.
+
+        >>> Window("10s", slide="5s").first_slide(-1), Window(10, bounds="[)").first_slide(10)
+        (0, 20)
+        """
+        if self.slide is None:
+            return time
+        return self.start - (self.start - time - self.shift) // self.slide * self.slide
+
+    def last_slide(self, time: int) -> int:
+        """The last published time at or before a time."""
+        if self.slide is None:
+            return time
+        return self.start + (time - self.start) // self.slide * self.slide
+
+    def __str__(self) -> str:
+        """As a query text would say it."""
+        if self.kind is Kind.TRIPLES:
+            return f"[TRIPLES {self.width}]"
+        every = "" if self.slide is None else f" SLIDE {write_duration(self.slide)}"
+        if self.width is None:
+            return f"[RANGE UNBOUNDED{every}]"
+        if self.width == 1 and self.slide is None:
+            return "[NOW]"
+        return f"[RANGE {write_duration(self.width)}{every}]"
+
+    def __repr__(self) -> str:
+        more = [f"start={self.start}"] if self.start else []
+        more += ["bounds='[)'"] if self.bounds is Bounds.START else []
+        more += [f"stream={self.stream!r}"] if self.stream is not None else []
+        slide = [] if self.slide is None else [f"slide={write_duration(self.slide)!r}"]
+        if self.kind is Kind.TRIPLES:
+            return f"Window.triples({', '.join([str(self.width), *more])})"
+        if self.width is None:
+            return f"Window.landmark({', '.join([*slide, *more])})"
+        if self.width == 1 and self.slide is None:
+            return f"Window.now({', '.join(more)})"
+        return f"Window({', '.join([repr(write_duration(self.width)), *slide, *more])})"

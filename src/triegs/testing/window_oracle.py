@@ -1,0 +1,292 @@
+"""The oracle of windows: what each window holds at each published time, by the definitions.
+
+It imports nothing of triegs. It keeps all events of all time in plain lists, and reads what a
+window holds off them anew at each of its slides; `triegs.testing.oracle` then answers queries over
+that. Sizes are those of tests: everything costs all events.
+
+>>> oracle = WindowOracle([Shape(width=10, slide=5)])
+>>> oracle.push([Event(3, "+", ("<a>", "<p>", "<b>"))])
+[]
+>>> [(moment.time, dict(moment.held[0])) for moment in oracle.advance(20)]
+[(5, {('<a>', '<p>', '<b>'): 1}), (10, {('<a>', '<p>', '<b>'): 1}), (15, {}), (20, {})]
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+Triple = tuple[str, str, str]
+
+
+class Event(NamedTuple):
+    """What is pushed; `id` names the event where it is given."""
+
+    time: int
+    sign: str
+    triple: Triple
+    id: str | None = None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A window: `width` None never forgets; `slide` None slides at each time of an event; `last`
+    holds so many events instead, and each event is an epoch.
+    """
+
+    width: int | None = None
+    slide: int | None = None
+    start: int = 0
+    is_closed_at_start: bool = False
+    last: int | None = None
+    stream: str | None = None
+
+    @property
+    def shift(self) -> int:
+        return 1 if self.is_closed_at_start else 0
+
+    def first_slide(self, time: int) -> int:
+        """The first slide at or after a time (after it, if the end does not belong to it)."""
+        if self.slide is None:
+            return time
+        slide = self.start + (time - self.start) // self.slide * self.slide
+        while slide - self.shift < time:
+            slide += self.slide
+        return slide
+
+
+class Moment(NamedTuple):
+    """One published epoch: its time, what each window holds, and the events refused on the way."""
+
+    time: int
+    held: list[Counter[Triple]]
+    refused: list[int]
+
+
+@dataclass
+class Kept:
+    """An event that was judged and entered."""
+
+    time: int
+    triple: Triple
+    id: str | None
+    is_deleted: bool = False
+
+
+@dataclass
+class Feed:
+    """A window at work: its last slide, and for a window of so many events where it begins."""
+
+    shape: Shape
+    last: int | None = None
+    begin: int = 0
+    held: Counter[Triple] = field(default_factory=Counter)
+
+
+@dataclass
+class Flow:
+    """A stream: what waits as (time, arrival, event), and all that ever entered."""
+
+    waiting: list[tuple[int, int, Event]] = field(default_factory=list)
+    entered: list[Kept] = field(default_factory=list)
+    watermark: int | None = None
+    newest: int | None = None
+    first: int | None = None
+    arrivals: int = 0
+    is_closed: bool = False
+    driven_at: int | None = None
+
+
+class WindowOracle:
+    """Windows over streams. `late`, `ahead` and `repeated` count events that had no effect."""
+
+    def __init__(
+        self, shapes: list[Shape], lateness: int = 0, max_ahead: int = 86_400_000,
+        idle: int | None = None,
+    ) -> None:  # fmt: skip
+        self.feeds = [Feed(shape) for shape in shapes]
+        self.flows = {shape.stream: Flow() for shape in shapes}
+        self.lateness = lateness
+        self.max_ahead = max_ahead
+        self.idle = idle
+        self.final: int | None = None
+        self.late = self.ahead = self.repeated = 0
+
+    def push(self, events: list[Event], stream: str | None = None) -> list[int]:
+        """Returns the numbers of the events that came too late or too early."""
+        flow = self.flows[stream]
+        refused = []
+        bounds = [t for t in (flow.watermark, self.final) if t is not None]
+        for event in events:
+            number = flow.arrivals
+            flow.arrivals += 1
+            if any(event.time <= bound for bound in bounds):
+                self.late += 1
+                refused.append(number)
+                continue
+            reached = [*bounds, *([] if flow.newest is None else [flow.newest])]
+            if reached and event.time > max(reached) + self.max_ahead:
+                self.ahead += 1
+                refused.append(number)
+                continue
+            flow.waiting.append((event.time, number, event))
+            flow.newest = max(event.time, flow.newest if flow.newest is not None else event.time)
+            flow.first = min(event.time, flow.first if flow.first is not None else event.time)
+        return refused
+
+    def advance(self, to: int | None = None, stream: str | None = "*") -> list[Moment]:
+        """Move the watermark of a stream, or of all (``"*"``)."""
+        for name, flow in self.flows.items():
+            if stream in ("*", name):
+                mark = to
+                if mark is None and flow.newest is not None:
+                    mark = flow.newest - self.lateness
+                if mark is not None:
+                    flow.watermark = max(
+                        mark, flow.watermark if flow.watermark is not None else mark
+                    )
+        return self._publish()
+
+    def close(self, stream: str | None = "*") -> list[Moment]:
+        for name, flow in self.flows.items():
+            flow.is_closed |= stream in ("*", name)
+        return self._publish()
+
+    def _find_final(self) -> int | None:
+        marks = [flow.watermark for flow in self.flows.values()]
+        known = [mark for mark in marks if mark is not None]
+        firsts = [flow.first for flow in self.flows.values() if flow.first is not None]
+        waited: list[int | None] = []
+        for flow in self.flows.values():
+            since = flow.watermark if flow.watermark is not None else min(firsts, default=None)
+            is_idle = (
+                self.idle is not None
+                and bool(known)
+                and since is not None
+                and max(known) - since > self.idle
+            )
+            if not flow.is_closed and not is_idle:
+                waited.append(flow.watermark)
+        if waited:
+            found = None if None in waited else min(m for m in waited if m is not None)
+        else:
+            ends = [
+                feed.shape.first_slide(newest)
+                for feed in self.feeds
+                if (newest := self.flows[feed.shape.stream].newest) is not None
+            ]
+            found = max(ends, default=None)
+        both = [t for t in (found, self.final) if t is not None]
+        return max(both, default=None)
+
+    def _publish(self) -> list[Moment]:
+        self.final = self._find_final()
+        moments: list[Moment] = []
+        while True:
+            due = [
+                (time, 0 if feed.shape.last is not None else 1, number)
+                for number, feed in enumerate(self.feeds)
+                if (time := self._next(feed)) is not None
+                and self.final is not None
+                and time <= self.final
+            ]
+            if not due:
+                return moments
+            time, rank, first = min(due)
+            chosen = [self.feeds[n] for t, r, n in due if (t, r) == (time, rank)]
+            if rank == 0:
+                stream = self.feeds[first].shape.stream
+                chosen = [feed for feed in chosen if feed.shape.stream == stream]
+            refused: list[int] = []
+            for name in dict.fromkeys(feed.shape.stream for feed in chosen):
+                refused += self._slide(name, time, [f for f in chosen if f.shape.stream == name])
+            moments.append(Moment(time, [feed.held.copy() for feed in self.feeds], refused))
+
+    def _next(self, feed: Feed) -> int | None:
+        flow, shape = self.flows[feed.shape.stream], feed.shape
+        if shape.slide is None:
+            if shape.last is None and flow.driven_at is not None:
+                return flow.driven_at
+            return min((time for time, _, _ in flow.waiting), default=None)
+        if feed.last is not None:
+            return feed.last + shape.slide
+        return None if flow.first is None else shape.first_slide(flow.first)
+
+    def _slide(self, name: str | None, time: int, due: list[Feed]) -> list[int]:
+        flow = self.flows[name]
+        refused = []
+        for feed in due:
+            if feed.shape.last is None:
+                feed.last = time
+        for shift in (1, 0):
+            group = [feed for feed in due if feed.shape.shift == shift]
+            if not group:
+                continue
+            flow.waiting.sort(key=lambda each: each[:2])
+            if group[0].shape.last is not None:
+                events, flow.waiting = flow.waiting[:1], flow.waiting[1:]
+            else:
+                events = [each for each in flow.waiting if each[0] <= time - shift]
+                flow.waiting = flow.waiting[len(events) :]
+            for _, number, event in events:
+                if not self._judge(flow, name, event):
+                    refused.append(number)
+            for feed in group:
+                feed.held = self._read(flow, feed, time)
+        is_driven = any(feed.shape.last is not None for feed in due)
+        flow.driven_at = time if is_driven else None
+        return refused
+
+    def _read(self, flow: Flow, feed: Feed, time: int) -> Counter[Triple]:
+        shape = feed.shape
+        if shape.last is not None:
+            live = [n for n, e in enumerate(flow.entered) if not e.is_deleted and n >= feed.begin]
+            if len(live) > shape.last:
+                feed.begin = live[-shape.last]
+            return Counter(flow.entered[n].triple for n in live[-shape.last :])
+        edge = time - shape.shift
+        return Counter(
+            event.triple
+            for event in flow.entered
+            if not event.is_deleted
+            and event.time <= edge
+            and (shape.width is None or event.time > edge - shape.width)
+        )
+
+    def _is_retained(self, flow: Flow, name: str | None, number: int) -> bool:
+        """Whether an event is live in some window of its stream, or may come to be."""
+        event = flow.entered[number]
+        if event.is_deleted:
+            return False
+        for feed in self.feeds:
+            shape = feed.shape
+            if shape.stream != name:
+                continue
+            if shape.last is not None:
+                if number >= feed.begin:
+                    return True
+            elif (
+                feed.last is None
+                or shape.width is None
+                or event.time > feed.last - shape.shift - shape.width
+            ):
+                return True
+        return False
+
+    def _judge(self, flow: Flow, name: str | None, event: Event) -> bool:
+        retained = [n for n in range(len(flow.entered)) if self._is_retained(flow, name, n)]
+        named = [n for n in retained if event.id is not None and flow.entered[n].id == event.id]
+        if named and flow.entered[named[0]].triple != event.triple:
+            return False
+        if event.sign == "+":
+            if named:
+                self.repeated += 1
+            else:
+                flow.entered.append(Kept(event.time, event.triple, event.id))
+            return True
+        if event.id is None:
+            named = [n for n in retained if flow.entered[n].triple == event.triple]
+        if named:
+            flow.entered[named[0]].is_deleted = True
+        return bool(named)

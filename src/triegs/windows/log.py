@@ -1,0 +1,180 @@
+"""The retained events of one stream, in the order of (time, arrival): a ring of columns.
+
+Windows are pairs of positions in it, so an event is kept once however many windows hold it, and a
+slide touches only what comes and what goes. An event that was deleted stays in its slot, marked
+dead, until no window reaches back to it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from triegs.windows.judging import (
+    DELETED,
+    ENTERED,
+    Words,
+    judge_events,
+    link_all,
+    unlink_oldest,
+)
+from triegs.windows.pending import Timed
+
+SMALLEST = 1 << 10
+_NOTHING: Words = np.empty(0, np.int64)
+
+
+class Judged(NamedTuple):
+    """What became of each event that was due, and the positions that were deleted."""
+
+    outcomes: Words
+    killed: Words
+
+
+class Log:
+    """Positions `start` to `end` are retained; a row is ``(1 or 0 if dead, s, p, o)``."""
+
+    def __init__(self) -> None:
+        self.start = self.end = 0
+        self.times = np.zeros(SMALLEST, np.int64)
+        self.rows = np.zeros((SMALLEST, 4), np.int64)
+        self.ids = np.full(SMALLEST, -1, np.int64)
+        self._holder = _NOTHING
+        self._following = self._first = self._last = _NOTHING
+        self._dead = 0
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    @property
+    def bytes(self) -> int:
+        links = (self._holder, self._following, self._first, self._last)
+        return sum(array.nbytes for array in (self.times, self.rows, self.ids, *links))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there was neither an id nor a deletion."""
+        return not len(self._first) and not len(self._holder)
+
+    # Judging
+
+    def judge(self, due: Timed, horizon: int, floor: int, known_ids: int) -> Judged:
+        """Judge events that are due, in their order, after the last ones.
+
+        `horizon` and `floor` say what is retained: later than that time, or from that position
+        on. `known_ids` is more than the largest identity. Cost: O(1) for each event.
+        """
+        count = len(due.times)
+        self._make_room(count)
+        has_ids = bool((due.ids >= 0).any())
+        has_deletions = bool((due.rows[:, 0] < 0).any())
+        if not has_ids and not has_deletions and not len(self._first):
+            self._append(due)
+            return Judged(np.full(count, ENTERED), np.full(count, -1))
+        if has_ids and len(self._holder) < known_ids:
+            holder = np.full(max(known_ids, 2 * len(self._holder)), -1, np.int64)
+            holder[: len(self._holder)] = self._holder
+            self._holder = holder
+        if has_deletions and not len(self._first):
+            self._link()
+        outcomes, killed = np.empty(count, np.int64), np.empty(count, np.int64)
+        self.end = judge_events(
+            due.times, due.rows, due.ids, self.start, self.end, self.times, self.rows, self.ids,
+            self._holder, self._following, self._first, self._last, horizon, floor, outcomes,
+            killed,
+        )  # fmt: skip
+        self._dead += int(np.count_nonzero(outcomes == DELETED))
+        return Judged(outcomes, killed)
+
+    def _append(self, due: Timed) -> None:
+        mask = len(self.times) - 1
+        count = len(due.times)
+        at = self.end & mask
+        here = min(count, len(self.times) - at)
+        for column, new in ((self.times, due.times), (self.rows, due.rows), (self.ids, due.ids)):
+            column[at : at + here] = new[:here]
+            column[: count - here] = new[here:]
+        self.end += count
+
+    def _make_room(self, count: int) -> None:
+        """Grow to hold so many more; amortised O(1) per event."""
+        size = len(self.times)
+        needed = len(self) + count
+        if needed <= size:
+            return
+        while size < needed:
+            size *= 2
+        slots = np.arange(self.start, self.end) & (size - 1)
+        for name in ("times", "rows", "ids"):
+            old = getattr(self, name)
+            new = np.zeros((size, *old.shape[1:]), np.int64)
+            new[slots] = old[np.arange(self.start, self.end) & (len(old) - 1)]
+            setattr(self, name, new)
+        if len(self._first):
+            self._link()
+
+    def _link(self) -> None:
+        """Chain all events by assertion: once, and again when the ring has grown."""
+        size = len(self.times)
+        self._following = np.full(size, -1, np.int64)
+        self._first, self._last = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
+        link_all(self.start, self.end, self.rows, self._following, self._first, self._last)
+
+    # Reading
+
+    def find(self, time: int) -> int:
+        """The position of the first event later than a time; the end if there is none."""
+        if self.end == self.start:
+            return self.end
+        size = len(self.times)
+        at, stop = self.start & (size - 1), (self.end - 1) & (size - 1)
+        if at <= stop:
+            return self.start + int(np.searchsorted(self.times[at : stop + 1], time, side="right"))
+        if self.times[size - 1] > time:
+            return self.start + int(np.searchsorted(self.times[at:], time, side="right"))
+        found = int(np.searchsorted(self.times[: stop + 1], time, side="right"))
+        return self.start + size - at + found
+
+    def read(self, first: int, end: int, change: int) -> Words:
+        """The live rows of some positions, each with that change. Cost: the positions."""
+        if end <= first:
+            return np.empty((0, 4), np.int64)
+        size = len(self.times)
+        at, stop = first & (size - 1), (end - 1) & (size - 1)
+        if at <= stop:
+            rows = self.rows[at : stop + 1].copy()
+        else:
+            rows = np.concatenate([self.rows[at:], self.rows[: stop + 1]])
+        if self._dead:
+            rows = rows[rows[:, 0] != 0]
+        rows[:, 0] = change
+        return rows
+
+    def pick(self, positions: Words, change: int) -> Words:
+        """The rows of single positions, dead or not, each with that change."""
+        rows: Words = self.rows[positions & (len(self.times) - 1)]
+        rows[:, 0] = change
+        return rows
+
+    def find_live(self, first: int, end: int) -> Words:
+        """The positions of live events, in order."""
+        positions = np.arange(first, end)
+        found: Words = positions[self.rows[positions & (len(self.times) - 1), 0] != 0]
+        return found
+
+    # Forgetting
+
+    def retire(self, until: int) -> tuple[Words, Words]:
+        """Forget the oldest events, up to a position; returns their rows and their ids."""
+        until = min(until, self.end)
+        slots = np.arange(self.start, until) & (len(self.times) - 1)
+        rows: Words = self.rows[slots]
+        if self._dead:
+            self._dead -= int(np.count_nonzero(rows[:, 0] == 0))
+        if len(self._first):
+            unlink_oldest(self.start, until, self.rows, self._following, self._first, self._last)
+        ids: Words = self.ids[slots]
+        self.start = max(self.start, until)
+        rows[:, 0] = -1
+        return rows, ids

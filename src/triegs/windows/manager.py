@@ -1,0 +1,462 @@
+"""The windows of an engine: events in, epochs out. Read this first.
+
+```
+push ──► pending ──(watermark)──► log ──► feeds: what expires, what arrives ──► spaces ──► core
+```
+A *stream* has events that wait and a log of those that were judged; a *feed* is one window over one
+stream, two positions in its log; a *space* has the labels under which a feed's events, perhaps with
+the static graph, stand in the core. Everything costs what changes, whatever the width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from triegs.dictionary import Dictionary
+from triegs.errors import InvalidUpdate, StateError, WindowError
+from triegs.maintain.base import Origins
+from triegs.maintain.standing import NO_EVENT, Epoch, Refused
+from triegs.sparql.model import Query, is_variable
+from triegs.sparql.stream_clauses import WHOLE
+from triegs.sparql.window import EVERY, Window, name_stream
+from triegs.store.contract import Store
+from triegs.windows.clock import Clock
+from triegs.windows.encoding import NO_TIME, encode_events, read_time
+from triegs.windows.feed import Feed, Slide
+from triegs.windows.judging import Words
+from triegs.windows.settings import EventTime, Late
+from triegs.windows.spaces import Space, SpaceKey, Spaces
+from triegs.windows.stream import Stream
+
+TOO_LATE = "late: its time is at or before the watermark, "
+TOO_EARLY = "further ahead of its stream than max_ahead allows"
+
+
+class Pushed(NamedTuple):
+    """What became of a push.
+
+    ``first`` is the number of its first event in the stream; ``accepted`` events wait for their
+    slide; ``late`` counts those that came too late; ``refused`` has what was malformed or
+    quarantined, by number in the stream.
+    """
+
+    first: int
+    accepted: int
+    late: int
+    refused: tuple[Refused, ...]
+
+
+class Published(NamedTuple):
+    """One epoch that a watermark brought: its number, its time, and the events that were refused
+    while it was made, by number in their stream.
+    """
+
+    epoch: int
+    time: int
+    refused: tuple[Refused, ...] = ()
+
+
+class GraphCore(Protocol):
+    """What windows need of the core."""
+
+    @property
+    def origins(self) -> Origins: ...
+
+    def apply(self, rows: Words, is_strict: bool = False) -> Epoch: ...
+
+    def count(self, subject: int, predicate: int, obj: int) -> int: ...
+
+    def static_rows(self) -> Iterator[tuple[tuple[int, ...], int]]: ...
+
+
+class Windows:
+    """Streams, feeds and spaces of one engine; the engine sees that one thread at a time updates.
+
+    `window` is the one for queries without their own; its events are retained from the start.
+    """
+
+    def __init__(
+        self, core: GraphCore, words: Dictionary, store: Store, clock: Clock,
+        settings: EventTime | None = None, window: Window | None = None,
+    ) -> None:  # fmt: skip
+        self.settings = settings or EventTime()
+        self.window = window
+        self.streams: dict[str | None, Stream] = {}
+        #: Epochs up to this time are published, and events up to it are final.
+        self.watermark: int | None = None
+        self._takes: str | None = None
+        self.late = self.ahead = self.refused = 0
+        self._core = core
+        self._words = words
+        self._store = store
+        self._clock = clock
+        self._identities = Dictionary()
+        self._feeds: dict[Window, Feed] = {}
+        self._spaces = Spaces(words, core.origins, self._number)
+        self._gaps = self._repeated = 0  # of what is gone
+        self.find_label = self._spaces.find_label
+        if window is not None:
+            self.open([SpaceKey(window, True)])
+
+    def _number(self) -> int:
+        return self._store.newest.number
+
+    @property
+    def _newest(self) -> int:
+        return self._store.newest.number
+
+    @property
+    def is_used(self) -> bool:
+        return bool(self._spaces.by_number)
+
+    # Queries
+
+    def resolve(self, query: Query, window: Window | None) -> tuple[Query, list[SpaceKey]]:
+        """The query with a space for each atom that reads a window, and these spaces.
+
+        A window of the text is for its own blocks; atoms outside read the static graph. A window
+        that was given, or else the engine's, is for the whole query, beside the static graph.
+        """
+        if query.windows and window is not None:
+            raise WindowError("the query has windows in its text; give it no other")
+        named = dict(query.windows)
+        if window is None and not named:
+            window = self.window
+        outside = named.pop(WHOLE, window)
+        # A window that no atom reads has epochs all the same.
+        keys = {name: SpaceKey(each, False) for name, each in named.items()}
+        if outside is not None:
+            keys[WHOLE] = SpaceKey(outside, True)
+        numbers = {name: f"#{self._spaces.number(key)}" for name, key in keys.items()}
+        read = query.graphs or (WHOLE,) * len(query.atoms)
+        graphs = tuple(numbers.get(name, "") for name in read)
+        return replace(query, graphs=graphs if any(graphs) else ()), list(
+            dict.fromkeys(keys.values())
+        )
+
+    def open(self, keys: Iterable[SpaceKey]) -> None:
+        """Count one more user of each space; a new one is filled from what is retained.
+
+        Cost of a new one: its window, and the static graph if it reads that.
+        """
+        opened: list[SpaceKey] = []
+        for key in keys:
+            space = self._spaces.by_number.get(self._spaces.number(key))
+            if space is None:
+                space = self._spaces.make(key)
+                try:
+                    self._fill(space)
+                except BaseException:
+                    self._drop_space(space)
+                    self.close(opened)
+                    raise
+            space.uses += 1
+            opened.append(key)
+
+    @contextmanager
+    def use(self, query: Query, keys: Sequence[SpaceKey]) -> Iterator[None]:
+        """Open the spaces of a query that is about to be registered; close them if it is not."""
+        self.open(keys)
+        self.hold(query, 1)
+        try:
+            yield
+        except BaseException:
+            self.hold(query, -1)
+            self.close(keys)
+            raise
+
+    def close(self, keys: Iterable[SpaceKey]) -> None:
+        """Count one user less; what nobody uses is dropped, its events too."""
+        for key in keys:
+            space = self._spaces.by_number[self._spaces.number(key)]
+            space.uses -= 1
+            if space.uses == 0:
+                rows = self._read(space)
+                if len(rows):
+                    rows[:, 0] = -rows[:, 0]
+                    self._core.apply(space.translate(rows, self._newest))
+                self._drop_space(space)
+
+    def hold(self, query: Query, change: int) -> None:
+        """Let the labels that a query names live, or not any more."""
+        for atom, graph in zip(query.atoms, query.graphs, strict=False):
+            if graph and not is_variable(atom.predicate):
+                space = self._spaces.by_number[int(graph[1:])]
+                predicate = self._words.encode_one(atom.predicate)
+                space.hold(predicate, change, self._newest)
+
+    def _fill(self, space: Space) -> None:
+        window = space.key.window
+        feed = self._feeds.get(window)
+        if feed is None:
+            name = window.stream
+            stream = self.streams.get(name)
+            if stream is None:
+                stream = Stream(name, self._words, self._identities, self._number)
+                self.streams[name] = stream
+            feed = self._feeds[window] = Feed(window, stream.log)
+            stream.feeds.append(feed)
+            if stream.judged is not None:
+                feed.begin_late(stream.judged)
+        rows = self._read(space)
+        if len(rows):
+            self._core.apply(space.translate(rows, self._newest))
+            space.count(rows, self._newest)
+
+    def _read(self, space: Space) -> Words:
+        """Everything in a space, with plain predicates; the change is the number of events."""
+        rows = [self._feeds[space.key.window].read()]
+        if space.key.has_static:
+            static = [(count, *key) for key, count in self._core.static_rows()]
+            rows.append(np.array(static, np.int64).reshape(-1, 4))
+        return np.concatenate(rows)
+
+    def _drop_space(self, space: Space) -> None:
+        self._spaces.drop(space)
+        window = space.key.window
+        if any(other.key.window == window for other in self._spaces.by_number.values()):
+            return
+        feed = self._feeds.pop(window)
+        self._gaps += feed.gaps
+        stream = self.streams[window.stream]
+        stream.feeds.remove(feed)
+        if stream.feeds:
+            stream.retire()
+        else:
+            stream.clear()
+            self._repeated += stream.repeated
+            del self.streams[window.stream]
+
+    def take(self, what: str) -> None:
+        """An engine takes epochs with a time or timed events: each moves time in its own way."""
+        if what == "time" and (self.is_used or self._takes == "events"):
+            raise StateError("this engine has windows: its time moves by push and advance")
+        if what == "events" and self._takes == "time":
+            raise StateError("this engine takes epochs by apply(..., time=...), not by push")
+        self._takes = what
+
+    # Static data
+
+    def judge_static(self, rows: Words) -> tuple[Refused, ...]:
+        """Which deletions of a static batch find nothing. Cost: the deletions."""
+        gone = rows[rows[:, 0] < 0, 1:].tolist()
+        counts = {key: self._core.count(*key) for key in map(tuple, gone)}
+        refused = []
+        for place, (change, *terms) in enumerate(rows.tolist() if counts else ()):
+            key = tuple(terms)
+            if key not in counts:
+                continue
+            if counts[key] + change < 0:
+                refused.append(Refused(place, NO_EVENT))
+            else:
+                counts[key] += change
+        return tuple(refused)
+
+    def apply_static(self, rows: Words, is_strict: bool) -> Epoch:
+        """An epoch of the static graph, in every space that shows it."""
+        refused = self.judge_static(rows)
+        if refused and is_strict:
+            message = f"{len(refused)} updates of a strict epoch were invalid; nothing changed"
+            raise InvalidUpdate(message, refused)
+        kept = np.delete(rows, [place for place, _ in refused], axis=0) if refused else rows
+        spaces = [each for each in self._spaces.by_number.values() if each.key.has_static]
+        parts = [kept, *(space.translate(kept, self._newest) for space in spaces)]
+        version, _ = self._core.apply(np.concatenate(parts))
+        for space in spaces:
+            space.count(kept, version.number)
+        return Epoch(version, refused)
+
+    # Events
+
+    def push(self, events: Any, name: str | None) -> Pushed:
+        """Take events in; see `triegs.Engine.push`."""
+        self.take("events")
+        stream = self._find_stream(name)
+        if stream.is_closed:
+            raise StateError(f"{stream.title} is closed")
+        found = encode_events(self._words, self._identities, events)
+        first = stream.arrivals
+        stream.arrivals += found.given
+        places = np.arange(found.given) if found.places is None else found.places
+        refused = [Refused(first + place, reason) for place, reason in found.refused]
+        final = [t for t in (stream.watermark, self.watermark) if t is not None]
+        bound = max(final) if final else None
+        is_late = np.zeros(len(places), np.bool_) if bound is None else found.times <= bound
+        late = int(np.count_nonzero(is_late))
+        if late and self.settings.late is Late.QUARANTINE:
+            reason = f"{TOO_LATE}{bound}"
+            refused += [Refused(first + place, reason) for place in places[is_late].tolist()]
+        in_time = np.flatnonzero(~is_late)
+        ahead = stream.find_ahead(found.times[in_time], bound, self.settings.max_ahead)
+        refused += [Refused(first + int(places[at]), TOO_EARLY) for at in in_time[ahead].tolist()]
+        kept = in_time[~ahead]
+        stream.add(found, kept, first + places)
+        self._identities.collect(0)
+        self.late += late
+        self.ahead += int(np.count_nonzero(ahead))
+        self.refused += len(found.refused)
+        return Pushed(first, len(kept), late, tuple(sorted(refused)))
+
+    def _find_stream(self, name: str | None) -> Stream:
+        name = name_stream(name)
+        stream = self.streams.get(name)
+        if stream is None:
+            what = "the stream without a name" if name is None else f"the stream {name}"
+            known = ", ".join("the one without a name" if n is None else n for n in self.streams)
+            hint = f"windows read {known}" if known else "there is no window; see Engine(window=…)"
+            raise StateError(f"no window reads {what}; {hint}")
+        return stream
+
+    def _find_streams(self, name: str | None) -> list[Stream]:
+        if name != EVERY:
+            return [self._find_stream(name)]
+        if not self.streams:
+            raise StateError("there is no window; see Engine(window=…)")
+        return list(self.streams.values())
+
+    # Time
+
+    def advance(self, to: Any, name: str | None) -> Iterator[Published]:
+        """Move the watermark of one stream or of all, and publish what is due, in order."""
+        streams = self._find_streams(name)
+        time = None if to is None else read_time(to)
+        if time == NO_TIME:
+            raise WindowError(f"a watermark is a time, not {to!r}")
+        for stream in streams:
+            mark = time
+            if mark is None and stream.newest is not None:
+                mark = stream.newest - self.settings.lateness
+            if mark is not None and (stream.watermark is None or mark > stream.watermark):
+                stream.watermark = mark
+        yield from self._publish_due()
+
+    def close_stream(self, name: str | None) -> Iterator[Published]:
+        """No more events will come: publish all that waits, once no other stream is waited for."""
+        for stream in self._find_streams(name):
+            stream.is_closed = True
+        yield from self._publish_due()
+
+    def _find_watermark(self) -> int | None:
+        """The least of the streams that are neither closed nor idle."""
+        streams = list(self.streams.values())
+        highest = max((s.watermark for s in streams if s.watermark is not None), default=None)
+        idle = self.settings.idle_timeout
+        marks = []
+        for stream in streams:
+            if stream.is_closed:
+                continue
+            behind = stream.watermark
+            if idle is not None and highest is not None and highest != behind:
+                since = behind if behind is not None else self._began(streams)
+                if since is not None and highest - since > idle:
+                    continue
+            marks.append(behind)
+        if marks:
+            found = None if None in marks else min(mark for mark in marks if mark is not None)
+        else:
+            ends = [
+                feed.window.first_slide(stream.newest)
+                for stream in streams
+                if stream.newest is not None
+                for feed in stream.feeds
+            ]
+            found = max(ends, default=None)
+        if self.watermark is None or found is None:
+            return found if self.watermark is None else self.watermark
+        return max(self.watermark, found)
+
+    @staticmethod
+    def _began(streams: Sequence[Stream]) -> int | None:
+        """The first time of all streams: from there on a silent one is waited for."""
+        return min((s.first for s in streams if s.first is not None), default=None)
+
+    def _publish_due(self) -> Iterator[Published]:
+        self.watermark = self._find_watermark()
+        while self.watermark is not None:
+            due = [
+                (time, 0 if feed.is_by_event else 1, feed, stream)
+                for stream in self.streams.values()
+                for feed in stream.feeds
+                if (time := self._due(feed, stream)) is not None and time <= self.watermark
+            ]
+            if not due:
+                return
+            time, rank = min(each[:2] for each in due)
+            group = [each for each in due if each[:2] == (time, rank)]
+            if rank == 0:  # the events of several streams come one after the other
+                group = [each for each in group if each[3] is group[0][3]]
+            yield self._publish(time, [(feed, stream) for _, _, feed, stream in group])
+
+    @staticmethod
+    def _due(feed: Feed, stream: Stream) -> int | None:
+        """The time of a feed's next slide."""
+        if feed.due is not None:
+            return feed.due
+        if feed.is_by_event and stream.unshown is not None:
+            return stream.unshown
+        if feed.is_driven:
+            return stream.pending.first_time
+        return None if stream.first is None else feed.window.first_slide(stream.first)
+
+    def _publish(self, time: int, due: list[tuple[Feed, Stream]]) -> Published:
+        """One epoch: every window that is due slides, and the core takes all changes at once."""
+        slides: dict[Feed, Slide] = {}
+        for stream in dict.fromkeys(stream for _, stream in due):
+            self._slide(stream, time, [feed for feed, its in due if its is stream], slides)
+        parts: list[Words] = [np.empty((0, 4), np.int64)]
+        counted: list[tuple[Space, Words]] = []
+        for space in self._spaces.by_number.values():
+            feed = self._feeds[space.key.window]
+            if feed in slides:
+                rows = slides[feed].rows
+                parts.append(space.translate(rows, self._newest))
+                counted.append((space, rows))
+        with self._clock.epoch(time):
+            version, refused = self._core.apply(np.concatenate(parts))
+        assert not refused, "a window took back what it had not shown"
+        for feed, slide in slides.items():
+            feed.commit(slide, time)
+        for space, rows in counted:
+            space.count(rows, version.number)
+        reported: list[Refused] = []
+        for stream in dict.fromkeys(stream for _, stream in due):
+            reported += stream.refused
+            stream.refused = []
+            stream.unshown = None
+            stream.retire()
+        self.refused += len(reported)
+        return Published(version.number, time, tuple(reported))
+
+    def _slide(self, stream: Stream, time: int, due: list[Feed], slides: dict[Feed, Slide]) -> None:
+        """Expire, judge what is due, and work out the slides of one stream's windows."""
+        lows = {f: f.expire(time) if f in due else f.low for f in stream.feeds}
+        for edge in sorted({feed.edge(time) for feed in due}):
+            if killed := stream.judge_until(edge, due[0].is_by_event, lows):
+                for feed in stream.feeds:
+                    head, tail = slides[feed][:2] if feed in slides else (feed.head, feed.tail)
+                    feed.note_kills(killed, head, tail)
+            for feed in due:
+                if feed.edge(time) == edge:
+                    slides[feed] = feed.slide(time)
+
+    # Figures
+
+    def metrics(self) -> dict[str, Any]:
+        streams = list(self.streams.values())
+        feeds = list(self._feeds.values())
+        return {
+            "watermark": self.watermark,
+            "late": self.late,
+            "ahead": self.ahead,
+            "refused": self.refused,
+            "repeated": self._repeated + sum(stream.repeated for stream in streams),
+            "in_gaps": self._gaps + sum(feed.gaps for feed in feeds),
+            "pending": sum(len(stream.pending) for stream in streams),
+            "retained": sum(len(stream.log) for stream in streams),
+            "bytes": sum(stream.log.bytes for stream in streams),
+        }

@@ -1,0 +1,98 @@
+"""Events that wait for their slide, in the order of (time, arrival).
+
+They are kept as sorted runs, each at least twice as long as the next, so that a push costs
+O(log n) per event however far ahead of the watermark the stream runs, and taking the oldest costs
+what is taken.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from triegs.windows.judging import Words
+
+
+class Timed(NamedTuple):
+    """Events by ids, one row each: ``rows`` is ``(1 or -1, subject, predicate, object)``, ``ids``
+    the event's identity or -1, ``arrivals`` its number in the stream.
+    """
+
+    times: Words
+    rows: Words
+    ids: Words
+    arrivals: Words
+
+    def pick(self, which: slice | Words) -> Timed:
+        return Timed(*(column[which] for column in self))
+
+    def sort(self) -> Timed:
+        """By time, and by arrival where times are equal."""
+        if len(self.times) < 2 or bool((self.times[:-1] <= self.times[1:]).all()):
+            return self
+        return self.pick(np.argsort(self.times, kind="stable"))
+
+
+def join(parts: list[Timed]) -> Timed:
+    """Sorted parts as one; equal times keep the order of arrival."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = Timed(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    if bool((whole.times[:-1] < whole.times[1:]).all()):
+        return whole
+    return whole.pick(np.lexsort((whole.arrivals, whole.times)))
+
+
+NOTHING = Timed(
+    np.empty(0, np.int64), np.empty((0, 4), np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+)
+
+
+class Pending:
+    """The runs; the oldest event of all is the first of one of them."""
+
+    def __init__(self) -> None:
+        self._runs: list[Timed] = []
+
+    def __len__(self) -> int:
+        return sum(len(run.times) for run in self._runs)
+
+    @property
+    def first_time(self) -> int | None:
+        """The time of the oldest event."""
+        return min((int(run.times[0]) for run in self._runs), default=None)
+
+    def add(self, events: Timed) -> None:
+        """Take events in the order of their arrival. Cost: O(log n) for each."""
+        if len(events.times) == 0:
+            return
+        runs = self._runs
+        runs.append(events.sort())
+        while len(runs) > 1 and len(runs[-2].times) < 2 * len(runs[-1].times):
+            runs[-2:] = [join(runs[-2:])]
+
+    def take(self, until: int) -> Timed:
+        """Remove and return, in order, every event up to and including a time."""
+        due: list[Timed] = []
+        left: list[Timed] = []
+        for run in self._runs:
+            cut = int(np.searchsorted(run.times, until, side="right"))
+            if cut:
+                due.append(run.pick(slice(0, cut)))
+            if cut < len(run.times):
+                left.append(run.pick(slice(cut, None)) if cut else run)
+        self._runs = left
+        return join(due) if due else NOTHING
+
+    def take_one(self) -> Timed:
+        """Remove and return the oldest event."""
+        first = self.first_time
+        assert first is not None
+        oldest = min(
+            (r for r in self._runs if r.times[0] == first), key=lambda r: int(r.arrivals[0])
+        )
+        place = next(i for i, run in enumerate(self._runs) if run is oldest)
+        self._runs[place] = oldest.pick(slice(1, None))
+        self._runs = [run for run in self._runs if len(run.times)]
+        return oldest.pick(slice(0, 1))

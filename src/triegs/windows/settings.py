@@ -1,0 +1,52 @@
+"""How an engine treats event time: who waits for whom, and what is too late or too early."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from triegs.errors import WindowError
+from triegs.sparql.window import read_duration
+
+
+class Late(Enum):
+    """What becomes of late events: dropped and counted, or handed back one by one as well."""
+
+    DROP = "drop"
+    QUARANTINE = "quarantine"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class EventTime:
+    """Settings of event time; durations as in `triegs.Window`.
+
+    `lateness` is how far `Engine.advance` without a time stays behind the largest event time.
+    An event at or before the watermark is late: ``late="drop"`` counts it, ``"quarantine"`` also
+    reports it. One that is more than `max_ahead` ahead of its stream is quarantined. A stream
+    whose watermark lies more than `idle_timeout` behind that of another one is idle: the others
+    do not wait for it; None lets them wait for ever.
+
+    >>> EventTime(lateness="2s").lateness
+    2000
+    """
+
+    lateness: int
+    late: Late
+    max_ahead: int
+    idle_timeout: int | None
+
+    def __init__(
+        self,
+        lateness: str | int = 0,
+        late: str | Late = Late.DROP,
+        max_ahead: str | int = "1d",
+        idle_timeout: str | int | None = None,
+    ) -> None:
+        try:
+            policy = Late(late)
+        except ValueError:
+            raise WindowError(f"late is 'drop' or 'quarantine', not {late!r}") from None
+        idle = None if idle_timeout is None else read_duration(idle_timeout)
+        values = (read_duration(lateness), policy, read_duration(max_ahead), idle)
+        for name, value in zip(self.__slots__, values, strict=True):
+            object.__setattr__(self, name, value)

@@ -1,0 +1,29 @@
+"""The same tests with kernels as plain Python."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from triegs.kernels.jit import COMPILED
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.skipif(not COMPILED, reason="this is the run without compilation")
+@pytest.mark.parametrize("name", ["statements", "times", "cells"])
+def test_without_compilation(name: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, str(HERE / f"test_{name}.py")],
+        cwd=HERE.parents[1],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]

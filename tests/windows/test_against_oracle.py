@@ -1,0 +1,184 @@
+"""Random timed streams through the engine, against the oracle after every published epoch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triegs.engine import Engine
+from triegs.sparql.window import Window
+from triegs.store.packed import PackedStore
+from triegs.store.plain import PlainStore
+from triegs.testing import oracle
+from triegs.testing.window_oracle import Event, Shape, WindowOracle
+from triegs.windows.settings import EventTime
+
+EX = "<http://ex/{}>".format
+QUERIES = [
+    f"SELECT ?x ?z {{ ?x {EX('p')} ?y . ?y {EX('q')} ?z }}",
+    "SELECT ?x ?p ?y { ?x ?p ?y }",
+    f"SELECT ?x ?z {{ ?x {EX('p')} ?y . ?y ?p ?z }}",
+    f"ASK {{ ?x {EX('p')} ?x }}",
+    f"SELECT ?y {{ {EX(0)} {EX('p')} ?y . {EX(0)} {EX('p')} ?y }}",
+]
+STREAMS = (None, "http://ex/other")
+#: Around zero, before 1970, and of our days.
+ORIGINS = (0, -10_000_000_000, 1_760_000_000_123)
+
+triples = st.tuples(
+    st.integers(0, 2).map(EX), st.sampled_from([EX("p"), EX("q")]), st.integers(0, 2).map(EX)
+)
+identities = st.one_of(st.none(), st.none(), st.sampled_from("abc"))
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> Shape:
+    kind = draw(st.sampled_from(["sliding", "sliding", "tumbling", "landmark", "now", "triples"]))
+    stream = draw(st.sampled_from(STREAMS))
+    width, slide = draw(st.integers(1, 12)), draw(st.integers(1, 8))
+    start = draw(st.integers(-3, 3))
+    if kind == "triples":
+        return Shape(last=draw(st.integers(1, 4)), stream=stream)
+    if kind == "now":
+        return Shape(width=1, slide=draw(st.sampled_from([None, slide])), stream=stream)
+    if kind == "landmark":
+        return Shape(slide=slide, start=start, stream=stream)
+    at_start = draw(st.booleans())
+    step = width if kind == "tumbling" else slide
+    return Shape(width, step, start, at_start, stream=stream)
+
+
+def to_window(shape: Shape) -> Window:
+    if shape.last is not None:
+        return Window.triples(shape.last, stream=shape.stream)
+    if shape.width is None:
+        assert shape.slide is not None
+        return Window.landmark(shape.slide, start=shape.start, stream=shape.stream)
+    if shape.slide is None:
+        return Window.now(stream=shape.stream)
+    bounds = "[)" if shape.is_closed_at_start else "(]"
+    return Window(shape.width, shape.slide, start=shape.start, bounds=bounds, stream=shape.stream)
+
+
+@st.composite
+def scripts(draw: st.DrawFn) -> list[tuple]:
+    """Pushes and advances; times wander upwards with disorder, jumps and equal times."""
+    origin = draw(st.sampled_from(ORIGINS))
+    now = origin
+    script: list[tuple] = []
+    for _ in range(draw(st.integers(1, 8))):
+        now += draw(st.sampled_from([0, 1, 2, 5, 5, 30]))
+        stream = draw(st.sampled_from(STREAMS))
+        count = draw(st.integers(0, 6))
+        events = [
+            Event(
+                now + draw(st.integers(-6, 6)), draw(st.sampled_from("+++-")), draw(triples),
+                draw(identities),
+            )
+            for _ in range(count)
+        ]  # fmt: skip
+        if draw(st.integers(0, 9)) == 0:
+            events.append(Event(now + 200, "+", draw(triples)))
+        script.append(("push", stream, events, draw(st.booleans())))
+        move = draw(st.sampled_from(["to", "own", "one", "none"]))
+        if move == "to":
+            script.append(("advance", "*", now + draw(st.integers(-8, 4))))
+        elif move == "own":
+            script.append(("advance", "*", None))
+        elif move == "one":
+            script.append(("advance", stream, now + draw(st.integers(-8, 4))))
+    if draw(st.booleans()):
+        script.append(("close",))
+    return script
+
+
+def as_events(events: list[Event], is_table: bool) -> Any:
+    rows = [(e.time, *e.triple, e.sign, e.id) for e in events]
+    if not is_table:
+        return rows
+    names = ["time", "subject", "predicate", "object", "op", "id"]
+    columns = zip(*rows, strict=True) if rows else [[]] * len(names)
+    kinds = [pa.int64(), *[pa.string()] * 5]
+    return pa.table(
+        [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)], names=names
+    )
+
+
+def result(query):
+    with query.snapshot() as snapshot:
+        return {tuple(answer): answer.multiplicity for answer in snapshot}
+
+
+@given(
+    st.lists(shapes(), min_size=1, max_size=3, unique=True), scripts(),
+    st.sampled_from([None, 0, 7, 25]), st.integers(0, 4),
+    st.lists(triples, max_size=3), st.sampled_from(["multigraph", "rdf"]),
+    st.sampled_from([PlainStore, PackedStore]), st.data(),
+)  # fmt: skip
+def test_every_epoch_equals_the_oracle(drawn, script, idle, lateness, static, mode, store, data):
+    engine = Engine(
+        mode, store=store(),
+        event_time=EventTime(lateness, late="quarantine", max_ahead=100, idle_timeout=idle),
+    )  # fmt: skip
+    expected = WindowOracle(drawn, lateness, 100, idle)
+    texts = [data.draw(st.sampled_from(QUERIES)) for _ in drawn]
+    queries = [
+        engine.register(text, window=to_window(shape))
+        for text, shape in zip(texts, drawn, strict=True)
+    ]
+    engine.apply([("+", *triple) for triple in static])
+    questions = [oracle.read_query(text) for text in texts]
+
+    def check(held: list[Counter]) -> None:
+        for query, question, counts in zip(queries, questions, held, strict=True):
+            total = counts + Counter(static)
+            assert result(query) == oracle.answers(question, total, mode)
+
+    # Each epoch is looked at: a watermark that jumps is led to each published time in turn.
+    seen = []
+    publish = engine._windows._publish
+
+    def publish_and_look(time, due):
+        published = publish(time, due)
+        seen.append((time, [result(query) for query in queries]))
+        return published
+
+    engine._windows._publish = publish_and_look  # type: ignore[method-assign]
+    for step in script:
+        if step[0] == "push":
+            _, stream, events, is_table = step
+            if stream not in expected.flows:
+                continue
+            pushed = engine.push(as_events(events, is_table), stream)
+            assert [place for place, _ in pushed.refused] == expected.push(events, stream)
+            continue
+        seen.clear()
+        if step[0] == "close":
+            published, moments = engine.close_stream(), expected.close()
+        elif step[1] == "*":
+            published, moments = engine.advance(step[2]), expected.advance(step[2])
+        elif step[1] in expected.flows:
+            published = engine.advance(step[2], step[1])
+            moments = expected.advance(step[2], step[1])
+        else:
+            continue
+        assert [p.time for p in published] == [m.time for m in moments]
+        assert [[place for place, _ in p.refused] for p in published] == [
+            m.refused for m in moments
+        ]
+        for (time, answers), moment in zip(seen, moments, strict=True):
+            for answer, question, counts in zip(answers, questions, moment.held, strict=True):
+                wanted = oracle.answers(question, counts + Counter(static), mode)
+                assert answer == wanted, (time, moment)
+    figures = engine.metrics()["windows"]
+    assert (figures["late"], figures["ahead"]) == (expected.late, expected.ahead)
+    assert figures["repeated"] == expected.repeated
+    engine.apply([("-", *triple) for triple in static])
+    for query in queries:
+        query.close()
+    terms = engine.metrics()["terms"]
+    assert (terms["live"], terms["limbo"]) == (0, 0)
