@@ -73,9 +73,11 @@ class Result:
 def show_number(value: float) -> str:
     """Three digits or all before the point.
 
-    >>> show_number(12345.6), show_number(12.345), show_number(0.01234)
-    ('12,346', '12.3', '0.0123')
+    >>> show_number(12345.6), show_number(12.345), show_number(0.01234), show_number(float("inf"))
+    ('12,346', '12.3', '0.0123', 'never')
     """
+    if value == float("inf"):
+        return "never"
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"

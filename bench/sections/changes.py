@@ -8,6 +8,7 @@ among ten times as many; only the difference of the two snapshots is timed there
 from __future__ import annotations
 
 from collections.abc import Iterator
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def _among_more(bench: Bench, stream: Stream) -> Iterator[Figure]:
     rival = Rival()
     rows: list[pa.Table] = []
     for turn in take_turns(bench.settings.seconds, least=3):
-        samples = Samples(), Samples()
+        samples = Samples(process_time), Samples(process_time)
         for _ in range(4):
             rows = [bed.run(taken) for bed, taken in zip((few, many), samples, strict=True)]
         if turn:
@@ -170,7 +171,7 @@ class _Followed:
         self._subscription = query.subscribe(snapshot=False) if is_subscribed else None
 
     def run(self, slides: int) -> Samples:
-        samples = Samples()
+        samples = Samples(process_time)
         for slide in self.bed.draw(slides):
             samples.time(self.bed.apply, slide)
             self.bed.window.apply(slide)

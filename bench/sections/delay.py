@@ -34,7 +34,7 @@ ROUNDS = 2
 #: A window so large is read once: it takes long enough to have its quiet moments.
 LONG_WINDOW = 200_000
 FEWEST = 8
-BINS = np.geomspace(1e-8, 1e-1, 141)
+BINS = np.geomspace(1e-8, 1, 161)
 
 
 class Form(NamedTuple):

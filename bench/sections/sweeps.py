@@ -95,27 +95,26 @@ def measure_sweeps(bench: Bench) -> Iterator[Figure]:
                 continue
             runners = hold_contest(stream, entries, bench.settings.seconds / 3)
             rows = {runner.consumer: runner.rows for runner in runners}
-            row = f"{value:,g}" if value < 1000 else f"{value:,.0f}"
-            yield Figure(row, "answers", rows[Consumer.FULL], table=name)
-            if Consumer.CHANGES in rows:
-                yield Figure(row, "changes", rows[Consumer.CHANGES], table=name)
-            yield from _show(name, row, runners)
+            column = f"{value:,g}" if value < 1000 else f"{value:,.0f}"
+            yield Figure("answers", column, rows[Consumer.FULL], table=name)
+            yield Figure("changes of a slide", column, rows[Consumer.CHANGES], table=name)
+            yield from _show(name, column, runners)
             points["x"].append(value)
             points["answers"].append(rows[Consumer.FULL])
-            points["changes"].append(rows.get(Consumer.CHANGES, 0))
+            points["changes"].append(rows[Consumer.CHANGES])
             for runner in runners:
                 line = f"{runner.name}, {runner.consumer.value}"
                 points["ms"].setdefault(line, []).append(1e3 / runner.slides_per_second)
     yield from _sweep_batches(bench)
 
 
-def _show(name: str, row: str, runners: list[Runner]) -> Iterator[Figure]:
+def _show(name: str, column: str, runners: list[Runner]) -> Iterator[Figure]:
     ours = {runner.consumer: runner for runner in runners if runner.kind is Triegs}
     for runner in runners:
         note = ""
         if runner.kind is not Triegs and runner.consumer in ours:
             note = f" ({show_ratio(ours[runner.consumer].is_faster_than(runner))})"
-        column = runner.name if runner.kind is not Triegs else f"triegs {runner.consumer.value}"
+        row = f"{runner.name}, {runner.consumer.value}"
         yield Figure(row, column, runner.slides_per_second, table=name, note=note)
 
 
