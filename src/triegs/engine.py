@@ -613,18 +613,22 @@ class Engine:
         (10000, 1)
         (15000, 0)
         """
-        with self._update():
-            windows = self._windows
-            try:
-                for each in windows.close_stream(stream) if close else windows.advance(to, stream):
-                    windows.follow(each.epoch - self._first, each.time)
-                    if self._is_watched:
-                        self._end_epoch()
-                    if self._dictionary.is_due(FEW_TERMS):
-                        self._free_terms()
-                    yield each._replace(epoch=each.epoch - self._first)
-            finally:
-                self._free_terms()
+        self._begin()
+        windows = self._windows
+        try:
+            for number, time, refused in (
+                windows.close_stream(stream) if close else windows.advance(to, stream)
+            ):
+                epoch = number - self._first
+                windows.follow(epoch, time)
+                if self._is_watched:
+                    self._end_epoch()
+                if self._dictionary.is_due(FEW_TERMS):
+                    self._free_terms()
+                yield Published(epoch, time, refused)
+        finally:
+            self._free_terms()
+            self._updating.release()
 
     def metrics(self, *, relations: bool = False) -> dict[str, Any]:
         """Figures of the moment: what was done, what it takes, and who holds what. Any thread.

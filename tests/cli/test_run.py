@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,14 @@ def test_static_data_is_there_from_the_start(tmp_path: Path, timed: str) -> None
     assert "nowhere.ttl" in done.stderr
 
 
+def test_times_of_graphs(tmp_path: Path) -> None:
+    path = tmp_path / "events.nq"
+    path.write_text(f'<{EX}g> <{EX}at> "1970-01-01T00:00:05Z" .\n'
+                    f"<{EX}a> <{EX}likes> <{EX}b> <{EX}g> .\n")  # fmt: skip
+    done = run(LIKES, "-i", str(path), "--graph-time", f"{EX}at", "--format", "csv")
+    assert [row["time"] for row in read_csv(done.stdout)] == ["5000"]
+
+
 # Modes and epochs
 
 
@@ -305,6 +314,12 @@ def test_terms_and_stamps(likes: str) -> None:
     assert f"<{EX}a>" in done.stdout
 
 
+def test_stamps_are_there_unless_refused(likes: str) -> None:
+    for option, names in (("--stamps", "epoch,time,x,y"), ("--no-stamps", "x,y")):
+        done = run(LIKES, "-i", likes, "--format", "csv", "--multiplicity", "none", option)
+        assert done.stdout.splitlines()[0] == names
+
+
 def test_rows_of_a_table(likes: str) -> None:
     done = run(LIKES, "-i", likes, "--rows", "1")
     assert "the first 1; there are more (--rows)" in done.stdout
@@ -394,6 +409,18 @@ def test_an_input_that_breaks_off_fails_after_what_it_had(tmp_path: Path) -> Non
     done = run(LIKES, "-i", str(path), "--format", "csv", code=1)
     assert "gzip data end in the middle" in done.stderr
     assert read_csv(done.stdout)
+
+
+# Help
+
+
+def test_every_option_has_a_test() -> None:
+    text = run("--help").stdout
+    assert max(map(len, text.splitlines())) <= 80
+    shown = {each for line in text.splitlines() for each in re.findall(r"^ .*?(--[a-z-]+)", line)}
+    shown |= {"--no-progress", "--no-stamps"}
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_run*.py"))
+    assert {each for each in shown if f'"{each}"' not in tests} == set()
 
 
 # Figures

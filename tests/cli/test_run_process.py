@@ -144,7 +144,7 @@ def test_a_followed_file_that_is_cut_off_is_told(tmp_path: Path) -> None:
 def test_a_reader_that_leaves_is_no_failure(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text(HEADER + "".join(event(n, f"a{n}", "b") for n in range(300)))
-    for name in ("csv", "table", "arrow", "srj"):
+    for name in ("csv", "arrow"):
         with running(LIKES, "-i", str(path), "--format", name) as process:
             assert process.stdout is not None
             process.stdout.close()

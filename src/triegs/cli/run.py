@@ -121,7 +121,7 @@ def run(
     queries: Annotated[
         list[str],
         typer.Argument(
-            metavar="QUERY…",
+            metavar="QUERY",
             help="A file with a SPARQL query, or its text; name=QUERY gives it a name.",
             show_default=False,
         ),

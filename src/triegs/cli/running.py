@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import chain
+from typing import TextIO
 
 import typer
 
@@ -27,6 +28,7 @@ from triegs.cli.run_queries import (
     read_window,
     register,
 )
+from triegs.durations import read_duration
 from triegs.engine import Engine
 from triegs.errors import TriegsError, WindowError
 from triegs.inputs import Source
@@ -39,7 +41,6 @@ from triegs.run.refusals import Refusals
 from triegs.run.reporting import Reporter, When
 from triegs.run.statistics import describe
 from triegs.run.stopping import Stop, Stopped
-from triegs.sparql.window import read_duration
 from triegs.windows.settings import EventTime, Late
 
 LOG = logging.getLogger("triegs")
@@ -64,13 +65,14 @@ def run_queries(request: Request) -> int:
     streams = find_streams(request, (w for each in windows.values() for w in each), known)
     stop = Stop()
     with ExitStack() as stack:
-        stack.enter_context(showing_log(request.log_level))
+        messages = stack.enter_context(showing_log(request.log_level))
         sources = open_sources(request, streams, prefixes, stop, stack)
         refusals = stack.enter_context(Refusals(request.quarantine))
         engine = stack.enter_context(Engine(request.mode, prefixes=prefixes, event_time=event_time))
         asked = [register(engine, each, request.emit, windows[each.name]) for each in queries]
         is_watched = request.progress and is_terminal(sys.stderr)
         progress = Progress(is_watched, InputSize(streams, sources))
+        messages.hide = progress.hide
         stack.callback(progress.hide)
         for query in asked:
             query.begin()
@@ -101,16 +103,28 @@ def run_queries(request: Request) -> int:
     return find_exit_code(request, sources.values(), reporter, stop)
 
 
+class Messages(logging.StreamHandler[TextIO]):
+    """Messages on standard error, where there may be a line to be taken away first."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stderr)
+        self.hide: Callable[[], None] = lambda: None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.hide()
+        super().emit(record)
+
+
 @contextmanager
-def showing_log(level: str) -> Iterator[None]:
-    """Messages of the package on standard error, from that level on."""
-    handler = logging.StreamHandler(sys.stderr)
+def showing_log(level: str) -> Iterator[Messages]:
+    """Messages of the package from that level on."""
+    handler = Messages()
     handler.setFormatter(logging.Formatter("%(message)s"))
     before = LOG.level
     LOG.addHandler(handler)
     LOG.setLevel(level.upper())
     try:
-        yield
+        yield handler
     finally:
         LOG.removeHandler(handler)
         LOG.setLevel(before)

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from triegs.outputs.bulletins import ANSWER, Bulletin, Head, Kind, Multiplicity, TermText, arrange
 from triegs.outputs.lines import SPELLINGS, Columns, Speller
-from triegs.outputs.steps import ANSWER, Head, Kind, Multiplicity, Step, TermText, arrange
 
 #: Rows that are gathered for a row group, or a batch of a file.
 GROUP_ROWS = 131_072
@@ -48,11 +48,11 @@ class ColumnWriter:
     def open(self, sink: BinaryIO) -> Any:
         raise NotImplementedError
 
-    def write(self, step: Step) -> int:
-        """Take in the rows of a step; how many they are. Some may wait until there are more."""
+    def write(self, bulletin: Bulletin) -> int:
+        """Take in the rows of a bulletin; how many they are. Some may wait until there are more."""
         written = 0
-        for batch in arrange(step, self.head, self.multiplicity):
-            made = self._make(batch, step)
+        for batch in arrange(bulletin, self.head, self.multiplicity):
+            made = self._make(batch, bulletin)
             self.waiting.append(made)
             self.waiting_rows += made.num_rows
             self.waiting_bytes += made.nbytes
@@ -61,13 +61,13 @@ class ColumnWriter:
                 self.put()
         return written
 
-    def _make(self, batch: pa.RecordBatch, step: Step) -> pa.RecordBatch:
+    def _make(self, batch: pa.RecordBatch, bulletin: Bulletin) -> pa.RecordBatch:
         rows = batch.num_rows
         counts = batch.column(batch.num_columns - 1)
         none = pa.nulls(rows, pa.int64())
-        time = none if step.time is None else pa.repeat(pa.scalar(step.time, pa.int64()), rows)
-        is_snapshot = step.kind is Kind.SNAPSHOT
-        stamps = [pa.repeat(pa.scalar(step.epoch, pa.int64()), rows), time,
+        time = pa.repeat(pa.scalar(bulletin.time, pa.int64()), rows)
+        is_snapshot = bulletin.kind is Kind.SNAPSHOT
+        stamps = [pa.repeat(pa.scalar(bulletin.epoch, pa.int64()), rows), time,
                   pa.repeat(self.head.query, rows)]  # fmt: skip
         ends = [counts if is_snapshot else none, none if is_snapshot else counts]
         kept = [array for name, array in zip(self.columns[:3], stamps, strict=True) if name]
@@ -111,12 +111,12 @@ class ArrowFileWriter(ColumnWriter):
 
 
 class ArrowStreamWriter(ColumnWriter):
-    """An Arrow IPC stream, of which a reader gets each step as it is written."""
+    """An Arrow IPC stream, of which a reader gets each bulletin as it is written."""
 
     def open(self, sink: BinaryIO) -> Any:
         return pa.ipc.new_stream(sink, self.schema)
 
-    def write(self, step: Step) -> int:
-        written = super().write(step)
+    def write(self, bulletin: Bulletin) -> int:
+        written = super().write(bulletin)
         self.put()
         return written

@@ -9,12 +9,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from triegs.outputs.steps import (
+from triegs.outputs.bulletins import (
     ANSWER,
+    Bulletin,
     Head,
     Kind,
     Multiplicity,
-    Step,
     TermText,
     arrange,
     pick_name,
@@ -178,20 +178,20 @@ class LineWriter:
         """What stands before a value of that column."""
         raise NotImplementedError
 
-    def write(self, step: Step) -> int:
-        """Write the rows of a step; how many they are."""
+    def write(self, bulletin: Bulletin) -> int:
+        """Write the rows of a bulletin; how many they are."""
         written = 0
-        between = self._between(step)
-        for batch in arrange(step, self.head, self.multiplicity):
+        between = self._between(bulletin)
+        for batch in arrange(bulletin, self.head, self.multiplicity):
             rows = join_rows(self._spell(batch, len(between) - 1), between, batch.num_rows)
             write_rows(self.sink, rows)
             written += batch.num_rows
         return written
 
-    def _between(self, step: Step) -> list[str]:
-        """What stands before, between and behind the cells: all that is equal in a step."""
+    def _between(self, bulletin: Bulletin) -> list[str]:
+        """What stands before, between and behind the cells: all that is equal in a bulletin."""
         texts = [self.start]
-        for place, (name, text) in enumerate(self._fields(step)):
+        for place, (name, text) in enumerate(self._fields(bulletin)):
             texts[-1] += ("," if place else "") + self.label(name)
             if text is None:
                 texts.append("")
@@ -200,16 +200,16 @@ class LineWriter:
         texts[-1] += self.end
         return texts
 
-    def _fields(self, step: Step) -> list[tuple[str, str | None]]:
+    def _fields(self, bulletin: Bulletin) -> list[tuple[str, str | None]]:
         """The columns by name, each with the text that all rows have there, None for a cell.
 
-        Where both kinds of steps are written, a row has one of the two counts.
+        Where both kinds of bulletins are written, a row has one of the two counts.
         """
         epoch, time, query, multiplicity, change = self.columns
-        is_snapshot = step.kind is Kind.SNAPSHOT
+        is_snapshot = bulletin.kind is Kind.SNAPSHOT
         fields: list[tuple[str, str | None]] = [
-            (epoch, str(step.epoch)),
-            (time, self.unbound if step.time is None else str(step.time)),
+            (epoch, str(bulletin.epoch)),
+            (time, self.unbound if bulletin.time is None else str(bulletin.time)),
             (query, self.query),
             *((name, None) for name in self.values),
             (multiplicity, None if is_snapshot else self.unbound),

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any, BinaryIO, cast
 
 from triegs.errors import TriegsError
+from triegs.outputs.bulletins import Bulletin, Head
 from triegs.outputs.formats import Options, Writer, open_writer
-from triegs.outputs.steps import Head, Step
 
 _PLACES = re.compile(r"\{(\w*)\}")
 PLACES = ("query", "kind", "epoch", "time")
@@ -23,8 +23,8 @@ class Outputs:
     r"""The writers of all queries of a run, and the files behind them. A context manager.
 
     `path` is None for `stdout`, else a file name, in which ``{query}``, ``{kind}``, ``{epoch}`` and
-    ``{time}`` stand for those of the step. Files are replaced, and directories made. Those that are
-    known from the start are opened at once, so that what is wrong with them is told at once.
+    ``{time}`` stand for those of the bulletin. Files are replaced, and directories made. Those that
+    are known from the start are opened at once, so that what is wrong is told at once.
 
     >>> from io import BytesIO
     >>> from triegs.outputs import Format
@@ -63,15 +63,15 @@ class Outputs:
             self._close_sinks()
             raise
 
-    def write(self, query: str, step: Step) -> int:
-        """Write a step of that query; how many rows it had."""
-        values = {"kind": step.kind, "epoch": step.epoch, "time": step.time}
+    def write(self, query: str, bulletin: Bulletin) -> int:
+        """Write a bulletin of that query; how many rows it had."""
+        values = {"kind": bulletin.kind, "epoch": bulletin.epoch, "time": bulletin.time}
         path = fill(self._path or "", query=query, **values)
         writer = self._writers.get((query, path))
         if writer is None:
             self._close_done(query, path)
             writer = self._open(query, path)
-        return writer.write(step)
+        return writer.write(bulletin)
 
     def _open(self, query: str, path: str) -> Writer:
         if not self._is_mixed and any(

@@ -66,7 +66,7 @@ def spell_plain(terms: Any) -> Any:
 
 
 def spell_short(prefixes: Mapping[str, str]) -> Spell:
-    """As people write terms: prefixed names, bare numbers. One Python step per distinct term.
+    """As people write terms: prefixed names, bare numbers. One Python call per distinct term.
 
     >>> spell = spell_short({"ex": "http://ex/"})
     >>> terms = ["<http://ex/a>", '"5"^^<%sinteger>' % XSD, '"d"^^<%sdate>' % XSD, "<http://ex/a/b>"]
@@ -165,7 +165,7 @@ def spell_srj(terms: Any) -> Any:
 
 
 def spell_srx(terms: Any) -> Any:
-    """RDF terms of the SPARQL Query Results XML Format. One Python step per distinct term.
+    """RDF terms of the SPARQL Query Results XML Format. One Python call per distinct term.
 
     XML has no way to write most control characters: a term with one is a `TriegsError`.
 

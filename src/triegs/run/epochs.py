@@ -22,7 +22,10 @@ from triegs.windows.manager import TOO_LATE
 from triegs.windows.manager import Published as Slid
 
 UPDATE = ("op", "subject", "predicate", "object")
+SIGNS = {1: "+", -1: "-"}
 TEXT = pa.large_string()
+#: Where epochs have fewer rows on average, they are applied as tuples.
+FEW_ROWS = 8
 
 
 class Published(NamedTuple):
@@ -76,10 +79,24 @@ class AppliedEpochs:
         batch: pa.RecordBatch,
         stream: str | None = None,  # noqa: ARG002
     ) -> Iterator[Published]:
+        ends = self._find_ends(batch)
         start = 0
-        for stop in self._find_ends(batch):
-            self._wait(batch.slice(start, stop - start))
+        if ends and self._waiting:
+            start = ends.pop(0)
+            self._wait(batch.slice(0, start))
             yield self._apply()
+        if len(ends) * FEW_ROWS > batch.num_rows:
+            # To make a table for each of these epochs would take longer than all else.
+            columns = [batch.column(name).to_pylist() for name in UPDATE]
+            times = batch.column("time").to_pylist()
+            for stop in ends:
+                rows = list(zip(*(column[start:stop] for column in columns), strict=True))
+                yield self._publish(rows, max(times[start:stop]))
+                start = stop
+            ends = []
+        for stop in ends:
+            part = batch.slice(start, stop - start)
+            yield self._publish(join_parts([part]), _latest(part))
             start = stop
         self._wait(batch.slice(start))
 
@@ -116,13 +133,14 @@ class AppliedEpochs:
             self._waiting += part.num_rows
 
     def _apply(self) -> Published:
-        table = join_parts(self._parts)
-        newest = max(_latest(part) for part in self._parts)
-        self._parts, self._waiting = [], 0
+        parts, self._parts, self._waiting = self._parts, [], 0
+        return self._publish(join_parts(parts), max(map(_latest, parts)))
+
+    def _publish(self, updates: pa.Table | list[tuple[Any, ...]], newest: int) -> Published:
         # Without a window nothing is late; time does not run backwards all the same.
         self._time = newest if self._time is None else max(self._time, newest)
-        report = self._engine.apply(table, strict=self._strict)
-        refused = [describe_refused(table, self._time, each) for each in report.refused]
+        report = self._engine.apply(updates, strict=self._strict)
+        refused = [describe_refused(updates, self._time, each) for each in report.refused]
         return Published(report.epoch, self._time, tuple(refused))
 
 
@@ -188,12 +206,16 @@ def _latest(part: pa.RecordBatch) -> int:
     return int(part.column("time").to_numpy().max())
 
 
-def describe_refused(events: pa.Table, time: int | None, refused: Refused) -> Refusal:
+def describe_refused(
+    events: pa.Table | list[tuple[Any, ...]], time: int | None, refused: Refused
+) -> Refusal:
     """What was refused, in words: its place is a row of these events."""
-    row = {name: events.column(name)[refused.place].as_py() for name in UPDATE}
-    sign = {1: "+", -1: "-"}.get(row["op"], row["op"])
-    terms = " ".join(str(row[name]) for name in UPDATE[1:])
-    return Refusal(refused.reason, time, f"{sign} {terms}")
+    if isinstance(events, pa.Table):
+        sign, *terms = (events.column(name)[refused.place].as_py() for name in UPDATE)
+    else:
+        sign, *terms = events[refused.place]
+    shown = " ".join(map(str, terms))
+    return Refusal(refused.reason, time, f"{SIGNS.get(sign, sign)} {shown}")
 
 
 def join_parts(parts: list[pa.RecordBatch]) -> pa.Table:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from triegs.engine import StandingQuery
-from triegs.outputs import Kind, Outputs, Step
+from triegs.outputs import Bulletin, Kind, Outputs
 from triegs.read.snapshot import Snapshot
 from triegs.run.epochs import Published
 from triegs.sparql.window import Window
@@ -144,8 +144,8 @@ class Reporter:
         now = each.query.snapshot()
         try:
             for kind in each.kinds:
-                step = Step(kind, now.epoch, epoch.time, read_batches(each, now, kind))
-                self.rows += self.outputs.write(each.query.name, step)
+                bulletin = Bulletin(kind, now.epoch, epoch.time, read_batches(each, now, kind))
+                self.rows += self.outputs.write(each.query.name, bulletin)
         except BaseException:
             now.close()
             raise

@@ -10,8 +10,8 @@ from types import FrameType
 from typing import Any
 
 
-class Stopped(Exception):
-    """Raised where a run waits for input and is asked to stop."""
+class Stopped(BaseException):
+    """Raised where a run waits for input and is asked to stop; not for readers to catch."""
 
 
 class Stop:

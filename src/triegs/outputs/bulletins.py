@@ -24,7 +24,7 @@ ANSWER = "answer"
 
 
 class Kind(StrEnum):
-    """What the rows of a step are."""
+    """What the rows of a bulletin are."""
 
     SNAPSHOT = "snapshot"
     CHANGES = "changes"
@@ -49,7 +49,7 @@ class TermText(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Head:
     """A query as its writers see it: its name, its columns, whether it only says yes or no, and
-    the kinds of steps that will come.
+    the kinds of bulletins that will come.
     """
 
     query: str
@@ -60,7 +60,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Bulletin:
     """The rows of one query at one epoch. ``time`` is in milliseconds, None where there is none."""
 
     kind: Kind
@@ -69,15 +69,15 @@ class Step:
     batches: Iterable[pa.RecordBatch]
 
 
-def arrange(step: Step, head: Head, multiplicity: Multiplicity) -> Iterator[pa.RecordBatch]:
+def arrange(bulletin: Bulletin, head: Head, multiplicity: Multiplicity) -> Iterator[pa.RecordBatch]:
     """The batches as they are to be written: expanded if asked for, none of them huge.
 
     An ASK becomes one row with the column ``answer``, and a change of it a row where it flips.
     """
     if head.is_ask:
-        yield _answer_yes_or_no(step)
+        yield _answer_yes_or_no(bulletin)
         return
-    for batch in step.batches:
+    for batch in bulletin.batches:
         if multiplicity is Multiplicity.EXPAND:
             parts = expand(batch)
         else:
@@ -86,9 +86,9 @@ def arrange(step: Step, head: Head, multiplicity: Multiplicity) -> Iterator[pa.R
             yield from cut(part)
 
 
-def _answer_yes_or_no(step: Step) -> pa.RecordBatch:
-    counts = [count for batch in step.batches for count in batch.column(0).to_pylist()]
-    if step.kind is Kind.SNAPSHOT:
+def _answer_yes_or_no(bulletin: Bulletin) -> pa.RecordBatch:
+    counts = [count for batch in bulletin.batches for count in batch.column(0).to_pylist()]
+    if bulletin.kind is Kind.SNAPSHOT:
         verdicts = [bool(counts)]
     else:
         verdicts = [count > 0 for count in counts]
