@@ -17,7 +17,7 @@ from triegs.errors import TriegsError
 
 OLDEST_JAVA = 17
 LOG_NAME = "spark.log"
-#: Spark gives each setting as it was asked for; a user's own come by SPARK_CONF_DIR and the like.
+#: Of a session of ours. What else a user wants comes by SPARK_CONF_DIR, as for all of Spark.
 SETTINGS = {
     "spark.app.name": "triegs",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -32,7 +32,6 @@ SETTINGS = {
     "spark.sql.execution.arrow.useLargeVarTypes": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
-    "spark.sql.streaming.schemaInference": "true",
 }
 
 
@@ -44,16 +43,16 @@ class LocalSpark:
     """One Spark session for whoever shares this object; `get` starts it, `close` ends it.
 
     What Spark logs goes to a file in ``folder``, a temporary directory that `close` removes. A
-    ``session`` that is given is used and left running. A session takes some seconds to start.
+    session that runs in this process already is used, and left running. Else one is started, which
+    takes some seconds.
 
     Raises `SparkMissing` at once, without starting anything, if PySpark or Java is missing.
     """
 
-    def __init__(self, session: Any = None) -> None:
-        if session is None:
-            require_spark()
-        self._given = session
-        self._session = session
+    def __init__(self) -> None:
+        require_spark()
+        self._session: Any = None
+        self._is_ours = False
         self._lock = Lock()
         self._is_closed = False
         self.folder = Path(tempfile.mkdtemp(prefix="triegs-spark-"))
@@ -63,6 +62,9 @@ class LocalSpark:
         with self._lock:
             if self._is_closed:
                 raise SparkMissing("Spark was closed before it was used")
+            if self._session is None:
+                self._session = _find_running()
+                self._is_ours = self._session is None
             if self._session is None:
                 self._session = _start(self.folder)
             return self._session
@@ -77,7 +79,7 @@ class LocalSpark:
         self._is_closed = True
         if self._lock.acquire(timeout=0.1):
             try:
-                if self._session is not None and self._given is None:
+                if self._session is not None and self._is_ours:
                     _stop(self._session)
                 self._session = None
             finally:
@@ -137,6 +139,14 @@ def read_java_version(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def _find_running() -> Any:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    has_one = SparkContext._active_spark_context is not None
+    return SparkSession.builder.getOrCreate() if has_one else None
+
+
 def _start(folder: Path) -> Any:
     """A new session whose Java process writes to the log and not to the terminal."""
     from pyspark import SparkConf, SparkContext
@@ -144,9 +154,6 @@ def _start(folder: Path) -> Any:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        return running
     conf = SparkConf().setMaster("local[*]").setAll(list(SETTINGS.items()))
     conf.set("spark.local.dir", str(folder / "local"))
     conf.set("spark.sql.warehouse.dir", str(folder / "warehouse"))

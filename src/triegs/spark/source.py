@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import mkdtemp
@@ -145,15 +146,17 @@ class SparkSource(Source):
         reader = reader.option("maxFilesPerTrigger", self._files_per_batch)
         # Old files are no reason to leave some out, which is what Spark's default does.
         reader = reader.option("maxFileAge", FOREVER)
+        path = (folder / "files").as_uri()
         if run.read_as == "text":
             reader = reader.option("lineSep", "\n")
-        about = functions.col("_metadata")
-        wanted = [functions.col(_quote(name)).alias(ours) for ours, name in run.columns.items()]
-        if run.read_as == "text":
             wanted = [functions.col("value").alias(LINE)]
+        else:
+            reader = reader.schema(session.read.parquet(path).schema)
+            wanted = [functions.col(_quote(name)).alias(ours) for ours, name in run.columns.items()]
+        about = functions.col("_metadata")
         place = about["file_name"].substr(1, PLACE_DIGITS).cast("int").alias(PLACE)
         start = about["file_block_start"].alias(START)
-        frame = reader.load((folder / "files").as_uri()).select(place, start, *wanted)
+        frame = reader.load(path).select(place, start, *wanted)
         # The full pipeline will keep its checkpoint, and the engine the number of the batch with
         # its state, and skip what it has already: exactly once. This one is read once and gone.
         return (
@@ -225,7 +228,7 @@ def split_files(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     cuts = np.flatnonzero((places[1:] != places[:-1]) | (starts[1:] != starts[:-1])) + 1
     bounds = [0, *cuts.tolist(), len(places)]
     blocks: dict[int, list[tuple[int, int, int]]] = {}
-    for start, end in zip(bounds[:-1], bounds[1:], strict=True):
+    for start, end in pairwise(bounds):
         if end > start:
             blocks.setdefault(int(places[start]), []).append((int(starts[start]), start, end))
     rows = table.drop_columns([PLACE, START])
