@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -41,11 +42,18 @@ from triegs.spark.session import LocalSpark
 #: Files of a micro-batch at most. A file is never cut, so one batch of Spark's is held in memory.
 FILES_PER_BATCH = 4
 FOREVER = "36500d"
+LARGE = pa.large_binary()
 PLACE, START, LINE = "triegs_place", "triegs_start", "triegs_line"
 
 
 class Cancelled(Exception):
     """Ends a streaming query whose reader has gone."""
+
+
+def _is_failure(record: logging.LogRecord) -> bool:
+    """Py4J logs what a thread of ours raises in Spark; that a reader has gone is no news."""
+    kind = record.exc_info[0] if record.exc_info else None
+    return kind is None or not issubclass(kind, Cancelled)
 
 
 class Handover:
@@ -126,6 +134,7 @@ class SparkSource(Source):
     # Spark's side: a thread that waits for the queries, and those that Spark calls back.
 
     def _stream(self) -> None:
+        logging.getLogger("py4j.clientserver").addFilter(_is_failure)
         try:
             session = self._spark.get()
             for number, run in enumerate(self._runs):
@@ -245,7 +254,8 @@ def join_lines(lines: pa.ChunkedArray | None) -> bytes:
     """
     file = io.BytesIO()
     for chunk in () if lines is None else lines.chunks:
-        ended = pc.binary_join_element_wise(chunk.cast(pa.large_binary()), b"", b"\n")
+        nothing, end = pa.array([b"", b"\n"], LARGE)
+        ended = pc.binary_join_element_wise(chunk.cast(LARGE), nothing, end)
         _, offsets, data = ended.buffers()
         ends = np.frombuffer(offsets, np.int64)[ended.offset :][: len(ended) + 1]
         if len(ended):

@@ -1,4 +1,4 @@
-"""``triegs demo``: the running example is as the semantics say, the rest is repeatable."""
+"""``triegs demo --example``: the running example as the semantics say; the rest is repeatable."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 from triegs.cli.app import app
 from triegs.cli.social import generate_epochs
 
-GOLDEN = Path(__file__).parent / "golden" / "demo.txt"
+GOLDEN = Path(__file__).parent / "golden" / "example.txt"
 
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    done = CliRunner().invoke(app, ["demo"])
+    done = CliRunner().invoke(app, ["demo", "--example"])
     assert done.exit_code == 0, done.output
     return done.stdout
 
