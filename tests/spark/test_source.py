@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from triegs.cli.app import app
+from triegs.cli.demo import run_demo
+from triegs.cli.screen import Screen
 from triegs.errors import InputError
 from triegs.inputs import Source, open_input
 from triegs.spark import LocalSpark, SparkSource
@@ -202,3 +205,10 @@ def test_run_gives_the_same_answers(
     assert done[0].stdout == done[1].stdout
     assert done[0].stderr == done[1].stderr
     assert len(done[0].stdout.splitlines()) > 50
+
+
+def test_the_demo_finds_the_same_with_spark_and_without(spark: LocalSpark) -> None:
+    file = StringIO()
+    run_demo("spark", Screen(file=file), 15_000)
+    assert "read by Spark" in file.getvalue()
+    assert "the same answers at every slide" in file.getvalue()
