@@ -34,7 +34,11 @@ from triegs.sparql.window import Window
 from triegs.workloads.timed import WindowQuery
 
 WORKLOAD, EVENTS, PER_FILE, SEED = "social", 100_000, 5_000, 7
-QUERIES = ("friend-like", "country-message", "forum-tag-class")
+QUERIES = {
+    "friend-like": "what friends like, and who wrote it",
+    "country-message": "messages by country: who wrote there, on what",
+    "forum-tag-class": "the tags of forum posts, their class, and how often",
+}
 #: The slide at which a reader takes its snapshot, and the slides over which it reads it.
 HELD_AFTER, READ_DURING = 5, 8
 
@@ -70,8 +74,8 @@ def run_demo(
         write_title(out, "1. A stream of events")
         write_files(out, folder, events)
         write_title(out, "2. Three standing queries over windows of 10 s that slide by 5 s")
-        for query in asked:
-            out.print(f"  {query.name:16} {query.meaning.partition(', ')[0].rstrip('.')}")
+        for name, meaning in QUERIES.items():
+            out.print(f"  {name:16} {meaning}")
         reader = "Spark" if is_spark else "this process"
         write_title(out, f"3. The files, read by {reader}: answers at each slide, and what changed")
         if is_spark:
@@ -262,10 +266,8 @@ def compare(out: Console, seen: Seen, direct: Seen) -> None:
     """Say whether both readers gave the same."""
     is_same = seen.slides == direct.slides and seen.answers == direct.answers
     told = "the same answers at every slide" if is_same else "OTHER ANSWERS, which is an error"
-    out.print(
-        f"  {told}, in {write_seconds(direct.seconds)} instead of {write_seconds(seen.seconds)}"
-    )
-    out.print("  On one machine Spark costs time; it is for streams that come from elsewhere.")
+    out.print(f"  {told}; this took {write_seconds(direct.seconds)}.")
+    out.print("  On one machine Spark costs time. It is for streams that come from elsewhere.")
 
 
 def write_cell(size: tuple[int, int], changes: tuple[int, int]) -> str:
