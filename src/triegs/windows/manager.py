@@ -148,9 +148,9 @@ class Windows:
         numbers = {name: f"#{self._spaces.number(key)}" for name, key in keys.items()}
         read = query.graphs or (WHOLE,) * len(query.atoms)
         graphs = tuple(numbers.get(name, "") for name in read)
-        return replace(query, graphs=graphs if any(graphs) else ()), list(
-            dict.fromkeys(keys.values())
-        )
+        windows = tuple((name, key.window) for name, key in keys.items())
+        found = replace(query, graphs=graphs if any(graphs) else (), windows=windows)
+        return found, list(dict.fromkeys(keys.values()))
 
     def open(self, keys: Iterable[SpaceKey]) -> None:
         """Count one more user of each space; a new one is filled from what is retained.
