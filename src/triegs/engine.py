@@ -581,7 +581,7 @@ class Engine:
         ...     snapshot.time, len(snapshot)
         (15000, 0)
         """
-        return self._list_published(self._windows.advance(to, stream))
+        return list(self.each_slide(to, stream))
 
     def close_stream(self, stream: str | None = EVERY) -> list[Published]:
         """No more events will come, of one stream or of all: publish everything that waits.
@@ -593,20 +593,39 @@ class Engine:
         >>> [published.time for published in engine.close_stream()]
         [20000]
         """
-        return self._list_published(self._windows.close_stream(stream))
+        return list(self.each_slide(stream=stream, close=True))
 
-    def _list_published(self, epochs: Iterator[Published]) -> list[Published]:
+    def each_slide(
+        self, to: Any = None, stream: str | None = EVERY, *, close: bool = False
+    ) -> Iterator[Published]:
+        """As `advance`, or with `close` as `close_stream`, but one slide at a time.
+
+        Whoever iterates can read the answers of a slide before the next one is published. The
+        engine takes no other update until the iterator is done or closed.
+
+        >>> engine = Engine(window=Window("10s", slide="5s"))
+        >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
+        >>> pushed = engine.push([(1_000, 1, "<http://ex/p>", 2)])
+        >>> for published in engine.each_slide(to=16_000):
+        ...     with query.snapshot() as snapshot:
+        ...         published.time, len(snapshot)
+        (5000, 1)
+        (10000, 1)
+        (15000, 0)
+        """
         self._begin()
+        windows = self._windows
         try:
-            found = []
-            for number, time, refused in epochs:
-                found.append(Published(number - self._first, time, refused))
-                self._windows.follow(number - self._first, time)
+            for number, time, refused in (
+                windows.close_stream(stream) if close else windows.advance(to, stream)
+            ):
+                epoch = number - self._first
+                windows.follow(epoch, time)
                 if self._is_watched:
                     self._end_epoch()
                 if self._dictionary.is_due(FEW_TERMS):
                     self._free_terms()
-            return found
+                yield Published(epoch, time, refused)
         finally:
             self._free_terms()
             self._updating.release()
@@ -712,7 +731,7 @@ class Engine:
         for pin in list(self._leases.values()) if self._leases else ():
             snapshot = pin.snapshot()
             if snapshot is not None:
-                snapshot.expire_if_due()
+                snapshot.end_lease()
 
     def _hold(
         self,

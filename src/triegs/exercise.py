@@ -19,6 +19,7 @@ FEW = 100
 MANY = 3_000  # enough for hubs, large epochs, and arrays that grow
 
 COMPILED = f"""SELECT ?x ?y ?z {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w . ?x {C} 1 . ?y {A} ?y }}"""
+NUMBERED = f"SELECT * {{ ?x {A} ?y . ?y {B} ?z . ?y {C} ?u . ?x {C} ?w . ?x {B} ?v }}"
 COUNTED = f"SELECT ?y {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w VALUES ?y {{ 1 2 2 }} }}"
 HIDDEN = f"ASK {{ ?x {A} ?y . ?y {B} ?z }}"
 GENERAL = f"SELECT ?x ?p ?z {{ ?x ?p ?y . ?y {B} ?z FILTER(?z > 1) }}"
@@ -51,6 +52,7 @@ def call_everything(make_engine: Callable[..., Any], open_input: Callable[..., A
 def _run_compiled(engine: Any) -> None:
     engine.apply(_edges(A, MANY) + _edges(B, MANY))
     queries = [engine.register(text) for text in (COMPILED, COUNTED, HIDDEN)]
+    numbered = engine.register(NUMBERED, keep=["count", "slice"])
     engine.apply([("+", 1, A, 2)])
     engine.apply([("-", 1, A, 2), ("-", 1, A, 2), ("-", 7, B, "'never said'"), ("?", 1, 2, 3)])
     with queries[0].snapshot():
@@ -69,6 +71,8 @@ def _run_compiled(engine: Any) -> None:
     for query in queries:
         with query.snapshot() as snapshot:
             _read(snapshot)
+    with numbered.snapshot() as snapshot:  # more answers than anybody would read
+        _read_places(snapshot)
     for query, snapshot in zip(queries, held, strict=True):
         _read(snapshot)
         with query.snapshot() as newest:
@@ -76,7 +80,7 @@ def _run_compiled(engine: Any) -> None:
         snapshot.close()
     engine.apply([("-", *assertion) for assertion in fresh])
     engine.apply(_edges(B, MANY, "-"))
-    for query in queries:
+    for query in [numbered, *queries]:
         query.close()
 
 
@@ -143,3 +147,10 @@ def _read(snapshot: Any) -> None:
         next(iter(snapshot.answers(terms)), None)
     snapshot.count()
     snapshot.support()
+
+
+def _read_places(snapshot: Any) -> None:
+    """Read by position."""
+    assert snapshot.count() >= len(snapshot) > 0
+    snapshot[-1], list(snapshot[:3])
+    snapshot.sample(3, weighted=True, seed=1).to_arrow()
