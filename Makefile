@@ -4,14 +4,14 @@ VENV  := .venv
 READY := $(VENV)/.ready
 BIN   := $(VENV)/bin
 ARGS  ?=
-# The benchmarks' peer is an extra, installed when it is first needed.
-NEEDS_PEER = $(BIN)/python -c 'import polars' 2>/dev/null || \
+# The benchmarks' peers and plots are an extra, installed when it is first needed.
+NEEDS_PEERS = $(BIN)/python -c 'import duckdb, matplotlib, polars' 2>/dev/null || \
   $(BIN)/pip install -qq -c requirements.lock --no-build-isolation -e '.[bench]'
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check soak bench-quick bench-full fmt lock wheel clean
+.PHONY: help demo test check soak bench bench-quick bench-full fmt lock wheel clean
 
 help: ## list these targets
 	@echo "usage: make TARGET [ARGS=…]"; echo
@@ -34,12 +34,16 @@ check: $(READY) ## lint, format, types, import order, documentation
 soak: $(READY) ## run the property tests for long, with fresh random examples
 	@TRIEGS_PROFILE=soak $(BIN)/pytest -q -n 2 -m property $(ARGS)
 
+bench: $(READY) ## measure against peers in ten minutes, rewrite docs/performance.md (ARGS="changes")
+	@$(NEEDS_PEERS)
+	@$(BIN)/python -m bench.suite --docs docs $(ARGS)
+
 bench-quick: $(READY) ## measure against the goals in a minute (ARGS="slides memory")
-	@$(NEEDS_PEER)
+	@$(NEEDS_PEERS)
 	@$(BIN)/python -m bench.quick $(ARGS)
 
 bench-full: $(READY) ## measure what takes longer: large results, readers, hubs, cold starts
-	@$(NEEDS_PEER)
+	@$(NEEDS_PEERS)
 	@$(BIN)/python -m bench.full $(ARGS)
 
 fmt: $(READY) ## sort imports and format the code

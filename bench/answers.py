@@ -39,6 +39,10 @@ class Digest(NamedTuple):
             return NotImplemented
         return Digest(self.total + other.total, (self.checksum + other.checksum) & MASK)
 
+    def __sub__(self, other: Digest) -> Digest:
+        """What the signed changes from the other to this have: a digest is linear."""
+        return Digest(self.total - other.total, (self.checksum - other.checksum) & MASK)
+
 
 def check(found: Digest, expected: Digest, what: str) -> None:
     if found != expected:
@@ -91,6 +95,19 @@ def imply_digest(atoms: Iterable[Atom], head: Sequence[str], edges: Edges) -> Di
 
     total, checksum = collect(atoms[0].subject, -1).sum(axis=1, dtype=np.uint64).tolist()
     return Digest(total, checksum)
+
+
+def digest_triangles(edges: Edges) -> Digest:
+    """The digest of ``E(a,b) E(b,c) E(c,a)``, which is no tree, by listing the answers."""
+    subjects, objects = edges["E"]
+    pairs = list(zip(subjects.tolist(), objects.tolist(), strict=True))
+    followers: dict[int, set[int]] = {}
+    leaders: dict[int, set[int]] = {}
+    for subject, obj in pairs:
+        followers.setdefault(subject, set()).add(obj)
+        leaders.setdefault(obj, set()).add(subject)
+    rows = [(a, b, c) for a, b in pairs for c in followers.get(b, set()) & leaders.get(a, set())]
+    return digest_columns(list(np.array(rows, np.int64).reshape(-1, 3).T))
 
 
 def hash_values(place: int, values: Numbers) -> Weights:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bench.pages import publish
 from bench.run import Section, Settings, start
 from bench.sections.batches import measure_batches
 from bench.sections.cold import measure_cold
@@ -29,4 +30,4 @@ SECTIONS: dict[str, Section] = {
 DEFAULTS = replace(Settings(), seconds=10.0, large_seconds=120.0)
 
 if __name__ == "__main__":
-    start("triegs, full benchmark", SECTIONS, DEFAULTS)
+    start("triegs, full benchmark", SECTIONS, DEFAULTS, publish)

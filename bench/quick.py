@@ -6,6 +6,7 @@ with 1. A goal that is missed is shown and changes no exit code.
 
 from __future__ import annotations
 
+from bench.pages import publish
 from bench.run import Section, start
 from bench.sections.enumeration import measure_enumeration
 from bench.sections.large import measure_large
@@ -26,4 +27,4 @@ SECTIONS: dict[str, Section] = {
 }
 
 if __name__ == "__main__":
-    start("triegs, quick benchmark", SECTIONS)
+    start("triegs, quick benchmark", SECTIONS, publish=publish)

@@ -7,8 +7,8 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("numpy", "numba", "pyarrow", "polars")
+PACKAGES = ("numpy", "numba", "pyarrow", "polars", "duckdb", "pyoxigraph")
 
 
 class Sense(Enum):
@@ -30,7 +30,10 @@ class Sense(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number: what it is of (a row), what it says (a column), and its goal if it has one."""
+    """One number: what it is of (a row), what it says (a column), and its goal if it has one.
+
+    A section with several tables names the table; a note stands behind the number.
+    """
 
     row: str
     column: str
@@ -38,6 +41,8 @@ class Figure:
     unit: str = ""
     goal: float | None = None
     sense: Sense = Sense.AT_LEAST
+    table: str = ""
+    note: str = ""
 
     @property
     def is_met(self) -> bool | None:
@@ -46,7 +51,7 @@ class Figure:
         return self.value >= self.goal if self.sense is Sense.AT_LEAST else self.value <= self.goal
 
     def show(self) -> str:
-        return f"{show_number(self.value)}{self.unit}"
+        return f"{show_number(self.value)}{self.unit}{self.note}"
 
     def show_goal(self) -> str:
         return "" if self.goal is None else f"{self.sense.value} {self.goal:g}{self.unit}"
@@ -61,14 +66,18 @@ class Result:
     seconds: float
     problem: str = ""
     has_failed: bool = False
+    #: What plots are drawn from, as JSON has it.
+    series: Mapping[str, Any] = field(default_factory=dict)
 
 
 def show_number(value: float) -> str:
     """Three digits or all before the point.
 
-    >>> show_number(12345.6), show_number(12.345), show_number(0.01234)
-    ('12,346', '12.3', '0.0123')
+    >>> show_number(12345.6), show_number(12.345), show_number(0.01234), show_number(float("inf"))
+    ('12,346', '12.3', '0.0123', 'never')
     """
+    if value == float("inf"):
+        return "never"
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"
@@ -97,20 +106,37 @@ def print_header(console: Console, title: str, machine: dict[str, str]) -> None:
 
 
 def print_result(console: Console, result: Result) -> None:
-    """One table: a line for each row of figures, with a mark where there is a goal."""
+    """One table, or one for each name: a line for each row of figures, a mark where is a goal."""
     title = f"{result.section} ({result.seconds:.0f} s)"
-    if result.figures:
-        columns = list(dict.fromkeys(figure.column for figure in result.figures))
-        table = Table("", *columns, title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for name, figures in split_tables(result.figures).items():
+        heading = f"{title}: {name}" if name else title
+        columns, rows = pivot(figures, _show_cell)
+        table = Table("", *columns, title=heading, title_justify="left", box=box.SIMPLE_HEAD)
         for column in table.columns[1:]:
             column.justify = "right"
-        cells = {(figure.row, figure.column): _show_cell(figure) for figure in result.figures}
-        for row in dict.fromkeys(figure.row for figure in result.figures):
-            table.add_row(row, *(cells.get((row, column), "") for column in columns))
+        for row, cells in rows.items():
+            table.add_row(row, *cells)
         console.print(table)
     if result.problem:
         word = "[red]FAILED[/]" if result.has_failed else "left out"
         console.print(f"{word} {result.section}: {escape(result.problem)}", highlight=False)
+
+
+def split_tables(figures: Iterable[Figure]) -> dict[str, list[Figure]]:
+    found: dict[str, list[Figure]] = {}
+    for figure in figures:
+        found.setdefault(figure.table, []).append(figure)
+    return found
+
+
+def pivot(
+    figures: Sequence[Figure], show: Callable[[Figure], str]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """The names of columns, and the cells of each row; empty where there is no figure."""
+    columns = list(dict.fromkeys(figure.column for figure in figures))
+    cells = {(figure.row, figure.column): show(figure) for figure in figures}
+    rows = dict.fromkeys(figure.row for figure in figures)
+    return columns, {row: [cells.get((row, column), "") for column in columns] for row in rows}
 
 
 def print_goals(console: Console, results: Iterable[Result]) -> None:
@@ -121,19 +147,19 @@ def print_goals(console: Console, results: Iterable[Result]) -> None:
             if figure.is_met is not None:
                 word = "[green]yes[/]" if figure.is_met else "[red]no[/]"
                 table.add_row(
-                    result.section, figure.row, figure.column, figure.show(),
+                    result.section, figure.row, f"{figure.table} {figure.column}".strip(),
+                    figure.show(),
                     figure.show_goal(), word,
                 )  # fmt: skip
     if table.row_count:
         console.print(table)
 
 
-def append_history(
-    path: Path, title: str, machine: dict[str, str], settings: dict[str, Any],
-    results: Iterable[Result],
-) -> None:  # fmt: skip
-    """One JSON line for the run."""
-    record = {
+def make_record(
+    title: str, machine: dict[str, str], settings: dict[str, Any], results: Iterable[Result]
+) -> dict[str, Any]:
+    """The whole run as JSON has it."""
+    return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "title": title,
         "machine": machine,
@@ -144,23 +170,42 @@ def append_history(
                 "seconds": round(result.seconds, 2),
                 "problem": result.problem,
                 "failed": result.has_failed,
-                "figures": [
-                    {
-                        "row": figure.row,
-                        "column": figure.column,
-                        "value": figure.value,
-                        "unit": figure.unit,
-                        "goal": figure.goal,
-                        "met": figure.is_met,
-                    }
-                    for figure in result.figures
-                ],
+                "figures": [_record_figure(figure) for figure in result.figures],
+                "series": result.series,
             }
             for result in results
         ],
     }
+
+
+def append_history(path: Path, record: dict[str, Any]) -> None:
+    """One JSON line for the run."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
+
+
+def _record_figure(figure: Figure) -> dict[str, Any]:
+    found = {
+        "row": figure.row,
+        "column": figure.column,
+        "value": figure.value,
+        "unit": figure.unit,
+        "goal": figure.goal,
+        "met": figure.is_met,
+    }
+    more = {"table": figure.table, "note": figure.note}
+    if figure.goal is not None:
+        more["sense"] = figure.sense.value
+    return found | {name: text for name, text in more.items() if text}
+
+
+def read_figure(found: Mapping[str, Any]) -> Figure:
+    """A figure as it was recorded."""
+    return Figure(
+        found["row"], found["column"], found["value"], found["unit"], found["goal"],
+        Sense(found.get("sense", Sense.AT_LEAST.value)), found.get("table", ""),
+        found.get("note", ""),
+    )  # fmt: skip
 
 
 def _show_cell(figure: Figure) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -48,9 +49,13 @@ class Bench:
     say: Callable[[str], None]
     #: What one section made and a later one may use again, such as a loaded engine.
     kept: dict[str, object] = field(default_factory=dict)
+    #: What the plots of a section are drawn from, by its name: whatever JSON can hold.
+    series: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 Section = Callable[[Bench], Iterator[Figure]]
+#: Writes tables and plots of a run into a folder of documentation.
+Publish = Callable[[Path, dict[str, Any]], None]
 
 
 def main(
@@ -58,11 +63,12 @@ def main(
     sections: Mapping[str, Section],
     arguments: Sequence[str],
     defaults: Settings = DEFAULTS,
+    publish: Publish | None = None,
 ) -> int:
     """Measure what was asked for; 1 if any answer was wrong, whatever the goals say."""
     # Before the first import of Polars: afterwards it is too late.
     os.environ["POLARS_MAX_THREADS"] = "1"
-    options = _read_options(title, sections, arguments, defaults)
+    options = _read_options(title, sections, arguments, defaults, publish is not None)
     settings = Settings(
         options.window, options.slide, options.seconds, options.large_window,
         options.large_seconds, options.seed,
@@ -87,9 +93,13 @@ def main(
     for result in results:
         report.print_result(console, result)
     report.print_goals(console, results)
+    record = report.make_record(title, machine, asdict(settings), results)
     if options.history is not None:
-        report.append_history(options.history, title, machine, asdict(settings), results)
-    return int(any(result.has_failed for result in results))
+        report.append_history(options.history, record)
+    has_failed = any(result.has_failed for result in results)
+    if publish is not None and options.docs is not None and not has_failed:
+        publish(options.docs, record)
+    return int(has_failed)
 
 
 def run_section(name: str, section: Section, bench: Bench) -> Result:
@@ -103,11 +113,17 @@ def run_section(name: str, section: Section, bench: Bench) -> Result:
         problem = str(reason)
     except WrongAnswer as wrong:
         problem, has_failed = str(wrong), True
-    return Result(name, tuple(figures), perf_counter() - start, problem, has_failed)
+    seconds = perf_counter() - start
+    series = bench.series.get(name, {})
+    return Result(name, tuple(figures), seconds, problem, has_failed, series)
 
 
 def _read_options(
-    title: str, sections: Mapping[str, Section], arguments: Sequence[str], defaults: Settings
+    title: str,
+    sections: Mapping[str, Section],
+    arguments: Sequence[str],
+    defaults: Settings,
+    can_publish: bool,
 ) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("sections", nargs="*", help=f"all, or some of: {', '.join(sections)}")
@@ -124,6 +140,8 @@ def _read_options(
     parser.add_argument("--seed", type=int, default=defaults.seed)
     parser.add_argument("--history", type=Path, default=HISTORY, help="append a JSON line here")
     parser.add_argument("--no-history", dest="history", action="store_const", const=None)
+    if can_publish:
+        parser.add_argument("--docs", type=Path, help="write tables and plots into this folder")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.sections if name not in sections]
     if unknown:
@@ -131,5 +149,10 @@ def _read_options(
     return options
 
 
-def start(title: str, sections: Mapping[str, Section], defaults: Settings = DEFAULTS) -> None:
-    sys.exit(main(title, sections, sys.argv[1:], defaults))
+def start(
+    title: str,
+    sections: Mapping[str, Section],
+    defaults: Settings = DEFAULTS,
+    publish: Publish | None = None,
+) -> None:
+    sys.exit(main(title, sections, sys.argv[1:], defaults, publish))

@@ -12,17 +12,22 @@ Result = TypeVar("Result")
 
 
 class Samples:
-    """Seconds of one kind of work. The middle is a median: a busy machine has long outliers."""
+    """Seconds of one kind of work. The middle is a median: a busy machine has long outliers.
 
-    def __init__(self) -> None:
+    The clock is the wall's, or `process_time` for the work of all threads of this process alone:
+    that is the fairer one between systems of one thread each on a machine that others use too.
+    """
+
+    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self.seconds: list[float] = []
+        self._clock = clock
 
     def time(
         self, work: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs
     ) -> Result:
-        start = perf_counter()
+        start = self._clock()
         result = work(*args, **kwargs)
-        self.seconds.append(perf_counter() - start)
+        self.seconds.append(self._clock() - start)
         return result
 
     @property

@@ -20,6 +20,11 @@ class Window:
         for label, (subjects, objects) in slide.insertions.items():
             self._queues[label].push(subjects, objects)
 
+    def copy_from(self, other: Window) -> None:
+        for label, (subjects, objects) in other.edges.items():
+            self._queues[label] = _Queue()
+            self._queues[label].push(subjects, objects)
+
     @property
     def edges(self) -> Edges:
         return {label: queue.columns for label, queue in self._queues.items()}

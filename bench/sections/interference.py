@@ -15,10 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bench.answers import check, imply_digest
+from bench.answers import Edges, check, imply_digest
 from bench.report import Figure, Sense
 from bench.run import Bench
 from bench.subject import Bed, apply_table, digest_batches, read_batches
+from bench.window import Window
 from triegs.workloads import path3
 
 EPOCH = 256
@@ -35,7 +36,7 @@ def measure_interference(bench: Bench) -> Iterator[Figure]:
     alone: list[tuple[float, float]] = []
     together: list[tuple[float, float]] = []
     with bed.query.snapshot() as snapshot:
-        updater = _Updater(bed)
+        updater = Updater(bed)
         retained = updater.measure_retained()
         for turn in range(max(3, int(settings.seconds / TURN_SECONDS))):
             bench.say(f"reader and updater, turn {turn + 1}")
@@ -58,7 +59,7 @@ def measure_interference(bench: Bench) -> Iterator[Figure]:
     yield Figure("held bytes", "for each update", retained, "", RETAINED, Sense.AT_MOST)
 
 
-class _Updater:
+class Updater:
     """Some slides forth and back again, round after round.
 
     Drawing new ones would take the interpreter from the reader, and is no work of the engine.
@@ -66,31 +67,43 @@ class _Updater:
 
     def __init__(self, bed: Bed) -> None:
         self._bed = bed
-        forth = [slide.table for slide in bed.draw(max(4, bed.workload.window // EPOCH))]
+        self._slides = bed.draw(max(4, bed.workload.window // EPOCH))
+        forth = [slide.table for slide in self._slides]
         self._tables = forth + [_undo(table) for table in reversed(forth)]
         self._place = 0
+        self._first = bed.engine.epoch
+
+    def find_edges(self, epoch: int) -> Edges:
+        """The window as it was at that epoch of the engine."""
+        window = Window(self._bed.workload)
+        window.copy_from(self._bed.window)
+        forth = len(self._slides)
+        place = (epoch - self._first) % (2 * forth)
+        for slide in self._slides[: place if place <= forth else 2 * forth - place]:
+            window.apply(slide)
+        return window.edges
 
     def measure_retained(self) -> float:
         """Bytes kept for the held snapshot alone, for each of a window's worth of updates."""
         forth = len(self._tables) // 2
         while self._place < forth:
-            self._step()
+            self.step()
         return float(self._bed.engine.metrics()["retained_bytes"]) / (forth * EPOCH)
 
     def run_for(self, seconds: float) -> float:
         """Updates per second."""
         start, epochs = perf_counter(), 0
         while (spent := perf_counter() - start) < seconds:
-            self._step()
+            self.step()
             epochs += 1
         return epochs * EPOCH / spent
 
     def finish(self) -> None:
         """Go on until the window is again as it was at first."""
         while self._place:
-            self._step()
+            self.step()
 
-    def _step(self) -> None:
+    def step(self) -> None:
         apply_table(self._bed.engine, self._tables[self._place])
         self._place = (self._place + 1) % len(self._tables)
 
