@@ -14,6 +14,7 @@ from bench.sections.cold import measure_cold
 from bench.sections.growth import measure_growth
 from bench.sections.inputs import measure_inputs
 from bench.sections.interference import measure_interference
+from bench.sections.payloads import measure_payloads
 from bench.sections.skew import measure_hub, measure_zipf
 
 SECTIONS: dict[str, Section] = {
@@ -22,6 +23,7 @@ SECTIONS: dict[str, Section] = {
     "interference": measure_interference,
     "zipf": measure_zipf,
     "hub": measure_hub,
+    "payloads": measure_payloads,
     "cold": measure_cold,
     "growth": measure_growth,
 }

@@ -14,6 +14,7 @@ from bench.sections.memory import measure_memory
 from bench.sections.sharing import measure_sharing
 from bench.sections.single import measure_single
 from bench.sections.slides import measure_slides
+from bench.sections.windows import measure_windows
 
 SECTIONS: dict[str, Section] = {
     "slides": measure_slides,
@@ -22,6 +23,7 @@ SECTIONS: dict[str, Section] = {
     "single": measure_single,
     "sharing": measure_sharing,
     "large": measure_large,
+    "windows": measure_windows,
 }
 
 if __name__ == "__main__":

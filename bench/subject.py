@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -21,10 +21,12 @@ LOAD_ROWS = 100_000
 class Bed:
     """One workload on one engine, loaded. The window beside it is what the judge knows."""
 
-    def __init__(self, workload: Workload, *, retain_epochs: int = 0) -> None:
+    def __init__(
+        self, workload: Workload, keep: Sequence[str] = (), *, retain_epochs: int = 0
+    ) -> None:
         self.workload = workload
         self.engine = Engine("multigraph", retain_epochs=retain_epochs)
-        self.query = self.engine.register(workload.query)
+        self.query = self.engine.register(workload.query, keep=keep)
         self.window = Window(workload)
         self._stream = workload.slides()
         self._load = next(self._stream)

@@ -30,14 +30,18 @@ if TYPE_CHECKING:
         StateError,
         TriegsError,
         UnsupportedQuery,
+        WindowError,
     )
     from triegs.maintain.standing import Refused
     from triegs.read.changes import Change, Changes
     from triegs.read.snapshot import Answer, Snapshot
     from triegs.reference import Reference, solutions
     from triegs.sparql import Query, parse
+    from triegs.sparql.window import Window
     from triegs.subscription import Progress, Subscription
     from triegs.terms import Text, literal
+    from triegs.windows.manager import Published, Pushed
+    from triegs.windows.settings import EventTime
 
 __version__ = "0.1.0"
 
@@ -47,6 +51,7 @@ _HOME = {
     "Change": "read.changes",
     "Changes": "read.changes",
     "Engine": "engine",
+    "EventTime": "windows.settings",
     "HistoryGone": "errors",
     "InputError": "errors",
     "InvalidUpdate": "errors",
@@ -55,6 +60,8 @@ _HOME = {
     "Plan": "compiler",
     "PlanError": "errors",
     "Progress": "subscription",
+    "Published": "windows.manager",
+    "Pushed": "windows.manager",
     "Query": "sparql",
     "QueryError": "errors",
     "Reference": "reference",
@@ -68,6 +75,8 @@ _HOME = {
     "Text": "terms",
     "TriegsError": "errors",
     "UnsupportedQuery": "errors",
+    "Window": "sparql.window",
+    "WindowError": "errors",
     "compile_query": "compiler",
     "legal_plans": "compiler",
     "literal": "terms",
@@ -81,6 +90,7 @@ __all__ = [
     "Change",
     "Changes",
     "Engine",
+    "EventTime",
     "HistoryGone",
     "InputError",
     "InvalidUpdate",
@@ -89,6 +99,8 @@ __all__ = [
     "Plan",
     "PlanError",
     "Progress",
+    "Published",
+    "Pushed",
     "Query",
     "QueryError",
     "Reference",
@@ -102,6 +114,8 @@ __all__ = [
     "Text",
     "TriegsError",
     "UnsupportedQuery",
+    "Window",
+    "WindowError",
     "__version__",
     "compile_query",
     "legal_plans",

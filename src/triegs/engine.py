@@ -55,7 +55,8 @@ from triegs.store.contract import Store, Version, VersionGone
 from triegs.store.packed import PackedStore
 from triegs.subscription import Event, Publications, Subscription
 from triegs.windows.clock import Clock
-from triegs.windows.manager import Published, Pushed, Windows
+from triegs.windows.emission import Emission, Emitter
+from triegs.windows.manager import EmitOptions, Published, Pushed, Windows
 from triegs.windows.settings import EventTime
 from triegs.windows.spaces import SpaceKey
 
@@ -109,6 +110,7 @@ class StandingQuery:
         self._engine = engine
         self._constants = constants
         self._spaces: list[SpaceKey] = []
+        self._emitters: list[Emitter] = []
         self._standing: Standing | None = standing
         self.name = name
         self.query = query
@@ -192,6 +194,40 @@ class StandingQuery:
             progress=progress,
             callback=callback,
         )
+
+    def emit(
+        self,
+        sink: Callable[[Emission], object],
+        operator: str | None = None,
+        *,
+        report: str = "slide",
+        every: str | int | timedelta | None = None,
+        terms: str = "ntriples",
+    ) -> Emitter:
+        """Hand the answers of a windowed query to a function, after its slides.
+
+        `operator` is ``"RSTREAM"`` (all answers), ``"ISTREAM"`` (those that are new since the last
+        emission) or ``"DSTREAM"`` (those that are gone); by default what the text registers, else
+        RSTREAM. `report` says when: after each ``"slide"``, after a ``"change"`` of an answer, if
+        what is emitted is ``"non-empty"``, or ``"periodic"`` with `every`. The function is called
+        by `Engine.advance`, epoch by epoch; an exception of it ends that call, and the next one
+        goes on. Cost: reading the answers, or what changed in them.
+
+        >>> engine = Engine(window=Window("10s", slide="5s"))
+        >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
+        >>> def show(emission):
+        ...     print(emission.time, emission.answers.to_pylist())
+        >>> emitter = query.emit(show, "ISTREAM", report="non-empty", terms="python")
+        >>> pushed = engine.push([(1_000, 1, "<http://ex/p>", 2), (9_000, 2, "<http://ex/p>", 2)])
+        >>> published = engine.advance(to=30_000)
+        5000 [{'x': 1, 'multiplicity': 1}]
+        10000 [{'x': 2, 'multiplicity': 1}]
+        """
+        options = EmitOptions(operator, report, every, terms)
+        windows = self._engine._windows
+        found = windows.emit(self.snapshot, self.query, self._spaces, sink, options)
+        self._emitters.append(found)
+        return found
 
     def explain(self, output: str = "text") -> str:
         """The plan as ``"text"``, ``"mermaid"``, ``"svg"`` or ``"json"``.
@@ -383,8 +419,12 @@ class Engine:
         try:
             if time is not None:
                 self._windows.take("time")
-                with self._clock.epoch(time):
-                    return self._apply(self._encode_updates(updates), strict)
+                batch = self._encode_updates(updates)
+                self._clock.begin(time)
+                try:
+                    return self._apply(batch, strict)
+                finally:
+                    self._clock.end()
             if type(updates) is list and len(updates) == 1 and not strict:
                 few = FEW_TERMS
                 report = self._apply_one(updates[0])
@@ -517,11 +557,13 @@ class Engine:
         >>> engine.push([(1_000, 1, "<http://ex/p>", 2), (None, 1, "<http://ex/p>", 3)])
         Pushed(first=0, accepted=1, late=0, refused=(Refused(place=1, reason='a time is ...'),))
         """
-        with self._update():
-            try:
-                return self._windows.push(events, stream)
-            finally:
+        self._begin()
+        try:
+            return self._windows.push(events, stream)
+        finally:
+            if self._dictionary.is_due(FEW_TERMS):
                 self._free_terms()
+            self._updating.release()
 
     def advance(self, to: Any = None, stream: str | None = EVERY) -> list[Published]:
         """Move the watermark, and publish every slide up to it, in order.
@@ -539,8 +581,7 @@ class Engine:
         ...     snapshot.time, len(snapshot)
         (15000, 0)
         """
-        with self._update():
-            return self._list_published(self._windows.advance(to, stream))
+        return list(self.each_slide(to, stream))
 
     def close_stream(self, stream: str | None = EVERY) -> list[Published]:
         """No more events will come, of one stream or of all: publish everything that waits.
@@ -552,21 +593,42 @@ class Engine:
         >>> [published.time for published in engine.close_stream()]
         [20000]
         """
-        with self._update():
-            return self._list_published(self._windows.close_stream(stream))
+        return list(self.each_slide(stream=stream, close=True))
 
-    def _list_published(self, epochs: Iterator[Published]) -> list[Published]:
-        found = []
+    def each_slide(
+        self, to: Any = None, stream: str | None = EVERY, *, close: bool = False
+    ) -> Iterator[Published]:
+        """As `advance`, or with `close` as `close_stream`, but one slide at a time.
+
+        Whoever iterates can read the answers of a slide before the next one is published. The
+        engine takes no other update until the iterator is done or closed.
+
+        >>> engine = Engine(window=Window("10s", slide="5s"))
+        >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
+        >>> pushed = engine.push([(1_000, 1, "<http://ex/p>", 2)])
+        >>> for published in engine.each_slide(to=16_000):
+        ...     with query.snapshot() as snapshot:
+        ...         published.time, len(snapshot)
+        (5000, 1)
+        (10000, 1)
+        (15000, 0)
+        """
+        self._begin()
+        windows = self._windows
         try:
-            for each in epochs:
-                found.append(each._replace(epoch=each.epoch - self._first))
+            for number, time, refused in (
+                windows.close_stream(stream) if close else windows.advance(to, stream)
+            ):
+                epoch = number - self._first
+                windows.follow(epoch, time)
                 if self._is_watched:
                     self._end_epoch()
                 if self._dictionary.is_due(FEW_TERMS):
                     self._free_terms()
+                yield Published(epoch, time, refused)
         finally:
             self._free_terms()
-        return found
+            self._updating.release()
 
     def metrics(self, *, relations: bool = False) -> dict[str, Any]:
         """Figures of the moment: what was done, what it takes, and who holds what. Any thread.
@@ -669,7 +731,7 @@ class Engine:
         for pin in list(self._leases.values()) if self._leases else ():
             snapshot = pin.snapshot()
             if snapshot is not None:
-                snapshot.expire_if_due()
+                snapshot.end_lease()
 
     def _hold(
         self,
@@ -741,6 +803,8 @@ class Engine:
 
     def _close_query(self, query: StandingQuery, standing: Standing, constants: list[int]) -> None:
         with self._update():
+            for emitter in query._emitters:
+                emitter.close()
             self._core.release(standing)
             self._windows.hold(query.query, -1)
             self._windows.close(query._spaces)

@@ -19,9 +19,12 @@ FEW = 100
 MANY = 3_000  # enough for hubs, large epochs, and arrays that grow
 
 COMPILED = f"""SELECT ?x ?y ?z {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w . ?x {C} 1 . ?y {A} ?y }}"""
+NUMBERED = f"SELECT * {{ ?x {A} ?y . ?y {B} ?z . ?y {C} ?u . ?x {C} ?w . ?x {B} ?v }}"
 COUNTED = f"SELECT ?y {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w VALUES ?y {{ 1 2 2 }} }}"
 HIDDEN = f"ASK {{ ?x {A} ?y . ?y {B} ?z }}"
 GENERAL = f"SELECT ?x ?p ?z {{ ?x ?p ?y . ?y {B} ?z FILTER(?z > 1) }}"
+STREAM = "http://ex/s"
+WINDOWED = f"SELECT * FROM STREAM <{STREAM}> [RANGE 10 STEP 5] {{ ?x {A} ?y }}"
 FILE = b"<http://ex/s> <http://ex/a> _:b , 1 , 'text' , 'text'@en ."
 INPUTS = {
     "csv": b'time,subject,predicate,object\n1970-01-01,<a:a>,<a:p>,"""x"""\n,_:a,bad,"',
@@ -42,11 +45,14 @@ def call_everything(make_engine: Callable[..., Any], open_input: Callable[..., A
         _run_compiled(engine)
     with make_engine("rdf") as engine:
         _run_general(engine)
+    with make_engine() as engine:
+        _run_windows(engine)
 
 
 def _run_compiled(engine: Any) -> None:
     engine.apply(_edges(A, MANY) + _edges(B, MANY))
     queries = [engine.register(text) for text in (COMPILED, COUNTED, HIDDEN)]
+    numbered = engine.register(NUMBERED, keep=["count", "slice"])
     engine.apply([("+", 1, A, 2)])
     engine.apply([("-", 1, A, 2), ("-", 1, A, 2), ("-", 7, B, "'never said'"), ("?", 1, 2, 3)])
     with queries[0].snapshot():
@@ -65,6 +71,8 @@ def _run_compiled(engine: Any) -> None:
     for query in queries:
         with query.snapshot() as snapshot:
             _read(snapshot)
+    with numbered.snapshot() as snapshot:  # more answers than anybody would read
+        _read_places(snapshot)
     for query, snapshot in zip(queries, held, strict=True):
         _read(snapshot)
         with query.snapshot() as newest:
@@ -72,7 +80,7 @@ def _run_compiled(engine: Any) -> None:
         snapshot.close()
     engine.apply([("-", *assertion) for assertion in fresh])
     engine.apply(_edges(B, MANY, "-"))
-    for query in queries:
+    for query in [numbered, *queries]:
         query.close()
 
 
@@ -83,6 +91,26 @@ def _run_general(engine: Any) -> None:
     with query.snapshot() as snapshot:
         _read(snapshot)
     query.close()
+
+
+def _run_windows(engine: Any) -> None:
+    query = engine.register(WINDOWED)
+    times = [(n, n % 7, A, n % 5) for n in range(FEW)]
+    engine.push(times, STREAM)
+    engine.push(_make_events(FEW), STREAM)
+    engine.advance(to=FEW)
+    engine.push([(FEW + n, n, A, n, "-" if n % 3 else "+", n) for n in range(FEW)], STREAM)
+    engine.push([(2 * FEW, 1, A, 1, "-")], STREAM)
+    engine.close_stream()
+    query.close()
+
+
+def _make_events(start: int) -> Any:
+    import pyarrow as pa
+
+    numbers = pa.array(range(start, start + FEW), pa.int64())
+    names = ["time", "subject", "predicate", "object"]
+    return pa.table([numbers, numbers, pa.array([A] * FEW), numbers], names=names)
 
 
 def _edges(label: str, count: int, sign: str = "+") -> list[tuple[str, int, str, int]]:
@@ -119,3 +147,10 @@ def _read(snapshot: Any) -> None:
         next(iter(snapshot.answers(terms)), None)
     snapshot.count()
     snapshot.support()
+
+
+def _read_places(snapshot: Any) -> None:
+    """Read by position."""
+    assert snapshot.count() >= len(snapshot) > 0
+    snapshot[-1], list(snapshot[:3])
+    snapshot.sample(3, weighted=True, seed=1).to_arrow()

@@ -155,6 +155,19 @@ def test_a_count_of_another_component_changes_every_answer(engine):
     assert rows(query.snapshot().diff(before)) == {(1,): -1, (2,): -2}
 
 
+def test_distinct_answers_beside_a_component_that_only_counts(engine):
+    query = engine.register(f"SELECT DISTINCT ?x {{ ?x {P} ?y . ?u {Q} ?v }}")
+    engine.apply(add((1, P, 1)))
+    none = query.snapshot()
+    engine.apply(add((7, Q, 7)))
+    one = query.snapshot()
+    engine.apply(add((8, Q, 8), (1, P, 2)))
+    two = query.snapshot()
+    assert rows(one.diff(none)) == rows(two.diff(none)) == {(1,): 1}
+    assert rows(two.diff(one)) == rows(one.diff(two)) == {}
+    assert rows(none.diff(two)) == {(1,): -1}
+
+
 def test_changes_across_a_stall(engine):
     """Views that were rebuilt share nothing with those before: the changes are the same."""
     arms = " . ".join(f"?x {P} ?y{arm}" for arm in range(7))

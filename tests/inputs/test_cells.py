@@ -71,6 +71,14 @@ def test_lines_are_counted_over_cells_of_many_lines(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "aside").read_text())["line"] == 6
 
 
+def test_lines_are_counted_behind_a_quote_that_nothing_closes(tmp_path: Path) -> None:
+    text = HEADER + '<a:a>,<a:p>,"x\ny\n<a:b>,<a:p>,<a:c>\nbad\n'
+    rows, _ = read(text, terms="plain", quarantine=tmp_path / "aside")
+    assert [row["subject"] for row in rows] == ["<a:b>"]
+    aside = (tmp_path / "aside").read_text().splitlines()
+    assert [json.loads(entry)["line"] for entry in aside] == [2, 3, 5]
+
+
 PLAIN = [
     ("<http://ex/a>", "<http://ex/a>"),
     ("ex:a", "<http://ex/a>"),

@@ -24,6 +24,7 @@ from triegs.kernels.layout import (
     FAULTS,
     FREE_COUNT,
     LOG_FULL,
+    NODE_CLASS,
     OVERFLOW,
     SLOTS,
 )
@@ -82,7 +83,7 @@ def sweep_if_told(words: Words, log: Words, slot: int) -> None:
     """As an epoch does it; where `EMPTIED` is not set, there must be nothing to sweep."""
     free = words[FREE_COUNT : FREE_COUNT + CLASSES].tolist()
     was_told = words[EMPTIED] != 0
-    sweep_log(words, log, 1, log[0], slot)
+    sweep_log(words, log, 1, log[0], slot, NODE_CLASS)
     assert was_told or words[FREE_COUNT : FREE_COUNT + CLASSES].tolist() == free
     words[EMPTIED] = 0
 

@@ -18,7 +18,7 @@ def reach(version: PackedVersion, relation: PackedRelation) -> dict[int, int]:
     if relation not in version.members:
         return {}
     visit = Visit(version.words, "test", version.number)
-    visit.walk_relation(int(version.roots[SLOT_WORDS * relation.slot]), relation.arity)
+    visit.walk_relation(int(version.roots[SLOT_WORDS * relation.slot]), relation.shape)
     return visit.nodes
 
 

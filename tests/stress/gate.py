@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from tests.maintain.graph import random_tree
 from tests.property.random_queries import query_text, random_query, with_filters
+from tests.read.places import check_places
 
 from triegs.compiler import compile_query, legal_plans
 from triegs.compiler.plan import PlanClass
@@ -118,16 +119,17 @@ class Life:
             return
         names = parse(text).variables
         root = random.choice(names).lstrip("?") if names and random.random() < 0.5 else None
-        plans = legal_plans(parse(text), limit=6).plans if self.has_any_plan else []
+        keep = random.choice([[], [], ["count"], ["slice"], ["count", "slice"]])
+        plans = legal_plans(parse(text), keep=keep, limit=6).plans if self.has_any_plan else []
         any_plan: Any = nullcontext()
         if plans:
             plan = random.choice(plans)
             any_plan = mock.patch("triegs.engine.compile_query", return_value=plan)
         with any_plan:
             try:
-                query = engine.register(text, root=root)
+                query = engine.register(text, root=root, keep=keep)
             except PlanError:
-                query = engine.register(text)
+                query = engine.register(text, keep=keep)
         self.standing.append(Standing(query, text))
 
     def expect_refusal(self, text: str) -> None:
@@ -181,6 +183,8 @@ class Life:
                     assert snapshot.support() == len(rows)
                 elif chance < 0.2:
                     assert read_arrow(snapshot) == rows
+                elif chance < 0.5:
+                    check_places(snapshot, self.random)
 
     def check_changes(self, one: Standing, snapshot, rows) -> None:
         """What was held plus the changes since is what is there now, and the other way round."""
@@ -220,6 +224,7 @@ class Life:
     def let_go(self, held) -> None:
         snapshot, rows = held
         assert read(snapshot) == rows
+        check_places(snapshot, self.random)
         assert read_arrow(snapshot) == rows
         snapshot.close()
 

@@ -1,4 +1,4 @@
-"""The command line: ``triegs explain``, ``demo``, ``warm``, ``generate``.
+"""The command line: ``triegs run``, ``explain``, ``generate``, ``demo``, ``warm``.
 
 Results go to standard output, everything else to standard error. The exit code is 0, or 1 for
 work that failed, or 2 for a wrong call.

@@ -10,6 +10,7 @@ import typer
 
 from triegs.cli.generate import generate
 from triegs.cli.output import ending_quietly, write_result
+from triegs.cli.run import run
 
 app = typer.Typer(
     add_completion=False,
@@ -55,6 +56,9 @@ def triegs(
     ] = False,
 ) -> None:
     """Standing graph-pattern queries over live event streams."""
+
+
+app.command()(run)
 
 
 @app.command()

@@ -43,15 +43,16 @@ class TermWriter:
         self._numbers: dict[str, str] = {}
 
     def write(self, term: Any) -> str:
+        """The text of a term; `ValueError` for what is none of ours."""
         text = str(term)
-        if text.startswith("_:"):
+        if text[0] == "_":
             if _DRAWN.fullmatch(text):
                 number = len(self._numbers)
                 return self._numbers.setdefault(text, f"{self._unlabelled}{number}")
             return scope_label(text, self._scope)
-        if type(term) is rdf.Triple:
-            raise ValueError(f"a triple inside of a triple is not supported: {text[:80]}")
-        return canonical_term(text) if "--" in text else text  # a base direction is not supported
+        if type(term) is rdf.Triple or "--" in text:  # a triple, perhaps a direction of text
+            canonical_term(text)
+        return text
 
 
 def read_documents(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
@@ -91,9 +92,7 @@ def _read_columns(
     statements = rdf.parse(stream, format=FORMATS[file.format])
     while True:
         try:
-            for found in statements:
-                subject, predicate, term = found.subject, found.predicate, found.object
-                graph = found.graph_name
+            for subject, predicate, term, graph in statements:
                 name = "" if type(graph) is rdf.DefaultGraph else write(graph)
                 rows.append((write(subject), write(predicate), write(term), name))
                 problems = 0

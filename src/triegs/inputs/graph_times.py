@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from triegs.dictionary.arrays import Words
 from triegs.inputs.files import InputFile
-from triegs.inputs.times import GOOD, REASONS, read_times
+from triegs.inputs.times import GOOD, MISSING, REASONS, read_times
 from triegs.inputs.work import Found, Place, Work, make_insertions
 from triegs.terms import XSD, parse_term
 
@@ -73,9 +73,11 @@ class TimedGraphs:
         subjects, predicates, objects, graphs = columns
         is_default = pc.equal(graphs, "")
         is_time = pc.and_(is_default, pc.equal(predicates, self._work.options.graph_time))
-        for row in np.flatnonzero(is_time.to_numpy(zero_copy_only=False)).tolist():
-            graph, text = subjects[row].as_py(), objects[row].as_py()
-            time, problem = read_time_term(text)
+        rows = np.flatnonzero(is_time.to_numpy(zero_copy_only=False))
+        found = zip(
+            subjects.take(rows).to_pylist(), *read_time_terms(objects.take(rows)), strict=True
+        )
+        for row, (graph, time, problem) in zip(rows.tolist(), found, strict=True):
             known = self._times.get(graph, (time, first + row))
             is_known = first + row - known[1] <= REACH
             if not problem and is_known and known[0] != time:
@@ -132,17 +134,20 @@ class TimedGraphs:
         self._work.quarantine.add(self._file.name, int(line), reason, detail, record)
 
 
-def read_time_term(term: str) -> tuple[int, str]:
-    """The time that a literal tells, and what is wrong with it, or nothing.
+def read_time_terms(terms: Any) -> tuple[list[int], list[str]]:
+    """The times that literals tell, and what is wrong with each, or nothing.
 
-    >>> read_time_term('"1970-01-01T00:00:01Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>')
-    (1000, '')
-    >>> read_time_term("<http://ex/now>")
-    (0, '<http://ex/now> is no time')
+    >>> read_time_terms(pa.array([
+    ...     '"1970-01-01T00:00:01Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>', "<http://ex/now>"]))
+    ([1000, 0], ['', '<http://ex/now> is no time'])
     """
-    parts = parse_term(term)
-    if parts.datatype not in TIME_TYPES:
-        return 0, f"{term[:80]} is no time"
-    times, states = read_times(pa.array([parts.lexical]))
-    state = states[0]
-    return int(times[0]), "" if state == GOOD else f"{parts.lexical[:80]!r} is {REASONS[state]}"
+    texts = terms.to_pylist()
+    parts = [parse_term(text) for text in texts]
+    lexical = [part.lexical if part.datatype in TIME_TYPES else None for part in parts]
+    times, states = read_times(pa.array(lexical, pa.string()))
+    problems = [""] * len(texts)
+    for row in np.flatnonzero(states != GOOD).tolist():
+        is_text = lexical[row] is not None and states[row] != MISSING
+        why = REASONS[states[row]] if is_text else "no time"
+        problems[row] = f"{texts[row][:80]} is {why}"
+    return times.tolist(), problems

@@ -58,8 +58,8 @@ class ObjectScanner:
         """All columns by Arrow, or None if it cannot or does not say the same as the lines do."""
         starts, ends = self._lines[: found.rows, 0], self._lines[: found.rows, 1]
         block = found.data[: ends[-1]]
-        trimmed = all(block[ends - 1] == CLOSING) and all(block[starts] == OPENING)
-        if not trimmed or self._work.options.terms != "ntriples":
+        is_trimmed = (block[ends - 1] == CLOSING).all() and (block[starts] == OPENING).all()
+        if not is_trimmed or self._work.options.terms != "ntriples":
             return None
         try:
             str(block.data, "utf-8")  # Arrow does not look
@@ -85,11 +85,13 @@ class ObjectScanner:
     def _read_carefully(self, found: Lines, faults: Faults) -> dict[str, Any]:
         values: dict[str, list[Any]] = {}
         names = self._work.options.columns
+        places = self._lines[: found.rows].tolist()
+        data = found.data.data
         for row in range(found.rows):
-            start, end, _ = self._lines[row].tolist()
+            start, end, _ = places[row]
             record: Any = None
             try:
-                record = json.loads(found.data[start:end].tobytes())
+                record = json.loads(bytes(data[start:end]))
                 if not isinstance(record, dict):
                     faults.add(row, "bad line", f"not a JSON object: {shorten(record)}")
             except UnicodeDecodeError as problem:
@@ -101,7 +103,9 @@ class ObjectScanner:
             for ours, theirs in names.items():
                 value = record.get(theirs)
                 if value is not None:
-                    values.setdefault(ours, [None] * found.rows)[row] = value
+                    if ours not in values:
+                        values[ours] = [None] * found.rows
+                    values[ours][row] = value
         return {
             name: _make_column(name, values[name], faults) for name in COLUMNS if name in values
         }

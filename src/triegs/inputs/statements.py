@@ -21,6 +21,7 @@ from triegs.inputs.work import Found, Place, Work, make_insertions
 from triegs.terms import canonical_term, scope_prefix
 
 PARTS = 4
+TOGETHER = 64  # unusual lines that pyoxigraph is given at once
 GRAPH = 3
 FORMATS = {"n-triples": rdf.RdfFormat.N_TRIPLES, "n-quads": rdf.RdfFormat.N_QUADS}
 
@@ -68,32 +69,47 @@ class StatementScanner:
         """Let pyoxigraph read some lines: their terms one after the other, and the bad rows."""
         pieces: list[bytes] = []
         bad: list[int] = []
-        at = len(found.data)
-        for row in rows:
-            start, end, number = self._lines[row].tolist()
-            line = found.data[start:end].tobytes()
+        places = self._lines[rows].tolist()
+        data = found.data.data
+        for first in range(0, len(rows), TOGETHER):
+            lines = [bytes(data[start:end]) for start, end, _ in places[first : first + TOGETHER]]
             try:
-                terms = self._read_line(line)
-            except (SyntaxError, ValueError) as problem:
-                reason = "bad term" if type(problem) is ValueError else "bad line"
-                self._work.quarantine.add(
-                    self._file.name, found.number + number, reason, tell_problem(problem), line
-                )
-                bad.append(row)
+                pieces += self._read_together(lines)
                 continue
-            for part, term in enumerate(terms):
-                piece = term.encode()
-                self._spans[row, part] = at, at + len(piece)
-                pieces.append(piece)
-                at += len(piece)
+            except (SyntaxError, ValueError):
+                pass  # below it is told which and why
+            for at, line in enumerate(lines, first):
+                try:
+                    pieces += self._read_together([line])
+                except (SyntaxError, ValueError) as problem:
+                    reason = "bad term" if type(problem) is ValueError else "bad line"
+                    number = found.number + places[at][2]
+                    why = tell_problem(problem)
+                    self._work.quarantine.add(self._file.name, number, reason, why, line)
+                    bad.append(rows[at])
+        good = np.setdiff1d(rows, bad)
+        ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64) + len(found.data)
+        self._spans[good, :, 1] = ends.reshape(-1, PARTS)
+        self._spans[good, :, 0] = np.concatenate([[len(found.data)], ends])[:-1].reshape(-1, PARTS)
         return b"".join(pieces), bad
 
-    def _read_line(self, line: bytes) -> list[str]:
-        (statement,) = rdf.parse(line, format=self._format)
-        terms = [canonical_term(str(statement[part])) for part in range(3)]
-        graph = getattr(statement, "graph_name", None)
-        is_named = graph is not None and not isinstance(graph, rdf.DefaultGraph)
-        return [*terms, canonical_term(str(graph)) if is_named else ""]
+    def _read_together(self, lines: list[bytes]) -> list[bytes]:
+        """The terms of some lines, four for each; raises if one of them is bad."""
+        terms: list[bytes] = []
+        for subject, predicate, term, graph in rdf.parse(b"\n".join(lines), format=self._format):
+            name = b"" if type(graph) is rdf.DefaultGraph else write_term(graph)
+            terms += (write_term(subject), write_term(predicate), write_term(term), name)
+        if len(terms) != PARTS * len(lines):
+            raise ValueError("the line does not have one statement")
+        return terms
+
+
+def write_term(term: Any) -> bytes:
+    """A term of pyoxigraph, which spells as we do; `ValueError` for what is none of ours."""
+    text = str(term)
+    if type(term) is rdf.Triple or "--" in text:  # a triple, perhaps a direction of text
+        canonical_term(text)
+    return text.encode()
 
 
 def tell_problem(problem: Exception) -> str:

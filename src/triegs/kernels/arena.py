@@ -29,14 +29,18 @@ from triegs.kernels.layout import (
     NODE_WORDS,
     ROOM,
     ROOM_WORDS,
+    SUMMED,
+    SUMMED_CLASS,
+    SUMMED_ROOM,
+    SUMMED_WORDS,
 )
 from triegs.kernels.words import Words, copy_words, load, store
 
 
 @inlined
 def size_words(size_class: int) -> int:
-    """The words of a node or block: 10, 18 or 34."""
-    return HEAD + (8 << size_class)
+    """The words of a node or block: 10, 18 or 34; 98 of a summed node."""
+    return SUMMED_WORDS if size_class == SUMMED_CLASS else HEAD + (8 << size_class)
 
 
 @inlined
@@ -66,8 +70,9 @@ def has_free_nodes(words: Words) -> bool:
     missing = 0
     for size_class in range(CLASSES):
         free = load(words, FREE_COUNT + size_class)
-        if free < ROOM:
-            missing += (ROOM - free) * size_words(size_class)
+        needed = SUMMED_ROOM if size_class == SUMMED_CLASS else ROOM
+        if free < needed:
+            missing += (needed - free) * size_words(size_class)
     if load(words, BUMP) + missing <= load(words, LIMIT):
         return True
     store(words, FAULTS, load(words, FAULTS) | FULL)
@@ -144,12 +149,24 @@ def drop(words: Words, node: int, size_class: int) -> None:
 
 
 @inlined
-def make_node(words: Words, epoch: int) -> int:
-    """A node without children."""
-    node = allocate(words, NODE_CLASS)
-    copy_words(words, node, 0, NODE_WORDS)
+def make_node(words: Words, epoch: int, size_class: int) -> int:
+    """A node without children, plain or summed."""
+    node = allocate(words, size_class)
+    copy_words(words, node, 0, size_words(size_class))
     store(words, node, epoch)
     return node
+
+
+@inlined
+def flag_of(size_class: int) -> int:
+    """What the bitmap of a hub, or of an inner node, has beside the children."""
+    return SUMMED if size_class == SUMMED_CLASS else 0
+
+
+@inlined
+def class_of(bitmap: int) -> int:
+    """The class of a hub or an inner node, by its bitmap."""
+    return SUMMED_CLASS if bitmap < 0 else NODE_CLASS
 
 
 @inlined

@@ -80,14 +80,21 @@ def stretch_at(width: int, level: int) -> int:
 
 
 @inlined
-def find_by_places(
-    words: Words, root: int, table: Words, keys: int, first: int, state: Words
-) -> int:
-    """The word that the values of some places lead to."""
+def find_both(
+    words: Words, here: int, there: int, table: Words, keys: int, first: int, state: Words
+) -> tuple[int, int]:
+    """The words that the values of some places lead to, here and there; what is shared is looked
+    up once.
+    """
     for number in range(keys):
+        is_shared = here == there
         value = load(state, VALUES + load(table, first + number))
-        root = trie_get(words, root, value) if number == 0 else set_get(words, root, value)
-    return root
+        here = trie_get(words, here, value) if number == 0 else set_get(words, here, value)
+        if is_shared:
+            there = here
+        else:
+            there = trie_get(words, there, value) if number == 0 else set_get(words, there, value)
+    return here, there
 
 
 @inlined
@@ -99,16 +106,15 @@ def pass_checks(
     for number in range(count):
         check = first + CHECK_WORDS * number
         keys, key = load(table, check + 2), load(table, check + 3)
+        weighs, is_same = load(table, check + 4), load(table, check + 5)
         root = load(here, load(table, check + 1 - side))
-        root_there = load(there, load(table, check + side))
-        weight = find_by_places(words, root, table, keys, key, state)
+        other = load(state, at + THERE)
+        root_there = root
+        if is_same or other != 0:
+            root_there = load(there, load(table, check + side))
+        weight, weight_there = find_both(words, root, root_there, table, keys, key, state)
         if weight == 0:
             return False
-        weighs, is_same = load(table, check + 4), load(table, check + 5)
-        other = load(state, at + THERE)
-        weight_there = weight
-        if root_there != root and (is_same or other != 0):
-            weight_there = find_by_places(words, root_there, table, keys, key, state)
         if not weighs:
             weight, weight_there = 1, 1 if weight_there != 0 else 0
         if is_same and weight != weight_there:
@@ -175,13 +181,11 @@ def open_change_level(
     else:
         keys, first = load(table, row + 3), load(table, row + 4)
         root = load(here, load(table, row + 2 - side))
-        root_there = load(there, load(table, row + 1 + side))
-        found = find_by_places(words, root, table, keys, first, state)
-        found_there = found
-        if root_there != root and load(table, row + 6) != LEADS:
-            is_carried = load(state, at - STRETCH_WORDS + THERE) != 0
-            if is_carried or load(table, row + 7):
-                found_there = find_by_places(words, root_there, table, keys, first, state)
+        root_there = root
+        is_carried = load(state, at - STRETCH_WORDS + THERE) != 0
+        if load(table, row + 6) != LEADS and (is_carried or load(table, row + 7)):
+            root_there = load(there, load(table, row + 1 + side))
+        found, found_there = find_both(words, root, root_there, table, keys, first, state)
     store(state, at + SET_HERE, found)
     store(state, at + SET_THERE, found_there)
     if kind == TRIE:
@@ -270,9 +274,14 @@ def write_block(
     for step in range(taken):
         store(out, keys + step, load(words, entries + step))
     if is_distinct:
-        sign = 1 if factor > 0 else -1
         for step in range(taken):
-            store(out, counts + step, sign)
+            store(out, counts + step, factor)
+    elif factor == 1:
+        for step in range(taken):
+            store(out, counts + step, load(words, weights + step))
+    elif factor == -1:
+        for step in range(taken):
+            store(out, counts + step, -load(words, weights + step))
     else:
         for step in range(taken):
             change = weigh(abs(factor), load(words, weights + step))
@@ -331,14 +340,16 @@ def fill_changes(
                 if weight < 0 or other < 0:
                     store(state, MISFIT, 1)
                 factor = change_of(weight, other, side, is_distinct)
-                if load(state, at + PLACE) < load(state, at + SIZE) and factor != 0:
-                    keys = load(table, row + 5) * rows + filled
+                keys, counts = load(table, row + 5) * rows, width * rows
+                while factor != 0 and filled < rows:
                     filled += write_block(
-                        words, state, at, out, keys, width * rows + filled, rows - filled, factor,
-                        is_distinct,
+                        words, state, at, out, keys + filled, counts + filled, rows - filled,
+                        factor, is_distinct,
                     )  # fmt: skip
-                    store(state, at + SINCE, filled)
-                elif factor == 0 or not set_next_block(words, state, at):
+                    if filled < rows and not set_next_block(words, state, at):
+                        factor = 0
+                store(state, at + SINCE, filled)
+                if factor == 0:
                     level -= 1
                 continue
             if load(table, row) == TRIE:

@@ -42,7 +42,7 @@ def set_first(words: Words, cursor: Words, base: int, reference: int) -> None:
         store(cursor, base + PLACE, 0)
         store(cursor, base + SIZE, 0)
         store(cursor, base + STACK, reference - 1)
-        store(cursor, base + STACK + 1, load(words, reference))
+        store(cursor, base + STACK + 1, load(words, reference) & LOW)
     else:
         store(cursor, base + DEPTH, 0)
         open_block(words, cursor, base, reference)
@@ -67,7 +67,7 @@ def set_next_block(words: Words, cursor: Words, base: int) -> bool:
         store(cursor, top + 1, children & (children - 1))
         if child & 1:
             store(cursor, top + 2, child - 1)
-            store(cursor, top + 3, load(words, child))
+            store(cursor, top + 3, load(words, child) & LOW)
             store(cursor, base + DEPTH, depth + 1)
         else:
             open_block(words, cursor, base, child)

@@ -9,22 +9,34 @@ held versions, ascending: `[version, first chunk of its list]` each.
 
 from __future__ import annotations
 
-from triegs.kernels.arena import has_room, push_entry, release, retire, size_words, take_fresh
+from triegs.kernels.arena import (
+    class_of,
+    has_room,
+    push_entry,
+    release,
+    retire,
+    size_words,
+    take_fresh,
+)
 from triegs.kernels.jit import brief, inlined, kernel
 from triegs.kernels.layout import (
+    ARITY,
     EPOCH,
     FAULTS,
     HEAD,
     HEIGHT_SHIFT,
+    LAYOUT_SHIFT,
     LOW,
     NODE_CLASS,
     NODE_WORDS,
     OFFSET,
+    PLAIN,
     RETAINED,
     RETIRED,
     SLOT_WORDS,
     SLOTS,
     SMALLEST,
+    SUMMED_CLASS,
 )
 from triegs.kernels.words import Words, load, store, trailing_zeros
 
@@ -146,13 +158,20 @@ def push_walk(stack: Words, top: int, word: int, sets: int, height: int) -> int:
 
 
 @inlined
+def leaf_class_of(shape: int) -> int:
+    """The class of the leaves of a relation of this shape."""
+    return NODE_CLASS if shape >> LAYOUT_SHIFT == PLAIN else SUMMED_CLASS
+
+
+@inlined
 def push_below(
-    words: Words, stack: Words, top: int, word: int, sets: int, height: int
+    words: Words, stack: Words, top: int, word: int, sets: int, height: int, leaf_class: int
 ) -> tuple[int, int]:
     """Push what hangs from a node or block; returns the top of the stack, and its class."""
     node = word & ~1
     if height >= 0 or word & 1:
-        children = load(words, node + 1) & LOW
+        bitmap = load(words, node + 1)
+        children = bitmap & LOW
         while children != 0:
             below = load(words, node + HEAD + trailing_zeros(children))
             children &= children - 1
@@ -162,7 +181,7 @@ def push_below(
                 top = push_walk(stack, top, below, sets, -1)
             elif sets > 0:
                 top = push_walk(stack, top, below, sets - 1, -1)
-        return top, NODE_CLASS
+        return top, leaf_class if height == 0 else class_of(bitmap)
     header = load(words, node + 1)
     size_class = header >> 32
     if sets > 0:
@@ -173,15 +192,17 @@ def push_below(
 
 
 @kernel
-def walk_relation(words: Words, stack: Words, root: int, arity: int, purpose: int) -> int:
+def walk_relation(words: Words, stack: Words, root: int, shape: int, purpose: int) -> int:
     """Visit the nodes of a relation, for one purpose; returns the words of those visited.
 
     `MEASURE` only counts. `RETIRE` retires the nodes born before this epoch; it changes none of
     them, and returns -1 where the arena has no room for the list. `FREE_BORN` frees those born in
     this epoch; it leaves older nodes alone, and what hangs from them is older still.
     """
+    arity = shape & ARITY
     if arity == 0 or root == 0:
         return 0
+    leaf_class = leaf_class_of(shape)
     epoch = load(words, EPOCH)
     visited = 0
     top = push_walk(stack, 0, root & OFFSET, arity - 1, root >> HEIGHT_SHIFT)
@@ -196,7 +217,7 @@ def walk_relation(words: Words, stack: Words, root: int, arity: int, purpose: in
             continue
         if purpose == RETIRE and not has_room(words):
             return -1
-        top, size_class = push_below(words, stack, top, word, sets, height)
+        top, size_class = push_below(words, stack, top, word, sets, height, leaf_class)
         visited += size_words(size_class)
         if purpose == FREE_BORN:
             release(words, node, size_class)
@@ -206,24 +227,24 @@ def walk_relation(words: Words, stack: Words, root: int, arity: int, purpose: in
 
 
 @kernel
-def clear_slot(words: Words, stack: Words, slot: int, arity: int) -> bool:
+def clear_slot(words: Words, stack: Words, slot: int, shape: int) -> bool:
     """Remove all tuples of a relation; returns false, and must be followed by an abort, if full."""
     root = load(words, slot)
-    if walk_relation(words, stack, root, arity, RETIRE) < 0:
+    if walk_relation(words, stack, root, shape, RETIRE) < 0:
         return False
-    walk_relation(words, stack, root, arity, FREE_BORN)
+    walk_relation(words, stack, root, shape, FREE_BORN)
     store(words, slot, 0)
     store(words, slot + 1, 0)
     return True
 
 
 @kernel
-def abort_epoch(words: Words, stack: Words, roots: Words, arities: Words) -> None:
-    """Take back the epoch in the making: `roots` of the newest version, `arities` of all slots.
+def abort_epoch(words: Words, stack: Words, roots: Words, shapes: Words) -> None:
+    """Take back the epoch in the making: `roots` of the newest version, `shapes` of all slots.
 
     Costs the nodes born in the epoch, and the slots.
     """
-    for slot in range(arities.size):
+    for slot in range(shapes.size):
         at = SLOTS + SLOT_WORDS * slot
         root = 0
         entries = 0
@@ -231,7 +252,7 @@ def abort_epoch(words: Words, stack: Words, roots: Words, arities: Words) -> Non
             root = load(roots, SLOT_WORDS * slot)
             entries = load(roots, SLOT_WORDS * slot + 1)
         if load(words, at) != root:
-            walk_relation(words, stack, load(words, at), load(arities, slot), FREE_BORN)
+            walk_relation(words, stack, load(words, at), load(shapes, slot), FREE_BORN)
         store(words, at, root)
         store(words, at + 1, entries)
     chunk = take_fresh(words)

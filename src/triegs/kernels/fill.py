@@ -59,7 +59,9 @@ def move_pairs(
     words: Words, key: Words, label: int, slot: int, by: int, rest: int, columns: Words, count: int,
     is_back: bool,
 ) -> None:  # fmt: skip
-    """So many pairs with their counts, as columns, from the rest to a label's counts or back."""
+    """So many pairs with their counts, as columns, from the rest to a label's counts; or back, and
+    then the counts are the caller's to clear.
+    """
     for row in range(count):
         subject, obj = load(columns, row), load(columns, count + row)
         weight = load(columns, 2 * count + row)
@@ -67,8 +69,9 @@ def move_pairs(
         store(key, 1, subject)
         store(key, 2, obj)
         tuple_change(words, rest, key, 3, weight if is_back else 0, True)
-        first, second = (subject, obj) if by == 0 else (obj, subject)
-        adjacency_change(words, slot, first, second, 0 if is_back else weight, True)
+        if not is_back:
+            first, second = (subject, obj) if by == 0 else (obj, subject)
+            adjacency_change(words, slot, first, second, weight, True)
         if load(words, FAULTS) != 0:
             return
 

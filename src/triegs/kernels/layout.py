@@ -3,13 +3,14 @@
 ::
 
     0        the null node: all zero, so that reading through an absent child finds nothing
-    64       the header, one word each
-    128      the path of the change under way
+    128      the header, one word each
+    192      the path of the change under way
     1024     the slots, two words each: root of a relation, number of its entries
     66560    the nodes
 
-A node is `[birth, bitmap, 32 words]`, a block `[birth, size and class, keys…, words…]`. The two
-first words of both are alike, so one allocator serves them, with three sizes.
+A node is `[birth, bitmap, 32 words]`, a block `[birth, size and class, keys…, words…]`. A summed
+node is `[birth, bitmap, 32 words, 32 answers, 32 rows]`: two numbers beside each word, of what
+hangs from it. The two first words of all are alike, so one allocator serves them, with four sizes.
 """
 
 from __future__ import annotations
@@ -22,32 +23,43 @@ LOW = (1 << 32) - 1  # of a bitmap: the children; the high half flags the keys t
 
 HEAD = 2  # words before the payload of a node or block
 SMALLEST = 4  # entries of a block of class 0; class 1 has 8, class 2 has 16
-CLASSES = 3
-LARGEST = CLASSES - 1
+LARGEST = 2  # of the classes of blocks
 NODE_CLASS = 2  # a node with 32 children is as large as a block of 16 entries
 NODE_WORDS = HEAD + FANOUT
+SUMMED_CLASS = 3
+SUMMED_WORDS = HEAD + 3 * FANOUT
+SUMMED = -1 << 63  # of the bitmap of a hub, or of an inner node of a trie: it is a summed node
+CLASSES = 4
 MERGE_AT = 8  # a hub of so few entries becomes a block again
 
 HEIGHT_SHIFT = 56  # a root is an offset with the height of its trie above these bits
 OFFSET = (1 << HEIGHT_SHIFT) - 1
 
-# The header.
-BUMP = 64  # first word that no node ever had
-LIMIT = 65  # nodes end before this word
-EPOCH = 66  # the epoch in the making: the newest version's number plus one
-FAULTS = 67  # bits, see below; sticky until the epoch is aborted
-FRESH = 68  # first chunk of the nodes retired in this epoch
-FRESH_LAST = 69  # its last chunk
-FRESH_AT = 70  # where the next entry goes
-FRESH_END = 71  # the end of the last chunk
-COPIED = 72  # nodes copied, ever
-RETIRED = 73  # nodes retired in published epochs
-RETAINED = 74  # words of nodes that only held versions reach, with the chunks that list them
-EMPTIED = 75  # whether a logged change emptied a leaf since the list was opened
-FREE = 76  # first free node of each class
-FREE_COUNT = 80  # number of free nodes of each class
+# Layouts of a relation. PLAIN: no numbers, but that hubs may be summed. NUMBERED: the leaves of the
+# trie and the hubs are summed nodes. RANKED: all nodes of the trie are.
+PLAIN, NUMBERED, RANKED = 0, 1, 2
+LAYOUT_SHIFT = 8  # of the shape of a relation: its arity, with the layout above these bits
+ARITY = (1 << LAYOUT_SHIFT) - 1
 
-PATH = 128  # addresses of the words on the way to the tuple that changes
+# The header.
+BUMP = 128  # first word that no node ever had
+LIMIT = 129  # nodes end before this word
+EPOCH = 130  # the epoch in the making: the newest version's number plus one
+FAULTS = 131  # bits, see below; sticky until the epoch is aborted
+FRESH = 132  # first chunk of the nodes retired in this epoch
+FRESH_LAST = 133  # its last chunk
+FRESH_AT = 134  # where the next entry goes
+FRESH_END = 135  # the end of the last chunk
+COPIED = 136  # nodes copied, ever
+RETIRED = 137  # nodes retired in published epochs
+RETAINED = 138  # words of nodes that only held versions reach, with the chunks that list them
+EMPTIED = 139  # whether a logged change emptied a leaf since the list was opened
+SPLIT = 140  # where the last block was that became a summed hub, 0 if none since it was cleared
+SPLIT_SHIFT = 141  # the bits of an id that the hubs above that one use
+FREE = 142  # first free node of each class
+FREE_COUNT = 146  # number of free nodes of each class
+
+PATH = 192  # addresses of the words on the way to the tuple that changes
 SLOTS = 1024
 SLOT_WORDS = 2
 SLOT_LIMIT = 1 << 15
@@ -61,7 +73,8 @@ LOG_FULL = 4  # a touch was not logged: the epoch must be aborted
 # One change takes fewer nodes of each class: a tuple of 16 words copies at most 7 nodes of its trie
 # and adds 7, and in each of 15 sets copies 7 hubs, adds 7, and splits one block into 16.
 ROOM = 512
-ROOM_WORDS = ROOM * (10 + 18 + 34)
+SUMMED_ROOM = 64  # summed relations have two columns at most
+ROOM_WORDS = ROOM * (10 + 18 + 34) + SUMMED_ROOM * SUMMED_WORDS
 
 # A chunk lists nodes: [next chunk, size, (offset << 2 | class) …]. The size of those of this epoch
 # is written when the epoch ends.

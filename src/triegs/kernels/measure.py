@@ -8,9 +8,9 @@ listed, and all others are shared.
 from __future__ import annotations
 
 from triegs.kernels.arena import size_words
-from triegs.kernels.epochs import push_below, push_walk
+from triegs.kernels.epochs import leaf_class_of, push_below, push_walk
 from triegs.kernels.jit import inlined, kernel
-from triegs.kernels.layout import HEAD, HEIGHT_SHIFT, OFFSET
+from triegs.kernels.layout import ARITY, HEAD, HEIGHT_SHIFT, OFFSET
 from triegs.kernels.words import Words, load, store
 
 
@@ -43,13 +43,14 @@ def find_node(nodes: Words, node: int) -> int:
 
 @kernel
 def measure_retained(
-    words: Words, stack: Words, root: int, arity: int, nodes: Words, seen: Words
+    words: Words, stack: Words, root: int, shape: int, nodes: Words, seen: Words
 ) -> int:
     """The words of a relation's nodes that are among the sorted `nodes`, each once for all calls
     with the same `seen`.
 
     What hangs from a node that is not among them, or was seen, is passed over: it is so itself.
     """
+    arity, leaf_class = shape & ARITY, leaf_class_of(shape)
     if arity == 0 or root == 0:
         return 0
     visited = 0
@@ -64,6 +65,6 @@ def measure_retained(
         if place < 0 or load(seen, place) != 0:
             continue
         store(seen, place, 1)
-        top, size_class = push_below(words, stack, top, word, sets, height)
+        top, size_class = push_below(words, stack, top, word, sets, height, leaf_class)
         visited += size_words(size_class)
     return visited

@@ -15,7 +15,8 @@ the roots of the last version, which this epoch does not touch.
 
 A row of a label is `[kind, column of the key, slot, list or -1, condition]`; the first row has the
 counts that deletions are judged by. A condition is what the other column must be: an id, `SAME` as
-the key, or `ANY`.
+the key, or `ANY`. The kind `SUMMED_PAIRS` is an adjacency with numbers in its hubs, which lists all
+keys that it touches. Steps that keep numbers are in `triegs.kernels.numbering`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,18 @@ from __future__ import annotations
 from triegs.kernels.cursors import BLOCK, CAPACITY, SIZE, set_first, set_next_block
 from triegs.kernels.epochs import publish_epoch
 from triegs.kernels.jit import brief, inlined, kernel
-from triegs.kernels.layout import DIGIT, EMPTIED, FAULTS, HEAD, NODE_WORDS, OVERFLOW, SLOTS
+from triegs.kernels.layout import (
+    DIGIT,
+    EMPTIED,
+    FAULTS,
+    HEAD,
+    NODE_CLASS,
+    NODE_WORDS,
+    OVERFLOW,
+    SLOTS,
+    SUMMED_CLASS,
+)
+from triegs.kernels.numbering import step_numbered_edge, step_numbered_product
 from triegs.kernels.relations import (
     adjacency_add_logged,
     adjacency_change,
@@ -32,6 +44,7 @@ from triegs.kernels.relations import (
     sweep_log,
     tuple_change,
 )
+from triegs.kernels.sums import summed_add_logged
 from triegs.kernels.trie import find_leaf, trie_get
 from triegs.kernels.words import Words, checked_add, checked_multiply, load, prefetch, store
 
@@ -40,7 +53,7 @@ LABELS, LABEL_ROWS, STEPS, STEP_ROWS, REST, IS_RDF = range(6)
 TABLE_HEAD = 8
 
 # Kinds of label rows.
-ADJACENCY, COUNTS = 0, 1
+ADJACENCY, COUNTS, SUMMED_PAIRS = 0, 1, 2
 ROW_WORDS = 5
 ANY, SAME = -1, -2
 
@@ -49,7 +62,7 @@ PRESENCE, COUNT = 0, 1
 FACTOR_WORDS = 3  # kind, slot, list
 
 # Kinds of steps, and the words of each.
-EDGE, PRODUCT, TOTAL = 1, 2, 3
+EDGE, PRODUCT, TOTAL, NUMBERED_EDGE, NUMBERED_PRODUCT, RANKING = 1, 2, 3, 4, 5, 6
 STEP_WORDS = 12
 ENTRY_WORDS = 4  # of a bucket: subject, object, change, place in the batch
 AHEAD = 16 * ENTRY_WORDS  # the entries whose memory is asked for at once
@@ -147,7 +160,11 @@ def sort_by_label(
 
 
 @inlined
-def add_pair(words: Words, log: Words, slot: int, x: int, y: int, change: int, listed: bool) -> int:
+def add_pair(
+    words: Words, log: Words, slot: int, x: int, y: int, change: int, kind: int, listed: bool
+) -> int:
+    if kind == SUMMED_PAIRS:
+        return summed_add_logged(words, log, slot, x, y, change)
     if listed:
         return adjacency_add_logged(words, log, slot, x, y, change)
     _, new = adjacency_change(words, slot, x, y, change, False)
@@ -196,16 +213,16 @@ def judge_label(
     """Apply a label's entries to its first index, in order. What would go below zero is refused;
     in RDF mode an entry becomes the change of the weight.
     """
-    column, slot = load(table, row + 1), load(table, row + 2)
+    kind, column, slot = load(table, row), load(table, row + 1), load(table, row + 2)
     listed = load(table, row + 3) >= 0
     is_rdf = load(table, IS_RDF) != 0
     for at in range(start, end, ENTRY_WORDS):
         fetch_ahead(words, load(words, slot), entries, column, start, at, end, True)
         x, y = load(entries, at + column), load(entries, at + 1 - column)
         change = load(entries, at + 2)
-        new = add_pair(words, log, slot, x, y, change, listed)
+        new = add_pair(words, log, slot, x, y, change, kind, listed)
         if new < 0:
-            add_pair(words, log, slot, x, y, -change, listed)
+            add_pair(words, log, slot, x, y, -change, kind, listed)
             store(entries, at + 2, 0)
             store(refused, found, load(entries, at + 3))
             found += 1
@@ -231,7 +248,7 @@ def fill_row(
         if kind == COUNTS:
             map_add_logged(words, log, slot, key, change)
         else:
-            add_pair(words, log, slot, key, other, change, listed)
+            add_pair(words, log, slot, key, other, change, kind, listed)
 
 
 @inlined
@@ -242,11 +259,13 @@ def open_list(words: Words, log: Words, lists: Words, number: int) -> None:
 
 
 @inlined
-def close_list(words: Words, log: Words, lists: Words, number: int, slot: int) -> None:
+def close_list(
+    words: Words, log: Words, lists: Words, number: int, slot: int, leaf_class: int
+) -> None:
     if number >= 0:
         store(lists, 2 * number + 1, load(log, 0))
         if load(words, EMPTIED) != 0:
-            sweep_log(words, log, load(lists, 2 * number), load(log, 0), slot)
+            sweep_log(words, log, load(lists, 2 * number), load(log, 0), slot, leaf_class)
 
 
 @kernel
@@ -392,22 +411,32 @@ def run_epoch(
                 found = judge_label(words, log, entries, start, end, table, row, refused, found)
             else:
                 fill_row(words, log, entries, start, end, table, row)
-            close_list(words, log, lists, changed, slot)
+            close_list(words, log, lists, changed, slot, NODE_CLASS)
     if load(words, FAULTS) != 0:
         return -1
     for number in range(load(table, STEPS)):
         step = load(table, STEP_ROWS) + STEP_WORDS * number
         kind = load(table, step)
-        if kind == EDGE:
-            open_list(words, log, lists, load(table, step + 9))
-            step_edge(words, log, lists, cursor, bounds, entries, table, step, roots)
-            close_list(words, log, lists, load(table, step + 9), load(table, step + 8))
-        elif kind == PRODUCT:
-            open_list(words, log, lists, load(table, step + 3))
-            step_product(words, log, lists, table, step)
-            close_list(words, log, lists, load(table, step + 3), load(table, step + 2))
-        else:
+        if kind == TOTAL:
             step_total(words, log, lists, table, step, roots)
+        elif kind in (EDGE, NUMBERED_EDGE):
+            changed, slot = load(table, step + 9), load(table, step + 8)
+            open_list(words, log, lists, changed)
+            if kind == EDGE:
+                step_edge(words, log, lists, cursor, bounds, entries, table, step, roots)
+                close_list(words, log, lists, changed, slot, NODE_CLASS)
+            else:
+                step_numbered_edge(words, log, lists, cursor, bounds, entries, table, step, roots)
+                close_list(words, log, lists, changed, slot, SUMMED_CLASS)
+        else:
+            changed, slot = load(table, step + 3), load(table, step + 2)
+            open_list(words, log, lists, changed)
+            if kind == PRODUCT:
+                step_product(words, log, lists, table, step)
+                close_list(words, log, lists, changed, slot, NODE_CLASS)
+            else:
+                step_numbered_product(words, log, lists, table, step, kind == RANKING)
+                close_list(words, log, lists, changed, slot, SUMMED_CLASS)
         if load(words, FAULTS) != 0:
             return -2 - number
     return found

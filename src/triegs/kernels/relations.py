@@ -28,6 +28,7 @@ from triegs.kernels.layout import (
     HEAD,
     LOG_FULL,
     LOW,
+    NODE_CLASS,
     OVERFLOW,
     PATH,
     SLOT_WORDS,
@@ -77,7 +78,7 @@ def mark_word(words: Words, slot: int, leaf: int, key: int, old: int, new: int) 
         children = load(words, leaf + 1) ^ bit(key & DIGIT)
         store(words, leaf + 1, children)
         if children & LOW == 0:
-            trie_prune(words, slot, key)
+            trie_prune(words, slot, key, NODE_CLASS)
 
 
 # Maps
@@ -97,7 +98,7 @@ def map_change(words: Words, slot: int, key: int, value: int, put: bool) -> tupl
             return old, old
     if not has_room(words):
         return 0, 0
-    leaf = trie_leaf(words, slot, key)
+    leaf = trie_leaf(words, slot, key, NODE_CLASS, NODE_CLASS)
     old, new = change_word(words, leaf + HEAD + (key & DIGIT), value, put)
     note_entry(words, slot, old, new)
     mark_word(words, slot, leaf, key, old, new)
@@ -123,7 +124,7 @@ def adjacency_change(
             return old, old
     if not has_room(words):
         return 0, 0
-    leaf = trie_leaf(words, slot, x)
+    leaf = trie_leaf(words, slot, x, NODE_CLASS, NODE_CLASS)
     at = leaf + HEAD + (x & DIGIT)
     before = load(words, at)
     old, new = set_change(words, at, y, value, put)
@@ -166,7 +167,7 @@ def tuple_change(
     if not has_room(words):
         return 0, 0
     x = load(key, 0)
-    leaf = trie_leaf(words, slot, x)
+    leaf = trie_leaf(words, slot, x, NODE_CLASS, NODE_CLASS)
     at = leaf + HEAD + (x & DIGIT)
     before = load(words, at)
     store(words, PATH, at)
@@ -204,7 +205,7 @@ def map_add_logged(words: Words, log: Words, slot: int, key: int, value: int) ->
         return trie_get(words, load(words, slot), key)
     if not has_room(words):
         return 0
-    leaf = trie_leaf(words, slot, key)
+    leaf = trie_leaf(words, slot, key, NODE_CLASS, NODE_CLASS)
     digit = key & DIGIT
     old, new = change_word(words, leaf + HEAD + digit, value, False)
     children = load(words, leaf + 1)
@@ -228,7 +229,7 @@ def adjacency_add_logged(words: Words, log: Words, slot: int, x: int, y: int, va
         return set_get(words, trie_get(words, load(words, slot), x), y)
     if not has_room(words):
         return 0
-    leaf = trie_leaf(words, slot, x)
+    leaf = trie_leaf(words, slot, x, NODE_CLASS, NODE_CLASS)
     digit = x & DIGIT
     at = leaf + HEAD + digit
     before = load(words, at)
@@ -245,7 +246,7 @@ def adjacency_add_logged(words: Words, log: Words, slot: int, x: int, y: int, va
 
 
 @kernel
-def sweep_log(words: Words, log: Words, start: int, end: int, slot: int) -> None:
+def sweep_log(words: Words, log: Words, start: int, end: int, slot: int, leaf_class: int) -> None:
     """After the logged changes of a slot: cut off the leaves that became empty.
 
     There are such only if `EMPTIED` was set meanwhile.
@@ -254,4 +255,4 @@ def sweep_log(words: Words, log: Words, start: int, end: int, slot: int) -> None
         key = load(log, entry)
         leaf = find_leaf(words, load(words, slot), key)
         if leaf != 0 and load(words, leaf + 1) & LOW == 0:
-            trie_prune(words, slot, key)
+            trie_prune(words, slot, key, leaf_class)

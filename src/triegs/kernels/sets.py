@@ -5,13 +5,17 @@ block is `[birth, size | class << 32, keys…, words…]` with 4, 8 or 16 places
 32 children are sets again, chosen by the low bits of the id; each further hub takes the next five.
 So a set of n ids costs about log32(n / 16) loads and one block to search.
 
+A hub may be a summed node, see `triegs.kernels.sums`: who changes a set says of which class its
+hubs are, and keeps their numbers. A block that became a summed hub, with no numbers yet, is noted
+in `SPLIT`.
+
 The words are counts or, in relations of three and more columns, references to sets. Entries stand
 in no order: the last one fills the gap of one that goes.
 """
 
 from __future__ import annotations
 
-from triegs.kernels.arena import allocate, copy_node, drop, make_node, release
+from triegs.kernels.arena import allocate, copy_node, drop, flag_of, make_node, release
 from triegs.kernels.jit import inlined, kernel
 from triegs.kernels.layout import (
     BITS,
@@ -26,6 +30,9 @@ from triegs.kernels.layout import (
     NODE_CLASS,
     OVERFLOW,
     SMALLEST,
+    SPLIT,
+    SPLIT_SHIFT,
+    SUMMED_CLASS,
 )
 from triegs.kernels.words import (
     Words,
@@ -76,13 +83,13 @@ def store_entry(words: Words, block: int, capacity: int, place: int, key: int, w
 
 
 @kernel
-def split_block(words: Words, at: int, shift: int) -> None:
+def split_block(words: Words, at: int, shift: int, hubs: int) -> None:
     """Put a hub in the place of a full block, with its entries in blocks below."""
     epoch = load(words, EPOCH)
     full = load(words, at)
     capacity = SMALLEST << LARGEST
-    hub = make_node(words, epoch)
-    children = 0
+    hub = make_node(words, epoch, hubs)
+    children = flag_of(hubs)
     for place in range(capacity):
         key = load(words, full + HEAD + place)
         digit = (key >> shift) & DIGIT
@@ -105,13 +112,19 @@ def split_block(words: Words, at: int, shift: int) -> None:
     store(words, hub + 1, children)
     store(words, at, hub | 1)
     drop(words, full, LARGEST)
+    if hubs == SUMMED_CLASS and load(words, SPLIT) == 0:  # the first of several is the highest
+        store(words, SPLIT, hub)
+        store(words, SPLIT_SHIFT, shift)
 
 
 @inlined
-def insert_entry(words: Words, at: int, hub: int, shift: int, key: int, word: int) -> int:
+def insert_entry(
+    words: Words, at: int, hub: int, shift: int, key: int, word: int, hubs: int
+) -> int:
     """Add an id that is not there to the block at `at`, a child of `hub` unless that is 0.
 
-    `shift` tells how many bits of the id the hubs above have used. Returns the address of the word.
+    `hubs` is the class of hubs, `shift` tells how many bits of the id the hubs above have used.
+    Returns the address of the word.
     """
     epoch = load(words, EPOCH)
     while True:
@@ -147,14 +160,14 @@ def insert_entry(words: Words, at: int, hub: int, shift: int, key: int, word: in
             store(words, at, larger)
             drop(words, block, size_class)
             return larger + HEAD + 2 * capacity + size
-        split_block(words, at, shift)
+        split_block(words, at, shift, hubs)
         hub = load(words, at) - 1
         at = hub + HEAD + ((key >> shift) & DIGIT)
         shift += BITS
 
 
 @kernel
-def merge_hubs(words: Words, top: int, key: int) -> None:
+def merge_hubs(words: Words, top: int, key: int, hubs: int) -> None:
     """Fold hubs on the way to an id into one block each, lowest first, while they have few entries.
 
     `top` is the address of the set; the way is this epoch's own.
@@ -171,7 +184,7 @@ def merge_hubs(words: Words, top: int, key: int) -> None:
             shift += BITS
             below = load(words, hub + HEAD + ((key >> shift) & DIGIT))
         entries = 0
-        children = load(words, hub + 1)
+        children = load(words, hub + 1) & LOW
         while children != 0:
             child = load(words, hub + HEAD + trailing_zeros(children))
             if child & 1:
@@ -186,7 +199,7 @@ def merge_hubs(words: Words, top: int, key: int) -> None:
         store(words, merged, epoch)
         store(words, merged + 1, entries | (size_class << 32))
         filled = 0
-        children = load(words, hub + 1)
+        children = load(words, hub + 1) & LOW
         while children != 0:
             child = load(words, hub + HEAD + trailing_zeros(children))
             header = load(words, child + 1)
@@ -197,13 +210,13 @@ def merge_hubs(words: Words, top: int, key: int) -> None:
             filled += size
             drop(words, child, header >> 32)
             children &= children - 1
-        release(words, hub, NODE_CLASS)
+        release(words, hub, hubs)
         store(words, at, merged)
 
 
 @inlined
 def remove_entry(
-    words: Words, top: int, at: int, hub: int, shift: int, key: int, place: int
+    words: Words, top: int, at: int, hub: int, shift: int, key: int, place: int, hubs: int
 ) -> None:
     """Take the entry at a place of the block at `at` away; the set itself is at `top`."""
     epoch = load(words, EPOCH)
@@ -239,12 +252,12 @@ def remove_entry(
         if place < last:
             store_entry(words, block, capacity, place, last_key, last_word)
         store(words, block + 1, last | (size_class << 32))
-    if hub != 0 and population(load(words, hub + 1)) <= MERGE_AT:
-        merge_hubs(words, top, key)
+    if hub != 0 and population(load(words, hub + 1) & LOW) <= MERGE_AT:
+        merge_hubs(words, top, key, hubs)
 
 
 @inlined
-def own_path(words: Words, top: int, key: int, epoch: int) -> tuple[int, int, int]:
+def own_path(words: Words, top: int, key: int, epoch: int, hubs: int) -> tuple[int, int, int]:
     """Make the hubs on the way to an id this epoch's own.
 
     Returns the address of the block's reference, the lowest hub (0 if none), and the bits used up.
@@ -256,7 +269,7 @@ def own_path(words: Words, top: int, key: int, epoch: int) -> tuple[int, int, in
     while reference & 1:
         hub = reference - 1
         if load(words, hub) != epoch:
-            hub = copy_node(words, hub, NODE_CLASS, epoch)
+            hub = copy_node(words, hub, hubs, epoch)
             store(words, at, hub | 1)
         at = hub + HEAD + ((key >> shift) & DIGIT)
         shift += BITS
@@ -264,22 +277,20 @@ def own_path(words: Words, top: int, key: int, epoch: int) -> tuple[int, int, in
     return at, hub, shift
 
 
-@kernel
-def set_change(words: Words, top: int, key: int, value: int, put: bool) -> tuple[int, int]:
-    """Add a value to the word of an id, or put it there; returns the word before and after.
-
-    `top` is the address of the reference, writable in this epoch. An id whose word becomes 0
-    leaves the set. A sum that does not fit changes nothing and sets the fault `OVERFLOW`.
-    """
+@inlined
+def change_entry(
+    words: Words, top: int, key: int, value: int, put: bool, hubs: int
+) -> tuple[int, int]:
+    """As `set_change`, for hubs of either class."""
     epoch = load(words, EPOCH)
-    at, hub, shift = own_path(words, top, key, epoch)
+    at, hub, shift = own_path(words, top, key, epoch, hubs)
     reference = load(words, at)
     header = load(words, reference + 1)
     size = header & LOW
     place = find_entry(words, reference, size, key)
     if place == size:
         if value != 0:
-            insert_entry(words, at, hub, shift, key, value)
+            insert_entry(words, at, hub, shift, key, value, hubs)
         return 0, value
     size_class = header >> 32
     word_at = HEAD + (SMALLEST << size_class) + place
@@ -291,7 +302,7 @@ def set_change(words: Words, top: int, key: int, value: int, put: bool) -> tuple
             store(words, FAULTS, load(words, FAULTS) | OVERFLOW)
             return old, old
     if new == 0:
-        remove_entry(words, top, at, hub, shift, key, place)
+        remove_entry(words, top, at, hub, shift, key, place, hubs)
         return old, new
     if load(words, reference) != epoch:
         reference = copy_node(words, reference, size_class, epoch)
@@ -301,19 +312,35 @@ def set_change(words: Words, top: int, key: int, value: int, put: bool) -> tuple
 
 
 @kernel
+def set_change(words: Words, top: int, key: int, value: int, put: bool) -> tuple[int, int]:
+    """Add a value to the word of an id, or put it there; returns the word before and after.
+
+    `top` is the address of the reference, writable in this epoch. An id whose word becomes 0
+    leaves the set. A sum that does not fit changes nothing and sets the fault `OVERFLOW`.
+    """
+    return change_entry(words, top, key, value, put, NODE_CLASS)
+
+
+@kernel
+def summed_set_change(words: Words, top: int, key: int, value: int) -> tuple[int, int]:
+    """As `set_change`, adding to a set with summed hubs, whose numbers are the caller's to keep."""
+    return change_entry(words, top, key, value, False, SUMMED_CLASS)
+
+
+@kernel
 def set_place(words: Words, top: int, key: int) -> int:
     """The address of the word of an id, writable; an id that was not there has the word 0.
 
     The caller puts another word there, or takes the id away again with `set_change`.
     """
     epoch = load(words, EPOCH)
-    at, hub, shift = own_path(words, top, key, epoch)
+    at, hub, shift = own_path(words, top, key, epoch, NODE_CLASS)
     reference = load(words, at)
     header = load(words, reference + 1)
     size = header & LOW
     place = find_entry(words, reference, size, key)
     if place == size:
-        return insert_entry(words, at, hub, shift, key, 0)
+        return insert_entry(words, at, hub, shift, key, 0, NODE_CLASS)
     if load(words, reference) != epoch:
         reference = copy_node(words, reference, header >> 32, epoch)
         store(words, at, reference)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from triegs.kernels.program import ANY, COUNTS, EDGE, PRESENCE, PRODUCT, SAME
-from triegs.maintain.parts import Index, Part, Parts, Step, counts_name, is_counts
+from collections.abc import Mapping
+
+from triegs.kernels.layout import FANOUT, HEAD, LOW
+from triegs.kernels.program import ANY, COUNTS, EDGE, NUMBERED_EDGE, PRESENCE, PRODUCT, SAME, TOTAL
+from triegs.kernels.sums import BESIDE, SETS
+from triegs.kernels.trie import find_leaf
+from triegs.maintain.parts import LAYOUTS, Index, Part, Parts, Step, counts_name, is_counts
 from triegs.mode import Mode
 from triegs.store.contract import Key, StoreCorrupt
 
 Rows = dict[Key, int]
+Numbers = tuple[int, int]  # answers and rows
 
 
 def check_parts(parts: Parts) -> None:
@@ -29,6 +35,10 @@ def check_parts(parts: Parts) -> None:
             compare(name, found, make_index(parts, part))
         elif isinstance(part, Step):
             compare(name, found, make_step(part))
+            if part.kind in LAYOUTS:
+                check_numbers(parts, part)
+        if part.is_summed:
+            check_hubs(parts, part, {pair: (1, count) for pair, count in found.items()})
 
 
 def compare(name: str, found: Rows, expected: Rows) -> None:
@@ -62,14 +72,87 @@ def read_factor(part: Part) -> dict[int, int]:
     return values
 
 
+def read_numbers(parts: Parts, part: Part) -> dict[int, Numbers]:
+    """The numbers of each key, as a step that keeps numbers reads them."""
+    numbers: dict[int, Numbers] = {}
+    words, root = parts.store.words, int(parts.store.words[part.address])
+    for (key, *_), count in part.relation.scan():
+        answers, rows = numbers.get(key, (0, 0))
+        if part.numbers == BESIDE:
+            at = int(find_leaf(words, root, key)) + HEAD + key % FANOUT
+            numbers[key] = int(words[at + FANOUT]), int(words[at + 2 * FANOUT])
+        elif part.numbers == SETS:
+            numbers[key] = answers + 1, rows + count
+        else:
+            numbers[key] = 1, count
+    return numbers
+
+
+def check_numbers(parts: Parts, step: Step) -> None:
+    """Compare the numbers of a step with its factors, and those in hubs with their entries."""
+    factors = [read_numbers(parts, part) for part in step.factors]
+    expected: dict[int, Numbers] = {}
+    entries: dict[Key, Numbers] = {}
+    if step.kind == NUMBERED_EDGE:
+        for (v, w), weight in step.relation.scan():
+            answers, rows = factors[0][w]
+            entries[v, w] = answers, weight * rows if step.is_exact else 0
+            known = expected.get(v, (0, 0))
+            expected[v] = known[0] + answers, known[1] + entries[v, w][1]
+    else:
+        for (key,), _ in step.relation.scan():
+            answers, rows = 1, 1
+            for factor in factors:
+                answers, rows = answers * factor[key][0], rows * factor[key][1]
+            expected[key] = answers, rows if step.is_exact else 0
+    found = read_numbers(parts, step)
+    for key in found.keys() | expected.keys():
+        if found.get(key) != expected.get(key):
+            numbers = f"{found.get(key)} instead of {expected.get(key)}"
+            raise StoreCorrupt(f"{step.name}({key}): the numbers {numbers}")
+    check_hubs(parts, step, entries)
+
+
+def check_hubs(parts: Parts, part: Part, entries: Mapping[Key, Numbers]) -> None:
+    """Compare the numbers in the hubs of each set with the entries below."""
+    words = parts.store.words
+    root = int(words[part.address])
+    for key in {pair[0] for pair in entries}:
+        reference = int(words[int(find_leaf(words, root, key)) + HEAD + key % FANOUT])
+        sum_set(parts, part, reference, key, entries)
+
+
+def sum_set(
+    parts: Parts, part: Part, reference: int, first: int, entries: Mapping[Key, Numbers]
+) -> Numbers:
+    """The numbers of a set, with those of its hubs compared on the way."""
+    words = parts.store.words
+    answers = rows = 0
+    if reference & 1:
+        hub = reference - 1
+        for digit in range(FANOUT):
+            at = hub + HEAD + digit
+            below = sum_set(parts, part, int(words[at]), first, entries) if words[at] else (0, 0)
+            beside = int(words[at + FANOUT]), int(words[at + 2 * FANOUT])
+            if below != beside:
+                raise StoreCorrupt(f"{part.name}({first}): {beside} in a hub, instead of {below}")
+            answers, rows = answers + below[0], rows + below[1]
+        return answers, rows
+    size = int(words[reference + 1]) & LOW
+    for key in words[reference + HEAD : reference + HEAD + size].tolist():
+        more = entries[first, key]
+        answers, rows = answers + more[0], rows + more[1]
+    return answers, rows
+
+
 def make_step(step: Step) -> Rows:
     factors = [read_factor(part) for part in step.factors]
     rows: Rows = {}
-    if step.kind == EDGE:
+    if step.kind in (EDGE, NUMBERED_EDGE):
         assert step.by_other is not None
         for (w, v), weight in step.by_other.relation.scan():
             value = factors[0].get(w, 0)
-            if step.is_exact:
+            if step.is_exact and step.kind == EDGE:
                 rows[v,] = rows.get((v,), 0) + weight * value
             elif value:
                 rows[v, w] = weight
@@ -78,7 +161,7 @@ def make_step(step: Step) -> Rows:
         product = 1
         for factor in factors:
             product *= factor.get(key, 0)
-        place = (key,) if step.kind == PRODUCT else ()
-        value = product if step.is_exact else min(product, 1)
+        place = () if step.kind == TOTAL else (key,)
+        value = product if step.is_exact and step.kind in (PRODUCT, TOTAL) else min(product, 1)
         rows[place] = rows.get(place, 0) + value
     return rows

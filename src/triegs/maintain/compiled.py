@@ -20,20 +20,21 @@ from triegs.kernels.layout import LOG_FULL, OVERFLOW
 from triegs.kernels.program import ENTRY_WORDS, run_and_publish, run_epoch
 from triegs.kernels.words import Words
 from triegs.maintain.base import Origins
-from triegs.maintain.lowering import Lowering, NotCompiled, check_plan
-from triegs.maintain.parts import Part, Parts
+from triegs.maintain.lowering import Lowering, NotCompiled, check_plan, choose_numbers
+from triegs.maintain.parts import Part, Parts, Saved
 from triegs.maintain.program import Decode, Encode, Program, make_walk
 from triegs.maintain.shared import SharedBase
-from triegs.maintain.standing import NO_EVENT, Epoch, Publisher, Refused, Standing
+from triegs.maintain.standing import NO_EVENT, Epoch, Publisher, Refused, Shown, Standing
 from triegs.maintain.walk import Walk
 from triegs.mode import Mode
 from triegs.store.contract import Key, Version
 from triegs.store.packed import PackedStore
 
+ENTRIES_PER_UPDATE = 4  # that can be built anew in about the time of an update
 FEW_UPDATES = 64  # an epoch of so many is over sooner than a lock changes hands
 Result = TypeVar("Result")
 _Saved = tuple[
-    list[tuple[Part, int, bool]],
+    Saved,
     list[tuple[Standing, Walk, Sequence[Part], MultiplicityOverflow | None]],
     Any,  # of the general program
 ]
@@ -54,7 +55,7 @@ class CompiledCore(Publisher[PackedStore]):
         self._base = SharedBase(store, self.parts, mode)
         super().__init__(store, Program(store, self._base, encode, decode))
         self._touched = 0
-        self._stalled = False
+        self._judged = 0  # updates of epochs that went the long way
         self._encode = encode
         self._label_of = np.full(1, -1, np.int64)
         self._log = np.zeros(1 << 16, np.int64)
@@ -86,7 +87,7 @@ class CompiledCore(Publisher[PackedStore]):
                 if refused and is_strict:
                     message = f"{len(refused)} updates of a strict epoch were invalid"
                     raise InvalidUpdate(f"{message}; nothing changed", refused)
-                if any(one.error is not None for one in self.standing):
+                if any(map(self._is_due, self.standing)):
                     self._rebuild()
                 if self.program.is_used:
                     self._base.take(rows, refused)
@@ -144,6 +145,7 @@ class CompiledCore(Publisher[PackedStore]):
         if found < 0:
             raise _Fault(self.store.faults, -2 - found)
         self._touched += int(self._log[0]) >> 1
+        self._judged += flat.size // 4
         return self._list_refused(refused, found)
 
     def _run_few(self, flat: Words) -> tuple[int, Version]:
@@ -170,23 +172,54 @@ class CompiledCore(Publisher[PackedStore]):
         error = MultiplicityOverflow(f"a count of {part.name} does not fit 64 bits", part.name)
         return [(one, error) for one in self.standing if part in one.parts]
 
+    def _is_due(self, standing: Standing) -> bool:
+        """Whether an epoch tries to build a plan's views anew: it is stalled, or a number that was
+        asked for did not fit, and there were enough updates since to pay for an attempt.
+        """
+        if standing.error is not None:
+            return True
+        return standing.walk.overflow is not None and self._judged >= standing.retry_at
+
     def _rebuild(self) -> None:
-        """Try to build the views of stalled plans from the graph as it is now."""
+        """Try to build what is due from the graph as it is now."""
         for standing in self.standing:
-            if standing.error is None or standing.registered is not None:
+            if not self._is_due(standing) or standing.registered is not None:
                 continue
-            lowering = Lowering(self.parts, standing.plan, self._encode)
+            self.parts.release(standing.parts, keeps_counts=True)
+            standing.parts = ()
+            try:
+                self._lower(standing)
+            except MultiplicityOverflow as error:
+                standing.error = error
+            else:
+                standing.error = None
+        self._follow_parts()
+
+    def _lower(self, standing: Standing) -> None:
+        """Make the parts of a plan, with as much of the numbers that it keeps as fits.
+
+        Raises `MultiplicityOverflow` where a count that it cannot do without does not fit.
+        """
+        overflow = last = None
+        for numbers in choose_numbers(standing.plan, self.parts.mode):
+            lowering = Lowering(self.parts, standing.plan, self._encode, numbers)
             known = set(self.parts.by_name)
             try:
                 walk = lowering.run()
+                break
             except MultiplicityOverflow as error:
-                standing.error = error
+                overflow, last = overflow or error, error
                 for part in reversed(list(self.parts.by_name.values())):
                     if part.name not in known:
                         self.parts.drop(part)
-                continue
-            standing.walk, standing.parts, standing.error = walk, list(lowering.held), None
-        self._follow_parts()
+        else:
+            assert last is not None
+            raise last
+        walk.overflow = overflow
+        standing.walk, standing.parts = walk, list(lowering.held)
+        if overflow is not None:
+            entries = sum(len(part.relation) for part in standing.parts)
+            standing.retry_at = self._judged + entries // ENTRIES_PER_UPDATE
 
     def _save(self) -> _Saved:
         """Everything that an epoch with stalled plans may change in Python."""
@@ -230,9 +263,10 @@ class CompiledCore(Publisher[PackedStore]):
             if registered.error is not None:
                 raise registered.error from None
             return Standing(plan, make_walk(plan, registered.built), registered)
-        lowering = Lowering(self.parts, plan, self._encode)
-        walk = lowering.run()
-        return Standing(plan, walk, parts=list(lowering.held))
+        standing = Standing(plan, Walk(0))
+        self._lower(standing)
+        standing.shown = Shown(None, standing.walk)
+        return standing
 
     def release(self, standing: Standing) -> None:
         """Drop what only this plan used, and publish. Never fails for want of room."""
@@ -296,8 +330,9 @@ class CompiledCore(Publisher[PackedStore]):
 
     def publish(self) -> Version:
         version = super().publish()
-        self._stalled = any(one.error is not None for one in self.standing)
-        self._is_plain = not self._stalled and not self.program.is_used
+        # A number that did not fit is tried again by the long way.
+        is_whole = all(one.error is None and one.walk.overflow is None for one in self.standing)
+        self._is_plain = is_whole and not self.program.is_used
         return version
 
 

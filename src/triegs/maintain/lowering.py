@@ -10,22 +10,68 @@ With ``v`` the variable that a node shares with its parent and ``w`` the one tha
 - the top of a component is a product that lists its variable, or a *total* if the head shows
   nothing of it.
 
+A plan that keeps numbers has, in the place of live pairs and products of its witnesses, the parts
+with numbers of `triegs.kernels.sums`; tops are ranked, and an edge without children is the label's
+index with summed hubs.
+
 `check_plan` says what is outside: it is left to `triegs.maintain.program`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
 from typing import Any
 
 from triegs.compiler.keys import static_text
-from triegs.compiler.plan import Alias, Guard, Node, Plan, Role, Static
-from triegs.kernels.program import ADJACENCY, COUNTS, EDGE, PRODUCT, SAME, TOTAL
+from triegs.compiler.plan import Alias, Guard, Node, Payload, Plan, Role, Static
+from triegs.kernels.program import (
+    ADJACENCY,
+    COUNTS,
+    EDGE,
+    NUMBERED_EDGE,
+    NUMBERED_PRODUCT,
+    PRODUCT,
+    RANKING,
+    SAME,
+    TOTAL,
+)
+from triegs.kernels.sums import ENTRY
 from triegs.maintain.parts import Index, Part, Parts, Step
-from triegs.maintain.walk import Climb, Level, Walk
-from triegs.sparql.model import is_variable
+from triegs.maintain.walk import Below, Climb, Level, Walk
+from triegs.mode import Mode
+from triegs.sparql.model import Duplicates, Form, is_variable
 
 Encode = Callable[[str], int]
+
+
+class Numbers(Enum):
+    """What is counted below each live tuple: nothing, answers, or answers and rows."""
+
+    NONE = 0
+    ANSWERS = 1
+    ROWS = 2
+
+
+def choose_numbers(plan: Plan, mode: Mode) -> list[Numbers]:
+    """What a plan keeps, best first: what it was asked for, and what is left of it while a number
+    does not fit.
+
+    Nothing where rows are not the answers as they are: a filter or a cut comes after them.
+    """
+    kept = plan.nodes[plan.root].payload
+    query = plan.query
+    if not {Payload.TOTAL, Payload.POSITION}.intersection(kept) or not query.free:
+        return [Numbers.NONE]
+    if plan.filters or query.limit is not None or query.offset:
+        return [Numbers.NONE]
+    drops_counts = query.form is Form.ASK or query.duplicates is Duplicates.DISTINCT
+    is_simple = mode is Mode.RDF and not any(
+        node.role is Role.EXISTENTIAL or isinstance(node.guard, Static) for node in plan.nodes
+    )
+    if Payload.TOTAL in kept and not drops_counts and not is_simple:
+        return [Numbers.ROWS, Numbers.ANSWERS, Numbers.NONE]
+    return [Numbers.ANSWERS, Numbers.NONE]
 
 
 class NotCompiled(Exception):
@@ -61,14 +107,21 @@ def _is_plain(guard: Guard) -> bool:
 class Lowering:
     """One plan into parts; `held` lists all that it uses, children first."""
 
-    def __init__(self, parts: Parts, plan: Plan, encode: Encode) -> None:
+    def __init__(
+        self, parts: Parts, plan: Plan, encode: Encode, numbers: Numbers = Numbers.NONE
+    ) -> None:
         self.parts = parts
         self.plan = plan
         self.encode = encode
+        self.is_numbered = numbers is not Numbers.NONE
+        self.has_rows = numbers is Numbers.ROWS
+        self.numbers_name = f" {numbers.name.lower()}" if self.is_numbered else ""
         self.held: dict[Part, None] = {}
         self.columns = preferred_columns(plan)
         self.place = {name: i for i, name in enumerate(plan.query.free)}
-        self.walk = Walk(len(self.place))
+        self.walk = Walk(len(self.place), has_rows=self.has_rows)
+        if self.is_numbered:
+            self.walk.numbers = []
         #: By place, how what hangs on its variable leads back to where it was bound.
         self.climbs: dict[int, Climb] = {}
 
@@ -134,7 +187,15 @@ class Lowering:
         if len(factors) == 1:
             factors[0].listed = True
             return factors[0]
+        if self.is_numbered and not is_exact:
+            return self._numbered(name, NUMBERED_PRODUCT, factors)
         return self._use(self.parts.step(name, PRODUCT, is_exact, tuple(factors)))
+
+    def _numbered(
+        self, name: str, kind: int, factors: Sequence[Part], by_other: Index | None = None
+    ) -> Part:
+        name += self.numbers_name
+        return self._use(self.parts.step(name, kind, self.has_rows, tuple(factors), by_other))
 
     def _factor(self, node: Node, variable: str) -> Part:
         """A node's marginal over one variable of its bag: its interface, or the top's choice."""
@@ -155,16 +216,22 @@ class Lowering:
         other = next(v for v in node.bag if v != variable)
         is_exact = node.role is Role.EXISTENTIAL
         below = self._children(node, other)
+        is_numbered = self.is_numbered and not is_exact
         if not below:
-            return self._index(alias, COUNTS if is_exact else ADJACENCY, variable)
+            index = self._index(alias, COUNTS if is_exact else ADJACENCY, variable)
+            return self.parts.summed(index) if is_numbered else index
         name = f"{node.key} edge by {variable_place(node, variable)}"
         child = self._product(f"{name} below", below, is_exact)
         by_other = self._index(alias, ADJACENCY, other)
+        if is_numbered:
+            return self._numbered(name, NUMBERED_EDGE, (child,), by_other)
         return self._use(self.parts.step(name, EDGE, is_exact, (child,), by_other))
 
     def _root(self, node: Node) -> Part:
         """What lists the values of a top variable."""
         factors = self._factors(node, node.bag[0])
+        if self.is_numbered:
+            return self._numbered(f"root {node.key}", RANKING, factors)
         return self._product(f"root {node.key}", factors, is_exact=False)
 
     def _total(self, node: Node) -> Part:
@@ -192,9 +259,11 @@ class Lowering:
         if not node.bag:
             return
         if not node.interface:
-            root = self._root(node).relation
+            root = self._root(node)
             place = self.place[node.bag[0]]
-            self.climbs[place] = Climb(self.walk.add_level(Level(root, (), (place,), weighs=False)))
+            level = Level(root.relation, (), (place,), weighs=False)
+            self.climbs[place] = Climb(self.walk.add_level(level))
+            self._add_numbers(root)
         if len(node.bag) == 2:
             above = node.interface[0] if node.interface else node.bag[0]
             other = next(v for v in node.bag if v != above)
@@ -204,6 +273,18 @@ class Lowering:
             number = self.walk.add_level(level, self.climbs[place])
             if isinstance(edge, Step) and edge.by_other is not None:  # else nothing hangs on it
                 self.climbs[below] = Climb(number, edge.by_other.relation, (below, place))
+            self._add_numbers(edge)
+
+    def _add_numbers(self, part: Part) -> None:
+        """Where the numbers of a level's entries are found."""
+        if self.walk.numbers is None:
+            return
+        if isinstance(part, Step) and part.kind == NUMBERED_EDGE:
+            part = part.factors[0]
+            self.walk.numbers.append(Below(part.numbers, part.relation))
+        else:
+            kind = ENTRY if isinstance(part, Index) else part.numbers
+            self.walk.numbers.append(Below(kind, part.relation))
 
     def _add_counts(self, number: int) -> None:
         """What multiplies the answers of a witness node: its guard, and who only counts."""

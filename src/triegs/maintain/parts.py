@@ -8,7 +8,7 @@ is made; parts are made children first, which is the order in which an epoch kee
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,8 @@ import numpy as np
 from triegs.errors import MemoryLimitReached, MultiplicityOverflow
 from triegs.kernels.cursors import CURSOR_WORDS, fill_scan, open_scan
 from triegs.kernels.fill import FILL_CURSOR_WORDS, fill_index, list_keys, move_pairs
-from triegs.kernels.layout import FAULTS, FULL, LOG_FULL
+from triegs.kernels.layout import FAULTS, FULL, LOG_FULL, NUMBERED, PLAIN, RANKED
+from triegs.kernels.numbering import step_numbered_edge, step_numbered_product
 from triegs.kernels.program import (
     ADJACENCY,
     ANY,
@@ -27,13 +28,17 @@ from triegs.kernels.program import (
     IS_RDF,
     LABEL_ROWS,
     LABELS,
+    NUMBERED_EDGE,
+    NUMBERED_PRODUCT,
     PRESENCE,
     PRODUCT,
+    RANKING,
     REST,
     ROW_WORDS,
     STEP_ROWS,
     STEP_WORDS,
     STEPS,
+    SUMMED_PAIRS,
     TABLE_HEAD,
     TOTAL,
     step_edge,
@@ -41,11 +46,15 @@ from triegs.kernels.program import (
     step_total,
 )
 from triegs.kernels.relations import slot_at, tuple_get
+from triegs.kernels.sums import BESIDE, COUNTED, SETS, fill_summed
 from triegs.kernels.words import Words
 from triegs.mode import Mode
 from triegs.store.packed import PackedRelation, PackedStore
 
 NO_LIST = -1
+#: By the kind of a step that keeps numbers, how its relation is laid out.
+LAYOUTS = {NUMBERED_EDGE: NUMBERED, NUMBERED_PRODUCT: NUMBERED, RANKING: RANKED}
+Saved = list[tuple["Part", int, bool, bool]]
 
 
 @dataclass(slots=True, eq=False)
@@ -58,10 +67,19 @@ class Part:
     uses: int = 0
     #: Whether an epoch lists the keys that it changed.
     listed: bool = True
+    #: Whether the hubs of an index of pairs are summed.
+    is_summed: bool = False
 
     @property
     def address(self) -> int:
         return slot_at(self.relation.slot)
+
+    @property
+    def numbers(self) -> int:
+        """Where the numbers of a key are, see `triegs.kernels.sums`."""
+        if self.relation.layout != PLAIN:
+            return BESIDE
+        return SETS if self.is_summed else COUNTED
 
 
 @dataclass(slots=True, eq=False)
@@ -106,14 +124,15 @@ class Parts:
 
     # Sharing
 
-    def save(self) -> list[tuple[Part, int, bool]]:
+    def save(self) -> Saved:
         """What `restore` needs after the store has aborted."""
-        return [(part, part.uses, part.listed) for part in self.by_name.values()]
+        parts = self.by_name.values()
+        return [(part, part.uses, part.listed, part.is_summed) for part in parts]
 
-    def restore(self, saved: Iterable[tuple[Part, int, bool]]) -> None:
+    def restore(self, saved: Saved) -> None:
         self.by_name.clear()
-        for part, uses, listed in saved:
-            part.uses, part.listed = uses, listed
+        for part, uses, listed, is_summed in saved:
+            part.uses, part.listed, part.is_summed = uses, listed, is_summed
             self.by_name[part.name] = part
 
     def release(self, held: Sequence[Part], keeps_counts: bool = False) -> None:
@@ -148,7 +167,9 @@ class Parts:
         found = self.by_name.get(name)
         if found is None:
             relation = self.store.create(name, 2)
-            found = Index(name, relation, PRESENCE, 0, False, predicate, ADJACENCY, column)
+            found = Index(
+                name, relation, PRESENCE, listed=False, predicate=predicate, column=column
+            )
             self._move(found, is_back=False)
             self.by_name[name] = found
         assert isinstance(found, Index)
@@ -166,7 +187,10 @@ class Parts:
             relation = self.store.create(name, 1 if kind == COUNTS else 2)
             reads = COUNT if kind == COUNTS else PRESENCE
             listed = kind == COUNTS  # these are always logged
-            found = Index(name, relation, reads, 0, listed, predicate, kind, column, condition)
+            found = Index(
+                name, relation, reads, listed=listed, predicate=predicate, kind=kind,
+                column=column, condition=condition,
+            )  # fmt: skip
             address, is_rdf = found.address, self.mode is Mode.RDF
 
             def fill(words: Words, _: Words) -> None:
@@ -185,6 +209,31 @@ class Parts:
         assert isinstance(found, Index)
         return found
 
+    def summed(self, index: Index) -> Index:
+        """An index of pairs with numbers in its hubs; all who use it go on with it.
+
+        Costs the index where it had none yet. It has them as long as it lives.
+        """
+        assert index.kind == ADJACENCY
+        index.listed = True
+        if index.is_summed:
+            return index
+        columns, found = self._read_pairs(int(self.store.words[index.address]), True,
+                                          len(index.relation))  # fmt: skip
+        flat = np.ascontiguousarray(columns[:, :found]).reshape(-1)
+        if found and int(columns[2, :found].max()) > 2**63 // found:
+            message = f"the sum of the counts of {index.name} may not fit 64 bits"
+            raise MultiplicityOverflow(message, index.name)
+        self.store.clear(index.relation)
+
+        def fill(words: Words, _: Words) -> None:
+            fill_summed(words, index.address, flat, found)
+
+        self.store.run(fill)
+        self._check(index.name)
+        index.is_summed = True
+        return index
+
     def fixed(self, name: str, rows: Sequence[tuple[int, ...]]) -> Part:
         """Rows of one id that no update changes; a row written twice counts twice."""
         found = self.by_name.get(name)
@@ -198,13 +247,19 @@ class Parts:
         self, name: str, kind: int, is_exact: bool, factors: tuple[Part, ...],
         by_other: Index | None = None,
     ) -> Part:  # fmt: skip
-        """A computed part, made and filled when first asked for."""
+        """A computed part, made and filled when first asked for.
+
+        One that keeps numbers keeps rows, too, if it is exact.
+        """
         found = self.by_name.get(name)
         if found is None:
-            arity = {PRODUCT: 1, TOTAL: 0}.get(kind, 1 if is_exact else 2)
-            relation = self.store.create(name, arity)
+            arity = {EDGE: 1 if is_exact else 2, NUMBERED_EDGE: 2, TOTAL: 0}.get(kind, 1)
+            relation = self.store.create(name, arity, LAYOUTS.get(kind, PLAIN))
             reads = PRESENCE if kind == EDGE and not is_exact else COUNT
-            found = Step(name, relation, reads, 0, True, kind, is_exact, factors, by_other)
+            found = Step(
+                name, relation, reads, kind=kind, is_exact=is_exact, factors=factors,
+                by_other=by_other,
+            )  # fmt: skip
             for factor in factors:
                 factor.listed = True
             try:
@@ -239,14 +294,11 @@ class Parts:
             key = np.array([counts.predicate], np.int64)
             below, from_trie = int(tuple_get(words, int(words[address]), key, 1)), False
             size = int(words[address + 1]) if below else 0  # of the whole rest: enough
-        scan = np.zeros(CURSOR_WORDS * 3, np.int64)
         if size == 0:
             return
-        columns = np.empty(3 * size, np.int64)
-        open_scan(words, scan, below, from_trie)
-        found = fill_scan(words, scan, 2, from_trie, columns, size)
+        pairs, found = self._read_pairs(below, from_trie, size)
         order = [1, 0, 2] if is_back and counts.column == 1 else [0, 1, 2]
-        columns = np.ascontiguousarray(columns.reshape(3, size)[order, :found]).reshape(-1)
+        columns = np.ascontiguousarray(pairs[order, :found]).reshape(-1)
         key = np.empty(3, np.int64)
         label, slot, by = counts.predicate, counts.address, counts.column
 
@@ -255,6 +307,14 @@ class Parts:
 
         self.store.run(move)
         self._check(counts.name)
+
+    def _read_pairs(self, below: int, from_trie: bool, size: int) -> tuple[Words, int]:
+        """Pairs and their counts as three columns of that size at most, and how many there are."""
+        scan = np.zeros(CURSOR_WORDS * 3, np.int64)
+        columns = np.empty(3 * size, np.int64)
+        open_scan(self.store.words, scan, below, from_trie)
+        found = fill_scan(self.store.words, scan, 2, from_trie, columns, size)
+        return columns.reshape(3, size), int(found)
 
     def _fill_step(self, step: Step) -> None:
         """List all keys of one input as new, and run the step on them."""
@@ -271,14 +331,17 @@ class Parts:
         nothing = np.zeros(2, np.int64)
 
         def fill(words: Words, _: Words) -> None:
-            if step.kind == EDGE:
-                step_edge(
+            if step.by_other is not None:
+                fill_edge = step_edge if step.kind == EDGE else step_numbered_edge
+                fill_edge(
                     words, log, lists, self._cursor, nothing, nothing, table, row, nothing[:0]
                 )
             elif step.kind == PRODUCT:
                 step_product(words, log, lists, table, row)
-            else:
+            elif step.kind == TOTAL:
                 step_total(words, log, lists, table, row, nothing[:0])
+            else:
+                step_numbered_product(words, log, lists, table, row, step.kind == RANKING)
 
         self.store.run(fill)
         self._check(step.name)
@@ -313,7 +376,8 @@ class Parts:
             table[table[LABEL_ROWS] + 2 * number + 1] = len(rows)
             for row in rows:
                 changed = numbers.get(row, NO_LIST)
-                words = [row.kind, row.column, row.address, changed, row.condition]
+                kind = SUMMED_PAIRS if row.is_summed else row.kind
+                words = [kind, row.column, row.address, changed, row.condition]
                 assert len(words) == ROW_WORDS
                 table += words
         written = []
@@ -341,17 +405,19 @@ class Parts:
         step: Step, numbers: dict[Part, int], changed: int, labels: dict[int, int], at: int
     ) -> tuple[list[int], list[int]]:
         """The row of a step, and the rows of its factors, which will stand at that place."""
-        if step.kind == EDGE:
+        is_numbered = step.kind in LAYOUTS
+        if step.by_other is not None:
             factor, guard = step.factors[0], step.by_other
-            assert guard is not None
+            reads = factor.numbers if is_numbered else factor.reads
             label, column = labels.get(guard.predicate, 0), 1 - guard.column
             return [
-                EDGE, label, column, guard.address, factor.reads, factor.address, numbers[factor],
+                step.kind, label, column, guard.address, reads, factor.address, numbers[factor],
                 int(step.is_exact), step.address, changed,
             ], []  # fmt: skip
         factors: list[int] = []
         for factor in step.factors:
-            words = [factor.reads, factor.address, numbers[factor]]
+            reads = factor.numbers if is_numbered else factor.reads
+            words = [reads, factor.address, numbers[factor]]
             assert len(words) == FACTOR_WORDS
             factors += words
         row = [step.kind, int(step.is_exact), step.address, changed, len(step.factors), at]

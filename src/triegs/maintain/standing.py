@@ -55,6 +55,8 @@ class Standing:
     parts: Sequence[Part] = ()
     error: MultiplicityOverflow | None = None
     is_closed: bool = False
+    #: While a number is too large to be kept: the number of updates that brings the next attempt.
+    retry_at: int = 0
     shown: Shown = field(init=False)
     #: What it has shown, each with the number of the first version that it was true for.
     past: list[tuple[int, Shown]] = field(default_factory=list)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from triegs.errors import MultiplicityOverflow
 from triegs.store.contract import Key, VersionedRelation
 
 #: A relation with the places of the row that make up its key.
@@ -57,6 +58,13 @@ class Piece:
     climb: Climb | None = None
 
 
+class Below(NamedTuple):
+    """Where the numbers of a level's entries are: a kind of `triegs.kernels.sums`, a relation."""
+
+    kind: int
+    relation: VersionedRelation
+
+
 @dataclass(slots=True)
 class Walk:
     """Levels, parents first, and entries whose counts multiply every answer.
@@ -71,6 +79,13 @@ class Walk:
     #: What readers have made of it, for the next one.
     tables: Any = None
     phases: Any = None
+    #: By level, if answers are numbered; of a level that begins a component, its ranking.
+    numbers: list[Below] | None = None
+    number_table: Any = None
+    #: Whether rows are numbered, too, or are as many as the answers.
+    has_rows: bool = False
+    #: Why a number that was asked for is not kept at the moment.
+    overflow: MultiplicityOverflow | None = None
 
     def add_level(self, level: Level, climb: Climb | None = None) -> int:
         """Add a level with its piece; returns the number of the piece."""

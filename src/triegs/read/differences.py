@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -90,18 +90,17 @@ def _refuse() -> None:
 
 def compare_answers(old: Side, new: Side, is_distinct: bool) -> Iterator[tuple[Key, int]]:
     """Every answer of both sides, looked up on the other."""
-    for (row, count), other, sign in chain(
-        ((answer, old, 1) for answer in enumerate_answers(new.walk, new.version, _factor(new))),
-        ((answer, new, -1) for answer in enumerate_answers(old.walk, old.version, _factor(old))),
-    ):
-        there = weigh_answer(other, row)
-        if count == TOO_LARGE or there > LARGEST:
-            _refuse()
-        if sign < 0 and there:
-            continue
-        change = int(there == 0) if is_distinct else count - there
-        if change:
-            yield row, sign * change
+    for here, there, sign in ((new, old, 1), (old, new, -1)):
+        factor = _factor(here)
+        for row, count in enumerate_answers(here.walk, here.version, factor) if factor else ():
+            other = weigh_answer(there, row)
+            if count == TOO_LARGE or other > LARGEST:
+                _refuse()
+            if other and (sign < 0 or is_distinct):
+                continue  # told from the other side, or no change
+            change = 1 if is_distinct else count - other
+            if change:
+                yield row, sign * change
 
 
 def weigh_answer(side: Side, row: Key) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -131,35 +132,55 @@ class Result:
     def _stream(self, rows: int, terms: str) -> pa.RecordBatchReader:
         import pyarrow as pa
 
-        output = ArrowOutput(self._decoder, self.names, terms)
-
-        def write(found: Columns) -> list[Any]:
-            return [*output.write(found[0]), wrap(found[1])]
-
-        columns = self._read(lambda: rows, write)
-        first = next(columns, None)
-        schema = self._schema(output)
+        first, schema, columns = self._begin(rows, terms)
         batches = (
             pa.RecordBatch.from_arrays(arrays, schema=schema)
             for arrays in chain([] if first is None else [first], columns)
         )
         return pa.RecordBatchReader.from_batches(schema, batches)
 
+    def _begin(
+        self, rows: int, terms: str
+    ) -> tuple[list[Any] | None, pa.Schema, Iterator[list[Any]]]:
+        """The first batch, if there is any, the schema that fits it, and the batches to come."""
+        output: ArrowOutput | None = None
+
+        def write(found: Columns) -> list[Any]:
+            nonlocal output
+            if output is None:
+                output = ArrowOutput(self._decoder, self.names, terms)
+            return [*output.write(found[0]), wrap(found[1])]
+
+        columns = self._read(lambda: rows, write)
+        first = next(columns, None)
+        if output is None:
+            return None, empty_table(self.names, self._count_name(), terms).schema, columns
+        return first, self._schema(output), columns
+
     def to_arrow(self, terms: str = "ntriples") -> pa.Table:
         """All rows as one Arrow table; `terms` as for `batches`."""
+        import pyarrow as pa
+
         if terms != "python":
-            return self._stream(BATCH_ROWS, terms).read_all()
+            first, schema, columns = self._begin(BATCH_ROWS, terms)
+            if first is None:
+                return empty_table(self.names, self._count_name(), terms)
+            batches = [
+                pa.RecordBatch.from_arrays(arrays, schema=schema)
+                for arrays in chain([first], columns)
+            ]
+            return pa.Table.from_batches(batches, schema)
         output = ArrowOutput(self._decoder, self.names, terms)
         with self._hold():
             parts = list(self._columns(lambda: BATCH_ROWS))
             try:
-                columns = [output.write(ids) for ids, _ in parts]
+                written = [output.write(ids) for ids, _ in parts]
             except TriegsError:  # the type of the first batch does not fit all: look at all first
                 output = ArrowOutput(self._decoder, self.names, terms)
                 for ids, _ in parts:
                     output.survey(ids)
-                columns = [output.write(ids) for ids, _ in parts]
-        return self._join(self._schema(output), columns, parts)
+                written = [output.write(ids) for ids, _ in parts]
+        return self._join(self._schema(output), written, parts)
 
     @staticmethod
     def _join(schema: pa.Schema, columns: list[list[Any]], parts: list[Columns]) -> pa.Table:
@@ -174,8 +195,7 @@ class Result:
     def _schema(self, output: ArrowOutput) -> pa.Schema:
         import pyarrow as pa
 
-        count = pa.field(self._count_name(), pa.int64(), nullable=False)
-        return pa.schema([*output.fields, count])
+        return pa.schema([*output.fields, count_field(self._count_name())])
 
     def to_pandas(self, terms: str = "ntriples") -> Any:
         """All rows as a pandas DataFrame (needs pandas)."""
@@ -196,6 +216,25 @@ class Result:
         while name in self.names:
             name = f"{name}_"
         return name
+
+
+@lru_cache
+def empty_table(names: tuple[str, ...], count: str, terms: str) -> pa.Table:
+    """A result without rows; there are many of these, and all are the same."""
+    import pyarrow as pa
+
+    output = ArrowOutput(Decoder(_no_terms), names, terms)
+    return pa.schema([*output.fields, count_field(count)]).empty_table()
+
+
+def _no_terms() -> Any:
+    raise AssertionError("nothing to decode")
+
+
+def count_field(name: str) -> Any:
+    import pyarrow as pa
+
+    return pa.field(name, pa.int64(), nullable=False)
 
 
 def growing_sizes() -> Sizes:

@@ -19,6 +19,7 @@ from triegs.sparql.model import Duplicates, Expression, Form, expression_variabl
 from triegs.store.contract import Version
 
 UNBOUND = -1
+WIDE = "an answer's multiplicity does not fit 64 bits", "answer"
 Decode = Callable[[int], str]
 
 
@@ -54,13 +55,11 @@ class RowReader:
             return
         for ids, counts in read_columns(self.walk, version, sizes, integers):
             ids, counts = self._filter(ids, counts)
-            if self.is_distinct:
+            if self.drops_counts:
                 counts = np.ones(len(counts), np.int64)
             if query.offset or end is not None:
                 ids, counts, start = _cut(ids, counts, start, query.offset, end)
-            if len(counts) and counts.min() < 0:
-                message = "an answer's multiplicity does not fit 64 bits"
-                raise MultiplicityOverflow(message, "answer")
+            _check_counts(counts)
             if len(counts):
                 yield self._pick(ids), counts
             if end is not None and start >= end:
@@ -71,13 +70,13 @@ class RowReader:
         walk of the old one. LIMIT and OFFSET are none of its business.
         """
         sides = Side(before, old), Side(self.walk, new)
-        for found in read_differences(*sides, sizes, self.is_distinct):
+        for found in read_differences(*sides, sizes, self.drops_counts):
             ids, changes = self._filter(*found)
             if len(changes):
                 yield self._pick(ids), changes
 
-    @property
-    def is_distinct(self) -> bool:
+    @cached_property
+    def drops_counts(self) -> bool:
         """Whether a row counts once, whatever its multiplicity."""
         query = self.plan.query
         return query.form is Form.ASK or query.duplicates is Duplicates.DISTINCT
@@ -86,17 +85,28 @@ class RowReader:
     def _place(self) -> Mapping[str, int]:
         return {name: i for i, name in enumerate(self.plan.query.free)}
 
+    def show(self, ids: Words, counts: Words) -> Columns:
+        """Answers as rows, where `is_plain` or a variable of the head is unbound."""
+        if self.drops_counts:
+            counts = np.ones(len(counts), np.int64)
+        _check_counts(counts)
+        return self._pick(ids), counts
+
     @cached_property
-    def _picks(self) -> list[int | None] | None:
-        """For each column of the head its place in an answer; None if they are the same."""
-        picks = [self._place.get(name) for name in self.plan.query.head]
-        return None if picks == list(range(len(self._place))) else picks
+    def picks(self) -> list[int | None]:
+        """Of which value of an answer each column of the head is; None if it is unbound."""
+        return [self._place.get(name) for name in self.plan.query.head]
+
+    @cached_property
+    def _is_whole(self) -> bool:
+        """Whether the head has the values of an answer as they are."""
+        return self.picks == list(range(len(self._place)))
 
     def _pick(self, ids: Words) -> Words:
-        if self._picks is None:
+        if self._is_whole:
             return ids
-        out = np.full((len(self._picks), ids.shape[1]), UNBOUND, np.int64)
-        for column, pick in enumerate(self._picks):
+        out = np.full((len(self.picks), ids.shape[1]), UNBOUND, np.int64)
+        for column, pick in enumerate(self.picks):
             if pick is not None:
                 out[column] = ids[pick]
         return out
@@ -116,6 +126,11 @@ class RowReader:
             for values in distinct.T.tolist()
         ]
         return np.array(verdicts, np.bool_)[rows.reshape(-1)]
+
+
+def _check_counts(counts: Words) -> None:
+    if len(counts) and counts.min() < 0:
+        raise MultiplicityOverflow(*WIDE)
 
 
 def _cut(

@@ -6,25 +6,31 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
+from operator import index
 from threading import Lock
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from triegs.dictionary import Decoder
 from triegs.dictionary.decoder import wrap
-from triegs.errors import SnapshotExpired
+from triegs.errors import SnapshotExpired, StateError
 from triegs.read.changes import Changes
 from triegs.read.columns import Columns, NotIntegers, Sizes
 from triegs.read.output import integer_table
+from triegs.read.positions import Positions, add_exactly, check_size
 from triegs.read.result import BATCH_ROWS, Result, Row
 from triegs.read.rows import RowReader
 from triegs.store.contract import Version
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
-    from numpy.typing import NDArray
+
+Places = range | NDArray[np.int64]
 
 
 class Answer(Row):
@@ -78,13 +84,17 @@ class Snapshot(Result):
         self._version = version
         self._decoder = decoder
         self._close: Callable[[], None] | None = close
-        self._reading = Lock()
-        self._why = "is closed"
+        #: What closes it once nobody reads a batch any more.
+        self._waiting: Callable[[], None] | None = None
+        self._readers = 0
+        self._lock = Lock()
+        self._why = ""
         self._expires = expires  # by the monotonic clock
         self._taken = taken
         self.epoch = epoch
         self.time = time
         self.names = tuple(name.lstrip("?") for name in reader.plan.query.head)
+        self._positions = Positions(reader, version)
 
     def __enter__(self) -> Snapshot:
         return self
@@ -112,52 +122,131 @@ class Snapshot(Result):
     def close(self) -> None:
         """Let the epoch go. Closing twice is harmless; reading afterwards is `SnapshotExpired`.
 
-        From any thread; a batch that another one is reading is read to its end first.
+        From any thread; batches that others are reading are read to their end first.
         """
-        with self._reading:
+        self._let_go("is closed")
+
+    def _let_go(self, why: str) -> None:
+        with self._lock:
             close, self._close = self._close, None
-        if close is not None:
-            close()
+            if close is None:
+                return
+            self._why = why
+            if self._readers:
+                self._waiting = close
+                return
+        close()
 
-    def expire_if_due(self) -> None:
-        """Close it if its lease is over, unless it is being read at this moment."""
-        if self._reading.acquire(blocking=False):
-            try:
-                self._end_lease()
-            finally:
-                self._reading.release()
-
-    def _end_lease(self) -> None:
+    def end_lease(self) -> None:
+        """Close it if its time is over."""
         if self._expires is not None and monotonic() >= self._expires:
-            close, self._close = self._close, None
-            if close is not None:
-                self._why = "was leased, and the lease is over"
-                close()
+            self._let_go("was leased, and the lease is over")
 
     @contextmanager
     def _hold(self) -> Iterator[None]:
-        with self._reading:
-            self._check_open()
+        self.end_lease()
+        with self._lock:
+            if self._close is None:
+                self._refuse()
+            self._readers += 1
+        try:
             yield
+        finally:
+            close = None
+            with self._lock:
+                self._readers -= 1
+                if not self._readers:
+                    close, self._waiting = self._waiting, None
+            if close is not None:
+                close()
 
     def _check_open(self) -> None:
-        self._end_lease()
+        self.end_lease()
         if self._close is None:
-            raise SnapshotExpired(f"the snapshot of epoch {self.epoch} {self._why}")
+            self._refuse()
+
+    def _refuse(self) -> None:
+        raise SnapshotExpired(f"the snapshot of epoch {self.epoch} {self._why}")
 
     def _columns(self, sizes: Sizes) -> Iterator[Columns]:
         return self._reader.columns(self._version, sizes)
 
     def count(self) -> int:
-        """The total multiplicity, of any size. Cost: a scan of the answers."""
-        return sum(self._read(lambda: BATCH_ROWS, lambda found: add_exactly(found[1])))
+        """The total multiplicity, of any size. Cost: constant if the query keeps ``"count"``, else
+        a scan of the answers. Raises `MultiplicityOverflow` where it is kept and does not fit.
+        """
+        with self._hold():
+            return self._positions.count
 
     def support(self) -> int:
-        """The number of distinct answers. Cost: a scan of the answers."""
-        return sum(self._read(lambda: BATCH_ROWS, lambda found: len(found[1])))
+        """The number of distinct answers. Cost: constant if the query keeps ``"count"`` or
+        ``"slice"``, else a scan of the answers.
+        """
+        with self._hold():
+            return self._size()
+
+    def _size(self) -> int:
+        return self._positions.support
 
     def __len__(self) -> int:
-        return self.support()
+        return check_size(self.support())
+
+    @overload
+    def __getitem__(self, key: int) -> Answer: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Selection: ...
+
+    def __getitem__(self, key: int | slice) -> Answer | Selection:
+        """The answer at a position of the enumeration, or those of a slice, to be read as a
+        snapshot is. Cost: logarithmic if the query keeps ``"slice"``, else a scan up to there.
+
+        >>> from triegs import Engine
+        >>> engine = Engine()
+        >>> query = engine.register("SELECT ?x ?y { ?x <http://ex/p> ?y }", keep=["slice"])
+        >>> report = engine.apply([("+", x, "<http://ex/p>", x + 1) for x in range(10)])
+        >>> snap = query.snapshot()
+        >>> snap[-1].x, len(snap[2:5]), [answer.x for answer in snap[6:3:-2].answers("python")]
+        ('"9"^^<http://www.w3.org/2001/XMLSchema#integer>', 3, [6, 4])
+        """
+        if isinstance(key, slice):
+            return self._select(range(*key.indices(len(self))))
+        with self._hold():
+            at, size = index(key), check_size(self._size())
+            if not -size <= at < size:
+                raise IndexError(f"position {at} of {size} answers")
+            ids, count = self._pick_one(at % size)
+            decode = self._decoder.decode_one
+            return Answer(self.names, tuple(None if i < 0 else decode(i) for i in ids), count)
+
+    def sample(self, size: int, *, weighted: bool = False, seed: int | None = None) -> Selection:
+        """So many answers drawn at random, with replacement, to be read as a snapshot is: each
+        answer alike, or, if `weighted`, as often as it counts. An empty result gives none.
+
+        The same snapshot and `seed` give the same sample. Cost: logarithmic per answer if the query
+        keeps ``"slice"`` (and ``"count"`` if `weighted`), else two scans.
+        """
+        if size < 0:
+            raise ValueError(f"a sample of {size} answers")
+        total = check_size(self.count() if weighted else self.support())
+        draw = np.random.default_rng(seed)
+        return self._select(draw.integers(max(total, 1), size=size if total else 0), weighted)
+
+    def split(self, parts: int) -> list[Selection]:
+        """So many ranges that together are the whole, each answer in one of them, of equal length
+        but for one answer; each may be read by a thread of its own. Cost: as for ``len``.
+        """
+        if parts < 1:
+            raise ValueError(f"split into {parts} parts")
+        size = len(self)
+        bounds = [size * part // parts for part in range(parts + 1)]
+        return [self._select(range(*pair)) for pair in pairwise(bounds)]
+
+    def _select(self, places: Places, by_rows: bool = False) -> Selection:
+        return Selection(self, places, by_rows)
+
+    def _pick_one(self, place: int) -> tuple[list[int], int]:
+        return self._positions.pick_one(place)
 
     def diff(self, since: Snapshot) -> Changes:
         """The answers that changed since another snapshot of the same query, each once.
@@ -205,8 +294,77 @@ class Snapshot(Result):
             batches.append(pa.RecordBatch.from_arrays([*map(wrap, values), wrap(counts)], names))
 
 
-def add_exactly(counts: NDArray[np.int64]) -> int:
-    """The sum, also where 64 bits do not hold it."""
-    if len(counts) and int(counts.max()) < 2**62 // len(counts):
-        return int(counts.sum())
-    return sum(counts.tolist())
+def compose(places: Places, chosen: Places) -> Places:
+    """Of some places, those at the chosen ones."""
+    if isinstance(places, range):
+        first, step = places.start, places.step
+        if isinstance(chosen, range):
+            return range(
+                first + chosen.start * step, first + chosen.stop * step, chosen.step * step
+            )
+        return first + chosen * step
+    return places[np.arange(chosen.start, chosen.stop, chosen.step)
+                  if isinstance(chosen, range) else chosen]  # fmt: skip
+
+
+class Selection(Snapshot):
+    """Some answers of a snapshot, by their places in it. It is read as a snapshot is, as long as
+    that is open; an answer that was drawn twice is there twice. Several threads may read one
+    snapshot, each a selection of its own.
+    """
+
+    def __init__(self, whole: Snapshot, places: Places, by_rows: bool) -> None:
+        decoder = Decoder(whole._decoder.load)
+        reader, version = whole._reader, whole._version
+        super().__init__(reader, version, whole.epoch, decoder, lambda: None, whole.time)
+        self._whole = whole
+        self._places = places
+        #: Whether places are those of expanded rows.
+        self._by_rows = by_rows
+
+    @contextmanager
+    def _hold(self) -> Iterator[None]:
+        with super()._hold(), self._whole._hold():
+            yield
+
+    def _check_open(self) -> None:
+        super()._check_open()
+        self._whole._check_open()
+
+    def _columns(self, sizes: Sizes) -> Iterator[Columns]:
+        places = self._places
+        if isinstance(places, range) and places.step == 1:
+            return self._positions.stream(places.start, places.stop, sizes)
+        return self._pick_parts(sizes)
+
+    def _pick_parts(self, sizes: Sizes) -> Iterator[Columns]:
+        start = 0
+        while start < len(self._places):
+            end = min(start + sizes(), len(self._places))
+            places = np.asarray(compose(self._places, range(start, end)))
+            yield self._positions.pick(places, self._by_rows)
+            start = end
+
+    def _read_integers(self) -> pa.Table:
+        raise NotIntegers  # they come from a kernel that knows no places
+
+    def _pick_one(self, place: int) -> tuple[list[int], int]:
+        ids, counts = self._positions.pick(np.array([self._places[place]], np.int64), self._by_rows)
+        return ids[:, 0].tolist(), int(counts[0])
+
+    def _select(self, places: Places, by_rows: bool = False) -> Selection:
+        if by_rows:  # of these answers: nobody keeps their sums
+            counts = list(self._read(lambda: BATCH_ROWS, lambda found: found[1]))
+            places = np.searchsorted(np.cumsum(np.concatenate(counts)), places, side="right")
+        return Selection(self._whole, compose(self._places, places), self._by_rows)
+
+    def count(self) -> int:
+        """The total multiplicity of these answers. Cost: they are read."""
+        return sum(self._read(lambda: BATCH_ROWS, lambda found: add_exactly(found[1])))
+
+    def _size(self) -> int:
+        return len(self._places)
+
+    def diff(self, since: Snapshot) -> Changes:  # noqa: ARG002
+        """There is none: changes are between whole snapshots."""
+        raise StateError("changes are between whole snapshots, not between selections")

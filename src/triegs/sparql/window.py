@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
 from types import NoneType
 from typing import Final
 
+from triegs.durations import read_duration
 from triegs.errors import WindowError
 
-#: Milliseconds by unit, as durations are written: ``500ms``, ``10s``, ``1h``.
-UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 #: Stands for all streams; no stream has this name.
 EVERY: Final = "*"
 #: Times and durations stay so small that sums of a few fit 64 bits.
 LARGEST_TIME: Final = 1 << 60
 
-_SHORT = re.compile(r"(\d+)\s*([a-z]+)")
-_ISO = re.compile(
-    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+)(?:\.(?P<f>\d{1,9}))?S)?)?"
-)
+
+Span = str | int | timedelta
 
 
 class Bounds(Enum):
@@ -38,39 +35,23 @@ class Kind(Enum):
     LANDMARK = "landmark"
 
 
-def read_duration(value: str | int) -> int:
+def read_span(value: str | int | timedelta) -> int:
     """A duration in milliseconds: an integer, ``10s``, ``500ms``, ``1h``, ``2d`` or ``PT10S``.
 
-    >>> read_duration("10s"), read_duration("PT1M30S"), read_duration("PT0.5S"), read_duration(7)
-    (10000, 90000, 500, 7)
-    >>> read_duration("soon")
+    >>> read_span("10s"), read_span("PT1M30S"), read_span("7"), read_span(7)
+    (10000, 90000, 7, 7)
+    >>> read_span(-1)
     Traceback (most recent call last):
-    triegs.errors.WindowError: 'soon' is no duration; write 10s, 500ms, 1h, PT10S or an ...
+    triegs.errors.WindowError: a duration is from 0 to 2**60 ms, not -1
     """
-    found: int | None = None
-    if isinstance(value, int) and not isinstance(value, bool):
-        found = value
-    elif isinstance(value, str):
-        found = _read_text(value.strip())
-    if found is None or not 0 <= found <= LARGEST_TIME:
-        hint = "write 10s, 500ms, 1h, PT10S or an integer of milliseconds"
-        raise WindowError(f"{value!r} is no duration; {hint}")
+    is_number = isinstance(value, str) and value.isascii() and value.isdigit()
+    try:
+        found = read_duration(int(value) if isinstance(value, str) and is_number else value)
+    except (ValueError, OverflowError) as problem:
+        raise WindowError(str(problem)) from None
+    if not 0 <= found <= LARGEST_TIME:
+        raise WindowError(f"a duration is from 0 to 2**60 ms, not {value}")
     return found
-
-
-def _read_text(text: str) -> int | None:
-    if text.isascii() and text.isdigit() and len(text) <= 18:
-        return int(text)
-    short = _SHORT.fullmatch(text.lower())
-    if short is not None and short[2] in UNITS and len(short[1]) <= 18:
-        return int(short[1]) * UNITS[short[2]]
-    parts = _ISO.fullmatch(text.upper())
-    if parts is None or not any(parts.groups()) or len(text) > 40:
-        return None
-    whole = sum(int(parts[unit] or 0) * UNITS[unit] for unit in "dhms")
-    fraction = (parts["f"] or "").ljust(3, "0")
-    # Finer than a tick: there is no such time.
-    return None if int(fraction[3:] or 0) else whole + int(fraction[:3])
 
 
 def name_stream(name: str | None) -> str | None:
@@ -118,37 +99,35 @@ class Window:
 
     def __init__(
         self,
-        width: str | int,
-        slide: str | int | None = None,
+        width: Span,
+        slide: Span | None = None,
         *,
         start: int = 0,
         bounds: str | Bounds = Bounds.END,
         stream: str | None = None,
     ) -> None:
-        length = read_duration(width)
-        step = length if slide is None else read_duration(slide)
+        length = read_span(width)
+        step = length if slide is None else read_span(slide)
         self._set(Kind.TIME, length, step, start, bounds, stream)
 
     @classmethod
-    def tumbling(cls, width: str | int, *, start: int = 0, stream: str | None = None) -> Window:
+    def tumbling(cls, width: Span, *, start: int = 0, stream: str | None = None) -> Window:
         """One window after the other: the slide is the width."""
         return cls(width, start=start, stream=stream)
 
     @classmethod
-    def landmark(cls, slide: str | int, *, start: int = 0, stream: str | None = None) -> Window:
+    def landmark(cls, slide: Span, *, start: int = 0, stream: str | None = None) -> Window:
         """All events so far, published every slide: nothing expires.
 
         >>> Window.landmark("1m").is_in(5, 10**12)
         True
         """
-        return cls._make(Kind.LANDMARK, None, read_duration(slide), start, Bounds.END, stream)
+        return cls._make(Kind.LANDMARK, None, read_span(slide), start, Bounds.END, stream)
 
     @classmethod
-    def now(
-        cls, slide: str | int | None = None, *, start: int = 0, stream: str | None = None
-    ) -> Window:
+    def now(cls, slide: Span | None = None, *, start: int = 0, stream: str | None = None) -> Window:
         """The events with the epoch's own time; without a slide, each time of an event is one."""
-        step = None if slide is None else read_duration(slide)
+        step = None if slide is None else read_span(slide)
         return cls._make(Kind.TIME, 1, step, start, Bounds.END, stream)
 
     @classmethod

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
 from triegs.kernels.layout import (
+    ARITY,
     BITS,
     BUMP,
     CHUNK_ENTRIES,
@@ -23,16 +24,23 @@ from triegs.kernels.layout import (
     FRESH_LAST,
     HEAD,
     HEIGHT_SHIFT,
+    LARGEST,
+    LAYOUT_SHIFT,
     LEVELS,
     LOW,
     MERGE_AT,
     NODE_CLASS,
     OFFSET,
+    PLAIN,
+    RANKED,
     RETAINED,
     SLOT_WORDS,
     SLOTS,
     SMALLEST,
     START,
+    SUMMED,
+    SUMMED_CLASS,
+    SUMMED_WORDS,
 )
 from triegs.kernels.words import Words
 from triegs.store.bounds import ID_LIMIT
@@ -40,6 +48,7 @@ from triegs.store.contract import StoreCorrupt
 from triegs.store.packed import CLASS_WORDS, PackedRelation, PackedStore, PackedVersion
 
 Nodes = dict[int, int]  # offset to class
+Numbers = tuple[int, int]  # answers and rows
 
 
 def fail(invariant: int, where: str, what: str) -> StoreCorrupt:
@@ -69,18 +78,32 @@ class Visit:
                        f"below one of epoch {oldest_parent}")  # fmt: skip
         return content
 
-    def read_children(self, node: int, parent_birth: int) -> tuple[list[int], dict[int, int]]:
-        """A node and its children by digit; invariants 2 and 3."""
-        content = self.read(node, NODE_CLASS, parent_birth)
-        children = {digit: word for digit, word in enumerate(content[HEAD:]) if word}
+    def read_children(
+        self, node: int, size_class: int, parent_birth: int
+    ) -> tuple[list[int], dict[int, int]]:
+        """A node and its children by digit; invariants 2, 3 and 13."""
+        content = self.read(node, size_class, parent_birth)
+        words = content[HEAD : HEAD + FANOUT]
+        children = {digit: word for digit, word in enumerate(words) if word}
+        for digit in set(range(FANOUT)) - children.keys():
+            if any(content[HEAD + FANOUT + digit :: FANOUT]):
+                raise fail(13, self.where, f"node {node} has numbers beside no word")
         if content[1] & LOW != sum(1 << digit for digit in children):
             raise fail(2, self.where, f"the bitmap of node {node} is {content[1] & LOW:b}")
         if not children:
             raise fail(3, self.where, f"node {node} is empty")
         return content, children
 
-    def walk_relation(self, root: int, arity: int) -> int:
+    def check_flag(self, node: int, bitmap: int, size_class: int) -> None:
+        """A hub or an inner node says of which class it is, and no more; invariant 2."""
+        if bitmap & ~LOW != (SUMMED if size_class == SUMMED_CLASS else 0):
+            raise fail(2, self.where, f"node {node} is no leaf and has touch flags")
+
+    def walk_relation(self, root: int, shape: int) -> int:
         """Check a relation; returns the number of its tuples."""
+        arity, layout = shape & ARITY, shape >> LAYOUT_SHIFT
+        inner = SUMMED_CLASS if layout == RANKED else NODE_CLASS
+        leaf = NODE_CLASS if layout == PLAIN else SUMMED_CLASS
         if arity == 0 or root == 0:
             return int(root != 0)
         height = root >> HEIGHT_SHIFT
@@ -88,29 +111,43 @@ class Visit:
             raise fail(1, self.where, f"a trie of height {height}")
         top = root & OFFSET
         if height:
-            _, children = Visit(self.words, self.where, self.number).read_children(top, self.number)
+            alone = Visit(self.words, self.where, self.number)
+            _, children = alone.read_children(top, inner, self.number)
             if set(children) == {0}:
                 raise fail(1, self.where, f"the trie at {top} is higher than its ids need")
-        return sum(
-            1 if arity == 1 else self.walk_set(word, arity - 2, birth)
-            for word, birth in self.walk_trie(top, height, 0, self.number)
-        )
+        tuples = 0
+        for word, birth, numbers in self.walk_trie(top, height, 0, self.number, inner, leaf):
+            tuples += 1 if arity == 1 else self.walk_set(word, arity - 2, birth)
+            if layout != PLAIN and arity == 2 and word & 1:
+                self.check_below(word, numbers)
+        return tuples
 
     def walk_trie(
-        self, node: int, height: int, key: int, parent_birth: int
-    ) -> Iterator[tuple[int, int]]:
-        """The words of a trie, each with the birth of its leaf."""
-        content, children = self.read_children(node, parent_birth)
-        if height and content[1] >> 32:
-            raise fail(2, self.where, f"node {node} is no leaf and has touch flags")
+        self, node: int, height: int, key: int, parent_birth: int, inner: int, leaf: int
+    ) -> Iterator[tuple[int, int, Numbers]]:
+        """The words of a trie, each with the birth of its leaf and the numbers beside it."""
+        content, children = self.read_children(node, inner if height else leaf, parent_birth)
+        if height:
+            self.check_flag(node, content[1], inner)
         for digit, word in children.items():
             longer = key << BITS | digit
             if height:
-                yield from self.walk_trie(word, height - 1, longer, content[0])
+                if inner == SUMMED_CLASS:
+                    self.check_below(word | 1, beside(content, digit))
+                yield from self.walk_trie(word, height - 1, longer, content[0], inner, leaf)
             elif longer >= ID_LIMIT:
                 raise fail(1, self.where, f"{longer} is no id")
             else:
-                yield word, content[0]
+                yield word, content[0], beside(content, digit)
+
+    def check_below(self, reference: int, numbers: Numbers) -> None:
+        """The numbers beside a summed node are the sums of those inside; invariant 13."""
+        node = reference - 1
+        content = self.words[node : node + SUMMED_WORDS].tolist()
+        start = HEAD + FANOUT
+        found = sum(content[start : start + FANOUT]), sum(content[start + FANOUT :])
+        if found != numbers:
+            raise fail(13, self.where, f"{numbers} beside node {node}, which has {found}")
 
     def walk_set(self, reference: int, sets_below: int, parent_birth: int) -> int:
         """Check a set and what is below; returns the number of tuples."""
@@ -145,7 +182,7 @@ class Visit:
         if not START <= block < int(self.words[BUMP]):
             raise fail(9, self.where, f"no block can be at {block}")
         size_class = int(self.words[block + 1]) >> 32
-        if not 0 <= size_class < CLASSES:
+        if not 0 <= size_class <= LARGEST:
             raise fail(4, self.where, f"the block at {block} has class {size_class}")
         return size_class
 
@@ -154,23 +191,31 @@ class Visit:
     ) -> list[tuple[int, int, int]]:
         if shift >= LEVELS * BITS:
             raise fail(5, self.where, f"the hub at {hub} is too deep")
-        content, children = self.read_children(hub, parent_birth)
-        if content[1] >> 32:
-            raise fail(2, self.where, f"the hub at {hub} has touch flags")
+        size_class = SUMMED_CLASS if self.words[hub + 1] < 0 else NODE_CLASS
+        content, children = self.read_children(hub, size_class, parent_birth)
+        self.check_flag(hub, content[1], size_class)
         entries: list[tuple[int, int, int]] = []
         for digit, below in children.items():
             bits = low_bits | digit << shift
             entries += self.walk_entries(below, shift + BITS, bits, content[0])
+            if size_class == SUMMED_CLASS and below & 1:
+                self.check_below(below, beside(content, digit))
         if len(entries) <= MERGE_AT:
             raise fail(5, self.where, f"the hub at {hub} has {len(entries)} entries only")
         return entries
+
+
+def beside(content: list[int], digit: int) -> Numbers:
+    """The numbers beside a word of a summed node; of a plain one, none."""
+    at = HEAD + FANOUT + digit
+    return (content[at], content[at + FANOUT]) if len(content) == SUMMED_WORDS else (0, 0)
 
 
 def check_relation(store: PackedStore, relation: PackedRelation) -> Nodes:
     """Invariants 1 to 6 and 8 of a relation in the epoch in the making."""
     visit = Visit(store.words, relation.name, int(store.words[EPOCH]))
     root, entries = store.read_slot(relation)
-    found = visit.walk_relation(root, relation.arity)
+    found = visit.walk_relation(root, relation.shape)
     if found != entries:
         raise fail(8, relation.name, f"{found} tuples, but a size of {entries}")
     return visit.nodes
@@ -181,7 +226,7 @@ def check_version(version: PackedVersion) -> Nodes:
     visit = Visit(version.words, f"version {version.number}", version.number)
     for relation in version.members:
         at = SLOT_WORDS * relation.slot
-        found = visit.walk_relation(int(version.roots[at]), relation.arity)
+        found = visit.walk_relation(int(version.roots[at]), relation.shape)
         if found != version.roots[at + 1]:
             raise fail(8, f"{visit.where}, {relation.name}",
                        f"{found} tuples, but a size of {version.roots[at + 1]}")  # fmt: skip
@@ -258,7 +303,7 @@ def check_partition(words: Words, parts: dict[str, Nodes]) -> None:
 def check_store(store: PackedStore, held: Iterable[PackedVersion]) -> None:
     """All invariants of a store, whose holds are up to date."""
     words = store.words
-    if words[: FANOUT + HEAD].any():
+    if words[:SUMMED_WORDS].any():
         raise fail(11, "arena", "the null node is not zero")
     current: Nodes = {}
     for relation in store.members:

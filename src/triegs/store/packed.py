@@ -56,7 +56,9 @@ from triegs.kernels.layout import (
     FREE_COUNT,
     FRESH,
     FRESH_LAST,
+    LAYOUT_SHIFT,
     LIMIT,
+    PLAIN,
     RETAINED,
     RETIRED,
     ROOM_WORDS,
@@ -96,9 +98,13 @@ from triegs.store.contract import (
 Result = TypeVar("Result")
 
 SCAN_ROWS = 512  # tuples that a scan fetches at a time
-CLASS_WORDS = (10, 18, 34)
+CLASS_WORDS = (10, 18, 34, 98)
 SMALLEST_LIMIT = 2 * ROOM_WORDS * WORD_BYTES
 FEW_WORDS = 10_000  # retained, that are freed without releasing the interpreter's lock
+
+
+def shape_of(arity: int, layout: int) -> int:
+    return arity | layout << LAYOUT_SHIFT
 
 
 def read_count(words: Words, root: int, key: Key) -> int:
@@ -136,11 +142,17 @@ def read_rows(
 class PackedRelation:
     """A `VersionedRelation`: a name for a slot of the arena."""
 
-    def __init__(self, store: PackedStore, name: str, arity: int, slot: int) -> None:
+    def __init__(self, store: PackedStore, name: str, arity: int, slot: int, layout: int) -> None:
         self._store = store
         self.name = name
         self.arity = arity
         self.slot = slot
+        self.layout = layout
+
+    @property
+    def shape(self) -> int:
+        """Arity and layout, as the kernels that visit all nodes want them."""
+        return shape_of(self.arity, self.layout)
 
     def get(self, key: Key) -> int:
         key = check_key(self.name, self.arity, key)
@@ -244,7 +256,7 @@ class PackedStore:
         self.words = make_arena(self._limit_words, reserve=reserve)
         self._walk = np.empty(WALK_WORDS, np.int64)
         self.members: frozenset[PackedRelation] = frozenset()
-        self._arities: list[int] = []  # of every slot ever used
+        self._shapes: list[int] = []  # of every slot ever used
         self._free_slots: list[int] = []
         self._created: list[int] = []  # slots, in this epoch
         self._dropped: list[int] = []
@@ -269,6 +281,7 @@ class PackedStore:
         """Set the count of a tuple; returns the count before."""
         if relation not in self.members:
             raise RelationUnknown(f"{relation.name} is not in this store")
+        assert relation.layout == PLAIN, f"{relation.name}: only kernels change it"
         at = SLOTS + SLOT_WORDS * relation.slot
         change: Any
         arguments: tuple[Any, ...]
@@ -318,7 +331,7 @@ class PackedStore:
         if self._must_abort:
             raise MemoryLimitReached("the changes are incomplete; abort")
         newest = self._newest
-        roots = np.empty(SLOT_WORDS * len(self._arities), np.int64)
+        roots = np.empty(SLOT_WORDS * len(self._shapes), np.int64)
         version = PackedVersion(self, newest.number + 1, roots, self.members)
         with self._memory, self._pins:
             if self._held_changed:
@@ -362,38 +375,47 @@ class PackedStore:
 
     # The contract
 
-    def create(self, name: str, arity: int) -> PackedRelation:
+    def create(self, name: str, arity: int, layout: int = PLAIN) -> PackedRelation:
+        """A relation without tuples. One of another layout than `PLAIN` is changed by kernels
+        only, see `triegs.kernels.sums`.
+        """
         check_arity(arity)
+        shape = shape_of(arity, layout)
         if self._free_slots:
             slot = self._free_slots.pop()
-            self._arities[slot] = arity
-        elif len(self._arities) < SLOT_LIMIT:
-            slot = len(self._arities)
-            self._arities.append(arity)
+            self._shapes[slot] = shape
+        elif len(self._shapes) < SLOT_LIMIT:
+            slot = len(self._shapes)
+            self._shapes.append(shape)
         else:
             raise MemoryLimitReached(f"{name}: a store has at most {SLOT_LIMIT:,} relations")
-        relation = PackedRelation(self, name, arity, slot)
+        relation = PackedRelation(self, name, arity, slot, layout)
         self._created.append(slot)
         self.members |= {relation}
         return relation
 
     def drop(self, relation: VersionedRelation) -> None:
         """Forget a relation. Costs a visit of each of its nodes."""
+        relation = self.clear(relation)
+        self.members -= {relation}
+        self._dropped.append(relation.slot)
+
+    def clear(self, relation: VersionedRelation) -> PackedRelation:
+        """Remove all tuples of a relation. Costs a visit of each of its nodes."""
         if not isinstance(relation, PackedRelation) or relation not in self.members:
             raise RelationUnknown(f"{relation.name} is not in this store")
         at = SLOTS + SLOT_WORDS * relation.slot
         with self._memory:
-            if not clear_slot(self.words, self._walk, at, relation.arity):
+            if not clear_slot(self.words, self._walk, at, relation.shape):
                 self._must_abort = True
                 raise MemoryLimitReached(f"{relation.name}: no room to drop it; abort")
-        self.members -= {relation}
-        self._dropped.append(relation.slot)
+        return relation
 
     def publish(self) -> PackedVersion:
         """Costs the relations, and the nodes copied or dropped since the last version."""
         if self._must_abort:
             raise MemoryLimitReached("the changes are incomplete; abort")
-        roots = np.empty(SLOT_WORDS * len(self._arities), np.int64)
+        roots = np.empty(SLOT_WORDS * len(self._shapes), np.int64)
         version = PackedVersion(self, self._newest.number + 1, roots, self.members)
         words = self.words
         with self._memory, self._pins:
@@ -415,8 +437,8 @@ class PackedStore:
     def abort(self) -> None:
         """Costs the relations, and the nodes born since the last version."""
         with self._memory:
-            arities = np.array(self._arities, np.int64)
-            abort_epoch(self.words, self._walk, self._newest.roots, arities)
+            shapes = np.array(self._shapes, np.int64)
+            abort_epoch(self.words, self._walk, self._newest.roots, shapes)
         self.members = self._newest.members
         self._free_slots += self._created
         self._created, self._dropped = [], []
@@ -490,7 +512,7 @@ class PackedStore:
             used = int(words[BUMP]) - START
             retained = int(words[RETAINED])
             free = sum(int(words[FREE_COUNT + c]) * CLASS_WORDS[c] for c in range(CLASSES))
-            end = SLOTS + SLOT_WORDS * len(self._arities)
+            end = SLOTS + SLOT_WORDS * len(self._shapes)
             return Statistics(
                 entries=int(words[SLOTS + 1 : end : SLOT_WORDS].sum()),
                 live_bytes=(used - retained - free) * WORD_BYTES,
@@ -506,15 +528,15 @@ class PackedStore:
         Nodes that versions share count in each of them. Costs a visit of each node.
         """
         walk = np.empty(WALK_WORDS, np.int64)
+        if not isinstance(relation, PackedRelation):
+            raise RelationUnknown(f"{relation.name} is not in this store")
         if version is not None:
             if not isinstance(version, PackedVersion):
                 raise VersionGone("a version of another store")
             words, (root, _) = version.words, version._read_root(relation)
         else:
-            if not isinstance(relation, PackedRelation):
-                raise RelationUnknown(f"{relation.name} is not in this store")
             words, (root, _) = self.words, self.read_slot(relation)
-        return int(walk_relation(words, walk, root, relation.arity, MEASURE)) * WORD_BYTES
+        return int(walk_relation(words, walk, root, relation.shape, MEASURE)) * WORD_BYTES
 
     def measure_retained(self, version: Version | None = None) -> dict[PackedRelation, int]:
         """By relation, the bytes of the nodes that a held version reaches, or any without one
@@ -539,7 +561,7 @@ class PackedStore:
             for each in versions:
                 for relation in each.members:
                     root = int(each.roots[SLOT_WORDS * relation.slot])
-                    size = measure_retained(words, walk, root, relation.arity, nodes, seen)
+                    size = measure_retained(words, walk, root, relation.shape, nodes, seen)
                     found[relation] = found.get(relation, 0) + int(size) * WORD_BYTES
         return found
 
@@ -569,7 +591,7 @@ class PackedStore:
 
     @property
     def slots_used(self) -> int:
-        return len(self._arities)
+        return len(self._shapes)
 
     def check(self) -> None:
         """Verify every invariant of `docs/trie.md`. Costs a visit of every node by Python."""

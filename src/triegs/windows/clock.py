@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from triegs.errors import InvalidUpdate
 from triegs.store.contract import Store
-from triegs.windows.encoding import NO_TIME, read_time
+from triegs.windows.encoding import read_time
+from triegs.windows.judging import NO_TIME
 
 # So many times are kept before those that nobody can ask for are dropped.
 MANY = 1 << 12
@@ -25,9 +24,8 @@ class Clock:
         self._store = store
         self._noted: tuple[list[int], list[int]] = ([], [])
 
-    @contextmanager
-    def epoch(self, time: Any) -> Iterator[None]:
-        """Inside, one epoch is published with this time, which must not go back; or none is."""
+    def begin(self, time: Any) -> None:
+        """The next epoch has this time, which must not go back; `end` follows in any case."""
         found = read_time(time)
         numbers, times = self._noted
         if found == NO_TIME:
@@ -37,16 +35,16 @@ class Clock:
             raise InvalidUpdate(f"{reason}; nothing changed")
         if len(numbers) >= MANY:
             numbers, times = self._noted = self._keep_needed()
-        before = self._store.newest.number
         # The time comes first: a reader that finds the number finds its time.
         times.append(found)
-        numbers.append(before + 1)
-        try:
-            yield
-        finally:
-            if self._store.newest.number == before:
-                numbers.pop()
-                times.pop()
+        numbers.append(self._store.newest.number + 1)
+
+    def end(self) -> None:
+        """The epoch was published, or it failed and its time is taken back."""
+        numbers, times = self._noted
+        if numbers[-1] > self._store.newest.number:
+            numbers.pop()
+            times.pop()
 
     def find(self, number: int) -> int | None:
         """The time of a version that is held; from any thread."""

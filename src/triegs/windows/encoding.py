@@ -19,10 +19,9 @@ from triegs.events import encode_table, encode_tuples
 from triegs.maintain.standing import Refused
 from triegs.sparql.window import LARGEST_TIME
 from triegs.terms import literal
-from triegs.windows.judging import Words
+from triegs.windows.judging import NO_TIME, Words
 
 TIME, ID = "time", "id"
-NO_TIME = -(1 << 63)  # stands for a time that is none
 NO_ID = -1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BAD_TIME = "a time is an integer of milliseconds, a date and time, or its ISO 8601 text, not "
@@ -69,6 +68,8 @@ def encode_events(words: Dictionary, identities: Dictionary, events: Any) -> Eve
     >>> found.times.tolist(), found.rows.tolist(), found.refused[0].place
     ([5], [[1, 0, 1, 2]], 1)
     """
+    if isinstance(events, pa.Table):
+        return _encode_table(words, identities, events)
     if hasattr(events, "__arrow_c_stream__"):
         return _encode_table(words, identities, pa.table(events))
     return _encode_tuples(words, identities, events)
@@ -118,14 +119,15 @@ def name_identity(value: object) -> object:
 
 
 def _encode_table(words: Dictionary, identities: Dictionary, table: pa.Table) -> Events:
-    times = _read_times(_column(table, TIME), table.num_rows)
+    times, has_gaps = _read_times(_column(table, TIME), table.num_rows)
     batch = encode_table(words, table)
     reasons = dict(batch.refused)
-    for place in np.flatnonzero(times == NO_TIME).tolist():
-        shown = _shorten(table.column(TIME)[place].as_py())
-        reasons.setdefault(place, BAD_TIME + shown)
+    if has_gaps:
+        for place in np.flatnonzero(times == NO_TIME).tolist():
+            shown = _shorten(table.column(TIME)[place].as_py())
+            reasons.setdefault(place, BAD_TIME + shown)
     ids = np.full(table.num_rows, NO_ID, np.int64)
-    if ID in table.column_names:
+    if table.schema.get_field_index(ID) >= 0 or ID in table.schema.names:
         column = _column(table, ID)
         try:
             problems = identities.encode_into(_name_identities(column), ids)
@@ -156,8 +158,8 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
     return table.column(name)
 
 
-def _read_times(column: pa.ChunkedArray, count: int) -> Words:
-    """Milliseconds, `NO_TIME` for what is none."""
+def _read_times(column: pa.ChunkedArray, count: int) -> tuple[Words, bool]:
+    """Milliseconds, `NO_TIME` for what is none, and whether there may be such."""
     kind = column.type
     if pa.types.is_integer(kind):
         whole = column.cast(pa.int64(), safe=False) if kind != pa.int64() else column
@@ -165,8 +167,10 @@ def _read_times(column: pa.ChunkedArray, count: int) -> Words:
         times: Words = filled.to_numpy().astype(np.int64)
         if kind == pa.uint64():
             times[times < 0] = NO_TIME
-        times[(times > LARGEST_TIME) | (times < -LARGEST_TIME)] = NO_TIME
-        return times
+        is_good = count == 0 or (times.max() <= LARGEST_TIME and times.min() >= -LARGEST_TIME)
+        if not is_good:
+            times[(times > LARGEST_TIME) | (times < -LARGEST_TIME)] = NO_TIME
+        return times, not is_good
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         zone = getattr(kind, "tz", None)
         floored = column
@@ -175,11 +179,15 @@ def _read_times(column: pa.ChunkedArray, count: int) -> Words:
         exact = floored.cast(pa.timestamp("ms", zone)).cast(pa.int64())
         return _read_times(exact, count)
     if pa.types.is_null(kind):
-        return np.full(count, NO_TIME)
-    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    if pa.types.is_dictionary(kind) or any(check(kind) for check in texts):
-        return np.array([read_time(value) for value in column.to_pylist()], np.int64)
+        return np.full(count, NO_TIME), True
+    if pa.types.is_dictionary(kind) or _is_text(kind):
+        return np.array([read_time(value) for value in column.to_pylist()], np.int64), True
     raise InvalidUpdate(f"{TIME} is of integers or timestamps, not of {kind}; nothing changed")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(check(kind) for check in texts)
 
 
 def _name_identities(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -187,7 +195,10 @@ def _name_identities(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_integer(column.type):
         return column
     if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+        return _name_identities(column.cast(column.type.value_type))
+    if not (_is_text(column.type) or pa.types.is_null(column.type)):
+        message = f"{ID} is of strings or integers, not of {column.type}"
+        raise InvalidUpdate(f"{message}; nothing changed")
     texts = column.cast(pa.large_string())
     for sign, written in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
         texts = pc.replace_substring(texts, sign, written)

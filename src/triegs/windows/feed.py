@@ -19,7 +19,10 @@ FOREVER = -2 * LARGEST_TIME  # before every time
 
 
 class Slide(NamedTuple):
-    """Where a window stands after a slide, and the rows that go and come."""
+    """Where a window stands after a slide, and what goes and comes.
+
+    ``expired`` and ``arrived`` are stretches of the log; ``single`` are positions that go alone.
+    """
 
     head: int
     tail: int
@@ -27,7 +30,12 @@ class Slide(NamedTuple):
     live: int
     kills: int
     gaps: int
-    rows: Words
+    expired: tuple[int, int]
+    arrived: tuple[int, int]
+    single: Words
+
+
+NOTHING: Words = np.empty(0, np.int64)
 
 
 class Feed:
@@ -44,55 +52,51 @@ class Feed:
         self.live = 0
         self.gaps = 0
         self.due: int | None = None
-        self.has_begun = False
-        self._log = log
+        #: Whether each event is an epoch.
+        self.is_by_event = window.kind is Kind.TRIPLES
+        #: Whether the times of events, and not a period, say when it slides.
+        self.is_driven = window.slide is None
+        self.log = log
+        self._shift = window.shift
+        self._width = None if self.is_by_event else window.width
         self._kills: list[int] = []
-
-    @property
-    def is_by_event(self) -> bool:
-        """Whether each event is an epoch."""
-        return self.window.kind is Kind.TRIPLES
-
-    @property
-    def is_driven(self) -> bool:
-        """Whether the times of events, and not a period, say when it slides."""
-        return self.window.slide is None
 
     def edge(self, time: int) -> int:
         """The last tick that belongs to the window at a published time."""
-        return time - self.window.shift
+        return time - self._shift
 
     def expire(self, time: int) -> int:
         """The time at and before which nothing is in the window at a published time."""
-        width = self.window.width
-        if width is None or self.is_by_event:
-            return FOREVER
-        return self.edge(time) - width
+        return FOREVER if self._width is None else time - self._shift - self._width
 
     def note_kills(self, positions: list[int], head: int, tail: int) -> None:
         """Events that the window shows and that were deleted: they go at its next slide."""
         self._kills += [p for p in positions if head <= p < tail]
 
     def slide(self, time: int) -> Slide:
-        """What the window at a published time changes. Cost: the change."""
-        log = self._log
-        tail = log.find(self.edge(time)) if not self.is_by_event else log.end
-        kills = np.array([p for p in self._kills if p < self.tail], np.int64)
-        gone = [log.pick(kills, -1)] if len(kills) else []
+        """What the window at a published time changes. Cost: O(log n)."""
+        log = self.log
+        kills = NOTHING
+        if self._kills:
+            kills = np.array([p for p in self._kills if p < self.tail], np.int64)
         if self.is_by_event:
+            tail = log.end
             head, live, expired = self._cut(tail, self.live - len(kills))
-            rows = [*gone, log.pick(expired, -1), log.read(self.tail, tail, 1)]
-            return Slide(head, tail, FOREVER, live, len(self._kills), 0, np.concatenate(rows))
+            single = np.concatenate([kills, expired])
+            return Slide(
+                head, tail, FOREVER, live, len(self._kills), 0, (0, 0), (self.tail, tail), single
+            )
+        tail = log.find(self.edge(time))
         low = self.expire(time)
         head = self.head if low == FOREVER else max(self.head, log.find(low))
-        rows = [*gone, log.read(self.head, min(head, self.tail), -1)]
-        rows.append(log.read(max(head, self.tail), tail, 1))
-        gaps = max(0, min(head, tail) - self.tail)
-        return Slide(head, tail, low, 0, len(self._kills), gaps, np.concatenate(rows))
+        return Slide(
+            head, tail, low, 0, len(self._kills), max(0, min(head, tail) - self.tail),
+            (self.head, min(head, self.tail)), (max(head, self.tail), tail), kills,
+        )  # fmt: skip
 
     def _cut(self, tail: int, live: int) -> tuple[int, int, Words]:
         """The last n events: the new head, how many are live, and which expire."""
-        log, width = self._log, self.window.width
+        log, width = self.log, self.window.width
         assert width is not None
         live += len(log.find_live(self.tail, tail))
         if live <= width:
@@ -112,18 +116,16 @@ class Feed:
         self.head, self.tail, self.low, self.live = slide[:4]
         del self._kills[: slide.kills]
         self.gaps += slide.gaps
-        self.has_begun = True
         period = self.window.slide
         self.due = None if period is None else time + period
 
-    def begin_late(self, time: int) -> Words:
-        """Stand where the window stood at its last slide up to a time; returns what it holds."""
-        log = self._log
+    def begin_late(self, time: int) -> None:
+        """Stand where the window would stand after its last slide up to a time."""
+        log = self.log
         if self.is_by_event:
             positions = log.find_live(log.start, log.end)[-(self.window.width or 0) :]
             self.tail, self.live = log.end, len(positions)
             self.head = int(positions[0]) if len(positions) else log.end
-            rows = log.pick(positions, 1)
         else:
             last = self.window.last_slide(time)
             self.low = self.expire(last)
@@ -131,13 +133,10 @@ class Feed:
             self.head = log.start if self.low == FOREVER else min(log.find(self.low), self.tail)
             period = self.window.slide
             self.due = None if period is None else last + period
-            rows = log.read(self.head, self.tail, 1)
-        self.has_begun = True
-        return rows
 
     def read(self) -> Words:
         """Everything that the window shows now. Cost: its size."""
-        rows = [self._log.read(self.head, self.tail, 1)]
+        rows = [self.log.read(self.head, self.tail, 1)]
         if self._kills:
-            rows.append(self._log.pick(np.array(self._kills, np.int64), 1))
+            rows.append(self.log.pick(np.array(self._kills, np.int64), 1))
         return np.concatenate(rows)

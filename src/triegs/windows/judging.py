@@ -15,12 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triegs.dictionary.jit import wrapping
-from triegs.kernels.jit import kernel
+from triegs.kernels.jit import brief, kernel
 
 Words: TypeAlias = NDArray[np.int64]
 Word: TypeAlias = int
 
 NONE = -1
+NO_TIME = -(1 << 63)
+# What `survey_events` finds.
+LATE, AHEAD, DISORDERED, LEAST, MOST, DELETIONS, KEPT = range(7)
+FOUND_WORDS = 8
 # What became of an event that was judged.
 ENTERED, DELETED, REPEATED, OTHER_CONTENT, NO_EVENT, NO_ID = range(6)
 
@@ -179,3 +183,88 @@ def judge_events(
         killed[place] = known
         outcomes[place] = DELETED
     return end
+
+
+@brief
+def survey_events(
+    times: Words, rows: Words, bound: Word, reach: Word, max_ahead: Word, kept: Words, found: Words
+) -> None:
+    """Look over events in the order of arrival: which are late, which too far ahead.
+
+    ``kept`` gets 1 for those that are neither. ``bound`` is the watermark and ``reach`` the largest
+    time so far, each `NO_TIME` if there is none. An event is compared with those kept before it.
+    """
+    late, ahead, disordered, deletions, count = 0, 0, 0, 0, 0
+    highest = max(bound, reach)
+    least, most, last = NO_TIME, NO_TIME, NO_TIME
+    for place in range(len(times)):
+        time = times[place]
+        kept[place] = 0
+        if time <= bound:
+            late += 1
+            continue
+        if highest != NO_TIME and time > highest + max_ahead:
+            ahead += 1
+            continue
+        kept[place] = 1
+        count += 1
+        highest = max(highest, time)
+        least = time if least == NO_TIME else min(least, time)
+        most = max(most, time)
+        disordered += time < last
+        last = time
+        deletions += rows[place, 0] < 0
+    found[LATE], found[AHEAD], found[DISORDERED] = late, ahead, disordered
+    found[LEAST], found[MOST], found[DELETIONS], found[KEPT] = least, most, deletions, count
+
+
+@kernel
+def emit_row(rows: Words, slot: Word, change: Word, labels: Words, out: Words, at: Word) -> bool:
+    """Write one row with a label for its predicate; False if there is none yet."""
+    predicate = rows[slot, 2]
+    if predicate >= len(labels) or labels[predicate] == NONE:
+        return False
+    out[at, 0] = change
+    out[at, 1] = rows[slot, 1]
+    out[at, 2] = labels[predicate]
+    out[at, 3] = rows[slot, 3]
+    return True
+
+
+@brief
+def emit_slide(
+    rows: Words, gone: Word, gone_end: Word, single: Words, come: Word, come_end: Word,
+    labels: Words, out: Words,
+) -> Word:  # fmt: skip
+    """Write what a slide changes: live rows that go, single ones that go, live ones that come.
+
+    Returns how many were written, or `NONE` if a predicate has no label yet.
+    """
+    mask = len(rows) - 1
+    at = 0
+    for position in range(gone, gone_end):
+        if rows[position & mask, 0] != 0:
+            if not emit_row(rows, position & mask, -1, labels, out, at):
+                return NONE
+            at += 1
+    for position in single:
+        if not emit_row(rows, position & mask, -1, labels, out, at):
+            return NONE
+        at += 1
+    for position in range(come, come_end):
+        if rows[position & mask, 0] != 0:
+            if not emit_row(rows, position & mask, 1, labels, out, at):
+                return NONE
+            at += 1
+    return at
+
+
+@brief
+def count_labels(rows: Words, counts: Words) -> Word:
+    """Count the rows of each label; returns how many rows have one that is now without any."""
+    for row in range(len(rows)):
+        counts[rows[row, 2]] += rows[row, 0]
+    empty = 0
+    for row in range(len(rows)):
+        empty += counts[rows[row, 2]] == 0
+    return empty

@@ -13,7 +13,6 @@ import numpy as np
 
 from triegs.windows.judging import (
     DELETED,
-    ENTERED,
     Words,
     judge_events,
     link_all,
@@ -39,7 +38,7 @@ class Log:
         self.start = self.end = 0
         self.times = np.zeros(SMALLEST, np.int64)
         self.rows = np.zeros((SMALLEST, 4), np.int64)
-        self.ids = np.full(SMALLEST, -1, np.int64)
+        self.ids = _NOTHING  # until an event has one
         self._holder = _NOTHING
         self._following = self._first = self._last = _NOTHING
         self._dead = 0
@@ -52,27 +51,26 @@ class Log:
         links = (self._holder, self._following, self._first, self._last)
         return sum(array.nbytes for array in (self.times, self.rows, self.ids, *links))
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether there was neither an id nor a deletion."""
-        return not len(self._first) and not len(self._holder)
-
     # Judging
 
-    def judge(self, due: Timed, horizon: int, floor: int, known_ids: int) -> Judged:
+    def append(self, due: Timed) -> None:
+        """Take events that have neither ids nor deletions among them. Cost: O(1) for each."""
+        self._make_room(len(due.times))
+        self._append(due)
+
+    def judge(self, due: Timed, horizon: int, floor: int) -> Judged:
         """Judge events that are due, in their order, after the last ones.
 
         `horizon` and `floor` say what is retained: later than that time, or from that position
-        on. `known_ids` is more than the largest identity. Cost: O(1) for each event.
+        on. Cost: O(1) for each event.
         """
         count = len(due.times)
         self._make_room(count)
-        has_ids = bool((due.ids >= 0).any())
+        known_ids = int(due.ids.max()) + 1
         has_deletions = bool((due.rows[:, 0] < 0).any())
-        if not has_ids and not has_deletions and not len(self._first):
-            self._append(due)
-            return Judged(np.full(count, ENTERED), np.full(count, -1))
-        if has_ids and len(self._holder) < known_ids:
+        if len(self.ids) < len(self.times):
+            self.ids = np.full(len(self.times), -1, np.int64)
+        if len(self._holder) < known_ids:
             holder = np.full(max(known_ids, 2 * len(self._holder)), -1, np.int64)
             holder[: len(self._holder)] = self._holder
             self._holder = holder
@@ -92,9 +90,11 @@ class Log:
         count = len(due.times)
         at = self.end & mask
         here = min(count, len(self.times) - at)
-        for column, new in ((self.times, due.times), (self.rows, due.rows), (self.ids, due.ids)):
-            column[at : at + here] = new[:here]
-            column[: count - here] = new[here:]
+        self.times[at : at + here] = due.times[:here]
+        self.rows[at : at + here] = due.rows[:here]
+        if here < count:
+            self.times[: count - here] = due.times[here:]
+            self.rows[: count - here] = due.rows[here:]
         self.end += count
 
     def _make_room(self, count: int) -> None:
@@ -108,6 +108,8 @@ class Log:
         slots = np.arange(self.start, self.end) & (size - 1)
         for name in ("times", "rows", "ids"):
             old = getattr(self, name)
+            if not len(old):
+                continue
             new = np.zeros((size, *old.shape[1:]), np.int64)
             new[slots] = old[np.arange(self.start, self.end) & (len(old) - 1)]
             setattr(self, name, new)
@@ -125,9 +127,9 @@ class Log:
 
     def find(self, time: int) -> int:
         """The position of the first event later than a time; the end if there is none."""
-        if self.end == self.start:
-            return self.end
         size = len(self.times)
+        if self.end == self.start or self.times[(self.end - 1) & (size - 1)] <= time:
+            return self.end
         at, stop = self.start & (size - 1), (self.end - 1) & (size - 1)
         if at <= stop:
             return self.start + int(np.searchsorted(self.times[at : stop + 1], time, side="right"))
@@ -138,14 +140,7 @@ class Log:
 
     def read(self, first: int, end: int, change: int) -> Words:
         """The live rows of some positions, each with that change. Cost: the positions."""
-        if end <= first:
-            return np.empty((0, 4), np.int64)
-        size = len(self.times)
-        at, stop = first & (size - 1), (end - 1) & (size - 1)
-        if at <= stop:
-            rows = self.rows[at : stop + 1].copy()
-        else:
-            rows = np.concatenate([self.rows[at:], self.rows[: stop + 1]])
+        rows = self._copy(self.rows, first, end)
         if self._dead:
             rows = rows[rows[:, 0] != 0]
         rows[:, 0] = change
@@ -168,13 +163,22 @@ class Log:
     def retire(self, until: int) -> tuple[Words, Words]:
         """Forget the oldest events, up to a position; returns their rows and their ids."""
         until = min(until, self.end)
-        slots = np.arange(self.start, until) & (len(self.times) - 1)
-        rows: Words = self.rows[slots]
+        rows = self._copy(self.rows, self.start, until)
         if self._dead:
             self._dead -= int(np.count_nonzero(rows[:, 0] == 0))
         if len(self._first):
             unlink_oldest(self.start, until, self.rows, self._following, self._first, self._last)
-        ids: Words = self.ids[slots]
+        ids = self._copy(self.ids, self.start, until) if len(self.ids) else _NOTHING
         self.start = max(self.start, until)
         rows[:, 0] = -1
         return rows, ids
+
+    def _copy(self, column: Words, first: int, end: int) -> Words:
+        """A stretch of a column."""
+        if end <= first:
+            return column[:0].copy()
+        size = len(self.times)
+        at, stop = first & (size - 1), (end - 1) & (size - 1)
+        if at <= stop:
+            return column[at : stop + 1].copy()
+        return np.concatenate([column[at:], column[: stop + 1]])

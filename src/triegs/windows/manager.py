@@ -10,7 +10,7 @@ the static graph, stand in the core. Everything costs what changes, whatever the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
@@ -21,14 +21,16 @@ from triegs.dictionary import Dictionary
 from triegs.errors import InvalidUpdate, StateError, WindowError
 from triegs.maintain.base import Origins
 from triegs.maintain.standing import NO_EVENT, Epoch, Refused
-from triegs.sparql.model import Query, is_variable
+from triegs.read.snapshot import Snapshot
+from triegs.sparql.model import Operator, Query, is_variable
 from triegs.sparql.stream_clauses import WHOLE
-from triegs.sparql.window import EVERY, Window, name_stream
+from triegs.sparql.window import EVERY, Span, Window, name_stream
 from triegs.store.contract import Store
 from triegs.windows.clock import Clock
-from triegs.windows.encoding import NO_TIME, encode_events, read_time
+from triegs.windows.emission import Emission, Emitter, Policy
+from triegs.windows.encoding import encode_events, read_time
 from triegs.windows.feed import Feed, Slide
-from triegs.windows.judging import Words
+from triegs.windows.judging import NO_TIME, Words
 from triegs.windows.settings import EventTime, Late
 from triegs.windows.spaces import Space, SpaceKey, Spaces
 from triegs.windows.stream import Stream
@@ -59,6 +61,15 @@ class Published(NamedTuple):
     epoch: int
     time: int
     refused: tuple[Refused, ...] = ()
+
+
+class EmitOptions(NamedTuple):
+    """As `triegs.engine.StandingQuery.emit` takes them."""
+
+    operator: str | None
+    report: str
+    every: Span | None
+    terms: str
 
 
 class GraphCore(Protocol):
@@ -99,6 +110,8 @@ class Windows:
         self._feeds: dict[Window, Feed] = {}
         self._spaces = Spaces(words, core.origins, self._number)
         self._gaps = self._repeated = 0  # of what is gone
+        self._slid: Collection[Feed] = ()  # in the last epoch
+        self._emitters: list[Emitter] = []
         self.find_label = self._spaces.find_label
         if window is not None:
             self.open([SpaceKey(window, True)])
@@ -148,7 +161,7 @@ class Windows:
         for key in keys:
             space = self._spaces.by_number.get(self._spaces.number(key))
             if space is None:
-                space = self._spaces.make(key)
+                space = self._spaces.make(key, self._make_feed(key.window))
                 try:
                     self._fill(space)
                 except BaseException:
@@ -190,8 +203,8 @@ class Windows:
                 predicate = self._words.encode_one(atom.predicate)
                 space.hold(predicate, change, self._newest)
 
-    def _fill(self, space: Space) -> None:
-        window = space.key.window
+    def _make_feed(self, window: Window) -> Feed:
+        """The feed of a window, made if need be: it starts from what is retained."""
         feed = self._feeds.get(window)
         if feed is None:
             name = window.stream
@@ -203,14 +216,18 @@ class Windows:
             stream.feeds.append(feed)
             if stream.judged is not None:
                 feed.begin_late(stream.judged)
+        return feed
+
+    def _fill(self, space: Space) -> None:
         rows = self._read(space)
         if len(rows):
-            self._core.apply(space.translate(rows, self._newest))
-            space.count(rows, self._newest)
+            labelled = space.translate(rows, self._newest)
+            self._core.apply(labelled)
+            space.count(labelled, self._newest)
 
     def _read(self, space: Space) -> Words:
         """Everything in a space, with plain predicates; the change is the number of events."""
-        rows = [self._feeds[space.key.window].read()]
+        rows = [space.feed.read()]
         if space.key.has_static:
             static = [(count, *key) for key, count in self._core.static_rows()]
             rows.append(np.array(static, np.int64).reshape(-1, 4))
@@ -219,9 +236,10 @@ class Windows:
     def _drop_space(self, space: Space) -> None:
         self._spaces.drop(space)
         window = space.key.window
-        if any(other.key.window == window for other in self._spaces.by_number.values()):
+        feed = space.feed
+        if any(other.feed is feed for other in self._spaces.by_number.values()):
             return
-        feed = self._feeds.pop(window)
+        del self._feeds[window]
         self._gaps += feed.gaps
         stream = self.streams[window.stream]
         stream.feeds.remove(feed)
@@ -239,6 +257,33 @@ class Windows:
         if what == "events" and self._takes == "time":
             raise StateError("this engine takes epochs by apply(..., time=...), not by push")
         self._takes = what
+
+    # Results as streams
+
+    def emit(
+        self, take: Callable[[], Snapshot], query: Query, keys: Sequence[SpaceKey],
+        sink: Callable[[Emission], object], options: EmitOptions,
+    ) -> Emitter:  # fmt: skip
+        """Hand results on after each slide; see `triegs.engine.StandingQuery.emit`."""
+        if not keys:
+            raise WindowError("only a query with a window has slides; subscribe to this one")
+        said = query.output.operator.value if query.output is not None else "RSTREAM"
+        try:
+            operator = Operator((options.operator or said).upper())
+            policy = Policy(options.report)
+        except ValueError as problem:
+            raise WindowError(f"{problem}; see StandingQuery.emit") from None
+        feeds = [self._feeds[key.window] for key in keys]
+        found = Emitter(take, feeds, sink, operator, policy, options.every, options.terms)
+        self._emitters.append(found)
+        return found
+
+    def follow(self, epoch: int, time: int) -> None:
+        """An epoch was published by a slide."""
+        if self._emitters:
+            self._emitters = [each for each in self._emitters if not each.is_closed]
+            for each in self._emitters:
+                each.follow(epoch, time, self._slid)
 
     # Static data
 
@@ -265,10 +310,10 @@ class Windows:
             raise InvalidUpdate(message, refused)
         kept = np.delete(rows, [place for place, _ in refused], axis=0) if refused else rows
         spaces = [each for each in self._spaces.by_number.values() if each.key.has_static]
-        parts = [kept, *(space.translate(kept, self._newest) for space in spaces)]
-        version, _ = self._core.apply(np.concatenate(parts))
-        for space in spaces:
-            space.count(kept, version.number)
+        parts = [space.translate(kept, self._newest) for space in spaces]
+        version, _ = self._core.apply(np.concatenate([kept, *parts]))
+        for space, labelled in zip(spaces, parts, strict=True):
+            space.count(labelled, version.number)
         return Epoch(version, refused)
 
     # Events
@@ -280,27 +325,19 @@ class Windows:
         if stream.is_closed:
             raise StateError(f"{stream.title} is closed")
         found = encode_events(self._words, self._identities, events)
-        first = stream.arrivals
-        stream.arrivals += found.given
-        places = np.arange(found.given) if found.places is None else found.places
+        marks = [t for t in (stream.watermark, self.watermark) if t is not None]
+        bound = max(marks, default=None)
+        first, accepted, late, ahead = stream.add(found, bound, self.settings.max_ahead)
         refused = [Refused(first + place, reason) for place, reason in found.refused]
-        final = [t for t in (stream.watermark, self.watermark) if t is not None]
-        bound = max(final) if final else None
-        is_late = np.zeros(len(places), np.bool_) if bound is None else found.times <= bound
-        late = int(np.count_nonzero(is_late))
-        if late and self.settings.late is Late.QUARANTINE:
-            reason = f"{TOO_LATE}{bound}"
-            refused += [Refused(first + place, reason) for place in places[is_late].tolist()]
-        in_time = np.flatnonzero(~is_late)
-        ahead = stream.find_ahead(found.times[in_time], bound, self.settings.max_ahead)
-        refused += [Refused(first + int(places[at]), TOO_EARLY) for at in in_time[ahead].tolist()]
-        kept = in_time[~ahead]
-        stream.add(found, kept, first + places)
-        self._identities.collect(0)
-        self.late += late
-        self.ahead += int(np.count_nonzero(ahead))
+        refused += [Refused(number, TOO_EARLY) for number in ahead.tolist()]
+        if self.settings.late is Late.QUARANTINE:
+            refused += [Refused(number, f"{TOO_LATE}{bound}") for number in late.tolist()]
+        if stream.has_ids:
+            self._identities.collect(0)
+        self.late += len(late)
+        self.ahead += len(ahead)
         self.refused += len(found.refused)
-        return Pushed(first, len(kept), late, tuple(sorted(refused)))
+        return Pushed(first, accepted, len(late), tuple(sorted(refused)))
 
     def _find_stream(self, name: str | None) -> Stream:
         name = name_stream(name)
@@ -366,9 +403,7 @@ class Windows:
                 for feed in stream.feeds
             ]
             found = max(ends, default=None)
-        if self.watermark is None or found is None:
-            return found if self.watermark is None else self.watermark
-        return max(self.watermark, found)
+        return found
 
     @staticmethod
     def _began(streams: Sequence[Stream]) -> int | None:
@@ -376,7 +411,9 @@ class Windows:
         return min((s.first for s in streams if s.first is not None), default=None)
 
     def _publish_due(self) -> Iterator[Published]:
-        self.watermark = self._find_watermark()
+        found = self._find_watermark()
+        if found is not None and (self.watermark is None or found > self.watermark):
+            self.watermark = found
         while self.watermark is not None:
             due = [
                 (time, 0 if feed.is_by_event else 1, feed, stream)
@@ -390,7 +427,10 @@ class Windows:
             group = [each for each in due if each[:2] == (time, rank)]
             if rank == 0:  # the events of several streams come one after the other
                 group = [each for each in group if each[3] is group[0][3]]
-            yield self._publish(time, [(feed, stream) for _, _, feed, stream in group])
+            by_stream: dict[Stream, list[Feed]] = {}
+            for _, _, feed, stream in group:
+                by_stream.setdefault(stream, []).append(feed)
+            yield self._publish(time, by_stream)
 
     @staticmethod
     def _due(feed: Feed, stream: Stream) -> int | None:
@@ -403,28 +443,30 @@ class Windows:
             return stream.pending.first_time
         return None if stream.first is None else feed.window.first_slide(stream.first)
 
-    def _publish(self, time: int, due: list[tuple[Feed, Stream]]) -> Published:
+    def _publish(self, time: int, due: dict[Stream, list[Feed]]) -> Published:
         """One epoch: every window that is due slides, and the core takes all changes at once."""
         slides: dict[Feed, Slide] = {}
-        for stream in dict.fromkeys(stream for _, stream in due):
-            self._slide(stream, time, [feed for feed, its in due if its is stream], slides)
-        parts: list[Words] = [np.empty((0, 4), np.int64)]
-        counted: list[tuple[Space, Words]] = []
-        for space in self._spaces.by_number.values():
-            feed = self._feeds[space.key.window]
-            if feed in slides:
-                rows = slides[feed].rows
-                parts.append(space.translate(rows, self._newest))
-                counted.append((space, rows))
-        with self._clock.epoch(time):
-            version, refused = self._core.apply(np.concatenate(parts))
+        for stream, feeds in due.items():
+            self._slide(stream, time, feeds, slides)
+        parts = [
+            (space, space.emit(slide, self._newest))
+            for space in self._spaces.by_number.values()
+            if (slide := slides.get(space.feed)) is not None
+        ]
+        rows = parts[0][1] if len(parts) == 1 else np.concatenate([rows for _, rows in parts])
+        self._clock.begin(time)
+        try:
+            version, refused = self._core.apply(rows)
+        finally:
+            self._clock.end()
         assert not refused, "a window took back what it had not shown"
         for feed, slide in slides.items():
             feed.commit(slide, time)
-        for space, rows in counted:
+        self._slid = slides.keys()
+        for space, rows in parts:
             space.count(rows, version.number)
         reported: list[Refused] = []
-        for stream in dict.fromkeys(stream for _, stream in due):
+        for stream in due:
             reported += stream.refused
             stream.refused = []
             stream.unshown = None

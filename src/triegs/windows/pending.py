@@ -29,8 +29,6 @@ class Timed(NamedTuple):
 
     def sort(self) -> Timed:
         """By time, and by arrival where times are equal."""
-        if len(self.times) < 2 or bool((self.times[:-1] <= self.times[1:]).all()):
-            return self
         return self.pick(np.argsort(self.times, kind="stable"))
 
 
@@ -64,11 +62,9 @@ class Pending:
         return min((int(run.times[0]) for run in self._runs), default=None)
 
     def add(self, events: Timed) -> None:
-        """Take events in the order of their arrival. Cost: O(log n) for each."""
-        if len(events.times) == 0:
-            return
+        """Take events that are in order. Cost: O(log n) for each."""
         runs = self._runs
-        runs.append(events.sort())
+        runs.append(events)
         while len(runs) > 1 and len(runs[-2].times) < 2 * len(runs[-1].times):
             runs[-2:] = [join(runs[-2:])]
 
@@ -77,11 +73,13 @@ class Pending:
         due: list[Timed] = []
         left: list[Timed] = []
         for run in self._runs:
+            if run.times[-1] <= until:
+                due.append(run)
+                continue
             cut = int(np.searchsorted(run.times, until, side="right"))
             if cut:
                 due.append(run.pick(slice(0, cut)))
-            if cut < len(run.times):
-                left.append(run.pick(slice(cut, None)) if cut else run)
+            left.append(run.pick(slice(cut, None)) if cut else run)
         self._runs = left
         return join(due) if due else NOTHING
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from triegs.errors import WindowError
-from triegs.sparql.window import read_duration
+from triegs.sparql.window import Span, read_span
 
 
 class Late(Enum):
@@ -37,16 +37,16 @@ class EventTime:
 
     def __init__(
         self,
-        lateness: str | int = 0,
+        lateness: Span = 0,
         late: str | Late = Late.DROP,
-        max_ahead: str | int = "1d",
-        idle_timeout: str | int | None = None,
+        max_ahead: Span = "1d",
+        idle_timeout: Span | None = None,
     ) -> None:
         try:
             policy = Late(late)
         except ValueError:
             raise WindowError(f"late is 'drop' or 'quarantine', not {late!r}") from None
-        idle = None if idle_timeout is None else read_duration(idle_timeout)
-        values = (read_duration(lateness), policy, read_duration(max_ahead), idle)
+        idle = None if idle_timeout is None else read_span(idle_timeout)
+        values = (read_span(lateness), policy, read_span(max_ahead), idle)
         for name, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, name, value)

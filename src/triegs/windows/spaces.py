@@ -15,7 +15,8 @@ import numpy as np
 from triegs.dictionary import Dictionary
 from triegs.maintain.base import Origins
 from triegs.sparql.window import Window
-from triegs.windows.judging import Words
+from triegs.windows.feed import Feed, Slide
+from triegs.windows.judging import Words, count_labels, emit_slide
 
 _SCOPE = "labels of a triegs window"
 
@@ -30,9 +31,12 @@ class SpaceKey(NamedTuple):
 class Space:
     """Labels of one space by predicate, and how many rows and queries name each."""
 
-    def __init__(self, number: int, key: SpaceKey, words: Dictionary, origins: Origins) -> None:
+    def __init__(
+        self, number: int, key: SpaceKey, feed: Feed, words: Dictionary, origins: Origins
+    ) -> None:
         self.number = number
         self.key = key
+        self.feed = feed
         self.uses = 0
         self._words = words
         self._origins = origins
@@ -41,67 +45,80 @@ class Space:
 
     def find_label(self, predicate: int, epoch: int) -> int:
         """The label of a predicate, made if need be."""
-        self._reach(predicate)
-        found = int(self._labels[predicate])
+        found = int(self._labels[predicate]) if predicate < len(self._labels) else -1
         return self._make(predicate, epoch) if found < 0 else found
 
     def hold(self, predicate: int, change: int, epoch: int) -> None:
         """Count a query that names the predicate, or one less."""
-        self.find_label(predicate, epoch)
-        self._counts[predicate] += change
-        self._free(np.array([predicate]), epoch)
+        label = self.find_label(predicate, epoch)
+        self.count(np.array([[change, 0, label, 0]]), epoch)
 
     def translate(self, rows: Words, epoch: int) -> Words:
         """The rows with labels of this space for predicates."""
-        predicates = rows[:, 2]
         if len(rows) == 0:
             return rows
-        self._reach(int(predicates.max()))
-        labels = self._labels[predicates]
-        if labels.min() < 0:
-            for predicate in np.unique(predicates[labels < 0]).tolist():
-                self._make(predicate, epoch)
-            labels = self._labels[predicates]
+        self._make_all(rows[:, 2], epoch)
         found = rows.copy()
-        found[:, 2] = labels
+        found[:, 2] = self._labels[rows[:, 2]]
         return found
 
+    def emit(self, slide: Slide, epoch: int) -> Words:
+        """What a slide takes away and brings, with labels for predicates. Cost: the change."""
+        log = self.feed.log
+        (gone, gone_end), (come, come_end) = slide.expired, slide.arrived
+        size = max(0, gone_end - gone) + max(0, come_end - come) + len(slide.single)
+        out = np.empty((size, 4), np.int64)
+        for _ in range(2):
+            end = emit_slide(
+                log.rows, gone, gone_end, slide.single, come, come_end, self._labels, out
+            )
+            if end >= 0:
+                return out[:end]
+            self._make_all(log.read(come, come_end, 1)[:, 2], epoch)  # what goes has a label
+        raise AssertionError("a row leaves a window that it was not in")
+
     def count(self, rows: Words, epoch: int) -> None:
-        """Rows with plain predicates have come and gone; frees what nobody names."""
-        if len(rows) == 0:
-            return
-        predicates = rows[:, 2]
-        np.add.at(self._counts, predicates, rows[:, 0])
-        empty = predicates[self._counts[predicates] == 0]
-        if len(empty):
-            self._free(np.unique(empty), epoch)
+        """Rows with labels have come and gone; frees what nobody names."""
+        if count_labels(rows, self._counts):
+            labels = rows[:, 2]
+            self._free(np.unique(labels[self._counts[labels] == 0]), epoch)
 
     def drop(self, epoch: int) -> None:
         """Let every label go."""
-        self._counts[:] = 0
-        self._free(np.flatnonzero(self._labels >= 0), epoch)
+        self._free(self._labels[self._labels >= 0], epoch)
 
-    def _reach(self, predicate: int) -> None:
-        size = len(self._labels)
-        if predicate >= size:
-            size = max(predicate + 1, 2 * size)
-            more = size - len(self._labels)
-            self._labels = np.concatenate([self._labels, np.full(more, -1, np.int64)])
-            self._counts = np.concatenate([self._counts, np.zeros(more, np.int64)])
+    def _make_all(self, predicates: Words, epoch: int) -> None:
+        """Have labels for all of these predicates."""
+        if len(predicates) == 0:
+            return
+        self._labels = reach(self._labels, int(predicates.max()), -1)
+        for predicate in np.unique(predicates[self._labels[predicates] < 0]).tolist():
+            self._make(predicate, epoch)
 
     def _make(self, predicate: int, epoch: int) -> int:
         label = self._words.encode_one(f"_:w{self.number}p{predicate}", _SCOPE)
         self._words.acquire([label], epoch)
+        self._labels = reach(self._labels, predicate, -1)
+        self._counts = reach(self._counts, label, 0)
         self._labels[predicate] = label
+        self._counts[label] = 0
         self._origins[label] = (-self.number, predicate)
         return label
 
-    def _free(self, predicates: Words, epoch: int) -> None:
-        for predicate in predicates[self._counts[predicates] == 0].tolist():
-            label = int(self._labels[predicate])
+    def _free(self, labels: Words, epoch: int) -> None:
+        for label in labels.tolist():
+            _, predicate = self._origins.pop(label)
             self._labels[predicate] = -1
-            del self._origins[label]
             self._words.release([label], epoch)
+
+
+def reach(array: Words, place: int, filler: int) -> Words:
+    """The array, grown to have that place."""
+    size = len(array)
+    if place < size:
+        return array
+    more = np.full(max(place + 1, 2 * size) - size, filler, np.int64)
+    return np.concatenate([array, more])
 
 
 class Spaces:
@@ -123,9 +140,9 @@ class Spaces:
             found = self._numbers[key] = self._last
         return found
 
-    def make(self, key: SpaceKey) -> Space:
+    def make(self, key: SpaceKey, feed: Feed) -> Space:
         number = self.number(key)
-        found = self.by_number[number] = Space(number, key, self._words, self._origins)
+        found = self.by_number[number] = Space(number, key, feed, self._words, self._origins)
         return found
 
     def drop(self, space: Space) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from triegs.dictionary import Dictionary
 from triegs.maintain.standing import NO_EVENT as NO_EVENT_REASON
@@ -14,23 +14,41 @@ from triegs.windows.encoding import Events
 from triegs.windows.feed import Feed
 from triegs.windows.judging import (
     DELETED,
+    DELETIONS,
+    DISORDERED,
     ENTERED,
+    FOUND_WORDS,
+    KEPT,
+    LEAST,
+    MOST,
     NO_EVENT,
     NO_ID,
+    NO_TIME,
     OTHER_CONTENT,
     REPEATED,
     Words,
+    survey_events,
 )
 from triegs.windows.log import Log
 from triegs.windows.pending import Pending, Timed
 
-Flags = NDArray[np.bool_]
 REASONS = {
     NO_EVENT: NO_EVENT_REASON,
     NO_ID: "no live event has this id",
     OTHER_CONTENT: "a live event has this id and other content",
 }
 NEVER = 1 << 62  # a position that no event has, a time after all
+
+
+class Sifted(NamedTuple):
+    """What became of a push: the number of its first event, how many were accepted, and the
+    numbers of those that were not.
+    """
+
+    first: int
+    accepted: int
+    late: Words
+    ahead: Words
 
 
 class Stream:
@@ -52,6 +70,7 @@ class Stream:
         self.first: int | None = None
         self.newest: int | None = None
         self.is_closed = False
+        self.has_ids = self.has_deletions = False
         self.arrivals = 0
         self.repeated = 0
         #: The time of an event that is in the log and not yet in an epoch of its own.
@@ -66,34 +85,32 @@ class Stream:
     def title(self) -> str:
         return "the stream without a name" if self.name is None else f"the stream {self.name}"
 
-    def add(self, events: Events, kept: Words, arrivals: Words) -> None:
-        """Let events wait for their slide."""
-        if len(kept) == 0:
-            return
-        timed = Timed(events.times[kept], events.rows[kept], events.ids[kept], arrivals[kept])
-        self._hold(timed)
-        self.pending.add(timed)
-        least, most = int(timed.times.min()), int(timed.times.max())
-        self.first = least if self.first is None else min(self.first, least)
-        self.newest = most if self.newest is None else max(self.newest, most)
-
-    def find_ahead(self, times: Words, floor: int | None, max_ahead: int) -> Flags:
-        """Which events, in the order of arrival, are further ahead than they may be.
-
-        Each is compared with the watermark and with the events before it that were accepted.
-        """
-        ahead = np.zeros(len(times), np.bool_)
-        known = [time for time in (floor, self.newest) if time is not None]
-        if len(times) == 0:
-            return ahead
-        highest = max(known) if known else int(times[0])
-        before = np.maximum.accumulate(np.concatenate([[highest], times[:-1]]))
-        if (times <= before + max_ahead).all():
-            return ahead
-        for place, time in enumerate(times.tolist()):
-            ahead[place] = time > highest + max_ahead
-            highest = highest if ahead[place] else max(highest, time)
-        return ahead
+    def add(self, events: Events, bound: int | None, max_ahead: int) -> Sifted:
+        """Let events wait for their slide, but those that are late or too far ahead."""
+        first, count = self.arrivals, len(events.times)
+        self.arrivals += events.given
+        arrivals = np.arange(first, self.arrivals)
+        if events.places is not None:
+            arrivals = arrivals[events.places]
+        kept, found = np.empty(count, np.int64), np.empty(FOUND_WORDS, np.int64)
+        limit = NO_TIME if bound is None else bound
+        newest = NO_TIME if self.newest is None else self.newest
+        survey_events(events.times, events.rows, limit, newest, max_ahead, kept, found)
+        timed = Timed(events.times, events.rows, events.ids, arrivals)
+        late: Words = arrivals[:0]
+        ahead = late
+        if found[KEPT] < count:
+            is_late = events.times <= limit
+            late, ahead = arrivals[is_late], arrivals[(kept == 0) & ~is_late]
+            timed = timed.pick(np.flatnonzero(kept))
+        if found[KEPT]:
+            self.has_deletions |= bool(found[DELETIONS])
+            self._hold(timed, bool(found[DELETIONS]))
+            self.pending.add(timed.sort() if found[DISORDERED] else timed)
+            least, most = int(found[LEAST]), int(found[MOST])
+            self.first = least if self.first is None else min(self.first, least)
+            self.newest = most if self.newest is None else max(self.newest, most)
+        return Sifted(first, int(found[KEPT]), late, ahead)
 
     # Slides
 
@@ -119,13 +136,13 @@ class Stream:
     def _judge(self, due: Timed, lows: dict[Feed, int]) -> list[int]:
         if len(due.times) == 0:
             return []
+        if not self.has_ids and not self.has_deletions:
+            self.log.append(due)
+            return []
         by_time = [lows[feed] for feed in self.feeds if not feed.is_by_event]
         floor = min((feed.head for feed in self.feeds if feed.is_by_event), default=NEVER)
         horizon = min(by_time, default=NEVER)
-        known_ids = int(due.ids.max()) + 1
-        outcomes, killed = self.log.judge(due, horizon, floor, known_ids)
-        if self.log.is_plain:
-            return []
+        outcomes, killed = self.log.judge(due, horizon, floor)
         self._report(due, outcomes)
         gone = outcomes != ENTERED
         if gone.any():
@@ -154,14 +171,12 @@ class Stream:
 
     # Terms
 
-    def _hold(self, events: Timed) -> None:
-        rows = events.rows
-        if rows[:, 0].min() < 0:
-            rows = np.abs(rows)
-        self._words.settle(np.ascontiguousarray(rows), self._epoch())
-        named = events.ids[events.ids >= 0]
-        if len(named):
-            self._identities.acquire(named)
+    def _hold(self, events: Timed, has_deletions: bool) -> None:
+        rows = np.abs(events.rows) if has_deletions else events.rows
+        self._words.settle(rows, self._epoch())
+        if len(events.ids) and events.ids.max() >= 0:
+            self.has_ids = True
+            self._identities.acquire(events.ids[events.ids >= 0])
 
     def _let_go(self, events: Timed) -> None:
         rows = events.rows.copy()
@@ -170,7 +185,7 @@ class Stream:
 
     def _release(self, rows: Words, ids: Words) -> None:
         self._words.settle(rows, self._epoch())
-        named = ids[ids >= 0]
+        named = ids[ids >= 0] if self.has_ids else ids[:0]
         if len(named):
             self._identities.release(named)
             self._identities.collect(0)

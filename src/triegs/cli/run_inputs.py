@@ -1,0 +1,154 @@
+"""The inputs of ``triegs run``: which streams there are, and which files they are read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from triegs.cli.run import Request
+from triegs.errors import InputError
+from triegs.inputs import Source, open_input
+from triegs.run.following import FollowedFile
+from triegs.run.stopping import Stop
+from triegs.sparql.window import Window
+
+#: The paths of each stream; None is the name of the only one, or of all there is without windows.
+Streams = dict[str | None, list[str]]
+
+
+def find_streams(
+    request: Request, windows: Iterable[Window], prefixes: Mapping[str, str]
+) -> Streams:
+    """Which paths each stream that the windows read is read from."""
+    given = list(request.inputs or ())
+    names = sorted({window.stream for window in windows}, key=lambda name: name or "")
+    streams: Streams = {}
+    for part in request.streams or ():
+        name, sign, path = part.partition("=")
+        if not sign or not path:
+            wrong(f"{part!r} is not NAME=FILE", "--stream")
+        found = [each for each in names if each is not None and is_name(each, name, prefixes)]
+        if not found:
+            known = ", ".join(name for name in names if name is not None) or "no stream by name"
+            wrong(f"no window reads the stream {name}; they read {known}", "--stream")
+        streams.setdefault(found[0], []).append(path)
+    left = [name for name in names or [None] if name not in streams]
+    if len(left) > 1:
+        known = ", ".join(name or "one without a name" for name in left)
+        wrong(f"windows read several streams; --stream NAME=FILE says which is which: {known}",
+              "--input")  # fmt: skip
+    if left and not given:
+        what = f"of the stream {left[0]}" if left[0] else "; name a file, a directory, or -"
+        wrong(f"there is no input {what}".replace(" ;", ";"), "--input")
+    if given and not left:
+        wrong("all streams that windows read have their own files", "--input")
+    if left:
+        streams[left[0]] = given
+    return streams
+
+
+def is_name(stream: str, given: str, prefixes: Mapping[str, str]) -> bool:
+    """Whether a stream is called so, in full, with brackets or with a prefix.
+
+    >>> is_name("<http://ex/s>", "ex:s", {"ex": "http://ex/"}), is_name("<a:b>", "a:b", {})
+    (True, True)
+    """
+    bare = given.removeprefix("<").removesuffix(">")
+    prefix, sign, local = bare.partition(":")
+    full = prefixes[prefix] + local if sign and prefix in prefixes else bare
+    return stream.removeprefix("<").removesuffix(">") in (bare, full)
+
+
+def open_sources(
+    request: Request,
+    streams: Streams,
+    prefixes: Mapping[str, str],
+    stop: Stop,
+    stack: ExitStack,
+) -> dict[str | None, Source]:
+    """A source for each stream; `stack` closes them."""
+    if request.follow and (len(streams) > 1 or any(len(paths) > 1 for paths in streams.values())):
+        wrong("one file can be followed, not several", "--follow")
+    columns = read_columns(request.columns or ())
+    if request.quarantine is not None:
+        make_empty(request.quarantine)
+    sources: dict[str | None, Source] = {}
+    for name, paths in streams.items():
+        given: list[Any] = [follow(path, stop) for path in paths] if request.follow else list(paths)
+        try:
+            # Several write to the quarantine; a source that starts somewhere appends to it.
+            source = open_input(
+                given, format=request.input_format, columns=columns, terms=request.terms,
+                prefixes=prefixes, strict=request.strict, quarantine=request.quarantine,
+                graph_time=request.graph_time, start={"tick": 0},
+            )  # fmt: skip
+        except InputError as error:
+            raise typer.BadParameter(str(error), param_hint="--input") from None
+        sources[name] = stack.enter_context(source)
+    return sources
+
+
+def make_empty(path: str) -> None:
+    try:
+        Path(path).write_bytes(b"")
+    except OSError as error:
+        wrong(f"cannot write {path}: {error.strerror}", "--quarantine")
+
+
+def follow(path: str, stop: Stop) -> FollowedFile:
+    if path.endswith((".gz", ".zst")):
+        wrong(f"{path} is compressed; only plain text can be followed", "--follow")
+    try:
+        return FollowedFile(path, lambda: stop.is_asked)
+    except OSError as error:
+        message = f"cannot follow {path}: {error.strerror}"
+        raise typer.BadParameter(message, param_hint="--follow") from None
+
+
+def read_columns(given: Iterable[str]) -> dict[str, str]:
+    """
+    >>> read_columns(["time=ts,id=event", "op=sign"])
+    {'time': 'ts', 'id': 'event', 'op': 'sign'}
+    """
+    columns: dict[str, str] = {}
+    for part in (part for text in given for part in text.split(",")):
+        ours, sign, theirs = part.partition("=")
+        if not sign or not theirs.strip():
+            wrong(f"{part!r} is not OURS=THEIRS", "--columns")
+        columns[ours.strip()] = theirs.strip()
+    return columns
+
+
+def wrong(message: str, option: str) -> None:
+    raise typer.BadParameter(message, param_hint=option)
+
+
+class InputSize:
+    """How much of all inputs was read, between 0 and 1; None where that is not known."""
+
+    def __init__(self, streams: Streams, sources: Mapping[str | None, Source]) -> None:
+        files = [
+            file
+            for path in map(Path, (path for paths in streams.values() for path in paths))
+            for file in (path.iterdir() if path.is_dir() else [path])
+            if file.is_file()
+        ]
+        self._sizes = {str(file): file.stat().st_size for file in files}
+        self._total = sum(self._sizes.values())
+        self._sources = list(sources.values())
+
+    def __call__(self) -> float | None:
+        done = 0
+        for source in self._sources:
+            files = source.report.files
+            if not files:
+                continue
+            offset = source.position.get("place", {}).get("offset")
+            if offset is None or files[-1].endswith((".gz", ".zst")):
+                return None
+            done += sum(self._sizes.get(name, 0) for name in files[:-1]) + offset
+        return done / self._total if self._total else None

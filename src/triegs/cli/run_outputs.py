@@ -1,0 +1,85 @@
+"""The outputs of ``triegs run``: whether what was asked for makes sense, and where it goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import typer
+
+from triegs.cli.progress import Progress, SharedTerminal, is_terminal
+from triegs.cli.run import Request
+from triegs.cli.run_inputs import wrong
+from triegs.outputs import (
+    CannotWrite,
+    Format,
+    Head,
+    Kind,
+    Multiplicity,
+    Options,
+    Outputs,
+    TermText,
+    find_format,
+)
+from triegs.outputs.formats import BINARY, MIXED, RESULTS, SINGLE
+from triegs.outputs.sinks import find_places
+from triegs.outputs.table import find_width
+from triegs.run.reporting import When
+
+
+def read_options(request: Request, kinds: Iterable[tuple[Kind, ...]]) -> Options:
+    """How to write; `kinds` are those of each query."""
+    path = request.output or ""
+    try:
+        places = set(find_places(path))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--output") from None
+    chosen = Format(request.output_format) if request.output_format else None
+    kind = chosen or find_format(path) or Format.TABLE
+    multiplicity = Multiplicity(request.multiplicity) if request.multiplicity else None
+    terms = TermText(request.result_terms) if request.result_terms else None
+    all_kinds = list(kinds)
+    if multiplicity is Multiplicity.NONE and any(Kind.CHANGES in each for each in all_kinds):
+        wrong("a change without its number says nothing", "--multiplicity")
+    if terms is not None and kind in RESULTS:
+        wrong(f"the format {kind} says itself how terms are written", "--result-terms")
+    if len(all_kinds) > 1 and kind not in MIXED and "query" not in places:
+        wrong(f"queries have columns of their own; {kind} needs {{query}} in its name", "--output")
+    if kind in BINARY and request.output is None and sys.stdout.isatty():
+        wrong(f"{kind} is not for a terminal; name a file or use a pipe", "--output")
+    if kind in SINGLE and not places & {"epoch", "time"}:
+        if request.every not in (None, When.END):
+            wrong(f"{kind} is one result; --every end, or {{epoch}} in its name", "--output")
+        if any(len(each) > 1 for each in all_kinds) and "kind" not in places:
+            wrong(f"{kind} is one result; --emit both needs {{kind}} in its name", "--output")
+    return Options(kind, multiplicity, terms, request.stamps, request.rows)
+
+
+def is_single(options: Options, path: str | None) -> bool:
+    """Whether one step of each query is all that fits."""
+    return options.format in SINGLE and not set(find_places(path or "")) & {"epoch", "time"}
+
+
+def open_outputs(
+    request: Request, options: Options, heads: Iterable[Head], progress: Progress
+) -> Outputs:
+    read = [*(request.inputs or ()), *(request.static or ())]
+    read += [each.partition("=")[2] for each in request.streams or ()]
+    if request.output is not None and Path(request.output).exists():
+        for path in read:
+            if Path(path).exists() and Path(path).samefile(request.output):
+                wrong(f"{path} is read; it cannot be written as well", "--output")
+    stdout: Any = sys.stdout.buffer
+    is_seen = request.output is None and is_terminal(sys.stdout)
+    if is_seen:
+        stdout = SharedTerminal(stdout, progress)
+    try:
+        return Outputs(
+            heads, options, request.output, cast(BinaryIO, stdout),
+            width=find_width(stdout), is_coloured=is_seen and not os.environ.get("NO_COLOR"),
+        )  # fmt: skip
+    except CannotWrite as error:
+        raise typer.BadParameter(str(error), param_hint="--output") from None

@@ -1,0 +1,251 @@
+"""``triegs run``: from the options to a run, and to an exit code."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import chain
+from typing import TextIO
+
+import typer
+
+from triegs.cli.output import FAILED, fail
+from triegs.cli.progress import Progress, is_terminal
+from triegs.cli.queries import read_prefixes
+from triegs.cli.run import Request
+from triegs.cli.run_inputs import InputSize, find_streams, open_sources, wrong
+from triegs.cli.run_outputs import is_single, open_outputs, read_options
+from triegs.cli.run_queries import (
+    check_changes,
+    choose_kinds,
+    describe_head,
+    find_windows,
+    is_file,
+    read_queries,
+    read_window,
+    register,
+)
+from triegs.durations import read_duration
+from triegs.engine import Engine
+from triegs.errors import TriegsError, WindowError
+from triegs.inputs import Source
+from triegs.outputs import Options
+from triegs.outputs.texts import find_prefixes
+from triegs.run.arriving import arrive
+from triegs.run.driver import Arrived, Run
+from triegs.run.epochs import AppliedEpochs, Epochs, WholeBatches, WindowedEpochs
+from triegs.run.refusals import Refusals
+from triegs.run.reporting import Reporter, When
+from triegs.run.statistics import describe
+from triegs.run.stopping import Stop, Stopped
+from triegs.windows.settings import EventTime, Late
+
+LOG = logging.getLogger("triegs")
+
+
+def run_queries(request: Request) -> int:
+    """Do what was asked for; the exit code."""
+    prefixes = read_prefixes(request.prefixes or ())
+    queries = read_queries(request.queries, prefixes)
+    windows = find_windows(queries, read_window(request.window, request.slide))
+    has_windows = any(windows.values())
+    event_time = read_event_time(request, has_windows)
+    kinds = [choose_kinds(each.query, request.emit)[0] for each in queries]
+    for each, wanted in zip(queries, kinds, strict=True):
+        check_changes(each, wanted)
+    options = read_options(request, kinds)
+    every = read_every(request.every, has_windows)
+    for path in request.static or ():
+        if not is_file(path):
+            wrong(f"{path}: there is no such file", "--static")
+    known = prefixes | find_prefixes(query.text for query in queries)
+    streams = find_streams(request, (w for each in windows.values() for w in each), known)
+    stop = Stop()
+    with ExitStack() as stack:
+        messages = stack.enter_context(showing_log(request.log_level))
+        sources = open_sources(request, streams, prefixes, stop, stack)
+        refusals = stack.enter_context(Refusals(request.quarantine))
+        engine = stack.enter_context(Engine(request.mode, prefixes=prefixes, event_time=event_time))
+        asked = [register(engine, each, request.emit, windows[each.name]) for each in queries]
+        is_watched = request.progress and is_terminal(sys.stderr)
+        progress = Progress(is_watched, InputSize(streams, sources))
+        messages.hide = progress.hide
+        stack.callback(progress.hide)
+        for query in asked:
+            query.begin()
+        load_static(engine, request.static or ())
+        heads = [describe_head(each, known) for each in asked]
+        outputs = stack.enter_context(open_outputs(request, options, heads, progress))
+        # Before this Ctrl-C ends the command at once: nothing is written yet.
+        stack.enter_context(stop.heeding())
+        arriving = arrive(sources)
+        if has_windows:
+            epochs: Epochs = WindowedEpochs(engine, strict=request.strict)
+            every = every or (When.END if is_single(options, request.output) else When.SLIDE)
+        else:
+            arriving, has_times = look_at_first(arriving, sources[None], stop)
+            every = every or choose_every(request, options, has_times)
+            epochs = choose_epochs(request, engine, every, has_times)
+        reporter = Reporter(asked, outputs, every)
+        run = Run(engine, arriving, epochs, reporter, stop, progress.update, refusals=refusals)
+        try:
+            run.go()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            fail(f"error: cannot write {request.output or 'the results'}: {error.strerror}")
+    show_losses(sources.values(), refusals, engine.metrics()["windows"]["late"], request.quarantine)
+    if request.stats:
+        show_statistics(run, sources.values())
+    return find_exit_code(request, sources.values(), reporter, stop)
+
+
+class Messages(logging.StreamHandler[TextIO]):
+    """Messages on standard error, where there may be a line to be taken away first."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stderr)
+        self.hide: Callable[[], None] = lambda: None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.hide()
+        super().emit(record)
+
+
+@contextmanager
+def showing_log(level: str) -> Iterator[Messages]:
+    """Messages of the package from that level on."""
+    handler = Messages()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    before = LOG.level
+    LOG.addHandler(handler)
+    LOG.setLevel(level.upper())
+    try:
+        yield handler
+    finally:
+        LOG.removeHandler(handler)
+        LOG.setLevel(before)
+
+
+# Time and epochs
+
+
+def read_event_time(request: Request, has_windows: bool) -> EventTime:
+    given = {"--lateness": request.lateness, "--max-ahead": request.max_ahead,
+             "--idle-timeout": request.idle_timeout}  # fmt: skip
+    for option, value in given.items():
+        if value is not None and not has_windows:
+            wrong("only windows wait for events; --window gives one", option)
+    if request.batch is not None and has_windows:
+        wrong("with a window, its slides are the epochs", "--batch")
+    late = Late.DROP if request.quarantine is None else Late.QUARANTINE
+    try:
+        return EventTime(
+            request.lateness or 0, late, request.max_ahead or "1d", request.idle_timeout
+        )
+    except WindowError as error:
+        raise typer.BadParameter(str(error), param_hint="--lateness") from None
+
+
+def read_every(text: str | None, has_windows: bool) -> When | int | None:
+    """When to write; a number is a period in milliseconds, None the default."""
+    if text is None:
+        return None
+    if text == When.SLIDE and not has_windows:
+        wrong("there is no window, so no slide; --window gives one", "--every")
+    if text in list(When):
+        return When(text)
+    try:
+        period = read_duration(text)
+    except WindowError:
+        period = 0
+    if period < 1:
+        wrong(f"{text!r} is not slide, epoch, end, or a duration such as 10s", "--every")
+    return period
+
+
+def look_at_first(
+    arriving: Iterator[Arrived], source: Source, stop: Stop
+) -> tuple[Iterator[Arrived], bool]:
+    """All that arrives, and whether events have times of their own: the first batch tells."""
+    try:
+        with stop.waiting():
+            first = next(arriving, None)
+    except Stopped:
+        return iter(()), True
+    # A reader gives ticks to events that have no times.
+    has_times = not source.position.get("tick")
+    return chain([] if first is None else [first], arriving), has_times
+
+
+def choose_every(request: Request, options: Options, has_times: bool) -> When:
+    if is_single(options, request.output):
+        return When.END
+    is_bulk = not has_times and request.batch is None and not request.follow
+    return When.END if is_bulk else When.EPOCH
+
+
+def choose_epochs(request: Request, engine: Engine, every: When | int, has_times: bool) -> Epochs:
+    if request.batch is not None:
+        return AppliedEpochs(engine, request.batch, strict=request.strict)
+    is_default = request.every is None
+    if every is When.END or (is_default and not has_times):
+        return WholeBatches(engine, strict=request.strict)
+    return AppliedEpochs(engine, strict=request.strict)
+
+
+def load_static(engine: Engine, paths: Iterable[str]) -> None:
+    for path in paths:
+        try:
+            report = engine.load(path)
+        except TriegsError as error:
+            fail(f"error: {error}")
+        LOG.info("loaded %s as epoch %d", path, report.epoch)
+
+
+# The end
+
+
+def show_losses(sources: Iterable[Source], refusals: Refusals, late: int, path: str | None) -> None:
+    """Say at the end what was not taken, and why."""
+    set_aside: Counter[str] = Counter()
+    for source in sources:
+        set_aside += source.report.quarantined
+    where = f"; see {path}" if path else "; --quarantine FILE keeps them"
+    _tell(sum(set_aside.values()), "malformed and set aside", set_aside, where)
+    _tell(refusals.total, "refused", refusals.reasons, where)
+    if late and path is None:
+        _tell(late, "late and dropped", Counter(), where)
+
+
+def _tell(count: int, what: str, reasons: Counter[str], where: str) -> None:
+    if not count:
+        return
+    most = ", ".join(f"{reason} {number:,}" for reason, number in reasons.most_common(3))
+    shown = f" ({most})" if most else ""
+    subject = "1 record was" if count == 1 else f"{count:,} records were"
+    sys.stderr.write(f"{subject} {what}{shown}{where}\n")
+
+
+def show_statistics(run: Run, sources: Iterable[Source]) -> None:
+    quarantined = sum(sum(source.report.quarantined.values()) for source in sources)
+    lines = describe(run.statistics, run.engine.metrics(), quarantined, run.refusals.total)
+    width = max(len(name) for name, _ in lines)
+    sys.stderr.write("".join(f"{name:{width}}  {value}\n" for name, value in lines))
+
+
+def find_exit_code(
+    request: Request, sources: Iterable[Source], reporter: Reporter, stop: Stop
+) -> int:
+    """Say what failed, and how the run ended."""
+    broken = [each for source in sources for each in source.report.broken]
+    for file, reason in broken:
+        sys.stderr.write(f"error: {file}: {reason}\n")
+    if stop.is_asked and not request.follow:
+        sys.stderr.write("stopped before the input was read to its end\n")
+    if broken or reporter.stalled:
+        return FAILED
+    return 0 if request.follow else stop.exit_code

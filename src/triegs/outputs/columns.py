@@ -1,0 +1,122 @@
+"""Rows as columns: Arrow IPC and Parquet. Terms are columns of strings.
+
+The batches that are read have dictionaries, each its own; a file has one column type throughout,
+and an Arrow file one dictionary per column at most, so texts are spelled out. Parquet finds the
+equal ones again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from triegs.outputs.bulletins import ANSWER, Bulletin, Head, Kind, Multiplicity, TermText, arrange
+from triegs.outputs.lines import SPELLINGS, Columns, Speller
+
+#: Rows that are gathered for a row group, or a batch of a file.
+GROUP_ROWS = 131_072
+GROUP_BYTES = 1 << 26
+
+
+class ColumnWriter:
+    """Makes batches of one schema, and gathers small ones."""
+
+    def __init__(
+        self,
+        sink: BinaryIO,
+        head: Head,
+        columns: Columns,
+        multiplicity: Multiplicity,
+        terms: TermText,
+    ) -> None:
+        self.head = head
+        self.columns = columns
+        self.multiplicity = multiplicity
+        self.spellers = [Speller(SPELLINGS[terms](head)) for _ in head.names]
+        values = [(ANSWER, pa.bool_())] if head.is_ask else [(n, pa.string()) for n in head.names]
+        numbers = pa.int64()
+        epoch, time, query, multiplicity_name, change = columns
+        fields = [(epoch, numbers), (time, numbers), (query, pa.string()), *values,
+                  (multiplicity_name, numbers), (change, numbers)]  # fmt: skip
+        self.schema = pa.schema([pa.field(name, kind) for name, kind in fields if name])
+        self.waiting: list[pa.RecordBatch] = []
+        self.waiting_rows = self.waiting_bytes = 0
+        self.file = self.open(sink)
+
+    def open(self, sink: BinaryIO) -> Any:
+        raise NotImplementedError
+
+    def write(self, bulletin: Bulletin) -> int:
+        """Take in the rows of a bulletin; how many they are. Some may wait until there are more."""
+        written = 0
+        for batch in arrange(bulletin, self.head, self.multiplicity):
+            made = self._make(batch, bulletin)
+            self.waiting.append(made)
+            self.waiting_rows += made.num_rows
+            self.waiting_bytes += made.nbytes
+            written += made.num_rows
+            if self.waiting_rows >= GROUP_ROWS or self.waiting_bytes >= GROUP_BYTES:
+                self.put()
+        return written
+
+    def _make(self, batch: pa.RecordBatch, bulletin: Bulletin) -> pa.RecordBatch:
+        rows = batch.num_rows
+        counts = batch.column(batch.num_columns - 1)
+        none = pa.nulls(rows, pa.int64())
+        time = pa.repeat(pa.scalar(bulletin.time, pa.int64()), rows)
+        is_snapshot = bulletin.kind is Kind.SNAPSHOT
+        stamps = [pa.repeat(pa.scalar(bulletin.epoch, pa.int64()), rows), time,
+                  pa.repeat(self.head.query, rows)]  # fmt: skip
+        ends = [counts if is_snapshot else none, none if is_snapshot else counts]
+        kept = [array for name, array in zip(self.columns[:3], stamps, strict=True) if name]
+        kept += [batch.column(0)] if self.head.is_ask else self._spell(batch)
+        kept += [array for name, array in zip(self.columns[3:], ends, strict=True) if name]
+        if not kept:
+            raise ValueError("a table without columns has no rows")
+        return pa.RecordBatch.from_arrays(kept, schema=self.schema)
+
+    def _spell(self, batch: pa.RecordBatch) -> list[Any]:
+        columns = []
+        for speller, column in zip(self.spellers, batch.columns, strict=False):
+            texts, _ = speller.spell(column)
+            columns.append(texts.take(column.indices))
+        return columns
+
+    def put(self) -> None:
+        """Write what waits."""
+        if self.waiting:
+            self.file.write_table(pa.Table.from_batches(self.waiting).combine_chunks())
+        self.waiting.clear()
+        self.waiting_rows = self.waiting_bytes = 0
+
+    def close(self) -> None:
+        self.put()
+        self.file.close()
+
+
+class ParquetWriter(ColumnWriter):
+    """A Parquet file; readable once it is closed."""
+
+    def open(self, sink: BinaryIO) -> Any:
+        return pq.ParquetWriter(sink, self.schema, compression="zstd")
+
+
+class ArrowFileWriter(ColumnWriter):
+    """An Arrow IPC file; readable once it is closed."""
+
+    def open(self, sink: BinaryIO) -> Any:
+        return pa.ipc.new_file(sink, self.schema)
+
+
+class ArrowStreamWriter(ColumnWriter):
+    """An Arrow IPC stream, of which a reader gets each bulletin as it is written."""
+
+    def open(self, sink: BinaryIO) -> Any:
+        return pa.ipc.new_stream(sink, self.schema)
+
+    def write(self, bulletin: Bulletin) -> int:
+        written = super().write(bulletin)
+        self.put()
+        return written

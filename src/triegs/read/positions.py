@@ -1,0 +1,262 @@
+"""Answers by their position in the enumeration, and how many there are.
+
+A plan that keeps numbers finds a position in logarithmic time, see `triegs.kernels.positions`. Any
+other is scanned, with the same outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from triegs.compiler.plan import Payload
+from triegs.errors import MultiplicityOverflow
+from triegs.kernels.answers import FACTOR, STATE_HEAD, STATE_WORDS, TILE_WORDS, fill_answers
+from triegs.kernels.layout import FANOUT, HEAD, OFFSET, SLOT_WORDS
+from triegs.kernels.positions import NUMBER_WORDS, pick_answers, seek_answer
+from triegs.maintain.walk import Walk
+from triegs.read.columns import LARGEST, TOO_LARGE, Columns, Sizes, Words, write_levels
+from triegs.read.result import BATCH_ROWS
+from triegs.read.rows import UNBOUND, WIDE, RowReader
+from triegs.store.contract import Version
+from triegs.store.packed import PackedRelation, PackedVersion
+
+NO_INTEGERS = np.empty(0, np.int64)
+
+
+class Finder:
+    """Finds answers of one version by the numbers that the plan keeps there, for one thread."""
+
+    def __init__(self, walk: Walk, version: PackedVersion) -> None:
+        self.walk = walk
+        self.version = version
+        self._one = np.empty(1, np.int64), np.empty(walk.width + 1, np.int64)
+
+    def total(self, by_rows: bool) -> int:
+        """The answers of all components together, or the rows. Cost: constant."""
+        total = self._scalar() if by_rows else min(self._scalar(), 1)
+        for level in self.walk.levels:
+            if not level.interface:
+                total *= self._sum_root(root_of(level.relation), by_rows)
+        return total
+
+    def _scalar(self) -> int:
+        """What all answers count alike, for the components that the head shows nothing of."""
+        scalar = 1
+        for relation, key in self.walk.totals:
+            scalar *= self.version.get(relation, key)
+        return scalar
+
+    def _sum_root(self, at: int, by_rows: bool) -> int:
+        self.version.check_held()
+        root = int(self.version.roots[at])
+        start = (root & OFFSET) + HEAD + (2 * FANOUT if by_rows else FANOUT)
+        return sum(self.version.words[start : start + FANOUT].tolist()) if root else 0
+
+    @cached_property
+    def _tables(self) -> tuple[Words, int, Words, Words]:
+        """Levels, how many, the numbers below them, and the state of a search."""
+        walk = self.walk
+        if walk.tables is None:
+            walk.tables = write_levels(walk)
+        if walk.number_table is None:
+            walk.number_table = write_numbers(walk)
+        levels, count = walk.tables
+        state = np.zeros(STATE_HEAD + STATE_WORDS * count, np.int64)
+        scalar = self._scalar()
+        state[FACTOR] = scalar if scalar <= LARGEST else TOO_LARGE
+        return levels, count, walk.number_table, state
+
+    def pick(self, positions: Words, by_rows: bool) -> Columns:
+        """The answers at some positions, in their order. Cost: logarithmic, each."""
+        levels, count, numbers, state = self._tables
+        if by_rows:
+            positions = positions // self._scalar()
+        rows, width = len(positions), self.walk.width
+        out = np.empty((width + 1, rows), np.int64)
+        self.version.check_held()
+        pick_answers(
+            self.version.words, self.version.roots, levels, numbers, count, state, positions,
+            by_rows, out.reshape(-1), rows, width,
+        )  # fmt: skip
+        return out[:-1], out[-1]
+
+    def pick_one(self, position: int) -> list[int]:
+        """The ids of the answer at a position, and its multiplicity."""
+        levels, count, numbers, state = self._tables
+        positions, out = self._one
+        positions[0] = position
+        version = self.version
+        version.check_held()
+        pick_answers(
+            version.words, version.roots, levels, numbers, count, state, positions, False, out, 1,
+            self.walk.width,
+        )  # fmt: skip
+        found: list[int] = out.tolist()
+        return found
+
+    def stream(self, start: int, stop: int, sizes: Sizes) -> Iterator[Columns]:
+        """The answers of a range that there is, in batches. Memory: one batch."""
+        levels, count, numbers, state = self._tables
+        state = state.copy()  # others may search meanwhile
+        tile = np.empty(TILE_WORDS, np.int64)
+        words, roots, width = self.version.words, self.version.roots, self.walk.width
+        self.version.check_held()
+        if start < stop:
+            seek_answer(words, roots, levels, numbers, count, state, start)
+        while start < stop:
+            rows = min(sizes(), stop - start)
+            out = np.empty((width + 1, rows), np.int64)
+            self.version.check_held()
+            found = fill_answers(
+                words, roots, levels, count, state, NO_INTEGERS, tile, out.reshape(-1), rows, width
+            )
+            assert found == rows, "a range ends before its numbers do"
+            yield out[:-1], out[-1]
+            start += rows
+
+
+def write_numbers(walk: Walk) -> Words:
+    """Where the numbers of each level are, as the kernel reads it."""
+    table = []
+    for kind, relation in walk.numbers or []:
+        table += [kind, root_of(relation)]
+    assert len(table) == NUMBER_WORDS * len(walk.levels)
+    return np.array(table, np.int64)
+
+
+def root_of(relation: object) -> int:
+    assert isinstance(relation, PackedRelation)
+    return SLOT_WORDS * relation.slot
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The positions of one query's rows in one version: by numbers if it keeps them, else by scans
+    of all rows.
+    """
+
+    reader: RowReader
+    version: Version
+
+    @cached_property
+    def _finder(self) -> Finder | None:
+        if self.reader.walk.numbers is None or not isinstance(self.version, PackedVersion):
+            return None
+        return Finder(self.reader.walk, self.version)
+
+    @property
+    def is_asked_to_count(self) -> bool:
+        plan = self.reader.plan
+        return Payload.TOTAL in plan.nodes[plan.root].payload
+
+    @cached_property
+    def support(self) -> int:
+        """The number of distinct rows."""
+        if self._finder is not None:
+            return self._finder.total(by_rows=False)
+        self._check_overflow()
+        return sum(len(counts) for _, counts in self.scan())
+
+    @cached_property
+    def count(self) -> int:
+        """The total multiplicity, of any size."""
+        if self._rows_are_answers():
+            return self.support
+        if self._finder is not None and self._finder.walk.has_rows:
+            return self._finder.total(by_rows=True)
+        if self.is_asked_to_count:
+            self._check_overflow()
+        return sum(add_exactly(counts) for _, counts in self.scan())
+
+    def _rows_are_answers(self) -> bool:
+        """Whether each kept answer counts once, by the query or, as numbers were asked for and are
+        not there, by the plan.
+        """
+        if self.reader.drops_counts:
+            return True
+        walk = self.reader.walk
+        is_whole = self._finder is not None and walk.overflow is None
+        return is_whole and self.is_asked_to_count and not walk.has_rows
+
+    def _check_overflow(self) -> None:
+        error = self.reader.walk.overflow
+        if error is not None:
+            raise MultiplicityOverflow(f"not kept at the moment: {error}", error.view)
+
+    def scan(self) -> Iterator[Columns]:
+        return self.reader.columns(self.version, lambda: BATCH_ROWS)
+
+    def stream(self, start: int, stop: int, sizes: Sizes) -> Iterator[Columns]:
+        """The rows of a range that there is, in batches."""
+        if self._finder is not None:
+            check_size(self.support)
+            for ids, counts in self._finder.stream(start, stop, sizes):
+                yield self.reader.show(ids, counts)
+            return
+        at = 0
+        if start >= stop:
+            return
+        for ids, counts in self.reader.columns(self.version, sizes):
+            low, high = max(start - at, 0), min(stop - at, len(counts))
+            if low < high:
+                yield ids[:, low:high], counts[low:high]
+            at += len(counts)
+            if at >= stop:
+                return
+
+    def pick(self, positions: Words, by_rows: bool) -> Columns:
+        """The rows at some positions, in their order; positions of expanded rows if `by_rows`."""
+        by_rows = by_rows and not self._rows_are_answers()
+        if self._finder is not None and (not by_rows or self._finder.walk.has_rows):
+            check_size(self.count if by_rows else self.support)
+            return self.reader.show(*self._finder.pick(positions, by_rows))
+        return self._pick_by_scan(positions, by_rows)
+
+    def pick_one(self, position: int) -> tuple[list[int], int]:
+        """The ids and the multiplicity of the row at a position."""
+        if self._finder is None:
+            ids, counts = self._pick_by_scan(np.array([position], np.int64), False)
+            return ids[:, 0].tolist(), int(counts[0])
+        *found, count = self._finder.pick_one(position)
+        if count < 0:
+            raise MultiplicityOverflow(*WIDE)
+        ids_of_head = [UNBOUND if pick is None else found[pick] for pick in self.reader.picks]
+        return ids_of_head, 1 if self.reader.drops_counts else count
+
+    def _pick_by_scan(self, positions: Words, by_rows: bool) -> Columns:
+        order = np.argsort(positions, kind="stable")
+        wanted = positions[order]
+        picked_ids, picked_counts = [], []
+        at = done = 0
+        for ids, counts in self.scan():
+            if done == len(wanted):
+                break
+            ends = at + (np.cumsum(counts) if by_rows else np.arange(1, len(counts) + 1))
+            upto = int(np.searchsorted(wanted, ends[-1], side="left"))
+            rows = np.searchsorted(ends, wanted[done:upto], side="right")
+            picked_ids.append(ids[:, rows])
+            picked_counts.append(counts[rows])
+            at, done = int(ends[-1]), upto
+        width = len(self.reader.plan.query.head)
+        ids = np.concatenate([np.empty((width, 0), np.int64), *picked_ids], axis=1)
+        counts = np.concatenate([np.empty(0, np.int64), *picked_counts])
+        back = np.argsort(order, kind="stable")
+        return ids[:, back], counts[back]
+
+
+def check_size(size: int) -> int:
+    """A number of positions, which must fit 64 bits."""
+    if size > LARGEST:
+        raise MultiplicityOverflow(f"{size:,} positions do not fit 64 bits", "positions")
+    return size
+
+
+def add_exactly(counts: Words) -> int:
+    """The sum, also where 64 bits do not hold it."""
+    if len(counts) and int(counts.max()) < 2**62 // len(counts):
+        return int(counts.sum())
+    return sum(counts.tolist())

@@ -1,0 +1,251 @@
+"""From batches of events to published epochs, one at a time, so that each can be read.
+
+Without a window, events are applied in the order in which they come: those that follow one another
+with equal times are one epoch, or so many rows are. With windows, slides are epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from triegs.engine import Engine
+from triegs.errors import InvalidUpdate
+from triegs.maintain.standing import Refused
+from triegs.run.refusals import Refusal
+from triegs.terms import XSD
+from triegs.windows.manager import TOO_LATE
+from triegs.windows.manager import Published as Slid
+
+UPDATE = ("op", "subject", "predicate", "object")
+SIGNS = {1: "+", -1: "-"}
+TEXT = pa.large_string()
+#: Where epochs have fewer rows on average, they are applied as tuples.
+FEW_ROWS = 8
+
+
+class Published(NamedTuple):
+    """An epoch that can be read now. ``time`` is that of its last event, or of its slide."""
+
+    epoch: int
+    time: int | None
+    refused: tuple[Refusal, ...] = ()
+
+
+class Epochs(Protocol):
+    """Feeds an engine, and hands out control after each epoch."""
+
+    def feed(self, batch: pa.RecordBatch, stream: str | None = None) -> Iterator[Published]:
+        """Take a batch of events of a stream; an item for each epoch that it completes."""
+
+    def end(self, stream: str | None) -> Iterator[Published]:
+        """A stream has ended, others have not."""
+
+    def finish(self) -> Iterator[Published]:
+        """The input has ended: publish what is left."""
+
+    def leave(self) -> Iterator[Published]:
+        """The run is stopped before its input has ended: publish what can be."""
+
+    def take_refused(self) -> list[Refusal]:
+        """What was refused and is not told by an epoch."""
+
+
+class AppliedEpochs:
+    """Events as they come. With `rows` each epoch has so many, else it has all of one time.
+
+    >>> engine = Engine()
+    >>> names = ["time", "op", "subject", "predicate", "object"]
+    >>> batch = pa.record_batch([[5, 5, 6], [1, 1, -1], [1, 1, 1], ["<a:p>"] * 3, [2, 3, 2]], names)
+    >>> epochs = AppliedEpochs(engine)
+    >>> [*epochs.feed(batch), *epochs.finish()]
+    [Published(epoch=1, time=5, refused=()), Published(epoch=2, time=6, refused=())]
+    """
+
+    def __init__(self, engine: Engine, rows: int | None = None, *, strict: bool = False) -> None:
+        self._engine = engine
+        self._rows = rows
+        self._strict = strict
+        self._parts: list[pa.RecordBatch] = []
+        self._waiting = 0
+        self._time: int | None = None  # the largest that was published
+
+    def feed(
+        self,
+        batch: pa.RecordBatch,
+        stream: str | None = None,  # noqa: ARG002
+    ) -> Iterator[Published]:
+        ends = self._find_ends(batch)
+        start = 0
+        if ends and self._waiting:
+            start = ends.pop(0)
+            self._wait(batch.slice(0, start))
+            yield self._apply()
+        if len(ends) * FEW_ROWS > batch.num_rows:
+            # To make a table for each of these epochs would take longer than all else.
+            columns = [batch.column(name).to_pylist() for name in UPDATE]
+            times = batch.column("time").to_pylist()
+            for stop in ends:
+                rows = list(zip(*(column[start:stop] for column in columns), strict=True))
+                yield self._publish(rows, max(times[start:stop]))
+                start = stop
+            ends = []
+        for stop in ends:
+            part = batch.slice(start, stop - start)
+            yield self._publish(join_parts([part]), _latest(part))
+            start = stop
+        self._wait(batch.slice(start))
+
+    def finish(self) -> Iterator[Published]:
+        if self._waiting:
+            yield self._apply()
+
+    leave = finish
+
+    def end(self, stream: str | None) -> Iterator[Published]:  # noqa: ARG002
+        return iter(())
+
+    def take_refused(self) -> list[Refusal]:
+        return []
+
+    def _find_ends(self, batch: pa.RecordBatch) -> list[int]:
+        """Where epochs end in this batch; 0 if what waits is one already."""
+        if self._rows is not None:
+            first = self._rows - self._waiting
+            return list(range(first, batch.num_rows + 1, self._rows))
+        times = batch.column("time").to_numpy()
+        ends: list[int] = (np.flatnonzero(times[1:] != times[:-1]) + 1).tolist()
+        if self._waiting and len(times) and times[0] != self._last_time():
+            return [0, *ends]
+        return ends
+
+    def _last_time(self) -> int:
+        last: int = self._parts[-1].column("time")[-1].as_py()
+        return last
+
+    def _wait(self, part: pa.RecordBatch) -> None:
+        if part.num_rows:
+            self._parts.append(part)
+            self._waiting += part.num_rows
+
+    def _apply(self) -> Published:
+        parts, self._parts, self._waiting = self._parts, [], 0
+        return self._publish(join_parts(parts), max(map(_latest, parts)))
+
+    def _publish(self, updates: pa.Table | list[tuple[Any, ...]], newest: int) -> Published:
+        # Without a window nothing is late; time does not run backwards all the same.
+        self._time = newest if self._time is None else max(self._time, newest)
+        report = self._engine.apply(updates, strict=self._strict)
+        refused = [describe_refused(updates, self._time, each) for each in report.refused]
+        return Published(report.epoch, self._time, tuple(refused))
+
+
+class WindowedEpochs:
+    """Timed events through the engine's windows: an epoch for each slide that is due.
+
+    The watermark moves after each batch, to its largest time less the allowed lateness.
+    """
+
+    def __init__(self, engine: Engine, *, strict: bool = False) -> None:
+        self._engine = engine
+        self._strict = strict
+        self._refused: list[Refusal] = []
+
+    def feed(self, batch: pa.RecordBatch, stream: str | None = None) -> Iterator[Published]:
+        table = pa.table(batch)
+        pushed = self._engine.push(table, stream)
+        for number, reason in pushed.refused:
+            place = number - pushed.first
+            time = table.column("time")[place].as_py()
+            refusal = describe_refused(table, time, Refused(place, reason))
+            if self._strict and not reason.startswith(TOO_LATE):
+                raise InvalidUpdate(f"{refusal.record} at {time}: {reason}")
+            self._refused.append(refusal)
+        # The events are in now; what follows is timed slide by slide.
+        return self._pass_on(self._engine.each_slide())
+
+    def end(self, stream: str | None) -> Iterator[Published]:
+        yield from self._pass_on(self._engine.each_slide(stream=stream, close=True))
+
+    def finish(self) -> Iterator[Published]:
+        yield from self._pass_on(self._engine.each_slide(close=True))
+
+    def leave(self) -> Iterator[Published]:
+        """A slide that is not due yet may still change: it is not published."""
+        return iter(())
+
+    def take_refused(self) -> list[Refusal]:
+        """What was refused since the last epoch."""
+        refused, self._refused = self._refused, []
+        return refused
+
+    def _pass_on(self, slides: Iterator[Slid]) -> Iterator[Published]:
+        for epoch, time, refused in slides:
+            for number, reason in refused:
+                record = f"event {number} of its stream"
+                if self._strict:
+                    raise InvalidUpdate(f"{record}: {reason}")
+                self._refused.append(Refusal(reason, time, record))
+            yield Published(epoch, time, tuple(self.take_refused()))
+
+
+class WholeBatches(AppliedEpochs):
+    """Each batch of the input is one epoch: for a run that shows nothing but its end, which does
+    not depend on where epochs are cut.
+    """
+
+    def _find_ends(self, batch: pa.RecordBatch) -> list[int]:
+        return [batch.num_rows] if batch.num_rows else []
+
+
+def _latest(part: pa.RecordBatch) -> int:
+    return int(part.column("time").to_numpy().max())
+
+
+def describe_refused(
+    events: pa.Table | list[tuple[Any, ...]], time: int | None, refused: Refused
+) -> Refusal:
+    """What was refused, in words: its place is a row of these events."""
+    if isinstance(events, pa.Table):
+        sign, *terms = (events.column(name)[refused.place].as_py() for name in UPDATE)
+    else:
+        sign, *terms = events[refused.place]
+    shown = " ".join(map(str, terms))
+    return Refusal(refused.reason, time, f"{SIGNS.get(sign, sign)} {shown}")
+
+
+def join_parts(parts: list[pa.RecordBatch]) -> pa.Table:
+    """One table of updates; batches of several files may have their terms in several forms.
+
+    >>> parts = [pa.record_batch([[1], [5]], ["op", "object"]),
+    ...          pa.record_batch([[1], pa.array(["<a:b>"]).dictionary_encode()], ["op", "object"])]
+    >>> join_parts(parts).column("object").to_pylist()
+    ['"5"^^<http://www.w3.org/2001/XMLSchema#integer>', '<a:b>']
+    """
+    names = [name for name in UPDATE if name in parts[0].schema.names]
+    columns = []
+    for name in names:
+        arrays = [part.column(name) for part in parts]
+        is_one = all(array.type == arrays[0].type for array in arrays)
+        if not is_one or any(_is_large(array) for array in arrays):
+            arrays = [_write_texts(array) for array in arrays]
+        columns.append(pa.chunked_array(arrays))
+    return pa.Table.from_arrays(columns, names)
+
+
+def _is_large(column: Any) -> bool:
+    """Whether a few rows of a batch have the large dictionary of all of it."""
+    return pa.types.is_dictionary(column.type) and len(column.dictionary) > 4 * len(column)
+
+
+def _write_texts(column: Any) -> Any:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary.take(column.indices)
+    if pa.types.is_integer(column.type):
+        texts = column.cast(pa.string())
+        return pc.binary_join_element_wise('"', texts, f'"^^<{XSD}integer>', "").cast(TEXT)
+    return column.cast(TEXT)

@@ -1,0 +1,66 @@
+"""What the engine refuses in a run: counted, and kept beside the records that were malformed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import IO, NamedTuple
+
+#: Reasons that are counted apart; of more only the number is known.
+MOST_REASONS = 1_000
+
+
+class Refusal(NamedTuple):
+    """An event that the engine refused: why, its time, and what it says."""
+
+    reason: str
+    time: int | None
+    record: str
+
+
+class Refusals:
+    """Counts refusals by reason, and appends them to a file of JSON lines if there is one.
+
+    >>> refusals = Refusals()
+    >>> refusals.add([Refusal("no live event states this", 5, "- <a:a> <a:p> <a:b>")])
+    >>> refusals.total, refusals.reasons.most_common()
+    (1, [('no live event states this', 1)])
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self.total = 0
+        self.reasons: Counter[str] = Counter()
+        self._file: IO[str] | None = None
+        if path is not None:
+            self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115
+
+    def add(self, refused: Iterable[Refusal]) -> None:
+        """Take notice of what an epoch or a push has refused."""
+        for reason, time, record in refused:
+            self.total += 1
+            if reason in self.reasons or len(self.reasons) < MOST_REASONS:
+                self.reasons[reason] += 1
+            if self._file is not None:
+                entry = {"time": time, "reason": reason, "record": record}
+                self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Refusals:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,179 @@
+"""When a run reads its queries, and what it hands to the writers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from triegs.engine import StandingQuery
+from triegs.outputs import Bulletin, Kind, Outputs
+from triegs.read.snapshot import Snapshot
+from triegs.run.epochs import Published
+from triegs.sparql.window import Window
+
+log = logging.getLogger("triegs.run")
+
+
+class Emit(StrEnum):
+    """What is written of a query: its answers, what has changed, or both."""
+
+    SNAPSHOT = "snapshot"
+    CHANGES = "changes"
+    BOTH = "both"
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """
+        >>> [kind.value for kind in Emit.BOTH.kinds]
+        ['snapshot', 'changes']
+        """
+        if self is Emit.BOTH:
+            return (Kind.SNAPSHOT, Kind.CHANGES)
+        return (Kind(self.value),)
+
+
+class Sign(StrEnum):
+    """Which changes are wanted: all, what comes (ISTREAM), what goes (DSTREAM)."""
+
+    ALL = "all"
+    POSITIVE = "positive"
+    NEGATIVE = "negative"
+
+
+class When(StrEnum):
+    """After which epochs a run writes."""
+
+    EPOCH = "epoch"
+    SLIDE = "slide"
+    END = "end"
+
+
+@dataclass(slots=True)
+class Asked:
+    """A query of a run, what is wanted of it, the windows that it reads, and the snapshot that the
+    next change is from.
+    """
+
+    query: StandingQuery
+    kinds: tuple[Kind, ...]
+    sign: Sign = Sign.ALL
+    windows: tuple[Window, ...] = ()
+    before: Snapshot | None = None
+
+    def begin(self) -> None:
+        """Hold what the first changes are from; call it while the graph is empty."""
+        if Kind.CHANGES in self.kinds:
+            self.before = self.query.snapshot()
+
+    def slides_at(self, time: int | None) -> bool:
+        """Whether one of its windows may slide then."""
+        return time is None or any(
+            window.slide is None or window.last_slide(time) == time for window in self.windows
+        )
+
+
+@dataclass(slots=True)
+class Reporter:
+    """Writes the queries after the epochs that `every` names.
+
+    A number for `every` is a period in milliseconds of event time: the first epoch at or after
+    each multiple of it is written.
+    """
+
+    asked: list[Asked]
+    outputs: Outputs
+    every: When | int
+    rows: int = 0
+    reports: int = 0
+    stalled: set[str] = field(default_factory=set)
+    _due: int | None = None
+    _last: Published | None = None
+    _is_written: bool = True
+
+    def publish(self, epoch: Published) -> None:
+        """Take notice of an epoch, and write if it is one to be written."""
+        self._last, self._is_written = epoch, False
+        if self._is_due(epoch):
+            self._write(epoch)
+
+    def finish(self, epoch: int) -> None:
+        """The run ends with that epoch: write what only its end asks for."""
+        last = self._last or Published(epoch, None)
+        if self.every is When.END or (isinstance(self.every, int) and not self._is_written):
+            self._write(last)
+        for each in self.asked:
+            if each.before is not None:
+                each.before.close()
+
+    def _is_due(self, epoch: Published) -> bool:
+        if not isinstance(self.every, int):
+            return self.every is not When.END
+        if epoch.time is None:
+            return False
+        if self._due is not None and epoch.time < self._due:
+            return False
+        self._due = epoch.time - epoch.time % self.every + self.every
+        return True
+
+    def _write(self, epoch: Published) -> None:
+        for each in self.asked:
+            if self.every is When.SLIDE and not each.slides_at(epoch.time):
+                continue
+            if not self._note_stall(each.query):
+                self._write_query(each, epoch)
+        self.outputs.flush()
+        self.reports += 1
+        self._is_written = True
+
+    def _note_stall(self, query: StandingQuery) -> bool:
+        """Whether a query cannot be written because its counts do not fit; told once."""
+        if query.error is None:
+            self.stalled.discard(query.name)
+            return False
+        if query.name not in self.stalled:
+            log.warning("%s is stalled and not written: %s", query.name, query.error)
+            self.stalled.add(query.name)
+        return True
+
+    def _write_query(self, each: Asked, epoch: Published) -> None:
+        now = each.query.snapshot()
+        try:
+            for kind in each.kinds:
+                bulletin = Bulletin(kind, now.epoch, epoch.time, read_batches(each, now, kind))
+                self.rows += self.outputs.write(each.query.name, bulletin)
+        except BaseException:
+            now.close()
+            raise
+        if each.before is None:
+            now.close()
+        else:
+            each.before.close()
+            each.before = now
+
+
+def read_batches(each: Asked, now: Snapshot, kind: Kind) -> Iterable[pa.RecordBatch]:
+    """The answers of a snapshot, or how they differ from the one before."""
+    if kind is Kind.SNAPSHOT:
+        return now.batches()
+    assert each.before is not None
+    return pick_sign(now.diff(each.before).batches(), each.sign)
+
+
+def pick_sign(batches: Iterable[pa.RecordBatch], sign: Sign) -> Iterator[pa.RecordBatch]:
+    """The changes of that sign; the last column has them.
+
+    >>> batch = pa.record_batch({"x": ["a", "b"], "change": [1, -2]})
+    >>> [part.to_pydict() for part in pick_sign([batch], Sign.NEGATIVE)]
+    [{'x': ['b'], 'change': [-2]}]
+    """
+    compare = {Sign.POSITIVE: pc.greater, Sign.NEGATIVE: pc.less}.get(sign)
+    for batch in batches:
+        if compare is None:
+            yield batch
+        else:
+            yield batch.filter(compare(batch.column(batch.num_columns - 1), 0))
