@@ -126,7 +126,7 @@ def _of_nothing(bench: Bench, stream: Stream) -> Iterator[Figure]:
         "an edge of another label": [("+", 1, name_iri("other"), 2)],
     }
     for row, updates in epochs.items():
-        looking, listing = Samples(), Samples()
+        looking, listing = Samples(process_time), Samples(process_time)
         for _ in range(400):
             with query.snapshot() as before:
                 engine.apply(updates)
