@@ -106,6 +106,7 @@ def _among_more(bench: Bench, stream: Stream) -> Iterator[Figure]:
             rival.add_turn(*samples)
     for bed, found in zip((few, many), rows, strict=True):
         bed.check(found)
+    row = ""
     for bed, taken in ((few, rival.ours), (many, rival.theirs)):
         row = f"{bed.answers():,} answers"
         yield Figure(row, "changes", rows[0].num_rows, table="among more")
