@@ -640,6 +640,8 @@ class Engine:
         - ``pins``: the epoch, query and age of each snapshot that is held, with ``expires_s`` if
           it has a lease, and in debug mode ``taken``, the place;
         - ``holds``: the epochs that are held by name; ``held_epochs``: how many are held at all;
+        - ``windows``: the ``watermark``; events that were ``late``, too far ``ahead``, ``refused``,
+          ``repeated`` or ``in_gaps``; how many are ``pending`` and ``retained``, in ``bytes``;
         - ``terms``: of the dictionary; ``live`` are named by events and queries, ``held`` only by
           snapshots;
         - ``entries``, ``live_bytes``, ``retained_bytes``, ``debt_bytes``, ``copied_nodes``,

@@ -13,6 +13,7 @@ from math import prod
 
 from triegs.compiler import Plan, compile_query
 from triegs.compiler.plan import Alias, Guard, Join, Node, Role, Static, Use
+from triegs.errors import UnsupportedQuery
 from triegs.mode import Mode
 from triegs.sparql import parse
 from triegs.sparql.aggregates import group
@@ -278,5 +279,12 @@ def _restrict(binding: Mapping[str, str], node: Node) -> Row:
 
 def _plan_of(query: Plan | Query | str) -> Plan:
     if isinstance(query, Plan):
-        return query
-    return compile_query(parse(query) if isinstance(query, str) else query)
+        plan = query
+    else:
+        plan = compile_query(parse(query) if isinstance(query, str) else query)
+    if plan.query.windows:
+        raise UnsupportedQuery(
+            "a window: the reference knows one graph and no time",
+            line=1, column=1, construct="window", hint="triegs.Engine runs it",
+        )  # fmt: skip
+    return plan

@@ -339,6 +339,13 @@ def test_malformed_tables():
     assert engine.metrics()["windows"]["pending"] == 1
 
 
+def test_a_window_is_a_window():
+    with pytest.raises(WindowError, match=r"triegs\.Window"):
+        Engine(window="10s")  # type: ignore[arg-type]
+    with pytest.raises(WindowError, match=r"triegs\.Window"):
+        Engine().register(PAIRS, window="10s")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -7,7 +7,8 @@ The object has these keys, in this order; terms and variables are written as in 
 ``class``         ``full-acyclic``, ``free-connex``, ``materialized`` or ``cyclic``
 ``promise``       what the plan promises, in words
 ``query``         ``form``, ``head``, ``atoms`` (triples), ``values`` (``variables``, ``rows``: how
-                  many), ``filters``, ``duplicates``, ``limit``, ``offset``, ``grouping``, ``text``
+                  many), ``filters``, ``duplicates``, ``limit``, ``offset``, ``grouping``,
+                  ``windows`` (by name), ``graphs`` (of each atom, if any reads a window), ``text``
 ``components``    ``class``, ``atoms`` (places in the query), ``top`` (a node), ``root`` (its
                   variables), ``choices``, ``cost``, ``warnings``
 ``root``          the node at the top
@@ -121,6 +122,8 @@ def _query(query: Query) -> dict[str, Any]:
         "limit": query.limit,
         "offset": query.offset,
         "grouping": None if query.grouping is None else _grouping(query.grouping),
+        "windows": {name: str(window) for name, window in query.windows},
+        "graphs": list(query.graphs),
         "text": query.text,
     }
 

@@ -60,6 +60,9 @@ def _labelled(label: str, text: str) -> list[str]:
 def _summary(notation: Notation) -> Iterator[str]:
     plan = notation.plan
     yield from _labelled("Query", _describe_query(plan.query))
+    for name, window in plan.query.windows:
+        stream = "" if window.stream is None else f" on stream {window.stream}"
+        yield from _labelled("Window", f"{name or 'all atoms'}: {window}{stream}")
     yield from _labelled("Class", f"{plan.plan_class.value}: {CLASSES[plan.plan_class]}")
     if len(plan.components) > 1:
         for number, component in enumerate(plan.components, start=1):

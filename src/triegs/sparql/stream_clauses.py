@@ -15,7 +15,7 @@ from triegs.errors import QueryError, WindowError
 from triegs.sparql.follow import Expect, Zone
 from triegs.sparql.lexer import Token, TokenKind
 from triegs.sparql.model import Operator, Output
-from triegs.sparql.window import Window
+from triegs.sparql.window import Window, read_span
 
 if TYPE_CHECKING:
     from triegs.sparql.prepass import Reader
@@ -183,7 +183,7 @@ _FORM = {
 }
 
 
-def _read_slide(reader: Reader) -> str | None:
+def _read_slide(reader: Reader) -> int | None:
     if reader.token.word == "TUMBLING":
         reader.skip()
         return None
@@ -193,7 +193,7 @@ def _read_slide(reader: Reader) -> str | None:
     return _read_duration(reader)
 
 
-def _read_duration(reader: Reader) -> str:
+def _read_duration(reader: Reader) -> int:
     """The text up to the next word of the window: ``10s`` is a number and a word to the lexer."""
     first = last = reader.token
     while reader.token.word not in _ENDS:
@@ -203,4 +203,8 @@ def _read_duration(reader: Reader) -> str:
         reader.skip()
     if last.word in _ENDS:
         raise reader.expected("a duration")
-    return reader.source.lexer.text[first.start : last.start + len(last.text)]
+    text = reader.source.lexer.text[first.start : last.start + len(last.text)]
+    try:
+        return read_span(text)
+    except WindowError as problem:
+        raise reader.source.error(str(problem), first, "window") from None

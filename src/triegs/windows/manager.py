@@ -95,6 +95,7 @@ class Windows:
         self, core: GraphCore, words: Dictionary, store: Store, clock: Clock,
         settings: EventTime | None = None, window: Window | None = None,
     ) -> None:  # fmt: skip
+        _check_window(window)
         self.settings = settings or EventTime()
         self.window = window
         self.streams: dict[str | None, Stream] = {}
@@ -135,6 +136,7 @@ class Windows:
         A window of the text is for its own blocks; atoms outside read the static graph. A window
         that was given, or else the engine's, is for the whole query, beside the static graph.
         """
+        _check_window(window)
         if query.windows and window is not None:
             raise WindowError("the query has windows in its text; give it no other")
         named = dict(query.windows)
@@ -148,9 +150,9 @@ class Windows:
         numbers = {name: f"#{self._spaces.number(key)}" for name, key in keys.items()}
         read = query.graphs or (WHOLE,) * len(query.atoms)
         graphs = tuple(numbers.get(name, "") for name in read)
-        return replace(query, graphs=graphs if any(graphs) else ()), list(
-            dict.fromkeys(keys.values())
-        )
+        windows = tuple((name, key.window) for name, key in keys.items())
+        found = replace(query, graphs=graphs if any(graphs) else (), windows=windows)
+        return found, list(dict.fromkeys(keys.values()))
 
     def open(self, keys: Iterable[SpaceKey]) -> None:
         """Count one more user of each space; a new one is filled from what is retained.
@@ -502,3 +504,8 @@ class Windows:
             "retained": sum(len(stream.log) for stream in streams),
             "bytes": sum(stream.log.bytes for stream in streams),
         }
+
+
+def _check_window(window: object) -> None:
+    if window is not None and not isinstance(window, Window):
+        raise WindowError(f"a window is a triegs.Window, not {window!r}")

@@ -1,0 +1,51 @@
+"""A stream of ever-fresh terms runs in bounded memory."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from triegs import Engine, Window
+
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
+EVENTS = 10_000_000 if SOAK else 60_000
+BATCH, WIDTH = 5_000, 10_000
+LABELS = ["<http://ex/a>", "<http://ex/b>"]
+
+
+def make_events(start: int, fresh_labels: bool) -> pa.Table:
+    numbers = np.arange(start, start + BATCH)
+    if fresh_labels:
+        predicates = pa.array([f"<http://ex/p{n}>" for n in numbers // 50])
+    else:
+        places = pa.array(numbers % 2, pa.int32())
+        predicates = pa.DictionaryArray.from_arrays(places, pa.array(LABELS))
+    return pa.table({
+        "time": numbers, "subject": [f"<http://ex/s{n}>" for n in numbers],
+        "predicate": predicates, "object": numbers + numbers % 2, "id": numbers,
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("fresh_labels", [False, True])
+def test_memory_is_bounded(fresh_labels):
+    engine = Engine(window=Window(WIDTH, slide=1_000))
+    query = engine.register(f"SELECT * {{ ?x {LABELS[0]} ?y . ?y {LABELS[1]} ?z }}")
+    wild = engine.register("ASK { ?x ?p ?x }") if fresh_labels else query
+    sizes = []
+    events = min(EVENTS, 60_000) if fresh_labels else EVENTS  # the general program is slow
+    for start in range(0, events, BATCH):
+        engine.push(make_events(start, fresh_labels))
+        engine.advance()
+        found = engine.metrics()
+        terms, windows = found["terms"], found["windows"]
+        sizes.append((terms["bytes"], windows["bytes"], found["live_bytes"] + found["debt_bytes"]))
+    half = len(sizes) // 2
+    before, after = np.max(sizes[:half], axis=0), np.max(sizes[half:], axis=0)
+    assert (after <= 1.1 * before).all(), sizes
+    wild.close()
+    query.close()
+    engine.close_stream()
+    assert engine.metrics()["windows"]["pending"] == 0
