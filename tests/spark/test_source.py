@@ -186,7 +186,7 @@ def test_strict_ends_at_the_first_malformed_record(spark: LocalSpark, tmp_path: 
 
 def test_a_broken_file_is_told_in_a_line(spark: LocalSpark, tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"time,op\n" * 100)[:-9])
-    with pytest.raises(InputError, match=r"^Spark failed: [^\n]+$"):
+    with pytest.raises(InputError, match=r"/a\.csv\.gz: Spark failed: [^\n]+$"):
         read_all(open_input(tmp_path / "a.csv.gz", make=partial(SparkSource, spark=spark)))
 
 

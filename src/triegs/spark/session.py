@@ -67,6 +67,9 @@ class LocalSpark:
                 self._is_ours = self._session is None
             if self._session is None:
                 self._session = _start(self.folder)
+            if self._is_closed:
+                self._stop()
+                raise SparkMissing("Spark was closed while it was started")
             return self._session
 
     def read_log(self) -> str:
@@ -75,16 +78,21 @@ class LocalSpark:
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
     def close(self) -> None:
-        """Stop Spark and its Java process. One that is just starting ends with this process."""
+        """Stop Spark and its Java process; one that is just starting ends once it has started, or
+        with this process.
+        """
         self._is_closed = True
         if self._lock.acquire(timeout=0.1):
             try:
-                if self._session is not None and self._is_ours:
-                    _stop(self._session)
-                self._session = None
+                self._stop()
             finally:
                 self._lock.release()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _stop(self) -> None:
+        if self._session is not None and self._is_ours:
+            _stop(self._session)
+        self._session = None
 
     def __enter__(self) -> LocalSpark:
         return self

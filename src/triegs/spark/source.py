@@ -12,6 +12,7 @@ import io
 import json
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -144,7 +145,7 @@ class SparkSource(Source):
                 self._query = self._start(session, run, self._folder / str(number))
                 self._query.awaitTermination()
         except Exception as error:
-            self._handover.end(_explain(error))
+            self._handover.end(_explain(error, self._files))
         else:
             self._handover.end()
 
@@ -177,9 +178,13 @@ class SparkSource(Source):
         )
 
     def _receive(self, frame: Any, _: int) -> None:
-        if self._is_closed:
-            raise Cancelled
-        self._handover.give(frame.toArrow())
+        try:
+            table = frame.toArrow()
+        except Exception as error:
+            # Told by the reader; of a query that it has stopped there is nothing to tell.
+            self._handover.end(_explain(error, self._files))
+            raise Cancelled from None
+        self._handover.give(table)
 
     # The reader's side
 
@@ -216,13 +221,19 @@ def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _explain(error: Exception) -> Exception:
-    """An error of Spark's as one line of ours."""
-    if isinstance(error, InputError) or not type(error).__module__.startswith(("pyspark", "py4j")):
+def _explain(error: Exception, files: list[InputFile]) -> Exception:
+    """An error of Spark's as one line of ours, with the file if Spark names one of our links."""
+    if not type(error).__module__.startswith(("pyspark", "py4j")):
         return error
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     cause = [line.partition("Caused by: ")[2] for line in lines if line.startswith("Caused by: ")]
-    return InputError(f"Spark failed: {(cause or lines or [type(error).__name__])[-1]}")
+    told = f"Spark failed: {(cause or lines or [type(error).__name__])[-1]}"
+    link = re.search(rf"/files/(\d{{{PLACE_DIGITS}}})", text)
+    if link is None:
+        return InputError(told)
+    name = files[int(link[1])].name
+    return InputError(f"{name}: {told}", file=name)
 
 
 def split_files(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
