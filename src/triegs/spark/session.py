@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from types import TracebackType
 from typing import Any
 
@@ -54,20 +54,20 @@ class LocalSpark:
         self._session: Any = None
         self._is_ours = False
         self._lock = Lock()
-        self._is_closed = False
+        self._closed = Event()
         self.folder = Path(tempfile.mkdtemp(prefix="triegs-spark-"))
 
     def get(self) -> Any:
         """The session; any thread."""
         with self._lock:
-            if self._is_closed:
+            if self._closed.is_set():
                 raise SparkMissing("Spark was closed before it was used")
             if self._session is None:
                 self._session = _find_running()
                 self._is_ours = self._session is None
             if self._session is None:
                 self._session = _start(self.folder)
-            if self._is_closed:
+            if self._closed.is_set():
                 self._stop()
                 raise SparkMissing("Spark was closed while it was started")
             return self._session
@@ -81,7 +81,7 @@ class LocalSpark:
         """Stop Spark and its Java process; one that is just starting ends once it has started, or
         with this process.
         """
-        self._is_closed = True
+        self._closed.set()
         if self._lock.acquire(timeout=0.1):
             try:
                 self._stop()
