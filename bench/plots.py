@@ -283,7 +283,8 @@ def draw_plots(folder: Path, series: dict[str, Series]) -> list[Path]:
     """Every plot whose section is there; the files written."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    with mpl.rc_context(STYLE):
+    style: Any = STYLE
+    with mpl.rc_context(style):
         for name, (section, draw) in PLOTS.items():
             if not series.get(section):
                 continue
@@ -308,7 +309,8 @@ def _legend(figure: Figure, axes: Iterable[Any], columns: int) -> None:
 
 def _merge(counts: list[int]) -> NDArray[np.float64]:
     """Two bins into one: fine enough to see, coarse enough to read."""
-    return np.array(counts, float).reshape(-1, 2).sum(axis=1)
+    merged: NDArray[np.float64] = np.array(counts, float).reshape(-1, 2).sum(axis=1)
+    return merged
 
 
 def _log(axis: Any, side: str) -> None:

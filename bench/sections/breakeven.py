@@ -50,7 +50,7 @@ def measure_breakeven(bench: Bench) -> Iterator[Figure]:
             reads = find_breakeven(ours, parts[peer.name])
             yield Figure(name, f"reads a slide, {peer.name}", reads)
         if name == PLOTTED:
-            series = {
+            series: dict[str, dict[str, Any]] = {
                 part.name: {"taking": part.taking, "reading": part.reading, "measured": []}
                 for part in parts.values()
             }

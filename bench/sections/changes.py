@@ -106,6 +106,7 @@ def _among_more(bench: Bench, stream: Stream) -> Iterator[Figure]:
             rival.add_turn(*samples)
     for bed, found in zip((few, many), rows, strict=True):
         bed.check(found)
+    row = ""
     for bed, taken in ((few, rival.ours), (many, rival.theirs)):
         row = f"{bed.answers():,} answers"
         yield Figure(row, "changes", rows[0].num_rows, table="among more")
@@ -126,7 +127,7 @@ def _of_nothing(bench: Bench, stream: Stream) -> Iterator[Figure]:
         "an edge of another label": [("+", 1, name_iri("other"), 2)],
     }
     for row, updates in epochs.items():
-        looking, listing = Samples(), Samples()
+        looking, listing = Samples(process_time), Samples(process_time)
         for _ in range(400):
             with query.snapshot() as before:
                 engine.apply(updates)

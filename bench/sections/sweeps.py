@@ -74,7 +74,7 @@ def measure_sweeps(bench: Bench) -> Iterator[Figure]:
     peers, _ = find_peers()
     entries: list[tuple[type[Contender], Consumer]] = [(Triegs, Consumer.NONE)]
     for consumer, rivals in RIVALS.items():
-        kinds = [Triegs, *(peers[name] for name in rivals if name in peers)]
+        kinds: list[type[Contender]] = [Triegs, *(peers[name] for name in rivals if name in peers)]
         entries += [(kind, consumer) for kind in kinds if consumer in kind.consumers]
     series = bench.series[NAME] = {}
     for name, sweep in SWEEPS.items():

@@ -100,11 +100,12 @@ def measure_windows(bench: Bench) -> Iterator[Figure]:
         bed = WindowedBed(path3(8, window=width, slide=settings.slide, seed=settings.seed))
         bed.load(2 * settings.large_seconds)
         bench.say(f"slides of a window of {width:,} events")
-        encode = manager.encode_events
+        patched: Any = manager
+        encode = patched.encode_events
         try:
             whole, share = _measure(bed, settings.seconds)
         finally:
-            manager.encode_events = encode
+            patched.encode_events = encode
         bed.check()
         row = f"path3 f8, {width:,} events"
         yield Figure(row, "epoch µs", 1e6 * whole)

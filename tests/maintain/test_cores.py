@@ -15,9 +15,9 @@ import pytest
 from tests.maintain.graph import CORES, MODES, Graph, random_batch, register_random
 
 from triegs.compiler import compile_query
+from triegs.compiler.fragment import NotCompiled, check_plan
 from triegs.errors import InvalidUpdate, MultiplicityOverflow
 from triegs.maintain.compiled import FEW_UPDATES
-from triegs.maintain.lowering import NotCompiled, check_plan
 from triegs.maintain.parts import Index
 from triegs.read.columns import read_columns
 from triegs.sparql import parse

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 from tests.maintain.graph import MODES, Graph
 
-from triegs.kernels.program import EDGE, PRODUCT, TOTAL
+from triegs.kernels.layout import FANOUT, HEAD, LOW
+from triegs.kernels.program import (
+    EDGE,
+    NUMBERED_EDGE,
+    NUMBERED_PRODUCT,
+    PRODUCT,
+    RANKING,
+    TOTAL,
+)
+from triegs.kernels.trie import find_leaf
 from triegs.maintain.parts import Index, Step, is_counts
 from triegs.mode import Mode
 from triegs.store.contract import StoreCorrupt
@@ -85,3 +94,81 @@ def test_an_assertion_in_the_wrong_place_is_found():
     graph.core.parts.rest.set((graph.encode("<a>"), 1, 2), 1)
     with pytest.raises(StoreCorrupt, match="rest"):
         graph.core.parts.check()
+
+
+# Numbers
+
+
+def make_numbered(mode=Mode.MULTIGRAPH):
+    """Live pairs, products and a ranking with numbers, and hubs of both kinds of relation."""
+    graph = Graph("compiled", mode)
+    text = "SELECT * { ?x <a> ?y . ?y <b> ?z . ?y <c> ?w . ?x <c> ?u }"
+    graph.ask(text, root="x", keep=["count", "slice"])
+    wide = [("+", "<s0>", p, f"<t{n}>") for p in ("<a>", "<b>", "<c>") for n in range(40)]
+    deep = [("+", f"<t{n}>", p, "<s1>") for p in ("<b>", "<c>") for n in range(40)]
+    graph.core.apply(graph.rows([*wide, *deep, ("+", "<t39>", "<a>", "<t1>")]))
+    graph.core.store.check()
+    graph.core.parts.check()
+    return graph
+
+
+def find_number(graph, wanted):
+    """The address of a key's word in the trie of a part."""
+    part = find(graph, wanted)
+    words = graph.core.store.words
+    (key, *_), _ = next(part.relation.scan())
+    leaf = int(find_leaf(words, int(words[part.address]), key))
+    return leaf + HEAD + key % FANOUT
+
+
+def find_hub(graph, wanted):
+    """The address of the first word of a hub of a part."""
+    part = find(graph, wanted)
+    words = graph.core.store.words
+    for key in {pair[0] for pair, _ in part.relation.scan()}:
+        reference = int(words[int(find_leaf(words, int(words[part.address]), key))
+                              + HEAD + key % FANOUT])  # fmt: skip
+        if reference & 1:
+            return reference - 1 + HEAD + (int(words[reference]) & LOW).bit_length() - 1
+    raise AssertionError("no hub")
+
+
+def is_summed(part):
+    return part.is_summed
+
+
+NUMBERS = {
+    "of a live pair's first id": (find_number, is_step(NUMBERED_EDGE, True)),
+    "of a product": (find_number, is_step(NUMBERED_PRODUCT, True)),
+    "of a ranking": (find_number, is_step(RANKING, True)),
+    "in a hub of live pairs": (find_hub, is_step(NUMBERED_EDGE, True)),
+    "in a hub of an index": (find_hub, is_summed),
+}
+
+
+@pytest.mark.parametrize("far", [FANOUT, 2 * FANOUT])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_wrong_number_is_found(name, far):
+    graph = make_numbered()
+    find_word, wanted = NUMBERS[name]
+    graph.core.store.words[find_word(graph, wanted) + far] += 1
+    with pytest.raises(StoreCorrupt):
+        graph.core.parts.check()
+
+
+@pytest.mark.parametrize("name", ["of a ranking", "in a hub of live pairs"])
+def test_a_number_that_is_no_sum_is_found_in_the_store(name):
+    """Invariant 13 of docs/trie.md."""
+    graph = make_numbered()
+    find_word, wanted = NUMBERS[name]
+    graph.core.store.words[find_word(graph, wanted) + FANOUT] += 1
+    with pytest.raises(StoreCorrupt, match="invariant 13"):
+        graph.core.store.check()
+
+
+def test_a_number_beside_no_word_is_found():
+    graph = make_numbered()
+    at = find_number(graph, is_step(NUMBERED_PRODUCT, True))
+    graph.core.store.words[at] = 0
+    with pytest.raises(StoreCorrupt, match=r"invariant (2|13)"):
+        graph.core.store.check()

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.outputs.answers import NASTY, Row, make_batch, make_bulletin, terms, write
 
+from triegs.errors import TriegsError
 from triegs.outputs import Bulletin, Format, Head, Kind, Multiplicity, Options, TermText, bulletins
 from triegs.outputs.bulletins import cut, expand
 from triegs.outputs.columns import GROUP_ROWS
@@ -186,6 +187,13 @@ def test_answers_without_columns(kind: Format) -> None:
     ]
     none = Options(kind, multiplicity=Multiplicity.NONE)
     assert read(write(Head("q", ()), none, bulletin), kind) == [{"epoch": 3, "time": 20}]
+
+
+@pytest.mark.parametrize("kind", [Format.ARROW, Format.PARQUET])
+def test_no_columns_at_all(kind: Format) -> None:
+    none = Options(kind, multiplicity=Multiplicity.NONE, stamps=False)
+    with pytest.raises(TriegsError, match="has no columns"):
+        write(Head("q", ()), none, make_bulletin((), [()], [1]))
 
 
 @pytest.mark.parametrize("kind", TABULAR)

@@ -28,7 +28,6 @@ from triegs.cli.run_queries import (
     read_window,
     register,
 )
-from triegs.durations import read_duration
 from triegs.engine import Engine
 from triegs.errors import TriegsError, WindowError
 from triegs.inputs import Source
@@ -41,6 +40,7 @@ from triegs.run.refusals import Refusals
 from triegs.run.reporting import Reporter, When
 from triegs.run.statistics import describe
 from triegs.run.stopping import Stop, Stopped
+from triegs.sparql.window import read_span
 from triegs.windows.settings import EventTime, Late
 
 LOG = logging.getLogger("triegs")
@@ -159,7 +159,7 @@ def read_every(text: str | None, has_windows: bool) -> When | int | None:
     if text in list(When):
         return When(text)
     try:
-        period = read_duration(text)
+        period = read_span(text)
     except WindowError:
         period = 0
     if period < 1:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from triegs.compiler.fragment import is_compiled
 from triegs.compiler.plan import Alias, Join, Payload, Plan, PlanClass, Role
 from triegs.explain.notation import plain
 from triegs.sparql.model import Expression, expression_variables
@@ -82,16 +83,19 @@ def describe_totals(plan: Plan) -> str:
     if top.role is Role.EXISTENTIAL:
         return "the total multiplicity is one number, kept exact"
     has_total, has_positions = Payload.TOTAL in top.payload, Payload.POSITION in top.payload
-    if has_total and has_positions:
-        return "count() and support() are kept; access by position in logarithmic time"
+    if not (has_total or has_positions):
+        return "count() and support() scan the answers (keep count, slice for more)"
+    query = plan.query
+    if plan.filters or query.limit is not None or query.offset:
+        return "count(), support() and positions scan the answers: a filter or a cut comes last"
+    if not is_compiled(plan):
+        return "count(), support() and positions scan the answers: outside the compiled core"
     if has_total:
-        return "count() is kept; support() scans the answers (keep slice for that)"
-    if has_positions:
-        return (
-            "support() is kept; access by position in logarithmic time; "
-            "count() scans the answers (keep count for that)"
-        )
-    return "count() and support() scan the answers (keep count, slice for more)"
+        return "count() and support() are kept; access by position in logarithmic time"
+    return (
+        "support() is kept; access by position in logarithmic time; "
+        "count() scans the answers (keep count for that)"
+    )
 
 
 def count_uses(plan: Plan, index: int) -> int:

@@ -21,7 +21,7 @@ root, keys, first key, weighs, is same]`.
 
 from __future__ import annotations
 
-from triegs.kernels.answers import INSIDE, TRIE, weigh
+from triegs.kernels.answers import INSIDE, SET, TRIE, weigh
 from triegs.kernels.cursors import (
     BLOCK,
     CAPACITY,
@@ -45,7 +45,7 @@ from triegs.kernels.differences import (
     open_difference,
 )
 from triegs.kernels.jit import inlined, kernel
-from triegs.kernels.layout import HEAD
+from triegs.kernels.layout import HEAD, LOW, SMALLEST
 from triegs.kernels.sets import set_get
 from triegs.kernels.trie import trie_get
 from triegs.kernels.words import Words, load, store
@@ -292,6 +292,71 @@ def write_block(
     return taken
 
 
+@inlined
+def write_pairs(
+    words: Words, here: Words, table: Words, phase: int, state: Words, width: int, level: int,
+    out: Words, rows: int, filled: int, side: int,
+) -> int:  # fmt: skip
+    """The entries of the last two levels, for an answer that is only here, as far as they are
+    blocks that fit; returns the rows filled by then. The rest is left to the level's own steps.
+    """
+    at = stretch_at(width, level)
+    row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
+    below = row + SEED_LEVEL_WORDS
+    place, last_place = load(table, row + 5), load(table, below + 5)
+    key_place = load(table, load(table, below + 4))
+    root = load(here, load(table, below + 2 - side))
+    column, keys, counts = place * rows, last_place * rows, width * rows
+    factor = load(state, at - STRETCH_WORDS + HERE)
+    fixed = trie_get(words, root, load(state, VALUES + key_place))
+    entry, size = load(state, at + PLACE), load(state, at + SIZE)
+    block = load(state, at + BLOCK) + HEAD
+    capacity = load(state, at + CAPACITY)
+    while entry < size:
+        value = load(words, block + entry)
+        weight = weigh(factor, load(words, block + capacity + entry))
+        found = trie_get(words, root, value) if key_place == place else fixed
+        header = load(words, found + 1)
+        taken = header & LOW
+        if found & 1 or weight != 1 or taken > rows - filled:
+            break
+        entries = found + HEAD
+        weights = entries + (SMALLEST << (header >> 32))
+        for step in range(taken):
+            store(out, column + filled + step, value)
+            store(out, keys + filled + step, load(words, entries + step))
+        if side:
+            for step in range(taken):
+                store(out, counts + filled + step, -load(words, weights + step))
+        else:
+            for step in range(taken):
+                store(out, counts + filled + step, load(words, weights + step))
+        filled += taken
+        entry += 1
+    store(state, at + PLACE, entry)
+    store(state, at + SINCE, filled)
+    return filled
+
+
+@inlined
+def has_pairs(table: Words, phase: int, state: Words, width: int, level: int) -> bool:
+    """Whether `write_pairs` may go on at this level: two sets with plain weights, not to be
+    compared, and nothing to carry for the other version.
+    """
+    at = stretch_at(width, level)
+    row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
+    below = row + SEED_LEVEL_WORDS
+    return bool(
+        load(state, at - STRETCH_WORDS + THERE) == 0
+        and load(table, row) != TRIE and load(table, row + 6) == WEIGHS
+        and load(table, row + 8) == 0
+        and load(state, at + SET_HERE) == load(state, at + SET_THERE)
+        and load(table, below) == SET and load(table, below + 3) == 1
+        and load(table, below + 6) == WEIGHS and load(table, below + 7) == 0
+        and load(table, below + 8) == 0
+    )  # fmt: skip
+
+
 @kernel
 def fill_changes(
     words: Words, old: Words, new: Words, table: Words, state: Words, out: Words, rows: int,
@@ -352,6 +417,16 @@ def fill_changes(
                 if factor == 0:
                     level -= 1
                 continue
+            if (
+                level == last - 1
+                and not is_distinct
+                and has_pairs(table, phase, state, width, level)
+            ):
+                filled = write_pairs(
+                    words, here, table, phase, state, width, level, out, rows, filled, side
+                )
+                if filled == rows:
+                    continue
             if load(table, row) == TRIE:
                 found = trie_next(words, state, at)
             else:

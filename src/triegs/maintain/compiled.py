@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from triegs.compiler.fragment import NotCompiled, check_plan
 from triegs.compiler.plan import Plan
 from triegs.errors import InvalidUpdate, MemoryLimitReached, MultiplicityOverflow
 from triegs.kernels.cursors import CURSOR_WORDS
@@ -20,7 +21,7 @@ from triegs.kernels.layout import LOG_FULL, OVERFLOW
 from triegs.kernels.program import ENTRY_WORDS, run_and_publish, run_epoch
 from triegs.kernels.words import Words
 from triegs.maintain.base import Origins
-from triegs.maintain.lowering import Lowering, NotCompiled, check_plan, choose_numbers
+from triegs.maintain.lowering import Lowering, choose_numbers
 from triegs.maintain.parts import Part, Parts, Saved
 from triegs.maintain.program import Decode, Encode, Program, make_walk
 from triegs.maintain.shared import SharedBase

@@ -14,7 +14,7 @@ A plan that keeps numbers has, in the place of live pairs and products of its wi
 with numbers of `triegs.kernels.sums`; tops are ranked, and an edge without children is the label's
 index with summed hubs.
 
-`check_plan` says what is outside: it is left to `triegs.maintain.program`.
+`triegs.compiler.fragment` says what is outside: it is left to `triegs.maintain.program`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from enum import Enum
 from typing import Any
 
 from triegs.compiler.keys import static_text
-from triegs.compiler.plan import Alias, Guard, Node, Payload, Plan, Role, Static
+from triegs.compiler.plan import Alias, Node, Payload, Plan, Role, Static
 from triegs.kernels.program import (
     ADJACENCY,
     COUNTS,
@@ -72,36 +72,6 @@ def choose_numbers(plan: Plan, mode: Mode) -> list[Numbers]:
     if Payload.TOTAL in kept and not drops_counts and not is_simple:
         return [Numbers.ROWS, Numbers.ANSWERS, Numbers.NONE]
     return [Numbers.ANSWERS, Numbers.NONE]
-
-
-class NotCompiled(Exception):
-    """The plan has something that the kernel does not know; the general program runs it."""
-
-
-def check_plan(plan: Plan) -> None:
-    """Raise `NotCompiled` for a plan that is outside the fragment; see the module's text."""
-    for node in plan.nodes:
-        if not _is_known(node, [plan.nodes[c].interface for c in node.children]):
-            raise NotCompiled(f"the rule of {node.name}")
-
-
-def _is_known(node: Node, below: Sequence[tuple[str, ...]]) -> bool:
-    guard = node.guard
-    if any(len(interface) > 1 for interface in (node.interface, *below)):
-        return False
-    if not node.bag:  # one assertion, or components side by side
-        return bool(below) if guard is None else _is_plain(guard) and not below
-    if () in below:
-        return False
-    if guard is None or isinstance(guard, Static):
-        return len(node.bag) == 1 and (_is_plain(guard) if guard else bool(below))
-    return _is_plain(guard)
-
-
-def _is_plain(guard: Guard) -> bool:
-    if isinstance(guard, Alias):
-        return guard.label is not None and not guard.filters
-    return isinstance(guard, Static) and not guard.filters
 
 
 class Lowering:

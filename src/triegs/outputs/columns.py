@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from triegs.errors import TriegsError
 from triegs.outputs.bulletins import ANSWER, Bulletin, Head, Kind, Multiplicity, TermText, arrange
 from triegs.outputs.lines import SPELLINGS, Columns, Speller
 
@@ -41,6 +42,8 @@ class ColumnWriter:
         fields = [(epoch, numbers), (time, numbers), (query, pa.string()), *values,
                   (multiplicity_name, numbers), (change, numbers)]  # fmt: skip
         self.schema = pa.schema([pa.field(name, kind) for name, kind in fields if name])
+        if not self.schema.names:
+            raise TriegsError(f"{head.query} has no columns, so no rows of columns can be written")
         self.waiting: list[pa.RecordBatch] = []
         self.waiting_rows = self.waiting_bytes = 0
         self.file = self.open(sink)
@@ -73,8 +76,6 @@ class ColumnWriter:
         kept = [array for name, array in zip(self.columns[:3], stamps, strict=True) if name]
         kept += [batch.column(0)] if self.head.is_ask else self._spell(batch)
         kept += [array for name, array in zip(self.columns[3:], ends, strict=True) if name]
-        if not kept:
-            raise ValueError("a table without columns has no rows")
         return pa.RecordBatch.from_arrays(kept, schema=self.schema)
 
     def _spell(self, batch: pa.RecordBatch) -> list[Any]:

@@ -234,7 +234,7 @@ class PackedStore:
     """A `Store` over one arena. `memory_limit` bounds the bytes of all nodes, free ones too.
 
     A change that finds no room raises `MemoryLimitReached` and is not made; a store near its limit
-    keeps 250 kB in reserve for that. Only between `lift_limit` and `restore_limit` may the store
+    keeps 300 kB in reserve for that. Only between `lift_limit` and `restore_limit` may the store
     take an eighth more.
 
     >>> store = PackedStore(memory_limit=1_000_000)
