@@ -8,6 +8,11 @@ ARGS  ?=
 NEEDS_PEERS = $(BIN)/python -c 'import duckdb, matplotlib, polars' 2>/dev/null || \
   $(BIN)/pip install -qq -c requirements.lock --no-build-isolation -e '.[bench]'
 
+# So is Spark, if there is Java. PySpark is built from source, by tools that pip has to fetch.
+NEEDS_SPARK = $(BIN)/python -c 'import pyspark' 2>/dev/null || [ -z "$$JAVA_HOME$$(command -v java)" ] || \
+  { echo "Installing Spark (once) …"; $(BIN)/pip install -qq -c requirements.lock -e '.[spark]'; } || \
+  echo "Spark could not be installed; the demo does without it" >&2
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
@@ -17,7 +22,8 @@ help: ## list these targets
 	@echo "usage: make TARGET [ARGS=…]"; echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(READY) ## show standing queries at work on a small stream
+demo: $(READY) ## show standing queries at work on a generated stream (ARGS=--example)
+	@$(NEEDS_SPARK)
 	@$(BIN)/triegs demo $(ARGS)
 
 test: $(READY) ## run all tests on two processes (ARGS="-k elimination")

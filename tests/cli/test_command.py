@@ -86,7 +86,9 @@ def test_output_without_unicode() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="closes a pipe as a shell does")
-@pytest.mark.parametrize("arguments", [["demo"], ["explain", "--text", QUERY], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["demo", "--example"], ["explain", "--text", QUERY], ["--version"]]
+)
 def test_closed_pipe_is_quiet(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -1,74 +1,65 @@
-"""``triegs demo``: the running example is as the semantics say, the rest is repeatable."""
+"""``triegs demo`` without Spark; ``tests/spark`` has it with Spark."""
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
+from io import StringIO
 
 import pytest
 from typer.testing import CliRunner
 
 from triegs.cli.app import app
-from triegs.cli.social import generate_epochs
+from triegs.cli.demo import EVENTS, HELD_AFTER, PER_FILE, READ_DURING, run_demo
+from triegs.cli.screen import WIDTH, Screen
+from triegs.spark import session
 
-GOLDEN = Path(__file__).parent / "golden" / "demo.txt"
+EVENTS_HERE = 80_000
 
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    done = CliRunner().invoke(app, ["demo"])
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    file = StringIO()
+    run_demo("direct", Screen(file=file), EVENTS_HERE)
+    return file.getvalue()
 
 
-def read_row(text: str, start: str) -> list[int]:
-    line = next(line for line in text.splitlines() if line.startswith(start))
-    return [int(number) for number in line.removeprefix(start).split()]
+def test_a_line_for_each_slide(text: str) -> None:
+    rows = re.findall(r"^(\d\d:\d\d:\d\d) +([\d,]+) ", text, re.MULTILINE)
+    assert [time for time, _ in rows] == [
+        f"00:{second // 60:02}:{second % 60:02}" for second in range(5, 5 + 5 * len(rows), 5)
+    ]
+    assert 0 <= len(rows) - EVENTS_HERE // 5_000 <= 2
+    assert rows[-1][1] == f"{EVENTS_HERE:,}"
 
 
-def test_running_example(text: str) -> None:
-    assert read_row(text, "H(tweet1,Max)") == [1, 1, 1]
-    assert read_row(text, "L(tweet2,Mia)") == [0, 1, 1]
-    assert read_row(text, "V1(tweet1,tweet2)") == [2, 2, 1]
-    assert read_row(text, "V0(tweet2)") == [0, 2, 1]
-    assert read_row(text, "answer (Max,Eva,tweet1,tweet2,Mia)") == [0, 2, 1]
-    # A reader that pinned t1 still reads 2 after t2.
-    assert read_row(text, "the same, read from a snapshot of t1") == [2, 2]
+def test_the_slow_reader_reads_what_it_pinned(text: str) -> None:
+    rows = [line for line in text.splitlines() if re.match(r"\d\d:\d\d:\d\d ", line)]
+    pinned = rows[HELD_AFTER - 1].split("k", 1)[1].split()[0]
+    assert f"read {pinned} of its {pinned} answers" in text
+    assert f"while {READ_DURING} more slides were published" in text
+    assert re.search(r"retained [1-9][\d.]* [kM]?B, and once closed 0 B\.", text)
 
 
-def test_everything_shown(text: str) -> None:
-    """Set TRIEGS_REFRESH=1 to write the golden file anew; then read the difference.
-
-    Bytes are left out: they follow the layout of nodes.
-    """
-    found = re.sub(r"(bytes[a-z ]*[a-z]) +[\d,]+$", r"\1 …", text, flags=re.MULTILINE)
-    found = re.sub(r"[\d,]+ bytes", "… bytes", re.sub(r" +$", "", found, flags=re.MULTILINE))
-    if os.environ.get("TRIEGS_REFRESH"):
-        GOLDEN.write_text(found, encoding="utf-8")
-    assert found == GOLDEN.read_text(encoding="utf-8")
-
-
-def test_a_held_snapshot_never_changes(text: str) -> None:
-    rows = [line.split() for line in text.splitlines() if re.match(r"\d+ +\d+ updates", line)]
-    assert len(rows) == 12
-    held = {" ".join(row[-3:]) for row in rows[4:]}
-    assert len(held) == 1
-    assert len({" ".join(row[2:7]) for row in rows[4:]}) == 8
-
-
-def test_fits_a_terminal(text: str) -> None:
-    assert max(map(len, text.splitlines())) <= 80
+def test_it_fits_a_terminal(text: str) -> None:
+    assert max(map(len, text.splitlines())) <= WIDTH
     assert "\x1b" not in text
 
 
-def test_stream_has_duplicates_deletes_and_refusals(text: str) -> None:
-    epochs = list(generate_epochs(seed=7))
-    updates = [update for batch in epochs for update in batch]
-    assert len(epochs) == 12
-    assert 200 <= len(updates) <= 500
-    added = [update for update in updates if update[0] == "+"]
-    assert len(added) > len(set(added))
-    assert any(update[0] == "-" for update in updates)
-    assert re.search(r"Refused.*\(\d+ in all\)", text)
-    assert epochs != list(generate_epochs(seed=8))
+def test_without_spark_it_says_so_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "find_spec", lambda name: None)
+    file = StringIO()
+    run_demo(None, Screen(file=file), PER_FILE)
+    told = "Without Spark (PySpark is not installed: pip install 'triegs[spark]')"
+    assert file.getvalue().startswith(told)
+    assert "read by this process" in file.getvalue()
+
+
+def test_spark_is_needed_if_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "find_spec", lambda name: None)
+    done = CliRunner().invoke(app, ["demo", "--engine", "spark"])
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: PySpark is not installed")
+
+
+def test_the_reader_has_the_slides_that_it_needs() -> None:
+    assert EVENTS // 5_000 > HELD_AFTER + READ_DURING

@@ -411,6 +411,16 @@ def test_an_input_that_breaks_off_fails_after_what_it_had(tmp_path: Path) -> Non
     assert read_csv(done.stdout)
 
 
+# Who reads the files; tests/spark has what Spark does
+
+
+def test_engine(timed: str) -> None:
+    given = [LIKES, "-i", timed, "--format", "csv"]
+    assert run(*given, "--engine", "direct").stdout == run(*given).stdout
+    done = run(*given, "--engine", "spark", "--follow", code=2)
+    assert "--engine direct can follow one" in done.stderr
+
+
 # Help
 
 

@@ -18,7 +18,7 @@ from io import BytesIO
 from itertools import islice
 from numba.core.dispatcher import Dispatcher
 from triegs import Engine
-from triegs.cli.demo import run_demo
+from triegs.cli.example import run_example
 from triegs.exercise import call_everything
 from triegs.inputs import open_input
 from triegs.workloads import path3, path5_prefix, reply, star5
@@ -32,7 +32,7 @@ SIZES = {"window": 600, "slide": 50}
 call_everything(Engine, open_input)
 before = list_compiled()
 sys.stdout = open("/dev/null", "w")
-run_demo()
+run_example()
 for workload in (path3(8, **SIZES), path5_prefix(**SIZES), reply(**SIZES), star5(**SIZES)):
     with Engine() as engine:
         query = engine.register(workload.query)

@@ -10,7 +10,7 @@ import typer
 
 from triegs.cli.generate import generate
 from triegs.cli.output import ending_quietly, write_result
-from triegs.cli.run import run
+from triegs.cli.run import EngineOption, run
 
 app = typer.Typer(
     add_completion=False,
@@ -114,12 +114,30 @@ def explain(
 
 
 @app.command()
-def demo() -> None:
-    """Show a standing query at work on a small stream of events."""
+def demo(
+    example: Annotated[
+        bool, typer.Option("--example", help="A small example step by step instead, with its plan.")
+    ] = False,
+    engine: Annotated[
+        EngineOption | None,
+        typer.Option(
+            "--engine",
+            metavar="direct|spark",
+            help="Who reads the files. Default: Spark, if it is installed.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Show standing queries at work on a generated stream of events."""
     with ending_quietly():
-        from triegs.cli.demo import run_demo
+        if example:
+            from triegs.cli.example import run_example
 
-        run_demo()
+            run_example()
+        else:
+            from triegs.cli.demo import run_demo
+
+            run_demo(engine)
 
 
 @app.command()

@@ -1,229 +1,286 @@
-"""``triegs demo``: the running example step by step, then a generated stream, on the engine.
+"""``triegs demo``: a social network as files of events, through Spark into standing queries.
 
-Nothing is random but for a fixed seed. Only the views of the running example come from elsewhere,
-the reference executor, because the engine keeps them by variables and not by the plan's names.
+Without Spark, or with ``--engine direct``, the same files are read by this process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from functools import partial
+from math import ceil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Semaphore, Thread
+from time import perf_counter
+from typing import NamedTuple
 
-from rich.box import SIMPLE_HEAD
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from rich.console import Console
-from rich.table import Table
 
-from triegs.cli.social import NAMESPACE, Update, generate_epochs, iri
-from triegs.compiler.naming import local_name
+from triegs import workloads
+from triegs.cli.progress import write_count
+from triegs.cli.screen import Screen, write_title
 from triegs.engine import Engine, StandingQuery
-from triegs.explain.text import summarize
+from triegs.inputs import Source, open_input
 from triegs.read.snapshot import Snapshot
-from triegs.reference import Reference
+from triegs.run.epochs import Published, WindowedEpochs
+from triegs.run.statistics import write_bytes, write_seconds
+from triegs.spark import LocalSpark, SparkMissing, SparkSource
+from triegs.sparql.window import Window
+from triegs.workloads.timed import WindowQuery
 
-WIDTH = 80
-SEED = 7
-SHOWN_ANSWERS = 8
-SHOWN_REFUSALS = 4
-HELD_AFTER, LATE_AFTER = 4, 7
-
-QUERY = """\
-PREFIX : <http://example.org/>
-SELECT ?x ?y ?v ?z ?w WHERE {
-  ?v :hasCreator ?x .   # x wrote v
-  ?z :hasCreator ?y .   # y wrote z
-  ?v :hasReply   ?z .   # z replies to v
-  ?z :likedBy    ?w     # w likes z
+WORKLOAD, EVENTS, PER_FILE, SEED = "social", 100_000, 5_000, 7
+QUERIES = {
+    "friend-like": "what friends like, and who wrote it",
+    "country-message": "messages by country: who wrote there, on what",
+    "forum-tag-class": "the tags of forum posts, their class, and how often",
 }
-"""
-POPULAR = "SELECT ?z { ?v :hasReply ?z . ?z :likedBy ?w }"
-LIKES = "SELECT ?x ?w { ?v :hasCreator ?x . ?v :likedBy ?w }"
+#: The slide at which a reader takes its snapshot, and the slides over which it reads it.
+HELD_AFTER, READ_DURING = 5, 8
 
-_REPLY = (iri("tweet1"), iri("hasReply"), iri("tweet2"))
-STEPS: tuple[tuple[str, tuple[Update, ...]], ...] = (
-    (
-        "t0: two posts, and the reply stated by two events",
-        (
-            ("+", iri("tweet1"), iri("hasCreator"), iri("Max")),
-            ("+", iri("tweet2"), iri("hasCreator"), iri("Eva")),
-            ("+", *_REPLY),
-            ("+", *_REPLY),
-        ),
-    ),
-    ("t1: Mia likes the reply", (("+", iri("tweet2"), iri("likedBy"), iri("Mia")),)),
-    ("t2: one of the two reply events expires", (("-", *_REPLY),)),
-)
+MakeSource = Callable[..., Source]
 
 
-class _Screen(Console):
-    def on_broken_pipe(self) -> None:
-        """Left to whoever runs the command; Rich would end the process as failed."""
-        raise BrokenPipeError
+class Slide(NamedTuple):
+    """What was seen at a slide: answers and total multiplicity of each query."""
+
+    time: int | None
+    sizes: tuple[tuple[int, int], ...]
 
 
-def run_demo(console: Console | None = None) -> None:
-    """Print the whole demonstration; takes a second or two."""
-    out = console or _Screen(
-        width=WIDTH, highlight=False, markup=False, emoji=False, soft_wrap=False
-    )
-    with Engine() as engine:
-        replies = engine.register(QUERY, name="replies", root="z")
-        _title(out, "1. A standing query: who wrote, who replied, who liked the reply")
-        out.print(QUERY, end="")
-        _title(out, "2. Its plan")
-        out.print(summarize(replies.plan), end="")
-        _title(out, "3. Three epochs, and a reader that holds the second")
-        show_steps(out, engine, replies)
-    with Engine(prefixes={"": NAMESPACE}) as engine:
-        _title(out, "4. A generated stream: three queries, one of them late, and a slow reader")
-        show_stream(out, engine)
-        _title(out, "5. What the engine says about itself")
-        show_metrics(out, engine)
-    _title(out, "Where to look next")
-    out.print("  README.md, docs/engine.md          how to use the engine")
-    out.print("  docs/architecture.md               how it works")
-    out.print("  triegs explain QUERY.rq            the plan of your own query")
-    out.print("  triegs explain QUERY.rq --format svg > plan.svg")
+class Seen(NamedTuple):
+    """What came of a stream: its slides, and the answers of the last, in an order of their own."""
+
+    slides: list[Slide]
+    answers: list[list[tuple[object, ...]]]
+    seconds: float
 
 
-def show_steps(out: Console, engine: Engine, replies: StandingQuery) -> None:
-    """The running example: an epoch per column; its views, its answer, and what a reader holds.
-
-    Nothing disappears in this example, so the last epoch has an entry for every row.
-    """
-    plan = replies.plan
-    reference = Reference(plan)
-    views: list[dict[str, int]] = []
-    held: list[Snapshot] = []
-    read: list[int] = []
-    kept: list[str] = []
-    answer = ""
-    for title, updates in STEPS:
-        out.print(f"  {title}")
-        engine.apply(updates)
-        reference.apply(updates)
-        state = reference.state()
-        entries: dict[str, int] = {}
-        for name in ("H", "H2", "L", "V1", "V0"):
-            view = state.views[plan.nodes.index(plan.node(name))]
-            entries |= {name + _tuple(row): count for row, count in sorted(view.items())}
-        views.append(entries)
-        with replies.snapshot() as snapshot:
-            read.append(snapshot.count())
-            answer = next((_tuple(tuple(found)) for found in snapshot), answer)
-        if len(read) == 2:
-            held.append(replies.snapshot())
-        kept.append(str(held[0].count()) if held else "")
-    out.print()
-    table = _table("value", *(f"t{i}" for i in range(len(STEPS))))
-    for key in views[-1]:
-        table.add_row(key, *(str(entries.get(key, 0)) for entries in views))
-    table.add_row(f"answer {answer}", *map(str, read))
-    table.add_row("the same, read from a snapshot of t1", *kept)
-    out.print(table)
-    for snapshot in held:
-        snapshot.close()
-
-
-def show_stream(out: Console, engine: Engine) -> None:
-    """One line per epoch, then the refusals, the slow reader and some of the answers."""
-    out.print("  replies   the query above")
-    out.print(f"  popular   {POPULAR}")
-    out.print(f"  likes     {LIKES}")
-    out.print()
-    names = ("replies", "popular", "likes")
-    table = _table("epoch", "what happened", *names, "held", text_columns=2)
-    queries = [engine.register(QUERY, "replies"), engine.register(POPULAR, "popular")]
-    table.add_row("1-2", "register two queries")
-    refused: list[str] = []
-    held: Snapshot | None = None
-    for number, updates in enumerate(generate_epochs(SEED), 1):
-        report = engine.apply(updates)
-        what = f"{len(updates)} updates"
-        if report.refused:
-            what += f", {len(report.refused)} refused"
-        for place, reason in report.refused:
-            sign, subject, label, target = updates[place]
-            fact = f"{sign} {local_name(label)}{_tuple((subject, target))}"
-            refused.append(f"epoch {report.epoch}, update {place}: {fact}: {reason}")
-        if number == HELD_AFTER:
-            held = queries[0].snapshot()
-        _add_epoch(table, report.epoch, what, queries, held)
-        if number == LATE_AFTER:
-            queries.append(engine.register(LIKES, "likes"))
-            _add_epoch(table, engine.epoch, "register likes", queries, held)
-    out.print(table)
-    out.print("\nDistinct answers / total multiplicity. Held: what a slow reader of replies sees.")
-    out.print(f"\nRefused, while the rest of the epoch holds ({len(refused)} in all):")
-    for line in refused[:SHOWN_REFUSALS]:
-        out.print(f"  {line}")
-    if held is not None:
-        show_reader(out, engine, held)
-    with queries[0].snapshot() as newest:
-        show_answers(out, newest)
-
-
-def _add_epoch(
-    table: Table, epoch: int, what: str, queries: Sequence[StandingQuery], held: Snapshot | None
+def run_demo(
+    engine: str | None = None, console: Console | None = None, events: int = EVENTS
 ) -> None:
-    cells = []
-    for query in queries:
-        with query.snapshot() as snapshot:
-            cells.append(_measure(snapshot))
-    cells += [""] * (3 - len(cells))
-    table.add_row(str(epoch), what, *cells, _measure(held) if held is not None else "")
+    """Print the whole demonstration; some seconds, and as many more for Spark to start."""
+    out = console or Screen()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="triegs-demo-")))
+        make = find_source(out, engine, stack)
+        is_spark = make is not Source
+        known = {query.name: query for query in workloads.get(WORKLOAD).asked}
+        asked = [known[name] for name in QUERIES]
+        write_title(out, "1. A stream of events")
+        write_files(out, folder, events)
+        write_title(out, "2. Three standing queries over windows of 10 s that slide by 5 s")
+        for name, meaning in QUERIES.items():
+            out.print(f"  {name:16} {meaning}")
+        reader = "Spark" if is_spark else "this process"
+        write_title(out, f"3. The files, read by {reader}: answers at each slide, and what changed")
+        if is_spark:
+            out.print("Spark is starting, which takes some seconds …\n", style="dim")
+        show = Board(out, asked)
+        seen = stream(folder, make, show)
+        if is_spark:
+            write_title(out, "4. The same files without Spark")
+            compare(out, seen, stream(folder, Source, Board(None, asked)))
+    write_title(out, "Where to look next")
+    out.print("  triegs demo --example        a small example step by step, with its plan")
+    out.print("  triegs run --help            your own queries over your own files")
+    out.print("  docs/spark.md, docs/run.md   what the two readers promise")
+    out.print("  docs/engine.md               the same in Python")
 
 
-def show_reader(out: Console, engine: Engine, held: Snapshot) -> None:
-    """What a slow reader costs: the nodes that only it still sees."""
-    before = engine.metrics()["retained_bytes"]
-    held.close()
-    after = engine.metrics()["retained_bytes"]
-    out.print(f"\nThe reader of epoch {held.epoch} retained {before:,} bytes; closed, {after:,}.\n")
+def find_source(out: Console, engine: str | None, stack: ExitStack) -> MakeSource:
+    """Spark if it is there, unless the direct engine is asked for."""
+    if engine == "direct":
+        return Source
+    try:
+        spark = stack.enter_context(LocalSpark())
+    except SparkMissing as missing:
+        if engine == "spark":
+            raise
+        out.print(f"Without Spark ({missing}): the direct engine reads the files.", soft_wrap=True)
+        return Source
+    return partial(SparkSource, spark=spark, files_per_batch=1)
 
 
-def show_answers(out: Console, snapshot: Snapshot) -> None:
-    table = _table(*(f"?{name}" for name in snapshot.names), "multiplicity", text_columns=5)
-    ranked = sorted(snapshot, key=lambda answer: (-answer.multiplicity, tuple(answer)))
-    for answer in ranked[:SHOWN_ANSWERS]:
-        table.add_row(*map(local_name, answer), str(answer.multiplicity))
-    shown = min(SHOWN_ANSWERS, len(ranked))
-    out.print(f"{shown} of the {len(ranked)} answers of replies in epoch {snapshot.epoch}:")
-    out.print(table)
-
-
-def show_metrics(out: Console, engine: Engine) -> None:
-    found = engine.metrics()
-    rows = (
-        ("epochs published", found["epochs"]),
-        ("updates applied", found["updates"]),
-        ("updates refused", found["refused"]),
-        ("answers stored, for likes alone", found["stored_answers"]),
-        ("terms in use", found["terms"]["live"]),
-        ("bytes of graph and views", found["live_bytes"]),
-        ("bytes retained for readers", found["retained_bytes"]),
+def write_files(out: Console, folder: Path, events: int) -> None:
+    """The workload as Parquet, some thousand events in a file."""
+    workload = workloads.get(WORKLOAD)
+    number = 0
+    for number, batch in enumerate(workload.events(events, SEED, batch_size=PER_FILE), 1):
+        pq.write_table(pa.table(batch), folder / f"events-{number:03}.parquet")
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    out.print("  A generated social network: persons, friends, posts, likes, and deletes.")
+    out.print(
+        f"  {events:,} events, 1,000 in a second of event time, as {number} Parquet files "
+        f"({write_bytes(size)})"
     )
-    table = _table("engine.metrics()", "")
-    for name, value in rows:
-        table.add_row(name, f"{value:,}")
-    out.print(table)
 
 
-def _title(out: Console, text: str) -> None:
-    out.print()
-    out.print(text, style="bold")
-    out.print("─" * len(text), style="dim")
+def stream(folder: Path, make: MakeSource, board: Board) -> Seen:
+    """Run the queries over the files, and show each slide."""
+    workload = workloads.get(WORKLOAD)
+    with Engine(prefixes=workload.prefixes) as engine:
+        queries = [
+            engine.register(query.text, query.name, window=Window(query.width, slide=query.slide))
+            for query in board.asked
+        ]
+        engine.apply(workload.static_table())
+        epochs = WindowedEpochs(engine)
+        with open_input(folder, make=make) as source:
+            board.begin(engine, queries)
+            for epoch in publish(source, epochs, board):
+                board.show(epoch)
+        return board.finish()
 
 
-def _table(*names: str, text_columns: int = 1) -> Table:
-    """A plain table; columns of text to the left, of numbers to the right."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for i, name in enumerate(names):
-        table.add_column(name, justify="left" if i < text_columns else "right", overflow="fold")
-    return table
+def publish(source: Source, epochs: WindowedEpochs, board: Board) -> Iterator[Published]:
+    for batch in source:
+        board.count(batch.num_rows)
+        yield from epochs.feed(batch)
+    yield from epochs.finish()
 
 
-def _measure(snapshot: Snapshot) -> str:
-    return f"{snapshot.support()} / {snapshot.count()}"
+class Board:
+    """Prints a line for each slide, and has a reader hold one of them. ``out`` may be None."""
+
+    def __init__(self, out: Console | None, asked: list[WindowQuery]) -> None:
+        self.asked = asked
+        self._out = out
+        self._events = 0
+        self._slides: list[Slide] = []
+        self._start: float | None = None
+        self._reader: SlowReader | None = None
+
+    def begin(self, engine: Engine, queries: list[StandingQuery]) -> None:
+        self._engine = engine
+        self._queries = queries
+        self._before = [query.snapshot() for query in queries]
+        self._print(f"{'watermark':9} {'events':>8} {'per s':>7}", [q.name for q in self.asked])
+        self._print(f"{'':9} {'':8} {'':7}", ["answers  new gone"] * len(queries))
+
+    def count(self, events: int) -> None:
+        """So many have come. The clock starts with the first, without what Spark takes to start."""
+        if self._start is None:
+            self._start = perf_counter()
+        self._events += events
+
+    def show(self, epoch: Published) -> None:
+        """The answers of a slide, and how many are new or gone."""
+        now = [query.snapshot() for query in self._queries]
+        sizes = [(snapshot.support(), snapshot.count()) for snapshot in now]
+        self._slides.append(Slide(epoch.time, tuple(sizes)))
+        if self._out is not None:
+            rate = self._events / max(self._seconds, 1e-6)
+            changes = [count_changes(new, old) for new, old in zip(now, self._before, strict=True)]
+            start = f"{write_time(epoch.time):9} {self._events:8,} {write_count(int(rate)):>7}"
+            self._print(start, list(map(write_cell, sizes, changes)))
+            if self._reader is not None:
+                self._reader.go_on()
+            elif len(self._slides) == HELD_AFTER:
+                self._reader = SlowReader(self._engine, self._queries[0])
+        for snapshot in self._before:
+            snapshot.close()
+        self._before = now
+
+    def finish(self) -> Seen:
+        seconds = self._seconds
+        if self._out is not None:
+            self._out.print(
+                f"\n{self._events:,} events, {len(self._slides)} slides in {write_seconds(seconds)}"
+            )
+        if self._reader is not None and self._out is not None:
+            self._reader.finish(self._out)
+        last = [sort_answers(snapshot) for snapshot in self._before]
+        for snapshot in self._before:
+            snapshot.close()
+        return Seen(self._slides, last, seconds)
+
+    @property
+    def _seconds(self) -> float:
+        return 0.0 if self._start is None else perf_counter() - self._start
+
+    def _print(self, start: str, cells: list[str]) -> None:
+        if self._out is not None:
+            self._out.print(start + "".join(f"{cell:>18}" for cell in cells))
 
 
-def _tuple(row: Sequence[str | None]) -> str:
-    return f"({','.join(local_name(term or '') for term in row)})"
+class SlowReader:
+    """Holds one snapshot of a query and reads it bit by bit, a bit at each slide, in a thread."""
+
+    def __init__(self, engine: Engine, query: StandingQuery) -> None:
+        self._engine = engine
+        self._query = query
+        self._snapshot = query.snapshot()
+        self._size = self._snapshot.support()
+        self._may_go_on = Semaphore(0)
+        self._read = 0
+        self._until = 0
+        self._thread = Thread(target=self._enumerate, name="reader", daemon=True)
+        self._thread.start()
+
+    def go_on(self) -> None:
+        """A slide was published."""
+        self._may_go_on.release()
+
+    def _enumerate(self) -> None:
+        for batch in self._snapshot.batches(max(1, ceil(self._size / READ_DURING))):
+            self._may_go_on.acquire()
+            self._read += batch.num_rows
+            self._until = self._engine.epoch
+
+    def finish(self, out: Console) -> None:
+        """Let it read the rest, and say what it has read."""
+        self._may_go_on.release(READ_DURING + 1)
+        self._thread.join()
+        passed = self._until - self._snapshot.epoch
+        retained = self._engine.metrics()["retained_bytes"]
+        out.print(
+            f"A reader that pinned slide {HELD_AFTER} of {self._query.name} read {self._read:,} "
+            f"of its {self._size:,} answers\nwhile {passed} more slides were published; it "
+            f"retained {write_bytes(retained)}",
+            end="",
+        )
+        self._snapshot.close()
+        out.print(f", and once closed {write_bytes(self._engine.metrics()['retained_bytes'])}.")
+
+
+def count_changes(now: Snapshot, before: Snapshot) -> tuple[int, int]:
+    """How many answers have a larger multiplicity than before, and how many a smaller one."""
+    more = less = 0
+    for batch in now.diff(before).batches():
+        change = batch.column(batch.num_columns - 1)
+        more += pc.sum(pc.greater(change, 0)).as_py() or 0
+        less += pc.sum(pc.less(change, 0)).as_py() or 0
+    return more, less
+
+
+def sort_answers(snapshot: Snapshot) -> list[tuple[object, ...]]:
+    return sorted(zip(*snapshot.to_arrow().to_pydict().values(), strict=True))
+
+
+def compare(out: Console, seen: Seen, direct: Seen) -> None:
+    """Say whether both readers gave the same."""
+    is_same = seen.slides == direct.slides and seen.answers == direct.answers
+    told = "the same answers at every slide" if is_same else "OTHER ANSWERS, which is an error"
+    out.print(f"  {told}; this took {write_seconds(direct.seconds)}.")
+    out.print("  On one machine Spark costs time. It is for streams that come from elsewhere.")
+
+
+def write_cell(size: tuple[int, int], changes: tuple[int, int]) -> str:
+    """
+    >>> write_cell((4_031, 5_000), (1_200, 7))
+    '4,031 +1.2k    -7'
+    """
+    more, less = (
+        f"{sign}{write_count(number)}".replace(" ", "")
+        for sign, number in zip("+-", changes, strict=True)
+    )
+    return f"{size[0]:,} {more:>5} {less:>5}"
+
+
+def write_time(time: int | None) -> str:
+    return "" if time is None else f"{datetime.fromtimestamp(time / 1000, UTC):%H:%M:%S}"

@@ -54,6 +54,11 @@ class ModeOption(StrEnum):
     RDF = "rdf"
 
 
+class EngineOption(StrEnum):
+    DIRECT = "direct"
+    SPARK = "spark"
+
+
 class LevelOption(StrEnum):
     DEBUG = "debug"
     INFO = "info"
@@ -75,6 +80,7 @@ class Request:
     prefixes: list[str] | None
     static: list[str] | None
     follow: bool
+    engine: str
     mode: str
     window: str | None
     slide: str | None
@@ -173,6 +179,13 @@ def run(
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on reading as the input file grows.")
     ] = False,
+    engine: Annotated[
+        EngineOption,
+        _choice(
+            "--engine", EngineOption,
+            "Who reads the files: this process (direct, the default), or Spark in local mode.",
+        ),
+    ] = EngineOption.DIRECT,
     mode: Annotated[
         ModeOption,
         _choice(

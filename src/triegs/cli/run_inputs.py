@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,7 @@ def open_sources(
     if request.follow and (len(streams) > 1 or any(len(paths) > 1 for paths in streams.values())):
         wrong("one file can be followed, not several", "--follow")
     columns = read_columns(request.columns or ())
+    make = choose_source(request, stack)
     if request.quarantine is not None:
         make_empty(request.quarantine)
     sources: dict[str | None, Source] = {}
@@ -84,12 +86,23 @@ def open_sources(
             source = open_input(
                 given, format=request.input_format, columns=columns, terms=request.terms,
                 prefixes=prefixes, strict=request.strict, quarantine=request.quarantine,
-                graph_time=request.graph_time, start={"tick": 0},
+                graph_time=request.graph_time, start={"tick": 0}, make=make,
             )  # fmt: skip
         except InputError as error:
             raise typer.BadParameter(str(error), param_hint="--input") from None
         sources[name] = stack.enter_context(source)
     return sources
+
+
+def choose_source(request: Request, stack: ExitStack) -> Callable[..., Source]:
+    """Who reads the files; Spark is started here if it is asked for, and ended by `stack`."""
+    if request.engine != "spark":
+        return Source
+    if request.follow:
+        wrong("Spark reads the files that there are; --engine direct can follow one", "--follow")
+    from triegs.spark import LocalSpark, SparkSource
+
+    return partial(SparkSource, spark=stack.enter_context(LocalSpark()))
 
 
 def make_empty(path: str) -> None:

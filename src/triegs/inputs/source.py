@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,7 +18,7 @@ from triegs.inputs.separated import read_separated
 from triegs.inputs.statements import read_statements
 from triegs.inputs.streams import BrokenFile
 from triegs.inputs.tables import read_arrow, read_parquet
-from triegs.inputs.work import COLUMNS, Clock, Options, Place, Reader, TermReading, Work
+from triegs.inputs.work import COLUMNS, Clock, Found, Options, Place, Reader, TermReading, Work
 from triegs.terms import canonical_term, iri
 
 BATCH_ROWS = 65_536
@@ -75,7 +75,7 @@ class Source:
         self.report.files.append(file.name)
         self._move(number, place)
         try:
-            for batch, behind in READERS[file.format](file, self._work, place):
+            for batch, behind in self._read_records(file, place):
                 self.report.read += batch.num_rows
                 self.report.events += batch.num_rows
                 self._move(number, behind)
@@ -84,6 +84,9 @@ class Source:
                     yield batch
         except BrokenFile as problem:
             self._work.quarantine.add_break(file.name, str(problem))
+
+    def _read_records(self, file: InputFile, place: Place) -> Iterator[Found]:
+        return READERS[file.format](file, self._work, place)
 
     def _move(self, number: int, place: Place) -> None:
         self.position = {
@@ -136,6 +139,7 @@ def open_input(
     graph_time: str | None = None,
     start: Mapping[str, Any] | None = None,
     start_time: int = 0,
+    make: Callable[[list[InputFile], list[str], Work, dict[str, Any]], Source] = Source,
 ) -> Source:
     r"""Batches of events from files: paths, directories, open binary files, or ``"-"``.
 
@@ -144,7 +148,8 @@ def open_input(
     ``predicate``, ``object`` (strings in N-Triples form, dictionaries of them, or integers), and
     ``id`` if the input has ids. A malformed record is counted in ``report`` and written to the file
     ``quarantine``; with ``strict`` it raises `triegs.InputError`, as what is wrong with the whole
-    input always does. ``docs/inputs.md`` has formats and options.
+    input always does. ``docs/inputs.md`` has formats and options; ``make`` is for sources that have
+    their files read by others, as `triegs.spark` does.
 
     Memory is bounded by the size of a batch and the longest record.
 
@@ -190,7 +195,7 @@ def open_input(
         report,
     )
     _find_start(files, position)
-    return Source(files, skipped, work, position)
+    return make(files, skipped, work, position)
 
 
 def _read_property(text: str) -> str:

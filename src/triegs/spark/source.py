@@ -1,0 +1,331 @@
+"""A source of events like `triegs.inputs.Source`, whose files Spark reads.
+
+Spark's Structured Streaming finds the files, cuts them into micro-batches, reads them in parallel
+and hands each batch to a thread of its own, as Arrow. The reader of this source, which drives the
+engine, takes one batch at a time; Spark goes on once the reader comes back for more, so a batch
+counts as done only when the engine has it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from queue import SimpleQueue
+from tempfile import mkdtemp
+from threading import Thread
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from triegs.errors import InputError
+from triegs.inputs.files import InputFile
+from triegs.inputs.shaping import shape_events
+from triegs.inputs.source import Source
+from triegs.inputs.work import Found, Place, Work
+from triegs.spark.ordering import (
+    PLACE_DIGITS,
+    Run,
+    find_runs,
+    link_run,
+    require_readable,
+)
+from triegs.spark.session import LocalSpark
+
+#: Files of a micro-batch at most. A file is never cut, so one batch of Spark's is held in memory.
+FILES_PER_BATCH = 4
+FOREVER = "36500d"
+LARGE = pa.large_binary()
+PLACE, START, LINE = "triegs_place", "triegs_start", "triegs_line"
+
+
+class Cancelled(Exception):
+    """Ends a streaming query whose reader has gone."""
+
+
+def _is_failure(record: logging.LogRecord) -> bool:
+    """Py4J logs what a thread of ours raises in Spark; that a reader has gone is no news."""
+    kind = record.exc_info[0] if record.exc_info else None
+    return kind is None or not issubclass(kind, Cancelled)
+
+
+class Handover:
+    """Tables from Spark's thread to the reader's, one at a time; both wait for each other."""
+
+    def __init__(self) -> None:
+        self._given: SimpleQueue[pa.Table | BaseException | None] = SimpleQueue()
+        self._taken: SimpleQueue[bool] = SimpleQueue()
+
+    def give(self, table: pa.Table) -> None:
+        """Wait until the reader is done with it; raises `Cancelled` if it never will be."""
+        self._given.put(table)
+        if not self._taken.get():
+            raise Cancelled
+
+    def end(self, error: BaseException | None = None) -> None:
+        self._given.put(error)
+
+    def cancel(self) -> None:
+        """The reader takes no more."""
+        self._taken.put(False)
+
+    def take(self) -> Iterator[pa.Table]:
+        while True:
+            given = self._given.get()
+            if given is None:
+                return
+            if isinstance(given, BaseException):
+                raise given
+            yield given
+            self._taken.put(True)
+
+
+class SparkSource(Source):
+    """Batches of events of the files of an input, read by Spark; give it to `open_input`.
+
+    The events, their order, what is malformed and the counts in ``report`` are those of
+    `triegs.inputs.Source`. A file that Spark cannot read ends the input, by `InputError`.
+
+    The session starts in the background at once, so that it is there when the engine is.
+    """
+
+    def __init__(
+        self,
+        files: list[InputFile],
+        skipped: list[str],
+        work: Work,
+        position: dict[str, Any],
+        *,
+        spark: LocalSpark,
+        files_per_batch: int = FILES_PER_BATCH,
+    ) -> None:
+        super().__init__(files, skipped, work, position)
+        if position.get("file"):
+            raise InputError("Spark does not go on from a position yet; --engine direct does")
+        require_readable(files)
+        self._spark = spark
+        self._files_per_batch = files_per_batch
+        self._runs = list(find_runs(files, work.options))
+        self._folder = Path(mkdtemp(prefix="input-", dir=spark.folder))
+        self._handover = Handover()
+        self._query: Any = None
+        self._is_closed = False
+        self._held: pa.Table | None = None
+        Thread(target=self._stream, name="triegs-spark", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop reading; a batch that the engine does not have counts as not read."""
+        super().close()
+        if not self._is_closed:
+            self._is_closed = True
+            self._handover.cancel()
+            if self._query is not None:
+                # A query that failed, or whose Java process is gone, is as good as stopped.
+                with suppress(Exception):
+                    self._query.stop()
+
+    # Spark's side: a thread that waits for the queries, and those that Spark calls back.
+
+    def _stream(self) -> None:
+        logging.getLogger("py4j.clientserver").addFilter(_is_failure)
+        try:
+            session = self._spark.get()
+            for number, run in enumerate(self._runs):
+                if self._is_closed:
+                    break
+                self._query = self._start(session, run, self._folder / str(number))
+                self._query.awaitTermination()
+        except Exception as error:
+            self._handover.end(_explain(error, self._files))
+        else:
+            self._handover.end()
+
+    def _start(self, session: Any, run: Run, folder: Path) -> Any:
+        from pyspark.sql import functions
+
+        link_run(run, self._files, folder / "files")
+        reader = session.readStream.format(run.read_as)
+        reader = reader.option("maxFilesPerTrigger", self._files_per_batch)
+        # Old files are no reason to leave some out, which is what Spark's default does.
+        reader = reader.option("maxFileAge", FOREVER)
+        path = (folder / "files").as_uri()
+        if run.read_as == "text":
+            reader = reader.option("lineSep", "\n")
+            wanted = [functions.col("value").alias(LINE)]
+        else:
+            reader = reader.schema(session.read.parquet(path).schema)
+            wanted = [functions.col(_quote(name)).alias(ours) for ours, name in run.columns.items()]
+        about = functions.col("_metadata")
+        place = about["file_name"].substr(1, PLACE_DIGITS).cast("int").alias(PLACE)
+        start = about["file_block_start"].alias(START)
+        frame = reader.load(path).select(place, start, *wanted)
+        # The full pipeline will keep its checkpoint, and the engine the number of the batch with
+        # its state, and skip what it has already: exactly once. This one is read once and gone.
+        return (
+            frame.writeStream.foreachBatch(self._receive)
+            .option("checkpointLocation", (folder / "checkpoint").as_uri())
+            .trigger(availableNow=True)
+            .start()
+        )
+
+    def _receive(self, frame: Any, _: int) -> None:
+        try:
+            table = frame.toArrow()
+        except Exception as error:
+            # Told by the reader; of a query that it has stopped there is nothing to tell.
+            self._handover.end(_explain(error, self._files))
+            raise Cancelled from None
+        self._handover.give(table)
+
+    # The reader's side
+
+    def _read(self) -> Iterator[Any]:
+        following = 0
+        try:
+            for table in self._handover.take():
+                for place, part in split_files(table):
+                    # A file without a row is in no batch; its turn has come all the same.
+                    for missed in range(following, place):
+                        yield from self._read_table(missed, None)
+                    yield from self._read_table(place, part)
+                    following = place + 1
+            for missed in range(following, len(self._files)):
+                yield from self._read_table(missed, None)
+        finally:
+            self._work.quarantine.close()
+
+    def _read_table(self, place: int, table: pa.Table | None) -> Iterator[Any]:
+        self._held = table
+        yield from self._read_file(place, {})
+
+    def _read_records(self, file: InputFile, place: Place) -> Iterator[Found]:
+        table, self._held = self._held, None
+        if file.format == "parquet":
+            return read_rows(file, self._work, table)
+        text = b"" if table is None else join_lines(table.column(LINE))
+        if not _has_last_end(file):
+            text = text.removesuffix(b"\n")
+        return super()._read_records(_receive_text(file, text), place)
+
+
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _explain(error: Exception, files: list[InputFile]) -> Exception:
+    """An error of Spark's as one line of ours, with the file if Spark names one of our links."""
+    if not type(error).__module__.startswith(("pyspark", "py4j")):
+        return error
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    cause = [line.partition("Caused by: ")[2] for line in lines if line.startswith("Caused by: ")]
+    told = f"Spark failed: {(cause or lines or [type(error).__name__])[-1]}"
+    link = re.search(rf"/files/(\d{{{PLACE_DIGITS}}})", text)
+    if link is None:
+        return InputError(told)
+    name = files[int(link[1])].name
+    return InputError(f"{name}: {told}", file=name)
+
+
+def split_files(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each file, in the order of the input.
+
+    Spark deals the blocks of files to its tasks in an order of its own; the rows of a block stay in
+    order.
+
+    >>> table = pa.table({PLACE: [1, 0, 0, 0], START: [0, 8, 8, 0], "x": ["d", "b", "c", "a"]})
+    >>> [(place, part.column("x").to_pylist()) for place, part in split_files(table)]
+    [(0, ['a', 'b', 'c']), (1, ['d'])]
+    """
+    places = table.column(PLACE).to_numpy()
+    starts = table.column(START).to_numpy()
+    cuts = np.flatnonzero((places[1:] != places[:-1]) | (starts[1:] != starts[:-1])) + 1
+    bounds = [0, *cuts.tolist(), len(places)]
+    blocks: dict[int, list[tuple[int, int, int]]] = {}
+    for start, end in pairwise(bounds):
+        if end > start:
+            blocks.setdefault(int(places[start]), []).append((int(starts[start]), start, end))
+    rows = table.drop_columns([PLACE, START])
+    for place in sorted(blocks):
+        parts = [rows.slice(start, end - start) for _, start, end in sorted(blocks[place])]
+        yield place, pa.concat_tables(parts)
+
+
+def join_lines(lines: pa.ChunkedArray) -> bytes:
+    r"""The bytes of a text whose lines are in a column.
+
+    >>> join_lines(pa.chunked_array([["a", ""], ["b"]]))
+    b'a\n\nb\n'
+    """
+    file = io.BytesIO()
+    for chunk in lines.chunks:
+        nothing, end = pa.array([b"", b"\n"], LARGE)
+        ended = pc.binary_join_element_wise(chunk.cast(LARGE), nothing, end)
+        _, offsets, data = ended.buffers()
+        ends = np.frombuffer(offsets, np.int64)[ended.offset :][: len(ended) + 1]
+        if len(ended):
+            file.write(data.slice(int(ends[0]), int(ends[-1] - ends[0])))
+    return file.getvalue()
+
+
+def _has_last_end(file: InputFile) -> bool:
+    """Whether the last line has an end, which Spark does not tell; of gzip that is assumed.
+
+    The readers of `triegs.inputs` give a last line without an end as a batch of its own, and what
+    is late depends on batches.
+    """
+    if file.path is None or file.compression != "none":
+        return True
+    try:
+        with file.path.open("rb") as opened:
+            opened.seek(-1, os.SEEK_END)
+            return opened.read() == b"\n"
+    except OSError:
+        return True  # an empty file
+
+
+@dataclass(frozen=True)
+class ReceivedText(InputFile):
+    """A file of which the text has come already, unpacked."""
+
+    text: bytes
+
+    @property
+    def is_seekable(self) -> bool:
+        return False
+
+    @contextmanager
+    def open_packed(self) -> Iterator[IO[bytes]]:
+        yield io.BytesIO(self.text)
+
+
+def _receive_text(file: InputFile, text: bytes) -> ReceivedText:
+    return ReceivedText(file.name, file.given, file.format, "none", text)
+
+
+def read_rows(file: InputFile, work: Work, table: pa.Table | None) -> Iterator[Found]:
+    """Rows of Parquet, whose columns have our names; as `triegs.inputs.tables` reads them."""
+    first = 0
+    size = work.options.batch_rows
+    while table is not None and first < table.num_rows:
+        part = table.slice(first, size).combine_chunks().to_batches()[0]
+        columns = {name: part.column(name) for name in part.schema.names}
+
+        def locate(
+            row: int, first: int = first, columns: dict[str, Any] = columns
+        ) -> tuple[int, str]:
+            record = {ours: column[row].as_py() for ours, column in columns.items()}
+            return first + row + 1, json.dumps(record, default=str, ensure_ascii=False)
+
+        first += part.num_rows
+        batch = shape_events(columns, part.num_rows, work, file.name, file.scope, locate)
+        yield batch, {"row": first}

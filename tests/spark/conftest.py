@@ -1,0 +1,20 @@
+"""One Spark session for the tests of a module; they are skipped where Spark cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from triegs.spark import LocalSpark, SparkMissing
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[LocalSpark]:
+    try:
+        found = LocalSpark()
+    except SparkMissing as missing:
+        pytest.skip(str(missing))
+    with found:
+        found.get()
+        yield found

@@ -1,0 +1,67 @@
+"""What is told where Spark cannot be used, or cannot read what it is given. Starts no Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from triegs.cli.app import app
+from triegs.errors import InputError
+from triegs.inputs.files import InputFile
+from triegs.spark import SparkMissing, session
+from triegs.spark.ordering import require_readable
+
+QUERY = "SELECT * { ?x <http://ex/p> ?y }"
+
+
+def test_no_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "find_spec", lambda name: None)
+    (tmp_path / "a.csv").write_text("subject,predicate,object\n")
+    done = CliRunner().invoke(
+        app, ["run", QUERY, "--input", str(tmp_path / "a.csv"), "--engine", "spark"]
+    )
+    assert done.exit_code == 1
+    assert done.stderr == "error: PySpark is not installed: pip install 'triegs[spark]'\n"
+
+
+def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(SparkMissing, match="Java 17 or newer, and there is no java"):
+        session.require_spark()
+
+
+def test_an_old_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SparkMissing, match=r"Java 17 or newer; .* is Java 11"):
+        session.require_spark()
+
+
+@pytest.mark.parametrize(
+    ("form", "compression", "given", "message"),
+    [
+        ("turtle", "none", "a.ttl", "does not read turtle, it reads parquet, csv, "),
+        ("csv", "zstd", "a.csv.zst", "as it is or in gzip"),
+        ("parquet", "gzip", "a.parquet.gz", "Parquet packs itself"),
+        ("csv", "none", "-", "Spark reads files, not a"),
+    ],
+)
+def test_what_spark_does_not_read(form: str, compression: str, given: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        require_readable([InputFile("a", given, form, compression)])
+
+
+def test_following(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("subject,predicate,object\n")
+    given = ["run", QUERY, "--input", str(tmp_path / "a.csv"), "--engine", "spark", "--follow"]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 2
+    assert "Spark reads the files that there are" in done.stderr
