@@ -67,10 +67,13 @@ class LocalSpark:
                 self._is_ours = self._session is None
             if self._session is None:
                 self._session = _start(self.folder)
-            if self._is_closed:
+            if self._was_closed():  # meanwhile, by another thread
                 self._stop()
                 raise SparkMissing("Spark was closed while it was started")
             return self._session
+
+    def _was_closed(self) -> bool:
+        return self._is_closed
 
     def read_log(self) -> str:
         """What Spark has logged so far."""
