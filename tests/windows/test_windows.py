@@ -276,6 +276,29 @@ def test_an_epoch_without_room_is_tried_again():
     assert len(rows(query)) == 19_999
 
 
+def test_closing_does_not_fail_for_want_of_room():
+    engine = Engine(memory_limit=4_000_000)
+    query = engine.register(PAIRS, window=Window(1_000, slide=10))
+    kept = engine.register(PAIRS, window=Window(1_000, slide=20))
+    engine.push([event(1, n, n) for n in range(8_000)])
+    engine.advance(to=10)
+    apply, calls = engine._core.apply, []
+
+    def fail(rows, is_strict=False):
+        calls.append(len(rows))
+        raise triegs.MemoryLimitReached("no room")
+
+    engine._core.apply = fail  # type: ignore[method-assign]
+    query.close()
+    assert calls == [8_000]
+    engine._core.apply = apply  # type: ignore[method-assign]
+    assert list(engine.queries) == [kept.name]
+    assert [p.time for p in engine.advance(to=20)] == [20]
+    assert len(rows(kept)) == 8_000
+    kept.close()
+    assert engine.metrics()["entries"] == 0
+
+
 # Ways of time that do not mix
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from triegs.dictionary import Dictionary
-from triegs.errors import InvalidUpdate, StateError, WindowError
+from triegs.errors import InvalidUpdate, MemoryLimitReached, StateError, WindowError
 from triegs.maintain.base import Origins
 from triegs.maintain.standing import NO_EVENT, Epoch, Refused
 from triegs.read.snapshot import Snapshot
@@ -111,6 +111,7 @@ class Windows:
         self._feeds: dict[Window, Feed] = {}
         self._spaces = Spaces(words, core.origins, self._number)
         self._gaps = self._repeated = 0  # of what is gone
+        self._has_unused = False
         self._slid: Collection[Feed] = ()  # in the last epoch
         self._emitters: list[Emitter] = []
         self.find_label = self._spaces.find_label
@@ -188,13 +189,25 @@ class Windows:
     def close(self, keys: Iterable[SpaceKey]) -> None:
         """Count one user less; what nobody uses is dropped, its events too."""
         for key in keys:
-            space = self._spaces.by_number[self._spaces.number(key)]
-            space.uses -= 1
-            if space.uses == 0:
-                rows = self._read(space)
+            self._spaces.by_number[self._spaces.number(key)].uses -= 1
+        self._drop_unused()
+
+    def _drop_unused(self) -> None:
+        """Take what nobody uses out of the core.
+
+        Closing must not fail for want of room: what finds none stays, up to date and unread, until
+        the next call.
+        """
+        self._has_unused = False
+        for space in [each for each in self._spaces.by_number.values() if each.uses == 0]:
+            rows = self._read(space)
+            rows[:, 0] = -rows[:, 0]
+            try:
                 if len(rows):
-                    rows[:, 0] = -rows[:, 0]
                     self._core.apply(space.translate(rows, self._newest))
+            except MemoryLimitReached:
+                self._has_unused = True
+            else:
                 self._drop_space(space)
 
     def hold(self, query: Query, change: int) -> None:
@@ -413,6 +426,8 @@ class Windows:
         return min((s.first for s in streams if s.first is not None), default=None)
 
     def _publish_due(self) -> Iterator[Published]:
+        if self._has_unused:
+            self._drop_unused()
         found = self._find_watermark()
         if found is not None and (self.watermark is None or found > self.watermark):
             self.watermark = found
