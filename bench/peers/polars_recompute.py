@@ -76,7 +76,7 @@ class PolarsRecompute:
     def count(self) -> int:
         """The number of answers; listed if the atoms form no tree."""
         if len(self._variables) != len(self._atoms) + 1:
-            return self.read().height
+            return int(self.read().height)
         counts = self._count_below(self._centre, -1, self._frames())
         return 0 if counts is None else int(counts["n"].sum())
 
