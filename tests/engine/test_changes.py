@@ -86,7 +86,6 @@ def test_changes_in_every_form(engine):
             assert (changes.since, changes.epoch) == (1, 2)
             expected = {"x": [1], "y": [2], "z": [3], "change": [2]}
             assert changes.to_arrow("python").to_pydict() == expected
-            assert changes.to_polars("python").to_dict(as_series=False) == expected
             assert pa.table(changes).num_rows == 1
             assert [batch.num_rows for batch in changes.batches(terms="ids")] == [1]
             (change,) = changes

@@ -19,7 +19,7 @@ def fill(store: PackedStore, keys: range) -> None:
 
 
 def test_a_limit_below_the_reserve_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 507,904 bytes"):
+    with pytest.raises(ValueError, match=f"at least {SMALLEST_LIMIT:,} bytes"):
         PackedStore(memory_limit=100_000)
 
 
@@ -195,7 +195,7 @@ def test_a_node_seen_by_two_readers_goes_with_the_last() -> None:
 def test_a_refused_change_changes_nothing(seed: int) -> None:
     """Random changes of all arities under a tight limit, with versions held and let go."""
     random = Random(seed)
-    store = PackedStore(memory_limit=600_000 + 30_000 * seed, reserve=seed % 2 == 0)
+    store = PackedStore(memory_limit=SMALLEST_LIMIT + 30_000 * seed, reserve=seed % 2 == 0)
     rows: dict[PackedRelation, dict[tuple[int, ...], int]] = {}
     for arity in range(5):
         rows[store.create(f"r{arity}", arity)] = {}

@@ -144,6 +144,8 @@ def test_jelly_has_a_frame_for_each_time(workload: str, size: int) -> None:
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name not in ("parquet", "arrow")])
 def test_nothing_is_still_a_file(name: str) -> None:
+    if name == "jelly":
+        pytest.importorskip("pyjelly")
     data, _ = write(name, "path3", 0)
     assert data == {"csv": b"time,op,subject,predicate,object,id\n"}.get(
         name, b"@prefix : <http://ex/> .\n" if name in ("ttl", "trig") else b""
