@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from triegs.errors import MemoryLimitReached
-from triegs.store.packed import PackedRelation, PackedStore
+from triegs.store.packed import SMALLEST_LIMIT, PackedRelation, PackedStore
 
 LIMIT = 2_000_000
 
