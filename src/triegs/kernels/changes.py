@@ -97,7 +97,7 @@ def find_both(
     return here, there
 
 
-@inlined
+@kernel
 def pass_checks(
     words: Words, here: Words, there: Words, table: Words, count: int, first: int, state: Words,
     at: int, side: int,

@@ -20,11 +20,11 @@ import numba
 from triegs.kernels.jit import CACHE, COMPILED
 
 log = logging.getLogger("triegs")
-START = "compiling the kernels of triegs, once on this machine: about a minute …"
+START = "compiling the kernels of triegs, once on this machine: one to two minutes …"
 END = "compiled in %.0f s; kept in %s"
 UNKEPT = (
-    "compiling the kernels of triegs as they are called, about a minute in all; the next process "
-    "will do so again, because no cache directory is writable (TRIEGS_CACHE names one)"
+    "compiling the kernels of triegs as they are called, one to two minutes in all; the next "
+    "process will do so again, because no cache directory is writable (TRIEGS_CACHE names one)"
 )
 
 
