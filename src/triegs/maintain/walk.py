@@ -79,6 +79,7 @@ class Walk:
     #: What readers have made of it, for the next one.
     tables: Any = None
     phases: Any = None
+    roots: Any = None
     #: By level, if answers are numbered; of a level that begins a component, its ranking.
     numbers: list[Below] | None = None
     number_table: Any = None

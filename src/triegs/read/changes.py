@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, overload
 
 from triegs.errors import StateError
 from triegs.read.columns import Columns, Sizes
+from triegs.read.differences import Side, is_shared
 from triegs.read.result import Result, Row
 
 if TYPE_CHECKING:
@@ -59,6 +60,12 @@ class Changes(Result):
 
     def is_empty(self) -> bool:
         """Whether no answer changed. Cost: that of the first changed ones."""
+        old, new = self._old, self._new
+        with self._hold():
+            if is_shared(
+                Side(old._reader.walk, old._version), Side(new._reader.walk, new._version)
+            ):
+                return True
         return next(self._read(lambda: FEW_ROWS, len), None) is None
 
     @contextmanager

@@ -37,7 +37,7 @@ from triegs.kernels.changes import (
 )
 from triegs.kernels.differences import difference_words
 from triegs.kernels.layout import SLOT_WORDS
-from triegs.maintain.walk import Piece, Walk
+from triegs.maintain.walk import Walk
 from triegs.read.columns import LARGEST, TOO_LARGE, Columns, Sizes, Words, enumerate_answers
 from triegs.store.contract import Key, Version, VersionedRelation
 from triegs.store.packed import PackedRelation, PackedVersion
@@ -120,12 +120,9 @@ def _fill(
 ) -> Iterator[Columns]:
     assert isinstance(old.version, PackedVersion)
     assert isinstance(new.version, PackedVersion)
-    phases = find_phases(old.walk, new.walk, is_whole=factors[0] != factors[1])
-    is_equal = factors[0] == factors[1] and old.walk is new.walk
-    if is_equal and np.array_equal(
-        old.version.roots[phases.roots], new.version.roots[phases.roots]
-    ):
+    if is_shared(old, new):
         return
+    phases = find_phases(old.walk, new.walk, is_whole=factors[0] != factors[1])
     # The arena of the later version has all that the earlier one leads to.
     words = max(old.version, new.version, key=lambda version: version.number).words
     width = new.walk.width
@@ -151,14 +148,29 @@ def _fill(
             return
 
 
+def is_shared(old: Side, new: Side) -> bool:
+    """Whether two versions have the same roots for all that an answer is made of: then nothing
+    has changed. False says nothing. Cost: the relations of the plan.
+    """
+    walk = new.walk
+    if old.walk is not walk or not isinstance(old.version, PackedVersion):
+        return False
+    assert isinstance(new.version, PackedVersion)
+    if walk.roots is None:
+        relations = [piece.relation for piece in walk.pieces]
+        relations += [relation for relation, _ in walk.totals]
+        walk.roots = np.array(sorted(set(map(_root, relations))), np.int64)
+    at = walk.roots
+    return bool((old.version.roots[at] == new.version.roots[at]).all())
+
+
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """The table of the kernel, the most levels and columns of a phase, and the roots it reads."""
+    """The table of the kernel, and the most levels and columns of a phase."""
 
     table: Words
     levels: int
     columns: int
-    roots: Words
 
 
 def find_phases(old: Walk, new: Walk, is_whole: bool) -> Phases:
@@ -283,9 +295,7 @@ def write_phases(old: Walk, new: Walk, seeds: Sequence[int | None]) -> Phases:
         most_levels = max(most_levels, len(levels) + 1)
         most_columns = max(most_columns, len(places))
     words[1] = most_levels
-    relations: list[Piece] = [*old.pieces, *new.pieces]
-    roots = sorted({_root(piece.relation) for piece in relations})
-    return Phases(np.array(words, np.int64), most_levels, most_columns, np.array(roots, np.int64))
+    return Phases(np.array(words, np.int64), most_levels, most_columns)
 
 
 def _root(relation: VersionedRelation) -> int:
