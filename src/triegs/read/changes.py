@@ -60,12 +60,11 @@ class Changes(Result):
 
     def is_empty(self) -> bool:
         """Whether no answer changed. Cost: that of the first changed ones."""
+        self._check_open()
         old, new = self._old, self._new
-        with self._hold():
-            if is_shared(
-                Side(old._reader.walk, old._version), Side(new._reader.walk, new._version)
-            ):
-                return True
+        # A version's roots are its own, so nothing need be held to look at them.
+        if is_shared(Side(old._reader.walk, old._version), Side(new._reader.walk, new._version)):
+            return True
         return next(self._read(lambda: FEW_ROWS, len), None) is None
 
     @contextmanager
