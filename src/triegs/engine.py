@@ -361,9 +361,10 @@ class Engine:
         """Compile a query, fill its views from the current graph, and keep it from now on.
 
         Publishes an epoch, so the query is readable on return. `root` names the head variable at
-        the root of the plan, instead of the cheapest. `keep` goes to the plan; the engine does not
-        act on it yet, and `Snapshot.count` scans. Cost: the size of its views, and of the labels
-        that no query named before.
+        the root of the plan, instead of the cheapest. `keep` takes ``"count"``, for
+        `Snapshot.count` and `Snapshot.support` in constant time, and ``"slice"``, for answers by
+        their places; both cost updates. Cost: the size of its views, and of the labels that no
+        query named before.
 
         Raises `QueryError` for a text that is wrong, `UnsupportedQuery` for one that is outside
         the fragment, or cyclic, or aggregates; `PlanError` for a root that the plan cannot have;

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from triegs.dictionary import Dictionary
 from triegs.errors import InvalidUpdate
+from triegs.events import encode_table
 
 EX = "<http://ex/{}>".format
 A, B, C = EX("a"), EX("b"), EX("c")
@@ -33,7 +35,11 @@ INPUTS = {
 }
 
 
-def call_everything(make_engine: Callable[..., Any], open_input: Callable[..., Any]) -> None:
+def call_everything(
+    make_engine: Callable[..., Any],
+    open_input: Callable[..., Any],
+    before_epochs: Callable[[], object],
+) -> None:
     """Run the workload; `make_engine` is `triegs.Engine`, `open_input` that of `triegs.inputs`.
 
     Takes a second once all is compiled.
@@ -41,12 +47,27 @@ def call_everything(make_engine: Callable[..., Any], open_input: Callable[..., A
     for name, text in INPUTS.items():
         for _ in open_input(io.BytesIO(text), format=name):
             pass
+    _run_terms()
+    before_epochs()
     with make_engine() as engine:
         _run_compiled(engine)
     with make_engine("rdf") as engine:
         _run_general(engine)
     with make_engine() as engine:
         _run_windows(engine)
+
+
+def _run_terms() -> None:
+    words = Dictionary()
+    words.encode_terms([1, 2.5, True, B])
+    for table in _make_tables():
+        rows = encode_table(words, table).rows
+        for change in (1, -1):
+            rows[:, 0] = change
+            words.settle(rows, 1)
+            words.decode(rows[:, 1])
+        words.collect(2)
+    words.check()
 
 
 def _run_compiled(engine: Any) -> None:

@@ -96,6 +96,16 @@ def test_changes_in_every_form(engine):
             assert "from epoch 1 to 2" in repr(changes)
 
 
+def test_native_columns_have_values_over_any_store(engine):
+    query = engine.register(f"SELECT ?x ?y {{ ?x {P} ?y }}")
+    with query.snapshot() as before:
+        engine.apply(add((1_000, P, 2_000)))
+        with query.snapshot() as after:
+            row = {"x": 1_000, "y": 2_000}
+            assert after.to_arrow("python").to_pylist() == [row | {"multiplicity": 1}]
+            assert after.diff(before).to_arrow("python").to_pylist() == [row | {"change": 1}]
+
+
 def test_a_variable_may_be_named_change():
     with Engine() as engine:
         query = engine.register(f"SELECT ?change {{ ?change {P} 1 }}")

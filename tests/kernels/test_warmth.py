@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from triegs.kernels import warmth
+from triegs import Engine
+from triegs.kernels import ahead, warmth
 from triegs.kernels.jit import COMPILED
 
 # Compiles, or loads, by the exercise; then runs other work, and prints what that compiled beside.
@@ -29,7 +30,7 @@ def list_compiled():
     return {(d.py_func.__name__, str(s)) for d in found.values() for s in d.signatures}
 
 SIZES = {"window": 600, "slide": 50}
-call_everything(Engine, open_input)
+call_everything(Engine, open_input, lambda: None)
 before = list_compiled()
 sys.stdout = open("/dev/null", "w")
 run_example()
@@ -62,7 +63,7 @@ def cache(tmp_path, monkeypatch):
 def test_the_first_process_is_told_and_the_next_is_not(cache, monkeypatch, caplog):
     calls = []
 
-    def exercise():
+    def exercise(wait):
         calls.append(1)
         warmth.warm_up(exercise)
 
@@ -79,13 +80,13 @@ def test_the_first_process_is_told_and_the_next_is_not(cache, monkeypatch, caplo
 
 def test_what_was_cut_short_is_done_again(cache, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
-        warmth.warm_up(lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+        warmth.warm_up(lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
     assert not warmth.is_warm()
 
 
 def test_without_a_cache_kernels_are_compiled_as_they_are_called(cache, monkeypatch, caplog):
     monkeypatch.setattr(warmth, "CACHE", None)
-    warmth.warm_up(lambda: pytest.fail("this would compile all of it in every process"))
+    warmth.warm_up(lambda _: pytest.fail("this would compile all of it in every process"))
     assert "TRIEGS_CACHE" in caplog.text
 
 
@@ -96,3 +97,33 @@ def test_nothing_is_compiled_after_the_exercise():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == ""
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled here")
+def test_the_helper_compiles_what_the_engine_calls():
+    with Engine() as engine:
+        query = engine.register("SELECT ?x ?y { ?x <a:p> ?y }", keep=["slice"])
+        with query.snapshot() as before:
+            engine.apply([("+", 1, "<a:p>", 2)])
+            engine.apply([("+", 1, "<a:p>", n) for n in range(2_000)])
+            with query.snapshot() as after:
+                after.to_arrow(), after[:2].to_arrow(), after.diff(before).to_arrow()
+                after.sample(2).to_arrow()
+    for kernel in (*ahead.HELPED, *ahead.OWN):
+        assert ahead.find_types(kernel) in kernel.signatures, kernel.__name__
+
+
+@pytest.mark.parametrize("executable", ["", "/nowhere/python3", "/bin/app"])
+def test_without_an_interpreter_there_is_no_helper(executable, monkeypatch):
+    monkeypatch.setattr(sys, "executable", executable)
+    with ahead.helped() as helper:
+        assert helper is None
+
+
+def test_a_helper_that_fails_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(ahead, "OWN", ())
+    monkeypatch.setattr(ahead, "count_cores", lambda: 2)
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # then there is nothing it could compile
+    with ahead.helped() as helper:
+        assert helper is not None
+        helper.wait()

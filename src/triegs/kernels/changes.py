@@ -21,7 +21,7 @@ root, keys, first key, weighs, is same]`.
 
 from __future__ import annotations
 
-from triegs.kernels.answers import INSIDE, SET, TRIE, weigh
+from triegs.kernels.answers import INSIDE, MISFIT, SET, TRIE, show, weigh
 from triegs.kernels.cursors import (
     BLOCK,
     CAPACITY,
@@ -57,9 +57,14 @@ PHASE_WORDS, SEED_LEVEL_WORDS, CHECK_WORDS = 9, 10, 6
 LEADS, BEGINS, COUNTS_AS_ONE, WEIGHS = 0, 1, 2, 3
 
 # The state: some words, the values by place, the levels, and the cursor over differences.
-PHASE, LEVEL, IS_OLD, FACTOR_OLD, FACTOR_NEW, MISFIT = 0, 1, 2, 3, 4, 5
-IS_SEEDED, DIFFERENCES_AT = 6, 7  # of a phase without columns; where that cursor stands
-VALUES = 8
+# `MISFIT`, for a term that is no integer, is where `triegs.kernels.answers.show` notes it.
+PHASE, LEVEL, IS_OLD, FACTOR_OLD, FACTOR_NEW, OVERFLOWN = 0, 1, 3, 4, 5, 6
+IS_SEEDED, DIFFERENCES_AT = 7, 8  # of a phase without columns; where that cursor stands
+# The number of the earlier version, or that of none, and whether the new one is the earlier.
+EARLIER, IS_BACKWARDS = 9, 10
+NEVER = -1
+VALUES = 11
+assert MISFIT == 2
 # A level's stretch: its cursor, the rows since its value holds, the multiplicities here and there,
 # the two sets that it walks, and the words of its entry.
 SINCE, HERE, THERE = CURSOR_WORDS, CURSOR_WORDS + 1, CURSOR_WORDS + 2
@@ -80,20 +85,44 @@ def stretch_at(width: int, level: int) -> int:
 
 
 @inlined
-def find_both(
-    words: Words, here: int, there: int, table: Words, keys: int, first: int, state: Words
+def get_sets(
+    words: Words, here: int, there: int, value: int, state: Words, side: int
 ) -> tuple[int, int]:
-    """The words that the values of some places lead to, here and there; what is shared is looked
-    up once.
+    """The sets below an id in two versions of a trie. One that the later version has, and that is
+    no younger than the earlier version, is that version's, too.
     """
-    for number in range(keys):
+    if load(state, IS_BACKWARDS) == side:
+        later, earlier = here, there
+    else:
+        later, earlier = there, here
+    found = trie_get(words, later, value)
+    if later == earlier or (found != 0 and load(words, found & ~1) <= load(state, EARLIER)):
+        return found, found
+    other = trie_get(words, earlier, value)
+    return (found, other) if later == here else (other, found)
+
+
+@inlined
+def find_both(
+    words: Words, here: int, there: int, table: Words, keys: int, first: int, state: Words,
+    side: int, is_set: bool,
+) -> tuple[int, int]:  # fmt: skip
+    """The words that the values of some places lead to, here and there; what is shared is looked
+    up once. `is_set` says that these words are sets.
+    """
+    if keys > 1 or (keys == 1 and is_set):
+        value = load(state, VALUES + load(table, first))
+        here, there = get_sets(words, here, there, value, state, side)
+    elif keys == 1:
+        value = load(state, VALUES + load(table, first))
         is_shared = here == there
+        here = trie_get(words, here, value)
+        there = here if is_shared else trie_get(words, there, value)
+    for number in range(1, keys):
         value = load(state, VALUES + load(table, first + number))
-        here = trie_get(words, here, value) if number == 0 else set_get(words, here, value)
-        if is_shared:
-            there = here
-        else:
-            there = trie_get(words, there, value) if number == 0 else set_get(words, there, value)
+        is_shared = here == there
+        here = set_get(words, here, value)
+        there = here if is_shared else set_get(words, there, value)
     return here, there
 
 
@@ -112,7 +141,9 @@ def pass_checks(
         root_there = root
         if is_same or other != 0:
             root_there = load(there, load(table, check + side))
-        weight, weight_there = find_both(words, root, root_there, table, keys, key, state)
+        weight, weight_there = find_both(
+            words, root, root_there, table, keys, key, state, side, False
+        )
         if weight == 0:
             return False
         if not weighs:
@@ -185,7 +216,9 @@ def open_change_level(
         is_carried = load(state, at - STRETCH_WORDS + THERE) != 0
         if load(table, row + 6) != LEADS and (is_carried or load(table, row + 7)):
             root_there = load(there, load(table, row + 1 + side))
-        found, found_there = find_both(words, root, root_there, table, keys, first, state)
+        found, found_there = find_both(
+            words, root, root_there, table, keys, first, state, side, True
+        )
     store(state, at + SET_HERE, found)
     store(state, at + SET_THERE, found_there)
     if kind == TRIE:
@@ -241,8 +274,9 @@ def change_of(here: int, there: int, is_old: int, is_distinct: bool) -> int:
 
 @inlined
 def write_value(
-    table: Words, phase: int, state: Words, width: int, level: int, out: Words, rows: int, end: int
-) -> None:
+    table: Words, phase: int, state: Words, width: int, level: int, integers: Words, out: Words,
+    rows: int, end: int,
+) -> None:  # fmt: skip
     """A level's value, in all rows since it was taken."""
     at = stretch_at(width, level)
     start = load(state, at + SINCE)
@@ -256,15 +290,15 @@ def write_value(
         first, count = load(table, phase + 3), load(table, phase)
     for number in range(count):
         place = load(table, first + number)
-        value = load(state, VALUES + place)
+        value = show(integers, state, load(state, VALUES + place))
         for at_row in range(place * rows + start, place * rows + end):
             store(out, at_row, value)
 
 
 @inlined
 def write_block(
-    words: Words, state: Words, at: int, out: Words, keys: int, counts: int, room: int, factor: int,
-    is_distinct: bool,
+    words: Words, state: Words, at: int, integers: Words, out: Words, keys: int, counts: int,
+    room: int, factor: int, is_distinct: bool,
 ) -> int:  # fmt: skip
     """Entries of the last level's block, as far as there is room; returns how many."""
     place = load(state, at + PLACE)
@@ -272,7 +306,7 @@ def write_block(
     entries = load(state, at + BLOCK) + HEAD + place
     weights = entries + load(state, at + CAPACITY)
     for step in range(taken):
-        store(out, keys + step, load(words, entries + step))
+        store(out, keys + step, show(integers, state, load(words, entries + step)))
     if is_distinct:
         for step in range(taken):
             store(out, counts + step, factor)
@@ -286,16 +320,26 @@ def write_block(
         for step in range(taken):
             change = weigh(abs(factor), load(words, weights + step))
             if change < 0:
-                store(state, MISFIT, 1)
+                store(state, OVERFLOWN, 1)
             store(out, counts + step, change if factor > 0 else -change)
     store(state, at + PLACE, place + taken)
     return taken
 
 
 @inlined
+def get_at(words: Words, reference: int, place: int, key: int) -> int:
+    """The word of an id that most likely is at this place of a block: as in another version."""
+    if reference & 1 == 0:
+        header = load(words, reference + 1)
+        if place < header & LOW and load(words, reference + HEAD + place) == key:
+            return load(words, reference + HEAD + (SMALLEST << (header >> 32)) + place)
+    return set_get(words, reference, key)
+
+
+@inlined
 def write_pairs(
-    words: Words, here: Words, table: Words, phase: int, state: Words, width: int, level: int,
-    out: Words, rows: int, filled: int, side: int,
+    words: Words, here: Words, there: Words, table: Words, phase: int, state: Words, width: int,
+    level: int, integers: Words, out: Words, rows: int, filled: int, side: int,
 ) -> int:  # fmt: skip
     """The entries of the last two levels, for an answer that is only here, as far as they are
     blocks that fit; returns the rows filled by then. The rest is left to the level's own steps.
@@ -304,34 +348,63 @@ def write_pairs(
     row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
     below = row + SEED_LEVEL_WORDS
     place, last_place = load(table, row + 5), load(table, below + 5)
-    key_place = load(table, load(table, below + 4))
+    weighs, checks, first_check = load(table, row + 6), load(table, row + 8), load(table, row + 9)
+    key_place, is_same = load(table, load(table, below + 4)), load(table, below + 7)
     root = load(here, load(table, below + 2 - side))
+    other = load(there, load(table, below + 1 + side))
     column, keys, counts = place * rows, last_place * rows, width * rows
     factor = load(state, at - STRETCH_WORDS + HERE)
-    fixed = trie_get(words, root, load(state, VALUES + key_place))
+    sign = -1 if side else 1
+    key = load(state, VALUES + key_place)
+    found = found_there = 0
+    if not is_same:
+        other = root
+    if key_place != place:
+        found, found_there = get_sets(words, root, other, key, state, side)
     entry, size = load(state, at + PLACE), load(state, at + SIZE)
     block = load(state, at + BLOCK) + HEAD
     capacity = load(state, at + CAPACITY)
     while entry < size:
         value = load(words, block + entry)
-        weight = weigh(factor, load(words, block + capacity + entry))
-        found = trie_get(words, root, value) if key_place == place else fixed
+        weight = factor
+        if weighs == WEIGHS:
+            weight = weigh(weight, load(words, block + capacity + entry))
+        if checks:
+            store(state, VALUES + place, value)
+            store(state, at + HERE, weight)
+            store(state, at + THERE, 0)
+            if not pass_checks(words, here, there, table, checks, first_check, state, at, side):
+                entry += 1
+                continue
+            weight = load(state, at + HERE)
+        if key_place == place:
+            found, found_there = get_sets(words, root, other, value, state, side)
+        if found == 0:
+            entry += 1
+            continue
         header = load(words, found + 1)
         taken = header & LOW
         if found & 1 or weight != 1 or taken > rows - filled:
             break
         entries = found + HEAD
         weights = entries + (SMALLEST << (header >> 32))
-        for step in range(taken):
-            store(out, column + filled + step, value)
-            store(out, keys + filled + step, load(words, entries + step))
-        if side:
+        shown = show(integers, state, value)
+        if found == found_there:
+            # One loop over all columns: sizes are small, and each loop has its own beginning.
             for step in range(taken):
-                store(out, counts + filled + step, -load(words, weights + step))
+                store(out, column + filled + step, shown)
+                last = load(words, entries + step)
+                store(out, keys + filled + step, show(integers, state, last))
+                store(out, counts + filled + step, sign * load(words, weights + step))
+            filled += taken
         else:
             for step in range(taken):
-                store(out, counts + filled + step, load(words, weights + step))
-        filled += taken
+                last, count = load(words, entries + step), load(words, weights + step)
+                if get_at(words, found_there, step, last) == count:
+                    store(out, column + filled, shown)
+                    store(out, keys + filled, show(integers, state, last))
+                    store(out, counts + filled, sign * count)
+                    filled += 1
         entry += 1
     store(state, at + PLACE, entry)
     store(state, at + SINCE, filled)
@@ -340,32 +413,32 @@ def write_pairs(
 
 @inlined
 def has_pairs(table: Words, phase: int, state: Words, width: int, level: int) -> bool:
-    """Whether `write_pairs` may go on at this level: two sets with plain weights, not to be
-    compared, and nothing to carry for the other version.
+    """Whether `write_pairs` may go on at this level: two sets, the last with plain weights, and
+    nothing to carry for the other version.
     """
     at = stretch_at(width, level)
     row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
     below = row + SEED_LEVEL_WORDS
+    use = load(table, row + 6)
+    is_shared = load(state, at + SET_HERE) == load(state, at + SET_THERE)
     return bool(
         load(state, at - STRETCH_WORDS + THERE) == 0
-        and load(table, row) != TRIE and load(table, row + 6) == WEIGHS
-        and load(table, row + 8) == 0
-        and load(state, at + SET_HERE) == load(state, at + SET_THERE)
+        and load(table, row) != TRIE
+        and (use == LEADS or (use == WEIGHS and is_shared))
         and load(table, below) == SET and load(table, below + 3) == 1
-        and load(table, below + 6) == WEIGHS and load(table, below + 7) == 0
-        and load(table, below + 8) == 0
+        and load(table, below + 6) == WEIGHS and load(table, below + 8) == 0
     )  # fmt: skip
 
 
 @kernel
 def fill_changes(
-    words: Words, old: Words, new: Words, table: Words, state: Words, out: Words, rows: int,
-    width: int, is_distinct: bool,
+    words: Words, old: Words, new: Words, table: Words, state: Words, integers: Words, out: Words,
+    rows: int, width: int, is_distinct: bool,
 ) -> int:  # fmt: skip
     """Write the next changed answers: `rows` words per column, then the signed changes.
 
     Returns how many; fewer than `rows` means the end. A multiplicity that does not fit sets
-    `MISFIT`.
+    `OVERFLOWN`. With a table of integers columns have values, as in `triegs.kernels.answers`.
     """
     filled = 0
     number, level = load(state, PHASE), load(state, LEVEL)
@@ -379,7 +452,7 @@ def fill_changes(
             level = 0
         last = load(table, phase + 5)
         at = stretch_at(width, level)
-        write_value(table, phase, state, width, level, out, rows, filled)
+        write_value(table, phase, state, width, level, integers, out, rows, filled)
         if level == 0 and not next_seed(words, table, phase, state, width):
             number += 1
             level = NO_LEVEL
@@ -403,13 +476,13 @@ def fill_changes(
                 weight = load(state, at - STRETCH_WORDS + HERE)
                 other = load(state, at - STRETCH_WORDS + THERE)
                 if weight < 0 or other < 0:
-                    store(state, MISFIT, 1)
+                    store(state, OVERFLOWN, 1)
                 factor = change_of(weight, other, side, is_distinct)
                 keys, counts = load(table, row + 5) * rows, width * rows
                 while factor != 0 and filled < rows:
                     filled += write_block(
-                        words, state, at, out, keys + filled, counts + filled, rows - filled,
-                        factor, is_distinct,
+                        words, state, at, integers, out, keys + filled, counts + filled,
+                        rows - filled, factor, is_distinct,
                     )  # fmt: skip
                     if filled < rows and not set_next_block(words, state, at):
                         factor = 0
@@ -423,8 +496,9 @@ def fill_changes(
                 and has_pairs(table, phase, state, width, level)
             ):
                 filled = write_pairs(
-                    words, here, table, phase, state, width, level, out, rows, filled, side
-                )
+                    words, here, there, table, phase, state, width, level, integers, out, rows,
+                    filled, side,
+                )  # fmt: skip
                 if filled == rows:
                     continue
             if load(table, row) == TRIE:
@@ -444,14 +518,14 @@ def fill_changes(
             continue
         weight, other = load(state, at + HERE), load(state, at + THERE)
         if weight < 0 or other < 0:
-            store(state, MISFIT, 1)
+            store(state, OVERFLOWN, 1)
         change = change_of(weight, other, side, is_distinct)
         if change != 0:
             store(out, width * rows + filled, change)
             filled += 1
     if number < load(table, 0) and level != NO_LEVEL:
         for each in range(level + 1):
-            write_value(table, phase, state, width, each, out, rows, filled)
+            write_value(table, phase, state, width, each, integers, out, rows, filled)
     store(state, PHASE, number)
     store(state, LEVEL, level)
     return filled

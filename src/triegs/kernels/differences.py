@@ -14,7 +14,7 @@ from __future__ import annotations
 from triegs.kernels.cursors import CURSOR_WORDS, set_first, set_next
 from triegs.kernels.cursors import KEY as CURSOR_KEY
 from triegs.kernels.cursors import WORD as CURSOR_WORD
-from triegs.kernels.jit import inlined
+from triegs.kernels.jit import brief, inlined
 from triegs.kernels.layout import BITS, DIGIT, HEAD, HEIGHT_SHIFT, LOW, OFFSET
 from triegs.kernels.sets import set_get
 from triegs.kernels.words import Words, load, store, trailing_zeros
@@ -36,6 +36,16 @@ HUBS, ADDED, REMOVED = 0, 1, 2
 
 def difference_words(columns: int) -> int:
     return 1 + COLUMN_WORDS * columns
+
+
+@brief
+def share_roots(old: Words, new: Words, at: Words) -> bool:
+    """Whether two root vectors have the same words at these places."""
+    for number in range(at.size):
+        place = load(at, number)
+        if load(old, place) != load(new, place):
+            return False
+    return True
 
 
 @inlined

@@ -20,10 +20,10 @@ import numba
 from triegs.kernels.jit import CACHE, COMPILED
 
 log = logging.getLogger("triegs")
-START = "compiling the kernels of triegs, once on this machine: one to two minutes …"
+START = "compiling the kernels of triegs, once on this machine: about a minute …"
 END = "compiled in %.0f s; kept in %s"
 UNKEPT = (
-    "compiling the kernels of triegs as they are called, one to two minutes in all; the next "
+    "compiling the kernels of triegs as they are called, two minutes in all; the next "
     "process will do so again, because no cache directory is writable (TRIEGS_CACHE names one)"
 )
 
@@ -42,8 +42,9 @@ def is_warm() -> bool:
     return not COMPILED or (mark is not None and mark.exists())
 
 
-def warm_up(exercise: Callable[[], object]) -> None:
-    """See to it that all kernels are compiled: `exercise` calls each of them once.
+def warm_up(exercise: Callable[[Callable[[], None]], object]) -> None:
+    """See to it that all kernels are compiled: `exercise` calls each of them once. Before it calls
+    the large ones it calls what it is given, which waits for those that a second process compiles.
 
     The first call of a process does it, if no process before has; any other costs nothing. Where
     nothing can be kept, kernels are compiled as they are called.
@@ -59,9 +60,16 @@ def warm_up(exercise: Callable[[], object]) -> None:
         return
     log.warning(START)
     start = time.monotonic()
-    exercise()
+    from triegs.kernels.ahead import helped  # it knows the kernels, which know this package
+
+    with helped() as helper:
+        exercise(nothing if helper is None else helper.wait)
     mark.touch()
     log.warning(END, time.monotonic() - start, mark.parent)
+
+
+def nothing() -> None:
+    """What there is to wait for without a helper."""
 
 
 _began: list[bool] = []

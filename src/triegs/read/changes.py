@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, overload
 
 from triegs.errors import StateError
-from triegs.read.columns import Columns, Sizes
+from triegs.read.columns import Columns, Integers, NotIntegers, Sizes
 from triegs.read.differences import Side, is_shared
 from triegs.read.result import Result, Row
 
@@ -82,9 +82,12 @@ class Changes(Result):
         self._old._check_open()
         self._new._check_open()
 
-    def _columns(self, sizes: Sizes) -> Iterator[Columns]:
+    def _columns(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[Columns]:
         old, new = self._old, self._new
-        return new._reader.changes(old._reader.walk, old._version, new._version, sizes)
+        if integers is not None and not new._reader.is_plain:
+            raise NotIntegers
+        sides = Side(old._reader.walk, old._version), Side(new._reader.walk, new._version)
+        return new._reader.changes(*sides, sizes, integers)
 
     def __repr__(self) -> str:
         return f"<Changes from epoch {self.since} to {self.epoch}>"

@@ -38,7 +38,7 @@ Columns = tuple[Words, Words]
 #: How many rows the next batch may have.
 Sizes = Callable[[], int]
 
-#: The integers of a dictionary as a kernel wants them: value and kind by id, word after word.
+#: The integers of a dictionary: value and kind by id.
 Integers = Callable[[], Words]
 
 TOO_LARGE = -1
@@ -53,8 +53,8 @@ def read_columns(
 ) -> Iterator[Columns]:
     """The answers in batches. Memory: one batch, and one cursor per head variable.
 
-    With `integers`, over the packed store, columns have values instead of ids; `NotIntegers` says
-    that some term is none. A multiplicity that does not fit 64 bits is negative.
+    With `integers` columns have values instead of ids; `NotIntegers` says that some term is none,
+    or that this is not the packed store. A multiplicity that does not fit 64 bits is negative.
     """
     factor = 1
     for relation, key in walk.totals:
@@ -67,6 +67,8 @@ def read_columns(
         yield np.empty((0, 1), np.int64), np.array([factor], np.int64)
     elif isinstance(version, PackedVersion):
         yield from _fill(walk, version, factor, sizes, integers)
+    elif integers is not None:
+        raise NotIntegers
     else:
         answers = enumerate_answers(walk, version, factor)
         while batch := list(islice(answers, sizes())):
@@ -90,7 +92,7 @@ def _fill(
     while True:
         rows = sizes()
         if integers is not None:
-            values = integers()
+            values = integers().reshape(-1)
         out = allocate((walk.width + 1) * rows, np.int64)
         version.check_held()
         found = fill_answers(

@@ -16,18 +16,21 @@ import numpy as np
 
 from triegs.dictionary.decoder import allocate
 from triegs.errors import MultiplicityOverflow
-from triegs.kernels.answers import INSIDE, SET, TRIE
+from triegs.kernels.answers import INSIDE, MISFIT, SET, TRIE
 from triegs.kernels.changes import (
     BEGINS,
     CHECK_WORDS,
     COUNTS_AS_ONE,
     DIFFERENCES_AT,
+    EARLIER,
     FACTOR_NEW,
     FACTOR_OLD,
+    IS_BACKWARDS,
     LEADS,
     LEVEL,
-    MISFIT,
+    NEVER,
     NO_LEVEL,
+    OVERFLOWN,
     PHASE_WORDS,
     SEED_LEVEL_WORDS,
     TABLE_HEAD,
@@ -35,10 +38,19 @@ from triegs.kernels.changes import (
     fill_changes,
     state_words,
 )
-from triegs.kernels.differences import difference_words
+from triegs.kernels.differences import difference_words, share_roots
 from triegs.kernels.layout import SLOT_WORDS
 from triegs.maintain.walk import Walk
-from triegs.read.columns import LARGEST, TOO_LARGE, Columns, Sizes, Words, enumerate_answers
+from triegs.read.columns import (
+    LARGEST,
+    TOO_LARGE,
+    Columns,
+    Integers,
+    NotIntegers,
+    Sizes,
+    Words,
+    enumerate_answers,
+)
 from triegs.store.contract import Key, Version, VersionedRelation
 from triegs.store.packed import PackedRelation, PackedVersion
 
@@ -50,10 +62,13 @@ class Side(NamedTuple):
     version: Version
 
 
-def read_differences(old: Side, new: Side, sizes: Sizes, is_distinct: bool) -> Iterator[Columns]:
+def read_differences(
+    old: Side, new: Side, sizes: Sizes, is_distinct: bool, integers: Integers | None = None
+) -> Iterator[Columns]:
     """The changed answers in batches, with `mu_new - mu_old`. Memory: one batch.
 
-    With `is_distinct` an answer counts once, whatever its multiplicity. Cost, over the packed
+    With `is_distinct` an answer counts once, whatever its multiplicity; `integers` is as for
+    `triegs.read.columns.read_columns`. Cost, over the packed
     store: the entries that differ, what leads from them to the root, and the answers themselves.
     """
     factors = tuple(_factor(side) for side in (old, new))
@@ -66,7 +81,9 @@ def read_differences(old: Side, new: Side, sizes: Sizes, is_distinct: bool) -> I
         if change:
             yield np.empty((0, 1), np.int64), np.array([change], np.int64)
     elif isinstance(old.version, PackedVersion) and isinstance(new.version, PackedVersion):
-        yield from _fill(old, new, factors, sizes, is_distinct)
+        yield from _fill(old, new, factors, sizes, is_distinct, integers)
+    elif integers is not None:
+        raise NotIntegers
     else:
         changes = compare_answers(old, new, is_distinct)
         while batch := list(islice(changes, sizes())):
@@ -116,8 +133,9 @@ def weigh_answer(side: Side, row: Key) -> int:
 
 
 def _fill(
-    old: Side, new: Side, factors: tuple[int, ...], sizes: Sizes, is_distinct: bool
-) -> Iterator[Columns]:
+    old: Side, new: Side, factors: tuple[int, ...], sizes: Sizes, is_distinct: bool,
+    integers: Integers | None,
+) -> Iterator[Columns]:  # fmt: skip
     assert isinstance(old.version, PackedVersion)
     assert isinstance(new.version, PackedVersion)
     if is_shared(old, new):
@@ -130,17 +148,26 @@ def _fill(
     state = np.zeros(start + difference_words(phases.columns), np.int64)
     state[LEVEL], state[DIFFERENCES_AT] = NO_LEVEL, start
     state[FACTOR_OLD], state[FACTOR_NEW] = factors
+    numbers = old.version.number, new.version.number
+    # Another walk has other relations, and what those share says nothing.
+    state[EARLIER] = min(numbers) if old.walk is new.walk else NEVER
+    state[IS_BACKWARDS] = numbers[0] > numbers[1]
+    values = np.empty(0, np.int64)
     while True:
         rows = sizes()
+        if integers is not None:
+            values = integers().reshape(-1)
         out = allocate((width + 1) * rows, np.int64)
         old.version.check_held()
         new.version.check_held()
         found = fill_changes(
-            words, old.version.roots, new.version.roots, phases.table, state, out,
-            rows, width, is_distinct,
+            words, old.version.roots, new.version.roots, phases.table, state, values,
+            out, rows, width, is_distinct,
         )  # fmt: skip
-        if state[MISFIT]:
+        if state[OVERFLOWN]:
             _refuse()
+        if state[MISFIT]:
+            raise NotIntegers
         columns = out.reshape(width + 1, rows)
         if found:
             yield columns[:-1, :found], columns[-1, :found]
@@ -160,8 +187,7 @@ def is_shared(old: Side, new: Side) -> bool:
         relations = [piece.relation for piece in walk.pieces]
         relations += [relation for relation, _ in walk.totals]
         walk.roots = np.array(sorted(set(map(_root, relations))), np.int64)
-    at = walk.roots
-    return bool((old.version.roots[at] == new.version.roots[at]).all())
+    return share_roots(old.version.roots, new.version.roots, walk.roots)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from triegs.dictionary import Decoder
 from triegs.dictionary.decoder import wrap
 from triegs.errors import TriegsError
-from triegs.read.columns import Columns, Sizes
-from triegs.read.output import ArrowOutput, RowOutput
+from triegs.read.columns import Columns, Integers, NotIntegers, Sizes
+from triegs.read.output import ArrowOutput, RowOutput, integer_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +76,8 @@ class Result:
     names: tuple[str, ...]
     _decoder: Decoder
 
-    def _columns(self, sizes: Sizes) -> Iterator[Columns]:
+    def _columns(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[Columns]:
+        """Columns of ids; or of values, with `integers`: `NotIntegers` if they cannot be."""
         raise NotImplementedError
 
     def _hold(self) -> AbstractContextManager[None]:
@@ -161,22 +162,44 @@ class Result:
         """All rows as one Arrow table; `terms` as for `batches`."""
         import pyarrow as pa
 
-        if terms != "python":
-            first, schema, columns = self._begin(BATCH_ROWS, terms)
-            if first is None:
-                return empty_table(self.names, self._count_name(), terms)
-            batches = [
-                pa.RecordBatch.from_arrays(arrays, schema=schema)
-                for arrays in chain([first], columns)
-            ]
-            return pa.Table.from_batches(batches, schema)
-        output = ArrowOutput(self._decoder, self.names, terms)
+        if terms == "python":
+            try:
+                return self._read_integers()
+            except NotIntegers:
+                return self._read_values()
+        first, schema, columns = self._begin(BATCH_ROWS, terms)
+        if first is None:
+            return empty_table(self.names, self._count_name(), terms)
+        batches = [
+            pa.RecordBatch.from_arrays(arrays, schema=schema) for arrays in chain([first], columns)
+        ]
+        return pa.Table.from_batches(batches, schema)
+
+    def _read_integers(self) -> pa.Table:
+        """All rows, if all terms are integers: the kernel that finds them writes their values."""
+        import pyarrow as pa
+
+        names = (*self.names, self._count_name())
+        schema = pa.schema([pa.field(name, pa.int64()) for name in names])
+        columns = self._columns(lambda: BATCH_ROWS, lambda: integer_table(self._decoder))
+        batches: list[Any] = []
+        while True:
+            with self._hold():
+                found = next(columns, None)
+            if found is None:
+                return pa.Table.from_batches(batches, schema)
+            values, counts = found
+            batches.append(pa.RecordBatch.from_arrays([*map(wrap, values), wrap(counts)], names))
+
+    def _read_values(self) -> pa.Table:
+        """All rows, each column of the type that fits all of its terms."""
+        output = ArrowOutput(self._decoder, self.names, "python")
         with self._hold():
             parts = list(self._columns(lambda: BATCH_ROWS))
             try:
                 written = [output.write(ids) for ids, _ in parts]
             except TriegsError:  # the type of the first batch does not fit all: look at all first
-                output = ArrowOutput(self._decoder, self.names, terms)
+                output = ArrowOutput(self._decoder, self.names, "python")
                 for ids, _ in parts:
                     output.survey(ids)
                 written = [output.write(ids) for ids, _ in parts]

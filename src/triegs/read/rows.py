@@ -65,12 +65,13 @@ class RowReader:
             if end is not None and start >= end:
                 return
 
-    def changes(self, before: Walk, old: Version, new: Version, sizes: Sizes) -> Iterator[Columns]:
-        """Every row that differs between two versions, with its signed change; `before` is the
-        walk of the old one. LIMIT and OFFSET are none of its business.
+    def changes(
+        self, old: Side, new: Side, sizes: Sizes, integers: Integers | None = None
+    ) -> Iterator[Columns]:
+        """Every row that differs between two versions, with its signed change. LIMIT and OFFSET
+        are none of its business; `integers` only where `is_plain`.
         """
-        sides = Side(before, old), Side(self.walk, new)
-        for found in read_differences(*sides, sizes, self.drops_counts):
+        for found in read_differences(old, new, sizes, self.drops_counts, integers):
             ids, changes = self._filter(*found)
             if len(changes):
                 yield self._pick(ids), changes

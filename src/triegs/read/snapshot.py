@@ -5,30 +5,25 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import pairwise
 from operator import index
 from threading import Lock
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triegs.dictionary import Decoder
-from triegs.dictionary.decoder import wrap
 from triegs.errors import SnapshotExpired, StateError
 from triegs.read.changes import Changes
-from triegs.read.columns import Columns, NotIntegers, Sizes
-from triegs.read.output import integer_table
+from triegs.read.columns import Columns, Integers, NotIntegers, Sizes
 from triegs.read.positions import Positions, add_exactly, check_size
 from triegs.read.result import BATCH_ROWS, Result, Row
 from triegs.read.rows import RowReader
 from triegs.store.contract import Version
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Places = range | NDArray[np.int64]
 
@@ -168,8 +163,10 @@ class Snapshot(Result):
     def _refuse(self) -> None:
         raise SnapshotExpired(f"the snapshot of epoch {self.epoch} {self._why}")
 
-    def _columns(self, sizes: Sizes) -> Iterator[Columns]:
-        return self._reader.columns(self._version, sizes)
+    def _columns(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[Columns]:
+        if integers is not None and not self._reader.is_plain:
+            raise NotIntegers
+        return self._reader.columns(self._version, sizes, integers)
 
     def count(self) -> int:
         """The total multiplicity, of any size. Cost: constant if the query keeps ``"count"``, else
@@ -266,33 +263,6 @@ class Snapshot(Result):
         """
         return Changes(since, self)
 
-    def to_arrow(self, terms: str = "ntriples") -> pa.Table:
-        if terms == "python" and self._reader.is_plain:
-            with suppress(NotIntegers):
-                return self._read_integers()
-        return super().to_arrow(terms)
-
-    to_arrow.__doc__ = Result.to_arrow.__doc__
-
-    def _read_integers(self) -> pa.Table:
-        """All answers as values, if all are integers: the enumeration writes them at once."""
-        import pyarrow as pa
-
-        def load() -> NDArray[np.int64]:
-            return integer_table(self._decoder).reshape(-1)
-
-        names = (*self.names, self._count_name())
-        schema = pa.schema([pa.field(name, pa.int64()) for name in names])
-        columns = self._reader.columns(self._version, lambda: BATCH_ROWS, load)
-        batches: list[Any] = []
-        while True:
-            with self._hold():
-                found = next(columns, None)
-            if found is None:
-                return pa.Table.from_batches(batches, schema)
-            values, counts = found
-            batches.append(pa.RecordBatch.from_arrays([*map(wrap, values), wrap(counts)], names))
-
 
 def compose(places: Places, chosen: Places) -> Places:
     """Of some places, those at the chosen ones."""
@@ -331,7 +301,9 @@ class Selection(Snapshot):
         super()._check_open()
         self._whole._check_open()
 
-    def _columns(self, sizes: Sizes) -> Iterator[Columns]:
+    def _columns(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[Columns]:
+        if integers is not None:
+            raise NotIntegers  # they come from a kernel that knows no places
         places = self._places
         if isinstance(places, range) and places.step == 1:
             return self._positions.stream(places.start, places.stop, sizes)
@@ -344,9 +316,6 @@ class Selection(Snapshot):
             places = np.asarray(compose(self._places, range(start, end)))
             yield self._positions.pick(places, self._by_rows)
             start = end
-
-    def _read_integers(self) -> pa.Table:
-        raise NotIntegers  # they come from a kernel that knows no places
 
     def _pick_one(self, place: int) -> tuple[list[int], int]:
         ids, counts = self._positions.pick(np.array([self._places[place]], np.int64), self._by_rows)
