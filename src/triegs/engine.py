@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from functools import partial
 from itertools import count
 from os import PathLike
+from pathlib import Path
 from threading import Lock
 from time import monotonic
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ReferenceType, ref
 
 import numpy as np
@@ -26,6 +27,10 @@ import numpy as np
 from triegs.compiler import Plan, compile_query
 from triegs.compiler.plan import PlanClass
 from triegs.dictionary import Dictionary
+from triegs.durable.files import DiskFiles
+from triegs.durable.journal import Journal, Kind
+from triegs.durable.keeper import Keeper
+from triegs.durable.source import QuerySource
 from triegs.durations import read_duration
 from triegs.errors import (
     HistoryGone,
@@ -56,9 +61,13 @@ from triegs.store.packed import PackedStore
 from triegs.subscription import Event, Publications, Subscription
 from triegs.windows.clock import Clock
 from triegs.windows.emission import Emission, Emitter
+from triegs.windows.encoding import read_time
 from triegs.windows.manager import EmitOptions, Published, Pushed, Windows
 from triegs.windows.settings import EventTime
 from triegs.windows.spaces import SpaceKey
+
+if TYPE_CHECKING:
+    from triegs.durable.opening import Recovery
 
 # So many terms without a name may wait until they are freed together.
 FEW_TERMS = 64
@@ -69,6 +78,32 @@ class Report(NamedTuple):
 
     epoch: int
     refused: tuple[Refused, ...]
+
+    @property
+    def durable(self) -> bool:
+        """Whether the epoch survives the loss of power; never without a directory."""
+        return False
+
+    def wait_durable(self, timeout: float | None = None) -> bool:  # noqa: ARG002
+        """Wait, so many seconds at most, until it does; returns whether it does."""
+        return False
+
+
+class LoggedReport(Report):
+    """The report of an engine with a directory."""
+
+    _journal: Journal
+    _sequence: int
+
+    def __repr__(self) -> str:
+        return f"Report(epoch={self.epoch}, refused={self.refused})"
+
+    @property
+    def durable(self) -> bool:
+        return self._journal.log.synced >= self._sequence
+
+    def wait_durable(self, timeout: float | None = None) -> bool:
+        return self._journal.log.wait(self._sequence, timeout)
 
 
 class Pin(NamedTuple):
@@ -110,6 +145,7 @@ class StandingQuery:
         self._engine = engine
         self._constants = constants
         self._spaces: list[SpaceKey] = []
+        self._source: QuerySource
         self._emitters: list[Emitter] = []
         self._standing: Standing | None = standing
         self.name = name
@@ -328,10 +364,89 @@ class Engine:
         self._row = np.zeros((1, 4), np.int64)  # of an epoch of one update
         self._flat_row = self._row.reshape(4)
         self._row_words = self._flat_row.data
+        #: None without a directory; `triegs.durable.opening` gives it one.
+        self._journal: Journal | None = None
+        self._keeper: Keeper | None = None
         self._updating = Lock()
         self._updates = 0
         self._refused = 0
         self._is_closed = False
+
+    @classmethod
+    def open(
+        cls,
+        directory: str | PathLike[str],
+        mode: Mode | str | None = None,
+        *,
+        sync: str | float = "100ms",
+        checkpoint_bytes: int | None = None,
+        window: Window | None = None,
+        event_time: EventTime | None = None,
+        **options: Any,
+    ) -> Engine:
+        """The engine that is kept in a directory, as it was; or a new one that is kept there.
+
+        Each epoch is in the log before the call that makes it returns, and so survives the death of
+        the process; `Report.durable` says that it survives a loss of power, too. `sync` says when
+        the log is synced: ``"always"`` before a call returns, or at least so often, such as
+        ``"100ms"``, or ``"never"``. A checkpoint is taken when the log since the last one has so
+        many bytes, 64 MiB unless given. Mode, window and event time are kept; other options are as
+        for `Engine`. `Engine.recovery` says what was found.
+
+        Raises `DirectoryInUse` if another process has it open, and `StateDamaged` or `LogDamaged`
+        if a file is not what was written. Cost: the state, and what was done since the last
+        checkpoint.
+
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as directory:
+        ...     with Engine.open(directory) as engine:
+        ...         query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }", name="all")
+        ...         report = engine.apply([("+", 7, "<http://ex/p>", 1)])
+        ...         report.epoch, report.wait_durable()
+        ...     with Engine.open(directory) as engine:
+        ...         with engine.queries["all"].snapshot() as snap:
+        ...             snap.epoch, snap.to_arrow("python").to_pylist()
+        (2, True)
+        (2, [{'x': 7, 'multiplicity': 1}])
+        """
+        from triegs.durable.opening import Settings, open_engine
+
+        given = Settings(None if mode is None else Mode(mode).value, window, event_time)
+        make = partial(cls, **options)
+        return open_engine(make, Path(directory), given, DiskFiles(), sync, checkpoint_bytes)
+
+    @property
+    def recovery(self) -> Recovery | None:
+        """What opening the directory found; None without one."""
+        return None if self._keeper is None else self._keeper.recovery
+
+    @property
+    def positions(self) -> Mapping[str, Any]:
+        """The values that were noted with what is in the log; none without a directory."""
+        return MappingProxyType({} if self._journal is None else self._journal.positions)
+
+    def note(self, positions: Mapping[str, Any]) -> None:
+        """Let values by name, such as where an input stands, go with the next change.
+
+        They are one record with the next epoch, push or watermark: after a crash both are there or
+        neither, so an input that goes on from its position gives nothing twice and leaves nothing
+        out. Values are what JSON can say. Without a directory nothing is kept.
+        """
+        if self._journal is not None:
+            self._journal.note(positions)
+
+    def checkpoint(self) -> None:
+        """Write the whole state to the directory now, so that opening it again has less to do.
+
+        It is done by itself, too, in the background. Cost: the state; updates wait only while
+        events of windows are copied.
+        """
+        keeper = self._keeper
+        if keeper is None:
+            raise StateError("this engine has no directory; see Engine.open")
+        with self._update():
+            keeper.begin()
+        keeper.finish()
 
     @property
     def epoch(self) -> int:
@@ -377,7 +492,12 @@ class Engine:
         ...     snap.epoch, [(answer.x, answer.multiplicity) for answer in snap.answers("python")]
         (2, [(1, 2)])
         """
-        query, spaces = self._windows.resolve(parse(text, self._prefixes), window)
+        source = QuerySource(text, name, root, tuple(keep), window, self._prefixes)
+        return self._register(source)
+
+    def _register(self, source: QuerySource) -> StandingQuery:
+        text, name, root, keep, window, prefixes = source
+        query, spaces = self._windows.resolve(parse(text, prefixes), window)
         plan = compile_query(query, root=root, keep=list(keep))
         _refuse_for_now(plan)
         with self._update():
@@ -386,15 +506,17 @@ class Engine:
                 name = next(each for each in numbered if each not in self._queries)
             elif name in self._queries:
                 raise StateError(f"there is a query {name!r} already")
+            source = source._replace(name=name)
             constants = [self._dictionary.encode_one(term) for term in _constants(query)]
             try:
-                with self._windows.use(query, spaces):
+                with self._record_query(source, constants), self._windows.use(query, spaces):
                     standing = self._core.register(plan)
                 self._dictionary.acquire(constants, self._store.newest.number)
             finally:
                 self._free_terms()
             found = self._queries[name] = StandingQuery(self, name, query, standing, constants)
             found._spaces = spaces
+            found._source = source
             self._end_epoch()
             return found
 
@@ -419,11 +541,11 @@ class Engine:
         few = 1
         try:
             if time is not None:
-                self._windows.take("time")
+                self._windows.take_times()
                 batch = self._encode_updates(updates)
                 self._clock.begin(time)
                 try:
-                    return self._apply(batch, strict)
+                    return self._apply(batch, strict, read_time(time))
                 finally:
                     self._clock.end()
             if type(updates) is list and len(updates) == 1 and not strict:
@@ -436,8 +558,16 @@ class Engine:
                 few = FEW_TERMS
             return self._apply(batch, strict)
         finally:
+            self._end_update(few)
+
+    def _end_update(self, few: int) -> None:
+        """Free what is to be freed, begin a checkpoint if one is due, and let others update."""
+        try:
             if self._dictionary.is_due(few):
                 self._free_terms()
+            if self._keeper is not None:
+                self._keeper.follow()
+        finally:
             self._updating.release()
 
     def _encode_updates(self, updates: Any) -> Batch:
@@ -447,7 +577,7 @@ class Engine:
 
     def _apply_one(self, update: Sequence[Any]) -> Report | None:
         """An epoch of one good update, the quickest way; None if it must go the long way."""
-        if self._windows.is_used:
+        if self._windows.is_used or self._journal is not None:
             return None
         encode, row = self._dictionary.encode_one, self._row_words
         try:
@@ -494,13 +624,19 @@ class Engine:
             finally:
                 self._free_terms()
 
-    def _apply(self, batch: Batch, strict: bool) -> Report:
+    def _apply(self, batch: Batch, strict: bool, time: int | None = None) -> Report:
         rows, places, malformed = batch
         if malformed and strict:
             message = f"{len(malformed)} updates are malformed; nothing changed"
             raise InvalidUpdate(message, tuple(malformed))
         takes = self._windows.apply_static if self._windows.is_used else self._core.apply
-        version, refused = takes(rows, strict)
+        if self._journal is None:
+            version, refused = takes(rows, strict)
+        else:
+            fields = {"strict": strict, "time": time}
+            arrays = self._journal.describe_rows(rows)
+            with self._journal.record(Kind.APPLY, self.epoch, fields, arrays):
+                version, refused = takes(rows, strict)
         if refused:
             kept = np.delete(rows, [place for place, _ in refused], axis=0)
             self._dictionary.settle(kept, version.number)
@@ -514,7 +650,43 @@ class Engine:
             self._refused += len(refused)
         if self._is_watched:
             self._end_epoch()
-        return Report(version.number - self._first, refused)
+        return self._report(version.number - self._first, refused)
+
+    def _apply_again(self, batch: Batch, strict: bool, time: int | None) -> None:
+        """An epoch that the log tells of."""
+        with self._update():
+            try:
+                if time is None:
+                    self._apply(batch, strict)
+                    return
+                self._windows.take_times()
+                self._clock.begin(time)
+                try:
+                    self._apply(batch, strict)
+                finally:
+                    self._clock.end()
+            finally:
+                self._free_terms()
+
+    def _report(self, epoch: int, refused: tuple[Refused, ...]) -> Report:
+        if self._journal is None:
+            return Report(epoch, refused)
+        found = LoggedReport(epoch, refused)
+        found._journal, found._sequence = self._journal, self._journal.last
+        return found
+
+    def _record_query(
+        self, source: QuerySource, constants: list[int]
+    ) -> AbstractContextManager[None]:
+        if self._journal is None:
+            return nullcontext()
+        arrays = self._journal.define(np.array(constants, np.int64))
+        return self._journal.record(Kind.REGISTER, self.epoch, source.write(), arrays)
+
+    def _record(self, kind: Kind, **fields: Any) -> AbstractContextManager[None]:
+        if self._journal is None:
+            return nullcontext()
+        return self._journal.record(kind, self.epoch, fields)
 
     def hold(self, name: str, epoch: int | None = None) -> int:
         """Keep an epoch readable under a name, the newest unless given; returns its number.
@@ -533,13 +705,18 @@ class Engine:
         """
         try:
             number = None if epoch is None else epoch + self._first
-            return self._holds.hold(name, number).number - self._first
+            found = self._holds.hold(name, number).number - self._first
         except VersionGone:
             raise self._gone(epoch) from None
+        if self._journal is not None:
+            self._journal.note_hold(name, found)
+        return found
 
     def release(self, name: str) -> None:
         """Let the epoch go that is held under a name."""
         self._holds.release(name)
+        if self._journal is not None:
+            self._journal.note_hold(name, None)
 
     @property
     def holds(self) -> Mapping[str, int]:
@@ -559,12 +736,17 @@ class Engine:
         Pushed(first=0, accepted=1, late=0, refused=(Refused(place=1, reason='a time is ...'),))
         """
         self._begin()
+        windows, journal = self._windows, self._journal
         try:
-            return self._windows.push(events, stream)
+            found = windows.encode(events, stream)
+            if journal is None:
+                return windows.push(found, stream)
+            fields = {"stream": stream, "given": found.given}
+            arrays = journal.describe_events(found)
+            with journal.record(Kind.PUSH, self.epoch, fields, arrays):
+                return windows.push(found, stream)
         finally:
-            if self._dictionary.is_due(FEW_TERMS):
-                self._free_terms()
-            self._updating.release()
+            self._end_update(FEW_TERMS)
 
     def advance(self, to: Any = None, stream: str | None = EVERY) -> list[Published]:
         """Move the watermark, and publish every slide up to it, in order.
@@ -617,9 +799,10 @@ class Engine:
         self._begin()
         windows = self._windows
         try:
-            for number, time, refused in (
-                windows.close_stream(stream) if close else windows.advance(to, stream)
-            ):
+            time = to if to is None else read_time(to)
+            with self._record(Kind.MOVE, to=time, stream=stream, end=close):
+                windows.move(to, stream, close)
+            for number, time, refused in windows.publish_due():
                 epoch = number - self._first
                 windows.follow(epoch, time)
                 if self._is_watched:
@@ -628,8 +811,7 @@ class Engine:
                     self._free_terms()
                 yield Published(epoch, time, refused)
         finally:
-            self._free_terms()
-            self._updating.release()
+            self._end_update(1)
 
     def metrics(self, *, relations: bool = False) -> dict[str, Any]:
         """Figures of the moment: what was done, what it takes, and who holds what. Any thread.
@@ -641,6 +823,8 @@ class Engine:
         - ``pins``: the epoch, query and age of each snapshot that is held, with ``expires_s`` if
           it has a lease, and in debug mode ``taken``, the place;
         - ``holds``: the epochs that are held by name; ``held_epochs``: how many are held at all;
+        - ``durable``, with a directory: the last ``record``, the last that is synced, bytes and
+          syncs of the log, and record, bytes, seconds and pause of the last checkpoint;
         - ``windows``: the ``watermark``; events that were ``late``, too far ``ahead``, ``refused``,
           ``repeated`` or ``in_gaps``; how many are ``pending`` and ``retained``, in ``bytes``;
         - ``terms``: of the dictionary; ``live`` are named by events and queries, ``held`` only by
@@ -677,6 +861,7 @@ class Engine:
             "holds": dict(self.holds),
             "held_epochs": len(self._store.held()),
             "windows": self._windows.metrics(),
+            **({} if self._keeper is None else {"durable": self._keeper.metrics()}),
             "terms": self._dictionary.metrics()._asdict(),
             **self._store.statistics()._asdict(),
             **more,
@@ -688,6 +873,8 @@ class Engine:
             self._is_closed = True
             self._holds.clear()
             self._publications.end()
+            if self._keeper is not None:
+                self._keeper.close()
 
     def __enter__(self) -> Engine:
         return self
@@ -805,7 +992,7 @@ class Engine:
             raise StateError(NO_CHANGES)
 
     def _close_query(self, query: StandingQuery, standing: Standing, constants: list[int]) -> None:
-        with self._update():
+        with self._update(), self._record(Kind.CLOSE, name=query.name):
             for emitter in query._emitters:
                 emitter.close()
             self._core.release(standing)

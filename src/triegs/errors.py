@@ -14,10 +14,19 @@
     ├── MemoryLimitReached    the change found no room and was not made; also a MemoryError
     ├── SnapshotExpired       a snapshot was read after it was closed, or its lease was over
     ├── HistoryGone           an epoch that nobody holds any more, or that was before the query
+    ├── StateDamaged          a file of an engine's directory is not what was written; says where
+    │   └── LogDamaged        it is the log; says up to which record it is good
+    ├── LogFailed             the log did not take a record, or a sync failed; nothing changed
     └── StateError            the engine cannot do this now (closed, or in use by another thread)
+        └── DirectoryInUse    another process has the directory open; says which
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class TriegsError(Exception):
@@ -94,6 +103,39 @@ class HistoryGone(TriegsError):
 
 class StateError(TriegsError):
     """Something that cannot be done in the engine's present state."""
+
+
+class DirectoryInUse(StateError):
+    """A directory that another process, or another engine of this one, has open."""
+
+
+class StateDamaged(TriegsError):
+    """A file that is not what was written; it is not read, and nothing on disk was changed.
+
+    ``file`` and ``offset`` say where.
+    """
+
+    def __init__(self, reason: str, *, file: Path, offset: int = 0) -> None:
+        super().__init__(f"{file}, byte {offset}: {reason}")
+        self.reason = reason
+        self.file = file
+        self.offset = offset
+
+
+class LogDamaged(StateDamaged):
+    """A log whose synced records cannot all be read; those up to ``good_until`` are whole."""
+
+    def __init__(self, reason: str, *, file: Path, offset: int, good_until: int) -> None:
+        super().__init__(f"{reason}; good until record {good_until}", file=file, offset=offset)
+        self.good_until = good_until
+
+
+class LogFailed(TriegsError):
+    """The disk refused what the log asked of it; ``reason`` says what, and why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class InputError(TriegsError):

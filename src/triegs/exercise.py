@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from triegs.dictionary import Dictionary
+from triegs.durable.terms import Definer
 from triegs.errors import InvalidUpdate
 from triegs.events import encode_table
 
@@ -67,6 +68,7 @@ def _run_terms() -> None:
             words.settle(rows, 1)
             words.decode(rows[:, 1])
         words.collect(2)
+        Definer(words, "term").define(rows, 1, 1, 1)
     words.check()
 
 

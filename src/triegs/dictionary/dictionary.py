@@ -23,6 +23,7 @@ from triegs.dictionary.arrays import (
     LIMBO,
     NAMED,
     TOP,
+    Arrays,
     Words,
     count_bytes,
 )
@@ -77,6 +78,11 @@ class Dictionary:
         self._integers = self._interner.known.integers
         # Ids that only a reader's pin still holds, by that pin.
         self._held: dict[int, list[Words]] = {}
+
+    @property
+    def arrays(self) -> Arrays:
+        """The arrays as they are now; to be read, and not to be kept beyond a change."""
+        return self._interner.arrays
 
     # Encoding one term -------------------------------------------------------------------------
 

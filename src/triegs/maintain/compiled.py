@@ -25,7 +25,7 @@ from triegs.maintain.lowering import Lowering, choose_numbers
 from triegs.maintain.parts import Part, Parts, Saved
 from triegs.maintain.program import Decode, Encode, Program, make_walk
 from triegs.maintain.shared import SharedBase
-from triegs.maintain.standing import NO_EVENT, Epoch, Publisher, Refused, Shown, Standing
+from triegs.maintain.standing import NO_EVENT, Epoch, Laid, Publisher, Refused, Shown, Standing
 from triegs.maintain.walk import Walk
 from triegs.mode import Mode
 from triegs.store.contract import Key, Version
@@ -318,6 +318,10 @@ class CompiledCore(Publisher[PackedStore]):
     def count(self, subject: int, predicate: int, obj: int) -> int:
         """The number of live events of an assertion."""
         return self._base.count(subject, predicate, obj)
+
+    def lay_out(self) -> list[Laid]:
+        """The relations that hold every assertion with its number of live events."""
+        return self._base.lay_out()
 
     def static_rows(self) -> Iterator[tuple[Key, int]]:
         """Every assertion outside spaces, with its number of live events."""

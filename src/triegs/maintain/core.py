@@ -13,7 +13,15 @@ from triegs.errors import InvalidUpdate
 from triegs.maintain.base import Base, Origins
 from triegs.maintain.program import Decode, Encode, Program, make_walk
 from triegs.maintain.source import LARGEST
-from triegs.maintain.standing import NO_EVENT, TOO_MANY, Epoch, Publisher, Refused, Standing
+from triegs.maintain.standing import (
+    NO_EVENT,
+    TOO_MANY,
+    Epoch,
+    Laid,
+    Publisher,
+    Refused,
+    Standing,
+)
 from triegs.mode import Mode
 from triegs.store.contract import Key, Store
 
@@ -85,6 +93,10 @@ class Core(Publisher[Store]):
     def counts(self) -> Iterable[tuple[tuple[int, ...], int]]:
         """Every assertion with its number of live events."""
         return self.base.counts.scan()
+
+    def lay_out(self) -> list[Laid]:
+        """The relations that hold every assertion with its number of live events."""
+        return [Laid(self.base.counts.primary, None, (0, 1, 2))]
 
     @property
     def origins(self) -> Origins:

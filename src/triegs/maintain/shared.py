@@ -10,7 +10,7 @@ from triegs.kernels.words import Words
 from triegs.maintain.base import Origins, whole_name
 from triegs.maintain.parts import Index, Part, Parts, counts_name, is_counts
 from triegs.maintain.source import Source
-from triegs.maintain.standing import Refused
+from triegs.maintain.standing import Laid, Refused
 from triegs.mode import Mode
 from triegs.store.contract import Key
 from triegs.store.packed import PackedStore
@@ -99,6 +99,15 @@ class SharedBase:
             where, predicate = self.origins.get(p, (None, p))
             if where == space:
                 yield (s, predicate, o), count
+
+    def lay_out(self) -> list[Laid]:
+        """The relations that hold every assertion with its number of live events."""
+        found = [Laid(self._parts.rest, None, (1, 0, 2))]
+        for part in self._parts.by_name.values():
+            if isinstance(part, Index) and is_counts(part):
+                order = (0, 2) if part.column == 0 else (2, 0)
+                found.append(Laid(part.relation, part.predicate, order))
+        return found
 
     def counts(self) -> Iterator[tuple[Key, int]]:
         """Every assertion (subject, predicate, object) with its number of live events."""

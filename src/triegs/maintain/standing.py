@@ -14,7 +14,7 @@ from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.parts import Part
 from triegs.maintain.program import Program, Registered
 from triegs.maintain.walk import Walk
-from triegs.store.contract import Store, Version, VersionGone
+from triegs.store.contract import Store, Version, VersionedRelation, VersionGone
 
 NO_EVENT = "no live event states this"
 TOO_MANY = "the count would not fit 64 bits"
@@ -32,6 +32,16 @@ class Epoch(NamedTuple):
 
     version: Version
     refused: tuple[Refused, ...]
+
+
+class Laid(NamedTuple):
+    """A relation with counts of assertions: its columns are of these places of a triple, and all
+    have that predicate unless it is a column.
+    """
+
+    relation: VersionedRelation
+    predicate: int | None
+    order: tuple[int, ...]
 
 
 class Shown(NamedTuple):

@@ -46,6 +46,11 @@ class Clock:
             numbers.pop()
             times.pop()
 
+    def restore(self, time: int | None) -> None:
+        """The newest version has this time, and nothing is known of those before."""
+        if time is not None:
+            self._noted = ([self._store.newest.number], [time])
+
     def find(self, number: int) -> int | None:
         """The time of a version that is held; from any thread."""
         numbers, times = self._noted

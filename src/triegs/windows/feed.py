@@ -59,7 +59,7 @@ class Feed:
         self.log = log
         self._shift = window.shift
         self._width = None if self.is_by_event else window.width
-        self._kills: list[int] = []
+        self.kills: list[int] = []
 
     def edge(self, time: int) -> int:
         """The last tick that belongs to the window at a published time."""
@@ -71,26 +71,26 @@ class Feed:
 
     def note_kills(self, positions: list[int], head: int, tail: int) -> None:
         """Events that the window shows and that were deleted: they go at its next slide."""
-        self._kills += [p for p in positions if head <= p < tail]
+        self.kills += [p for p in positions if head <= p < tail]
 
     def slide(self, time: int) -> Slide:
         """What the window at a published time changes. Cost: O(log n)."""
         log = self.log
         kills = NOTHING
-        if self._kills:
-            kills = np.array([p for p in self._kills if p < self.tail], np.int64)
+        if self.kills:
+            kills = np.array([p for p in self.kills if p < self.tail], np.int64)
         if self.is_by_event:
             tail = log.end
             head, live, expired = self._cut(tail, self.live - len(kills))
             single = np.concatenate([kills, expired])
             return Slide(
-                head, tail, FOREVER, live, len(self._kills), 0, (0, 0), (self.tail, tail), single
+                head, tail, FOREVER, live, len(self.kills), 0, (0, 0), (self.tail, tail), single
             )
         tail = log.find(self.edge(time))
         low = self.expire(time)
         head = self.head if low == FOREVER else max(self.head, log.find(low))
         return Slide(
-            head, tail, low, 0, len(self._kills), max(0, min(head, tail) - self.tail),
+            head, tail, low, 0, len(self.kills), max(0, min(head, tail) - self.tail),
             (self.head, min(head, self.tail)), (max(head, self.tail), tail), kills,
         )  # fmt: skip
 
@@ -109,12 +109,12 @@ class Feed:
 
     def _reach(self, count: int) -> int:
         """So many positions most likely have so many live events."""
-        return 2 * count + len(self._kills)
+        return 2 * count + len(self.kills)
 
     def commit(self, slide: Slide, time: int) -> None:
         """The slide was published."""
         self.head, self.tail, self.low, self.live = slide[:4]
-        del self._kills[: slide.kills]
+        del self.kills[: slide.kills]
         self.gaps += slide.gaps
         period = self.window.slide
         self.due = None if period is None else time + period
@@ -137,6 +137,6 @@ class Feed:
     def read(self) -> Words:
         """Everything that the window shows now. Cost: its size."""
         rows = [self.log.read(self.head, self.tail, 1)]
-        if self._kills:
-            rows.append(self.log.pick(np.array(self._kills, np.int64), 1))
+        if self.kills:
+            rows.append(self.log.pick(np.array(self.kills, np.int64), 1))
         return np.concatenate(rows)

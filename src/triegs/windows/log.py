@@ -123,7 +123,33 @@ class Log:
         self._first, self._last = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
         link_all(self.start, self.end, self.rows, self._following, self._first, self._last)
 
+    def restore(self, start: int, events: Timed) -> None:
+        """Stand as a log that retains these events from a position on; for one that has none."""
+        count = len(events.times)
+        self.start = self.end = start
+        self._make_room(count)
+        self._append(events)
+        self._dead = int(np.count_nonzero(events.rows[:, 0] == 0))
+        named = np.flatnonzero(events.ids >= 0)
+        if len(named):
+            slots = (start + np.arange(count)) & (len(self.times) - 1)
+            self.ids = np.full(len(self.times), -1, np.int64)
+            self.ids[slots] = events.ids
+            self._holder = np.full(int(events.ids.max()) + 1, -1, np.int64)
+            self._holder[events.ids[named]] = start + named  # of several, the last one
+
     # Reading
+
+    def copy(self) -> Timed:
+        """All retained events, in order; rows of dead ones begin with 0."""
+        first, end = self.start, self.end
+        ids = np.full(end - first, -1, np.int64)
+        if len(self.ids):
+            ids = self._copy(self.ids, first, end)
+        positions = np.arange(first, end)
+        return Timed(
+            self._copy(self.times, first, end), self._copy(self.rows, first, end), ids, positions
+        )
 
     def find(self, time: int) -> int:
         """The position of the first event later than a time; the end if there is none."""

@@ -11,7 +11,7 @@ the static graph, stand in the core. Everything costs what changes, whatever the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -28,7 +28,7 @@ from triegs.sparql.window import EVERY, Span, Window, name_stream
 from triegs.store.contract import Store
 from triegs.windows.clock import Clock
 from triegs.windows.emission import Emission, Emitter, Policy
-from triegs.windows.encoding import encode_events, read_time
+from triegs.windows.encoding import Events, encode_events, read_time
 from triegs.windows.feed import Feed, Slide
 from triegs.windows.judging import NO_TIME, Words
 from triegs.windows.settings import EventTime, Late
@@ -101,19 +101,21 @@ class Windows:
         self.streams: dict[str | None, Stream] = {}
         #: Epochs up to this time are published, and events up to it are final.
         self.watermark: int | None = None
-        self._takes: str | None = None
+        self.takes: str | None = None
         self.late = self.ahead = self.refused = 0
         self._core = core
         self._words = words
         self._store = store
         self._clock = clock
-        self._identities = Dictionary()
-        self._feeds: dict[Window, Feed] = {}
+        self.identities = Dictionary()
+        self.feeds: dict[Window, Feed] = {}
         self._spaces = Spaces(words, core.origins, self._number)
-        self._gaps = self._repeated = 0  # of what is gone
+        self.gaps = self.repeated = 0  # of what is gone
         self._has_unused = False
         self._slid: Collection[Feed] = ()  # in the last epoch
         self._emitters: list[Emitter] = []
+        #: Entered with the time of an epoch while it is made.
+        self.recording: Callable[[int], AbstractContextManager[None]] = lambda _: nullcontext()
         self.find_label = self._spaces.find_label
         if window is not None:
             self.open([SpaceKey(window, True)])
@@ -220,14 +222,14 @@ class Windows:
 
     def _make_feed(self, window: Window) -> Feed:
         """The feed of a window, made if need be: it starts from what is retained."""
-        feed = self._feeds.get(window)
+        feed = self.feeds.get(window)
         if feed is None:
             name = window.stream
             stream = self.streams.get(name)
             if stream is None:
-                stream = Stream(name, self._words, self._identities, self._number)
+                stream = Stream(name, self._words, self.identities, self._number)
                 self.streams[name] = stream
-            feed = self._feeds[window] = Feed(window, stream.log)
+            feed = self.feeds[window] = Feed(window, stream.log)
             stream.feeds.append(feed)
             if stream.judged is not None:
                 feed.begin_late(stream.judged)
@@ -239,6 +241,19 @@ class Windows:
             labelled = space.translate(rows, self._newest)
             self._core.apply(labelled)
             space.count(labelled, self._newest)
+
+    def fill_all(self, static: Words) -> None:
+        """Fill the static graph and every space at once, in an epoch: of an engine that has
+        neither. `static` has the number of events for the change. Cost: all of it.
+        """
+        parts = [static]
+        labelled = []
+        for space in self._spaces.by_number.values():
+            rows = [space.feed.read(), *([static] if space.key.has_static else [])]
+            labelled.append(space.translate(np.concatenate(rows), self._newest))
+        self._core.apply(np.concatenate([*parts, *labelled]))
+        for space, found in zip(self._spaces.by_number.values(), labelled, strict=True):
+            space.count(found, self._newest)
 
     def _read(self, space: Space) -> Words:
         """Everything in a space, with plain predicates; the change is the number of events."""
@@ -254,24 +269,22 @@ class Windows:
         feed = space.feed
         if any(other.feed is feed for other in self._spaces.by_number.values()):
             return
-        del self._feeds[window]
-        self._gaps += feed.gaps
+        del self.feeds[window]
+        self.gaps += feed.gaps
         stream = self.streams[window.stream]
         stream.feeds.remove(feed)
         if stream.feeds:
             stream.retire()
         else:
             stream.clear()
-            self._repeated += stream.repeated
+            self.repeated += stream.repeated
             del self.streams[window.stream]
 
-    def take(self, what: str) -> None:
-        """An engine takes epochs with a time or timed events: each moves time in its own way."""
-        if what == "time" and (self.is_used or self._takes == "events"):
+    def take_times(self) -> None:
+        """Epochs have a time of their own: then there are no events that would move it."""
+        if self.is_used or self.takes == "events":
             raise StateError("this engine has windows: its time moves by push and advance")
-        if what == "events" and self._takes == "time":
-            raise StateError("this engine takes epochs by apply(..., time=...), not by push")
-        self._takes = what
+        self.takes = "time"
 
     # Results as streams
 
@@ -288,7 +301,7 @@ class Windows:
             policy = Policy(options.report)
         except ValueError as problem:
             raise WindowError(f"{problem}; see StandingQuery.emit") from None
-        feeds = [self._feeds[key.window] for key in keys]
+        feeds = [self.feeds[key.window] for key in keys]
         found = Emitter(take, feeds, sink, operator, policy, options.every, options.terms)
         self._emitters.append(found)
         return found
@@ -333,13 +346,19 @@ class Windows:
 
     # Events
 
-    def push(self, events: Any, name: str | None) -> Pushed:
-        """Take events in; see `triegs.Engine.push`."""
-        self.take("events")
+    def encode(self, events: Any, name: str | None) -> Events:
+        """Events by ids, for a stream that takes them."""
+        if self.takes == "time":
+            raise StateError("this engine takes epochs by apply(..., time=...), not by push")
         stream = self._find_stream(name)
         if stream.is_closed:
             raise StateError(f"{stream.title} is closed")
-        found = encode_events(self._words, self._identities, events)
+        return encode_events(self._words, self.identities, events)
+
+    def push(self, found: Events, name: str | None) -> Pushed:
+        """Take events in; see `triegs.Engine.push`."""
+        self.takes = "events"
+        stream = self._find_stream(name)
         marks = [t for t in (stream.watermark, self.watermark) if t is not None]
         bound = max(marks, default=None)
         first, accepted, late, ahead = stream.add(found, bound, self.settings.max_ahead)
@@ -348,10 +367,10 @@ class Windows:
         if self.settings.late is Late.QUARANTINE:
             refused += [Refused(number, f"{TOO_LATE}{bound}") for number in late.tolist()]
         if stream.has_ids:
-            self._identities.collect(0)
+            self.identities.collect(0)
         self.late += len(late)
         self.ahead += len(ahead)
-        self.refused += len(found.refused)
+        self.refused += found.given - len(found.times)
         return Pushed(first, accepted, len(late), tuple(sorted(refused)))
 
     def _find_stream(self, name: str | None) -> Stream:
@@ -373,25 +392,26 @@ class Windows:
 
     # Time
 
-    def advance(self, to: Any, name: str | None) -> Iterator[Published]:
-        """Move the watermark of one stream or of all, and publish what is due, in order."""
+    def move(self, to: Any, name: str | None, is_end: bool) -> None:
+        """Move the watermark of one stream or of all; or, at the end, expect no more events."""
         streams = self._find_streams(name)
         time = None if to is None else read_time(to)
         if time == NO_TIME:
             raise WindowError(f"a watermark is a time, not {to!r}")
         for stream in streams:
+            if is_end:
+                stream.is_closed = True
+                continue
             mark = time
             if mark is None and stream.newest is not None:
                 mark = stream.newest - self.settings.lateness
             if mark is not None and (stream.watermark is None or mark > stream.watermark):
                 stream.watermark = mark
-        yield from self._publish_due()
-
-    def close_stream(self, name: str | None) -> Iterator[Published]:
-        """No more events will come: publish all that waits, once no other stream is waited for."""
-        for stream in self._find_streams(name):
-            stream.is_closed = True
-        yield from self._publish_due()
+        if self._has_unused:
+            self._drop_unused()
+        found = self._find_watermark()
+        if found is not None and (self.watermark is None or found > self.watermark):
+            self.watermark = found
 
     def _find_watermark(self) -> int | None:
         """The least of the streams that are neither closed nor idle."""
@@ -425,12 +445,8 @@ class Windows:
         """The first time of all streams: from there on a silent one is waited for."""
         return min((s.first for s in streams if s.first is not None), default=None)
 
-    def _publish_due(self) -> Iterator[Published]:
-        if self._has_unused:
-            self._drop_unused()
-        found = self._find_watermark()
-        if found is not None and (self.watermark is None or found > self.watermark):
-            self.watermark = found
+    def publish_due(self) -> Iterator[Published]:
+        """Publish all slides up to the watermark, in order."""
         while self.watermark is not None:
             due = [
                 (time, 0 if feed.is_by_event else 1, feed, stream)
@@ -473,7 +489,8 @@ class Windows:
         rows = parts[0][1] if len(parts) == 1 else np.concatenate([rows for _, rows in parts])
         self._clock.begin(time)
         try:
-            version, refused = self._core.apply(rows)
+            with self.recording(time):
+                version, refused = self._core.apply(rows)
         finally:
             self._clock.end()
         assert not refused, "a window took back what it had not shown"
@@ -507,14 +524,14 @@ class Windows:
 
     def metrics(self) -> dict[str, Any]:
         streams = list(self.streams.values())
-        feeds = list(self._feeds.values())
+        feeds = list(self.feeds.values())
         return {
             "watermark": self.watermark,
             "late": self.late,
             "ahead": self.ahead,
             "refused": self.refused,
-            "repeated": self._repeated + sum(stream.repeated for stream in streams),
-            "in_gaps": self._gaps + sum(feed.gaps for feed in feeds),
+            "repeated": self.repeated + sum(stream.repeated for stream in streams),
+            "in_gaps": self.gaps + sum(feed.gaps for feed in feeds),
             "pending": sum(len(stream.pending) for stream in streams),
             "retained": sum(len(stream.log) for stream in streams),
             "bytes": sum(stream.log.bytes for stream in streams),

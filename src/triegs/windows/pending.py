@@ -68,6 +68,10 @@ class Pending:
         while len(runs) > 1 and len(runs[-2].times) < 2 * len(runs[-1].times):
             runs[-2:] = [join(runs[-2:])]
 
+    def copy(self) -> Timed:
+        """All events, in order. Cost: their number."""
+        return join(self._runs) if self._runs else NOTHING
+
     def take(self, until: int) -> Timed:
         """Remove and return, in order, every event up to and including a time."""
         due: list[Timed] = []

@@ -112,6 +112,15 @@ class Stream:
             self.newest = most if self.newest is None else max(self.newest, most)
         return Sifted(first, int(found[KEPT]), late, ahead)
 
+    def restore(self, start: int, log: Timed, pending: Timed) -> None:
+        """Take events as they were retained, from a position on, and as they waited."""
+        for events in (log, pending):
+            if len(events.times):
+                self._hold(events._replace(rows=mark_live(events.rows)), False)
+        self.log.restore(start, log)
+        if len(pending.times):
+            self.pending.add(pending)
+
     # Slides
 
     def judge_until(self, time: int, one: bool, lows: dict[Feed, int]) -> list[int]:
@@ -189,3 +198,10 @@ class Stream:
         if len(named):
             self._identities.release(named)
             self._identities.collect(0)
+
+
+def mark_live(rows: Words) -> Words:
+    """Rows of which each holds its terms, also if it is dead or a deletion."""
+    found = rows.copy()
+    found[:, 0] = 1
+    return found

@@ -1,0 +1,97 @@
+"""The directory of an engine: who owns it, and what the engine was made with.
+
+::
+
+    engine.json    the format and the settings
+    lock           who has it open
+    log/           every change, in segments
+    checkpoints/   the state after some record, the newest two
+    inbox/         batches that other processes commit
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from triegs.durable.files import Files
+from triegs.errors import DirectoryInUse, StateDamaged, StateError
+
+FORMAT = 1
+SETTINGS, LOCK = "engine.json", "lock"
+
+
+class Lock:
+    """Ownership of a directory: one process at a time. It ends with the process, whatever ends
+    that; the file that it leaves is no lock.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        import fcntl
+
+        path = directory / LOCK
+        self._number = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(self._number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(self._number, 1 << 12, 0).decode("utf-8", "replace").strip()
+            os.close(self._number)
+            raise DirectoryInUse(
+                f"{directory} is open already: {owner or 'by another process'}"
+            ) from None
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        text = f"process {os.getpid()} on {socket.gethostname()}, since {since}\n"
+        os.ftruncate(self._number, 0)
+        os.pwrite(self._number, text.encode(), 0)
+
+    def close(self) -> None:
+        """Let it go. Harmless when repeated."""
+        number, self._number = self._number, -1
+        if number >= 0:
+            os.close(number)
+
+
+def write_settings(files: Files, directory: Path, settings: dict[str, Any]) -> None:
+    """Keep what an engine is made with; there is nothing before."""
+    text = json.dumps(settings, indent=2)
+    whole = {"format": FORMAT, "checksum": crc32(text.encode()), "settings": settings}
+    beside = directory / f"{SETTINGS}.unfinished"
+    with suppress(FileNotFoundError):
+        files.remove(beside)
+    file = files.open(beside)
+    try:
+        file.write([json.dumps(whole, indent=2).encode() + b"\n"])
+        file.sync()
+    finally:
+        file.close()
+    files.replace(beside, directory / SETTINGS)
+    files.sync_folder(directory)
+
+
+def read_settings(files: Files, directory: Path) -> dict[str, Any] | None:
+    """What an engine was made with; None if there is none here yet."""
+    path = directory / SETTINGS
+    try:
+        data = files.read(path)
+    except FileNotFoundError:
+        return None
+    try:
+        whole = json.loads(data)
+        form = whole["format"]
+        settings: dict[str, Any] = whole["settings"]
+        is_good = form != FORMAT or whole["checksum"] == crc32(
+            json.dumps(settings, indent=2).encode()
+        )
+    except (ValueError, KeyError, TypeError):
+        raise StateDamaged("this is not what was written", file=path) from None
+    if form > FORMAT:
+        raise StateError(f"{path} is of format {form}, and this program reads up to {FORMAT}")
+    if not is_good:
+        raise StateDamaged("the checksum is wrong", file=path)
+    return settings

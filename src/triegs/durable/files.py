@@ -1,0 +1,145 @@
+"""The files that durable state goes through, so that tests can put another disk in their place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+# Where there is no fdatasync, fsync does the same and more.
+sync_data = getattr(os, "fdatasync", os.fsync)
+
+# The most buffers that every system takes in one call.
+MOST_PARTS = 1024
+
+
+class File(Protocol):
+    """A file that is open for appending."""
+
+    @property
+    def size(self) -> int: ...
+
+    def write(self, parts: Sequence[Buffer]) -> None:
+        """Append all of it, or raise an OSError and leave any beginning of it behind."""
+
+    def sync(self) -> None:
+        """On return, the content survives a loss of power; the name may not, see `sync_folder`."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Files(Protocol):
+    """A disk. Every method raises an OSError where the disk refuses."""
+
+    def read(self, path: Path, start: int = 0, length: int | None = None) -> bytes:
+        """The bytes from `start`, all or `length` of them, fewer where the file ends."""
+
+    def list_folder(self, folder: Path) -> list[Path]:
+        """What is in a folder, by name."""
+
+    def find_size(self, path: Path) -> int: ...
+
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder and those above it, so that they survive a loss of power."""
+
+    def open(self, path: Path) -> File:
+        """Open for appending; a file that is not there is made."""
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Rename, in the place of what has the name: nobody sees anything between."""
+
+    def remove(self, path: Path) -> None: ...
+
+    def sync_folder(self, folder: Path) -> None:
+        """On return, what was made, renamed or removed here survives a loss of power."""
+
+
+class DiskFile:
+    """A file of the operating system."""
+
+    def __init__(self, path: Path) -> None:
+        self._number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self._number).st_size
+
+    def write(self, parts: Sequence[Buffer]) -> None:
+        """Append all of it. Cost: one call of the system, if the disk has room."""
+        views = [memoryview(part) for part in parts]
+        if len(views) <= MOST_PARTS:
+            written = os.writev(self._number, views)
+            if written == sum(view.nbytes for view in views):
+                return
+        else:
+            written = 0
+        # An empty view has no bytes to be cast to.
+        rest = [view.cast("B") for view in views if view.nbytes]
+        while True:
+            while rest and written >= len(rest[0]):
+                written -= len(rest.pop(0))
+            if not rest:
+                return
+            rest[0] = rest[0][written:]
+            written = os.writev(self._number, rest[:MOST_PARTS])
+
+    def sync(self) -> None:
+        sync_data(self._number)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._number, size)
+
+    def close(self) -> None:
+        """Close; again does nothing, because the number may be that of another file by then."""
+        number, self._number = self._number, -1
+        if number >= 0:
+            os.close(number)
+
+
+class DiskFiles:
+    """The disk of the operating system."""
+
+    def read(self, path: Path, start: int = 0, length: int | None = None) -> bytes:
+        with path.open("rb", buffering=0) as file:
+            file.seek(start)
+            if length is None:
+                return file.readall()
+            found = bytearray()
+            while len(found) < length and (part := file.read(length - len(found))):
+                found += part
+            return bytes(found)
+
+    def list_folder(self, folder: Path) -> list[Path]:
+        return sorted(folder.iterdir())
+
+    def find_size(self, path: Path) -> int:
+        return path.stat().st_size
+
+    def make_folder(self, folder: Path) -> None:
+        if folder.is_dir():
+            return
+        self.make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        self.sync_folder(folder.parent)
+
+    def open(self, path: Path) -> DiskFile:
+        return DiskFile(path)
+
+    def replace(self, source: Path, target: Path) -> None:
+        source.replace(target)
+
+    def remove(self, path: Path) -> None:
+        path.unlink()
+
+    def sync_folder(self, folder: Path) -> None:
+        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)

@@ -1,0 +1,123 @@
+"""Who looks after the directory of an open engine: checkpoints, trimming, closing."""
+
+from __future__ import annotations
+
+import logging
+from threading import Thread
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from triegs.durable.checkpoints import Checkpoints
+from triegs.durable.directory import Lock
+from triegs.durable.log import Log
+from triegs.durable.state import Capture, capture_state, list_parts
+
+if TYPE_CHECKING:
+    from triegs.durable.opening import Recovery
+    from triegs.engine import Engine
+
+log_messages = logging.getLogger("triegs")
+#: A checkpoint is due when the log since the last one is as long as that was, and so long at least.
+LEAST_BYTES = 64 << 20
+
+
+class Keeper:
+    """The directory of one engine. All but `metrics` is called by the updater."""
+
+    recovery: Recovery
+
+    def __init__(
+        self, engine: Engine, lock: Lock, log: Log, checkpoints: Checkpoints, least: int | None
+    ) -> None:
+        self._engine = engine
+        self._lock = lock
+        self._log = log
+        self._checkpoints = checkpoints
+        self._least = LEAST_BYTES if least is None else least
+        self._thread: Thread | None = None
+        self._since = 0  # bytes of the log when the last checkpoint began
+        self._error: Exception | None = None
+        self._done: dict[str, Any] = {"checkpoints": 0}
+
+    def follow(self) -> None:
+        """Begin a checkpoint if one is due. Cost: constant while it is not."""
+        grown = self._log.metrics().bytes - self._since
+        if grown < max(self._least, self._done.get("checkpoint_bytes", 0)):
+            return
+        if self._thread is None or not self._thread.is_alive():
+            self.begin()
+
+    def begin(self) -> None:
+        """Take the state, and write it in a thread of its own while updates go on."""
+        self.wait()
+        started = perf_counter()
+        journal = self._engine._journal
+        assert journal is not None
+        self._log.rotate()
+        taken = capture_state(self._engine, self._log.last)
+        self._since = self._log.metrics().bytes
+        pause = perf_counter() - started
+        self._thread = Thread(target=self._write, args=(taken, pause), name="checkpoint")
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait for the checkpoint that is being written, if there is one."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _write(self, taken: Capture, pause: float) -> None:
+        started = perf_counter()
+        try:
+            written = self._checkpoints.write(taken.sequence, list_parts(taken, self._engine))
+            # What the checkpoint stands behind must not be lost while it is kept.
+            self._log.wait(taken.sequence)
+            self._log.trim(self._checkpoints.tidy() + 1)
+        except Exception as problem:  # whatever it is, the log has everything
+            self._error = problem
+            log_messages.warning("a checkpoint was not written: %s; the log goes on", problem)
+        else:
+            self._error = None
+            self._done = {
+                "checkpoints": self._done["checkpoints"] + 1,
+                "checkpoint_record": written.sequence,
+                "checkpoint_bytes": written.bytes,
+                "checkpoint_s": perf_counter() - started,
+                "checkpoint_pause_s": pause,
+            }
+        finally:
+            taken.release()
+
+    def finish(self) -> None:
+        """Wait for the checkpoint, and raise its problem."""
+        self.wait()
+        if self._error is not None:
+            raise self._error
+
+    def metrics(self) -> dict[str, Any]:
+        """Figures of the log and of the last checkpoint."""
+        log = self._log.metrics()
+        return {
+            "record": self._log.last,
+            "synced_record": self._log.synced,
+            "log_bytes": log.bytes,
+            "unsynced": log.unsynced,
+            "syncs": log.syncs,
+            "sync_s": log.sync_seconds,
+            "last_sync_s": log.last_sync_seconds,
+            **self._done,
+            "checkpoint_error": None if self._error is None else str(self._error),
+        }
+
+    def close(self) -> None:
+        """Write what is unwritten, and let the directory go."""
+        try:
+            self.wait()
+            journal = self._engine._journal
+            if journal is not None:
+                journal.flush(self._engine.epoch)
+        finally:
+            try:
+                self._log.close()
+            finally:
+                self._lock.close()

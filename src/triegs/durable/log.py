@@ -1,0 +1,521 @@
+"""A log on disk: records with gapless sequence numbers, in segments that can be trimmed.
+
+What is promised of a record, after `append` returned:
+
+1. It survives the death of the process at once, and a loss of power once `synced` has reached it.
+2. After any crash the log has a beginning of what was appended and not undone, unchanged.
+3. A record that was undone never comes back.
+4. What is damaged is refused when the log is opened, and nothing on disk is changed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from threading import Condition, Event, Lock, RLock, Thread
+from time import perf_counter
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
+
+from triegs.durable.files import File, Files
+from triegs.durable.frames import (
+    HEADER,
+    MARK,
+    FrameError,
+    make_frame,
+    make_header,
+    read_frame,
+)
+from triegs.durable.segments import Segment, name_segment, verify
+from triegs.errors import LogDamaged, LogFailed, StateError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+SEGMENT_BYTES = 64 << 20
+
+# When appended records are synced: with each append, so many milliseconds after it, or when asked.
+Sync = Literal["always", "never"] | float
+
+
+class Record(NamedTuple):
+    """A record as read. Its payload keeps the bytes of its whole segment in memory, whose first
+    sequence number is `segment`.
+    """
+
+    segment: int
+    sequence: int
+    kind: int
+    payload: memoryview
+
+
+class Cut(NamedTuple):
+    """What was cut off because a crash had left it incomplete."""
+
+    file: Path
+    offset: int
+    bytes: int
+    reason: str
+
+
+class Found(NamedTuple):
+    """What was there when a log was opened. Without records `last` is one less than `first`."""
+
+    first: int
+    last: int
+    cut: Cut | None
+
+
+class Metrics(NamedTuple):
+    """What a log did since it was opened. A record that was undone stays counted."""
+
+    records: int
+    bytes: int
+    syncs: int
+    sync_seconds: float
+    last_sync_seconds: float
+    unsynced: int
+
+
+class Tail(NamedTuple):
+    """Where the log ends. One reference, swapped as a whole: an interrupt finds all or nothing."""
+
+    last: int
+    end: int
+    # Where the last record begins, as long as it can be undone.
+    begin: int | None
+
+
+class Log:
+    """An append-only log. One thread appends, undoes and trims; any may `wait` or read `synced`."""
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        folder: Path,
+        *,
+        sync: Sync = "always",
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> tuple[Log, Found]:
+        """Open or begin the log in a folder. Cost: reads and checks all of it, and syncs once.
+
+        Whatever is found counts as synced from then on. `LogDamaged`: nothing was changed.
+        """
+        if not isinstance(sync, str) and sync <= 0:
+            raise ValueError(f"sync is {sync}: 'always', 'never' or a number of milliseconds")
+        try:
+            files.make_folder(folder)
+            segments = verify(files, folder)
+            cut = find_cut(segments)
+            log = cls(files, folder, sync, segment_bytes, segments)
+        except OSError as error:
+            raise LogFailed(f"the log in {folder} cannot be opened: {error}") from error
+        return log, Found(log.first, log.last, cut)
+
+    def __init__(
+        self,
+        files: Files,
+        folder: Path,
+        sync: Sync,
+        segment_bytes: int,
+        segments: list[Segment],
+    ) -> None:
+        self._files = files
+        self._folder = self.folder = folder
+        self._policy = sync
+        self._segment_bytes = segment_bytes
+        # A sync holds the first, never the second: appending goes on meanwhile. In this order.
+        self._syncing = Lock()
+        self._lock = RLock()
+        self._changed = Condition(self._lock)
+        self._broken: str | None = None
+        self._closed = False
+        self._records = self._bytes = self._syncs = 0
+        self._sync_seconds = self._last_sync_seconds = 0.0
+
+        self._firsts = [segment.first for segment in segments] or [1]
+        self._file, self._tail, self._marked = self._resume(segments[-1] if segments else None)
+        self._synced = self._tail.last
+        # Something was begun that the tail does not know of yet.
+        self._unsettled = False
+        self._mark()
+
+        self._due = Event()
+        self._closing = Event()
+        self._thread: Thread | None = None
+        if not isinstance(sync, str):
+            run = Thread(target=self._run, args=(sync / 1000,), name="log sync", daemon=True)
+            self._thread = run
+            run.start()
+
+    @property
+    def first(self) -> int:
+        """The first sequence number that is there, or that comes next."""
+        return self._firsts[0]
+
+    @property
+    def last(self) -> int:
+        """The last sequence number; one less than `first` if there is no record."""
+        return self._tail.last
+
+    @property
+    def synced(self) -> int:
+        """The last sequence number that survives a loss of power."""
+        return self._synced
+
+    def append(self, kind: int, parts: Sequence[Buffer]) -> int:
+        """Append a record and return its sequence number.
+
+        Cost: a checksum and one call of the system; with the policy "always", a sync as well.
+        `LogFailed`: the record is not in the log. The next one may be tried, unless the disk can
+        no longer be trusted; then every append fails until the log is opened again.
+        """
+        if not 0 <= kind < MARK:
+            raise ValueError(f"the kind of a record is {kind}: from 0 to {MARK - 1}")
+        sequence = self._tail.last + 1
+        frame, size = make_frame(sequence, kind, parts)
+        self.prepare()
+        with self._lock:
+            self._check()
+            begin = self._settle()
+            try:
+                self._write(frame)
+            except OSError as error:
+                raise LogFailed(f"a record was not written: {error}") from error
+            self._tail = Tail(sequence, begin + size, begin)
+            self._unsettled = False
+            self._records += 1
+            self._bytes += size
+        if self._policy == "always":
+            self._sync_appended()
+        elif self._thread and not self._due.is_set():
+            self._due.set()
+        return sequence
+
+    def prepare(self) -> int:
+        """The first sequence number of the segment that the next record goes to; that is a new one
+        if the newest is full. Cost of a new one: three syncs.
+        """
+        if self._tail.end >= self._segment_bytes and self._tail.last >= self._firsts[-1]:
+            self._begin_segment(self._tail.last + 1)
+        return self._firsts[-1]
+
+    def rotate(self) -> int:
+        """Begin a new segment, unless the newest has no record; returns its first number."""
+        if self._tail.last >= self._firsts[-1]:
+            self._begin_segment(self._tail.last + 1)
+        return self._firsts[-1]
+
+    def undo(self, sequence: int) -> None:
+        """Take back the record that the last append wrote; its sequence number is used again.
+
+        Cost: a sync, without which the record could come back after a loss of power.
+        """
+        with self._syncing, self._lock:
+            self._check()
+            self._settle()
+            last, _, begin = self._tail
+            if sequence != last or begin is None:
+                raise StateError(f"record {sequence} is not what the last append wrote")
+            self._synced = min(self._synced, sequence - 1)
+            try:
+                self._file.truncate(begin)
+            except OSError as error:
+                self._fail(f"record {sequence} was not undone: {error}", error)
+            self._tail = Tail(sequence - 1, begin, None)
+            # The marks behind the record went with it.
+            self._marked = self._firsts[-1] - 1
+            self._sync(self._file)
+            self._note_synced(self._tail.last)
+
+    def wait(self, sequence: int, timeout: float | None = None) -> bool:
+        """Wait until a record is synced; False if time is over, or there is no such record.
+
+        With the policy "never" this is what syncs, at once.
+        """
+        if self._policy == "never" and self._synced < sequence <= self._tail.last:
+            self.sync()
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    not self._synced < sequence <= self._tail.last or self._broken or self._closed
+                ),
+                timeout,
+            )
+            if self._synced < sequence and self._broken:
+                raise LogFailed(self._broken)
+            return self._synced >= sequence
+
+    def sync(self) -> None:
+        """Sync what was appended so far. From any thread; appending goes on meanwhile."""
+        with self._syncing:
+            with self._lock:
+                self._check()
+                file, last = self._file, self._tail.last
+                if self._synced >= last:
+                    return
+            self._sync(file)
+            with self._lock:
+                self._note_synced(last)
+
+    def read(self, after: int = 0) -> Iterator[Record]:
+        """The records behind a sequence number, up to the last one at the time of the call.
+
+        Cost: reads the segments that have them, one in memory at a time. What is undone or trimmed
+        meanwhile is an error.
+        """
+        return self._read(after, self._tail.last, self._firsts[:])
+
+    def trim(self, before: int) -> list[Path]:
+        """Remove the segments with records below a sequence number only, but not the newest.
+
+        Cost: a sync of the folder for each. Sequence numbers go on as before.
+        """
+        with self._lock:
+            self._check()
+        removed = []
+        try:
+            while len(self._firsts) > 1 and self._firsts[1] <= before:
+                # The last removal is on disk before the next: a crash must not leave a gap.
+                self._files.sync_folder(self._folder)
+                path = name_segment(self._folder, self._firsts[0])
+                with suppress(FileNotFoundError):
+                    self._files.remove(path)
+                self._firsts.pop(0)
+                removed.append(path)
+            if removed:
+                self._files.sync_folder(self._folder)
+        except OSError as error:
+            raise LogFailed(f"an old segment was not removed: {error}") from error
+        return removed
+
+    def metrics(self) -> Metrics:
+        with self._lock:
+            return Metrics(
+                self._records,
+                self._bytes,
+                self._syncs,
+                self._sync_seconds,
+                self._last_sync_seconds,
+                self._tail.last - self._synced,
+            )
+
+    def close(self) -> None:
+        """Sync what was appended and close; again does nothing."""
+        if self._closed:
+            return
+        if self._thread:
+            self._closing.set()
+            self._due.set()
+            self._thread.join()
+        try:
+            if not self._broken:
+                with self._lock:
+                    self._settle()
+                self.sync()
+        finally:
+            with self._changed:
+                self._closed = True
+                self._changed.notify_all()
+            with suppress(OSError):
+                self._file.close()
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _resume(self, newest: Segment | None) -> tuple[File, Tail, int]:
+        """Go on with the newest segment, without what a crash left behind it."""
+        if newest is None or not newest.good_bytes:
+            first = self._firsts[-1]
+            return self._make_segment(first), Tail(first - 1, HEADER.size, None), first - 1
+        file = self._files.open(newest.file)
+        try:
+            if newest.problem:
+                file.truncate(newest.good_bytes)
+            # What was cut must not come back behind what is appended from now on.
+            file.sync()
+            self._files.sync_folder(self._folder)
+        except OSError:
+            file.close()
+            raise
+        return file, Tail(newest.last, newest.good_bytes, None), newest.marked
+
+    def _make_segment(self, first: int) -> File:
+        """A segment without records whose name and header survive a loss of power."""
+        file = self._files.open(name_segment(self._folder, first))
+        try:
+            file.truncate(0)
+            file.write([make_header(first)])
+            file.sync()
+            self._files.sync_folder(self._folder)
+        except OSError:
+            file.close()
+            raise
+        return file
+
+    def _begin_segment(self, first: int) -> None:
+        with self._syncing, self._lock:
+            self._check()
+            self._settle()
+            # Even if all records are synced: a mark that is not would look like damage later.
+            self._sync(self._file)
+            self._note_synced(self._tail.last, mark=False)
+            try:
+                file = self._make_segment(first)
+            except OSError as error:
+                self._remove_failed_segment(first)
+                raise LogFailed(f"a segment was not made: {error}") from error
+            with suppress(OSError):
+                self._file.close()
+            self._file = file
+            self._firsts.append(first)
+            self._tail = Tail(first - 1, HEADER.size, None)
+            self._marked = first - 1
+
+    def _remove_failed_segment(self, first: int) -> None:
+        path = name_segment(self._folder, first)
+        try:
+            if path in self._files.list_folder(self._folder):
+                self._files.remove(path)
+                self._files.sync_folder(self._folder)
+        except OSError as error:
+            self._fail(f"a segment that was not made is still there: {error}", error)
+
+    def _write(self, frame: Sequence[Buffer]) -> None:
+        """Write behind the tail, whole or not at all; the caller moves the tail."""
+        self._unsettled = True
+        try:
+            self._file.write(frame)
+        except OSError:
+            self._settle()
+            raise
+
+    def _settle(self) -> int:
+        """Take away what was written behind the tail, by a call that failed or was interrupted."""
+        if self._unsettled:
+            try:
+                self._file.truncate(self._tail.end)
+            except OSError as error:
+                self._fail(f"half a record was not taken away: {error}", error)
+            self._unsettled = False
+        return self._tail.end
+
+    def _mark(self) -> None:
+        """Say in the log that its records are synced, for whoever opens it after a crash."""
+        if self._synced <= self._marked:
+            return
+        frame, size = make_frame(self._synced, MARK, ())
+        end = self._settle()
+        # Without the mark nothing is lost but a way to tell damage.
+        with suppress(OSError):
+            self._write(frame)
+            self._tail = self._tail._replace(end=end + size)
+            self._unsettled = False
+            self._marked = self._synced
+
+    def _sync_appended(self) -> None:
+        try:
+            self.sync()
+        except LogFailed:
+            # The append fails, so its record should not be found later, if that can be had.
+            last, _, begin = self._tail
+            if begin is not None:
+                with self._lock, suppress(OSError):
+                    self._file.truncate(begin)
+                    self._tail = Tail(last - 1, begin, None)
+            raise
+
+    def _sync(self, file: File) -> None:
+        """Sync a file and measure it. A sync that failed is never tried again: what the system
+        could not write it may have dropped, and the next sync would not know.
+        """
+        started = perf_counter()
+        try:
+            file.sync()
+        except OSError as error:
+            self._fail(f"a sync failed: {error}", error)
+        took = perf_counter() - started
+        with self._lock:
+            self._syncs += 1
+            self._sync_seconds += took
+            self._last_sync_seconds = took
+
+    def _note_synced(self, last: int, mark: bool = True) -> None:
+        self._synced = last
+        if mark:
+            self._mark()
+        self._changed.notify_all()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StateError("the log is closed")
+        if self._broken:
+            raise LogFailed(self._broken)
+
+    def _fail(self, reason: str, error: OSError) -> NoReturn:
+        """The disk and the log no longer agree: nothing is written until it is opened again."""
+        with self._changed:
+            self._broken = reason
+            self._changed.notify_all()
+        raise LogFailed(reason) from error
+
+    def _run(self, seconds: float) -> None:
+        """Sync a while after something was appended."""
+        while not self._closing.is_set():
+            self._due.wait()
+            self._closing.wait(seconds)
+            self._due.clear()
+            try:
+                self.sync()
+            except LogFailed:
+                return
+
+    def _read(self, after: int, last: int, firsts: list[int]) -> Iterator[Record]:
+        for first, following in pairwise([*firsts, last + 1]):
+            if after + 1 < following:
+                for record in self._read_segment(first, following - 1):
+                    if record.sequence > after:
+                        yield record
+
+    def _read_segment(self, first: int, last: int) -> Iterator[Record]:
+        path = name_segment(self._folder, first)
+        try:
+            data = memoryview(self._files.read(path))
+        except OSError as error:
+            raise LogFailed(f"a segment was not read: {error}") from error
+        place, end = first - 1, HEADER.size
+        while place < last:
+            try:
+                frame = read_frame(data, end)
+            except FrameError as error:
+                reason = f"{error}, since the log was opened"
+                raise LogDamaged(reason, file=path, offset=end, good_until=place) from error
+            end = frame.end
+            if frame.kind != MARK:
+                place = frame.sequence
+                yield Record(first, place, frame.kind, frame.payload)
+
+
+def find_cut(segments: list[Segment]) -> Cut | None:
+    """What may be cut off the newest segment; damage is raised."""
+    good_until = segments[0].first - 1 if segments else 0
+    for file, _, last, size, _, _, problem in segments:
+        # A segment that does not fit at all has no good records.
+        good_until = last if not problem or problem.offset else good_until
+        if problem and problem.torn:
+            return Cut(file, problem.offset, size - problem.offset, problem.reason)
+        if problem:
+            reason, offset = problem.reason, problem.offset
+            raise LogDamaged(reason, file=file, offset=offset, good_until=good_until)
+    return None

@@ -1,0 +1,123 @@
+"""The segments of a log, read and judged: what is whole, what a crash left, what is damaged.
+
+What may be cut off, because a crash can leave it and nobody was told that it is safe:
+
+1. the end of the newest segment from its first frame that is not whole, if no mark behind it says
+   that this record was synced;
+2. the header of the newest segment, if the file has nothing else: it is synced before any record.
+
+All else is damage: a frame that is not whole in an older segment, since a segment is synced before
+the next one is made; a missing record or segment; a header that does not fit; a newer format.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from triegs.durable.files import Files
+from triegs.durable.frames import (
+    HEADER,
+    MARK,
+    VERSION,
+    FrameError,
+    find_frames,
+    read_frame,
+    read_header,
+)
+
+NAME = re.compile(r"\d{20}\.log")
+
+
+class Problem(NamedTuple):
+    """What is wrong in a segment; `torn`: it may be cut off from the offset on."""
+
+    offset: int
+    reason: str
+    torn: bool
+
+
+class Segment(NamedTuple):
+    """One file of a log: its records from `first` to `last` are whole, and end at `good_bytes`.
+
+    Without records `last` is one less than `first`. Up to `marked` the file itself says that the
+    records were synced.
+    """
+
+    file: Path
+    first: int
+    last: int
+    bytes: int
+    good_bytes: int
+    marked: int
+    problem: Problem | None
+
+
+def name_segment(folder: Path, first: int) -> Path:
+    return folder / f"{first:020}.log"
+
+
+def verify(files: Files, folder: Path) -> list[Segment]:
+    """Read a log whole and say what each segment has and what is wrong; changes nothing.
+
+    Cost: reads every byte, with one segment in memory at a time.
+    """
+    paths = [path for path in files.list_folder(folder) if NAME.fullmatch(path.name)]
+    found: list[Segment] = []
+    for path in paths:
+        segment = read_segment(path, files.read(path), is_newest=path == paths[-1])
+        if found and not found[-1].problem and segment.first != found[-1].last + 1:
+            reason = f"record {found[-1].last + 1} should be the first here, not {segment.first}"
+            segment = segment._replace(problem=Problem(0, reason, torn=False))
+        found.append(segment)
+    return found
+
+
+def read_segment(path: Path, data: bytes, is_newest: bool) -> Segment:
+    """Read one segment up to its first problem."""
+    named = int(path.stem)
+    last = marked = named - 1
+    view, end = memoryview(data), 0
+    try:
+        problem = check_header(data, named)
+        if not problem:
+            end = HEADER.size
+        while not problem and end < len(data):
+            frame = read_frame(view, end)
+            if frame.kind == MARK and frame.sequence <= last:
+                marked = frame.sequence
+            elif frame.kind != MARK and frame.sequence == last + 1:
+                last += 1
+            else:
+                problem = Problem(end, f"record {last + 1} is missing", torn=False)
+                break
+            end = frame.end
+    except FrameError as error:
+        problem = judge(str(error), data, end, last, is_newest)
+    return Segment(path, named, last, len(data), end, marked, problem)
+
+
+def check_header(data: bytes, named: int) -> Problem | None:
+    """What is wrong with a header that is whole."""
+    version, first = read_header(data)
+    if version != VERSION:
+        return Problem(0, f"format version {version}; this program reads {VERSION}", torn=False)
+    if first != named:
+        return Problem(0, f"the header says that record {first} is the first", torn=False)
+    return None
+
+
+def judge(reason: str, data: bytes, end: int, last: int, is_newest: bool) -> Problem:
+    """Whether a crash can have left this, or only damage. Cost: a search to the end."""
+    if not is_newest:
+        return Problem(end, f"{reason}, and a newer segment follows", torn=False)
+    if end == 0:
+        return Problem(0, reason, torn=len(data) <= HEADER.size)
+    behind = list(find_frames(data, end))
+    if any(frame.kind == MARK and frame.sequence > last for frame in behind):
+        return Problem(end, f"{reason}, and record {last + 1} was synced", torn=False)
+    later = sum(frame.kind != MARK for frame in behind)
+    if later:
+        reason = f"{reason}; whole records behind it that were never synced: {later}"
+    return Problem(end, reason, torn=True)

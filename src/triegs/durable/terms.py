@@ -1,0 +1,145 @@
+"""Terms in a log: an id means something within a segment, once its term has been defined there.
+
+So a record has ids, and the definitions of those that are new: an epoch that names known terms
+costs four bytes a cell, whatever the terms. A reader counts every term that a segment defines, so
+that none is freed while a later record may name it, and lets them go at the segment's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from triegs.dictionary import Dictionary
+from triegs.dictionary.arrays import INTEGER, UNBORN
+from triegs.dictionary.decoder import measure_terms, write_terms
+from triegs.kernels.jit import kernel
+from triegs.kernels.words import Words
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@kernel
+def find_undefined(
+    rows: Words, skipped: int, births: Words, stamps: Words, first: int, stamp: int, found: Words
+) -> int:
+    """The terms of some rows that need a definition, each once; -1 is no term. So many columns
+    are skipped.
+
+    `stamps` has by id the record that defined it last; `first` is the first record of the segment,
+    `stamp` this one. A term that nothing holds yet may have the id of one that went.
+    """
+    count = 0
+    for row in range(rows.shape[0]):
+        for column in range(skipped, rows.shape[1]):
+            term = rows[row, column]
+            if term < 0:
+                continue
+            last = stamps[term]
+            if last < first or (births[term] == UNBORN and last != stamp):
+                stamps[term] = stamp
+                found[count] = term
+                count += 1
+    return count
+
+
+class Definer:
+    """Writes the definitions that a record needs, of the terms of one dictionary."""
+
+    def __init__(self, words: Dictionary, prefix: str) -> None:
+        self._words = words
+        self._prefix = prefix
+        self._stamps = np.zeros(0, np.int64)
+
+    def define(self, rows: Words, skipped: int, first: int, stamp: int) -> Arrays:
+        """What record `stamp` must say of the terms in these rows. Cost: the rows."""
+        arrays = self._words.arrays
+        if len(self._stamps) < len(arrays.births):
+            stamps = np.zeros(len(arrays.births), np.int64)
+            stamps[: len(self._stamps)] = self._stamps
+            self._stamps = stamps
+        found = np.empty(rows.size, np.int64)
+        count = find_undefined(rows, skipped, arrays.births, self._stamps, first, stamp, found)
+        return write_definitions(self._words, found[:count], self._prefix) if count else {}
+
+
+def write_definitions(words: Dictionary, ids: Words, prefix: str) -> Arrays:
+    """These ids and their terms, as arrays. Cost: the terms.
+
+    >>> words = Dictionary()
+    >>> ids = np.array(words.encode_terms([7, "<a:b>"]))
+    >>> list(write_definitions(words, ids, "term"))
+    ['term_integer_ids', 'term_integers', 'term_text_ids', 'term_offsets', 'term_texts']
+    """
+    arrays = words.arrays
+    spans = arrays.spans[ids]
+    is_integer = spans[:, 1] == INTEGER
+    found: Arrays = {}
+    if is_integer.any():
+        found[f"{prefix}_integer_ids"] = ids[is_integer].astype(np.int32)
+        found[f"{prefix}_integers"] = spans[is_integer, 0]
+        ids = ids[~is_integer]
+    if len(ids):
+        offsets = np.empty(len(ids) + 1, np.int64)
+        texts = np.empty(measure_terms(arrays.spans, ids, offsets), np.uint8)
+        write_terms(arrays.spans, arrays.heap, ids, offsets, texts)
+        found[f"{prefix}_text_ids"] = ids.astype(np.int32)
+        found[f"{prefix}_offsets"] = offsets
+        found[f"{prefix}_texts"] = texts
+    return found
+
+
+class Definitions:
+    """Reads definitions: from the ids of a log or a checkpoint to those of a dictionary.
+
+    Every term that was defined is held until `close`.
+    """
+
+    def __init__(self, words: Dictionary, prefix: str) -> None:
+        self._words = words
+        self._prefix = prefix
+        self._ids = np.full(1, -1, np.int64)
+        self._held: list[Words] = []
+
+    def take(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Learn what a record defines."""
+        prefix = self._prefix
+        if f"{prefix}_integer_ids" in arrays:
+            column = pa.array(arrays[f"{prefix}_integers"])
+            self._learn(arrays[f"{prefix}_integer_ids"], column)
+        if f"{prefix}_text_ids" in arrays:
+            offsets, texts = arrays[f"{prefix}_offsets"], arrays[f"{prefix}_texts"]
+            buffers = [None, pa.py_buffer(offsets), pa.py_buffer(texts)]
+            column = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
+            self._learn(arrays[f"{prefix}_text_ids"], column)
+
+    def _learn(self, given: NDArray[Any], column: Any) -> None:
+        ids, problems = self._words.encode(column)
+        if problems:
+            raise ValueError(f"a term that is none: {problems[0].reason}")
+        self._words.acquire(ids)
+        self._held.append(ids)
+        most = int(given.max())
+        if most >= len(self._ids):
+            larger = np.full(max(most + 1, 2 * len(self._ids)), -1, np.int64)
+            larger[: len(self._ids)] = self._ids
+            self._ids = larger
+        self._ids[given] = ids
+
+    def translate(self, ids: NDArray[Any]) -> Words:
+        """Ids of the dictionary for those of the log; -1 stays."""
+        found: Words = np.where(ids < 0, -1, self._ids[ids])
+        if ((found < 0) & (ids >= 0)).any():
+            raise ValueError("a term that is not defined")
+        return found
+
+    def close(self, epoch: int) -> None:
+        """Let all terms go."""
+        for ids in self._held:
+            self._words.release(ids, epoch)
+        self._held.clear()
+        self._ids = np.full(1, -1, np.int64)

@@ -1,0 +1,152 @@
+"""An engine on a disk that dies at any operation, loses power, or refuses: what was promised is
+there, nothing comes twice, and the future is the same.
+"""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from tests.durable.disk import Crash, Fault, PowerDisk
+from tests.durable.play import Step, draw_script, look, make_options, play, play_all
+
+from triegs import Engine, LogFailed
+from triegs.durable import opening
+from triegs.durable.log import Log
+from triegs.mode import Mode
+
+HOME = Path("/engine")
+SEEDS = range(30)
+
+
+class NoLock:
+    def __init__(self, _: Path) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def no_lock(monkeypatch):
+    monkeypatch.setattr(opening, "Lock", NoLock)
+
+
+def open_on(disk: PowerDisk, options: dict[str, Any], sync: Any = "never") -> Engine:
+    mode = Mode(options["mode"]).value
+    settings = opening.Settings(mode, options.get("window"), options.get("event_time"))
+    return opening.open_engine(Engine, HOME, settings, disk, sync, None)
+
+
+class Run:
+    """A script on a disk, through any number of ends of the process."""
+
+    def __init__(self, seed: int, sync: Any) -> None:
+        self.random = Random(seed)
+        is_windowed = self.random.random() < 0.6
+        self.options = make_options(self.random, is_windowed)
+        self.script: list[Step] = draw_script(self.random, 16, is_windowed)
+        with Engine(**self.options) as engine:
+            self.expected = play_all(engine, self.script)
+        self.disk = PowerDisk()
+        self.sync = sync
+        self.engine = open_on(self.disk, self.options, sync)
+        self.step = -1
+        #: The last step of which it was said that it survives the loss of power.
+        self.safe = -1
+
+    @property
+    def log(self) -> Log:
+        journal = self.engine._journal
+        assert journal is not None
+        return journal.log
+
+    def go_on(self, until: int) -> None:
+        """Make the next calls, as far as the process lives."""
+        for number in range(self.step + 1, until):
+            self.engine.note({"step": number})
+            play(self.engine, self.script[number])
+            self.step = number
+            log = self.log
+            if log.synced == log.last and self.engine.positions.get("step") == number:
+                self.safe = number
+            if self.random.random() < 0.1:
+                self.engine.checkpoint()
+                self.safe = max(self.safe, self.engine.positions.get("step", -1))
+            assert look(self.engine) == self.expected[number][1]
+
+    def come_back(self, least: int) -> None:
+        """Open the directory again, and find out up to which step the engine has come."""
+        self.engine = open_on(self.disk, self.options, self.sync)
+        found = self.engine.positions.get("step", -1)
+        # A step that writes nothing, such as a refused one, has no record.
+        assert found >= max((n for n in range(least + 1) if self.is_recorded(n)), default=-1)
+        self.step = found
+        if found >= 0 and self.script[found][0] in ("advance", "end"):
+            play(self.engine, self.script[found])  # the rest of its slides
+        if found >= 0:
+            assert look(self.engine) == self.expected[found][1], found
+
+    def is_recorded(self, number: int) -> bool:
+        """Whether the step changes anything, so that there is a record of it."""
+        name, *_ = self.script[number]
+        before = self.expected[number - 1][1] if number else None
+        return name in ("push", "advance", "end") or (
+            name != "hold" and self.expected[number][1] != before
+        )
+
+    def abandon(self) -> None:
+        """The process is gone: nothing of the engine is written any more."""
+        keeper = self.engine._keeper
+        if keeper is not None and keeper._thread is not None:
+            keeper._thread.join()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("sync", ["always", "never"])
+@pytest.mark.parametrize("end", ["death", "power"])
+def test_any_end_at_any_operation(seed, sync, end):
+    run = Run(seed, sync)
+    for _ in range(4):
+        run.disk.fail(run.random.randrange(25), Fault(crash=True, room=run.random.randrange(400)))
+        with suppress(Crash):
+            run.go_on(len(run.script))
+        run.abandon()
+        # Death alone loses nothing that a call has returned from.
+        least = run.step if end == "death" else run.safe
+        if end == "death":
+            run.disk.die()
+        else:
+            run.disk.lose_power(run.random)
+        run.come_back(least)
+        run.safe = run.step
+    run.disk.faults = {}
+    run.go_on(len(run.script))
+    assert look(run.engine) == run.expected[-1][1]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=["full", "broken"])
+def test_a_disk_that_refuses(seed, number):
+    run = Run(seed, "never")
+    refused = 0
+    while run.step < len(run.script) - 1 and refused < 5:
+        run.disk.fail(run.random.randrange(12), Fault(number, room=run.random.randrange(200)))
+        try:
+            run.go_on(len(run.script))
+        except (LogFailed, OSError):
+            refused += 1
+            run.disk.faults = {}
+            if run.log._broken is None:
+                # What was refused has changed nothing, and may be tried again.
+                continue
+            run.abandon()
+            run.disk.die()
+            run.come_back(run.step)
+    run.disk.faults = {}
+    run.go_on(len(run.script))
+    assert look(run.engine) == run.expected[-1][1]
