@@ -70,9 +70,16 @@ class InputFile:
         return self.path is not None and self.compression == "none"
 
     @property
+    def is_lasting(self) -> bool:
+        """Whether it can be found again, by its scope, when it is read again."""
+        return self.path is not None or hasattr(self.given, "scope")
+
+    @property
     def scope(self) -> str:
         if self.path is not None:
             return str(self.path.resolve())
+        if self.is_lasting:
+            return str(self.given.scope)  # type: ignore[union-attr]
         return self.name if self.given == STANDARD_INPUT else f"{self.name} {id(self.given)}"
 
     @contextmanager
@@ -102,7 +109,7 @@ class InputFile:
         Linear in the offset if the file is compressed, else O(1).
         """
         with self.open_packed() as file:
-            if offset and self.is_seekable:
+            if offset and self.is_lasting and self.compression == "none":
                 marked = file.read(len(UTF8_MARK)) == UTF8_MARK
                 file.seek(offset + marked * len(UTF8_MARK))
                 yield read_chunks(file, self.compression)

@@ -42,19 +42,29 @@ def read_lines(
     """Buffers with up to ``most`` records each; a buffer may have lines but no record.
 
     Memory is bounded by the rows of a batch, or by the longest record. A file that breaks raises
-    after all whole lines before the break were given. With ``is_live`` nothing waits for more.
+    after all whole lines before the break were given. With ``is_live`` nothing waits for more;
+    without, where a buffer ends depends on nothing but where it starts, so that a reader that goes
+    on from its start finds the same one.
     """
     size = max(LEAST_BYTES, most * BYTES_A_ROW)
     rest = b""
     is_last = False
     while not is_last:
-        more, is_last, broken = _read_more(chunks, size, is_live)
+        wanted = size - len(rest) if len(rest) < size else size
+        more, is_last, broken = _read_more(chunks, wanted, is_live)
         buffer = rest + more
         data = np.frombuffer(buffer, np.uint8)
         at = 0
         while at < len(data):
-            view = data[at:]
-            rows, passed, lines = split(view, is_last, most)
+            left = len(data) - at
+            if left < size and not (is_last or is_live or broken):
+                break
+            view = data[at : at + size]
+            rows, passed, lines = split(view, is_last and left <= size, most)
+            if passed == 0 and left > size:
+                # A record that is longer than all this goes alone.
+                view = data[at:]
+                rows, passed, lines = split(view, is_last, 1)
             if passed == 0 and len(view) > LONGEST_RECORD and _has_line(view):
                 # A quote that nothing closes: only the line that has it is lost.
                 rows, passed, lines = split(view, True, 1)

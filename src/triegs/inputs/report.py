@@ -62,6 +62,9 @@ class Quarantine:
         self._report = report
         self._strict = strict
         self._file: IO[str] | None = None
+        self._passed = 0
+        #: So many of the next records are in the file already; they are counted, not written.
+        self.told = 0
         if path is not None:
             try:
                 self._file = Path(path).open(  # noqa: SIM115
@@ -72,11 +75,17 @@ class Quarantine:
 
     def add(self, file: str, line: int, reason: str, detail: str, record: str | bytes) -> None:
         """Set one record aside; ``line`` counts from 1, or is the number of a row."""
+        if self._passed:
+            self._passed -= 1
+            return
         text = f"{reason}: {detail}" if detail else reason
         if self._strict:
             raise InputError(f"{file}, line {line}: {text}", file=file, line=line)
         self._report.read += 1
         self._report.quarantined[reason] += 1
+        if self.told:
+            self.told -= 1
+            return
         if self._file is None:
             return
         if isinstance(record, bytes):
@@ -86,6 +95,10 @@ class Quarantine:
         entry = {"file": file, "line": line, "reason": text, "record": record}
         json.dump(entry, self._file, ensure_ascii=False)
         self._file.write("\n")
+
+    def pass_over(self, count: int) -> None:
+        """So many records of a file that is read again were set aside the first time."""
+        self._passed = count
 
     def add_break(self, file: str, reason: str) -> None:
         """A file that cannot be read, or not to its end."""

@@ -14,6 +14,7 @@ from triegs.inputs.files import Given, InputFile, list_files
 from triegs.inputs.frames import read_frames
 from triegs.inputs.json_lines import read_json_lines
 from triegs.inputs.report import InputReport, Quarantine
+from triegs.inputs.resuming import choose_files, measure, name_files
 from triegs.inputs.separated import read_separated
 from triegs.inputs.statements import read_statements
 from triegs.inputs.streams import BrokenFile
@@ -42,7 +43,8 @@ class Source:
     """Batches of events of an input, read once, from the first to the last.
 
     ``report`` counts what was read so far. ``position`` is the place behind the last batch: give it
-    to `open_input` as ``start`` to go on from there, in this process or another.
+    to `open_input` as ``start`` to go on from there, in this process or another. ``entries`` says
+    of each file of this reading how far it was read, and ``began`` where the last batch began.
     """
 
     def __init__(
@@ -51,6 +53,11 @@ class Source:
         self.report = work.report
         self.report.skipped += skipped
         self.position = position
+        self.entries: dict[str, dict[str, Any]] = {}
+        self.began: dict[str, Any] = {}
+        names = position.get("names")
+        self._names: list[str | None] = name_files(files) if names is None else names
+        self._places: list[Place] = position.get("places", [])
         self._files = files
         self._work = work
         self._batches = self._read()
@@ -66,22 +73,33 @@ class Source:
             first = _find_start(self._files, self.position)
             place = self.position.get("place", {})
             for number in range(first, len(self._files)):
-                yield from self._read_file(number, place if number == first else {})
+                begin = self._places[number] if self._places else {}
+                yield from self._read_file(number, place if number == first and place else begin)
         finally:
             self._work.quarantine.close()
 
     def _read_file(self, number: int, place: Place) -> Iterator[Any]:
-        file = self._files[number]
+        file, name = self._files[number], self._names[number]
         self.report.files.append(file.name)
+        skip = place.get("skip", 0)
+        set_aside = place.get("aside", 0)
+        if "events" in place and self._work.options.graph_time is None:
+            self._work.quarantine.pass_over(set_aside)  # the file is read again up to the place
+        counted = self._count_aside() - set_aside
         self._move(number, place)
+        self._begin(name, place)
         try:
             for batch, behind in self._read_records(file, place):
                 self.report.read += batch.num_rows
-                self.report.events += batch.num_rows
-                self._move(number, behind)
+                self._move(number, {**behind, "aside": self._count_aside() - counted})
                 self._work.quarantine.flush()
-                if batch.num_rows:
-                    yield batch
+                skipped = min(skip, batch.num_rows)
+                skip -= skipped
+                if skipped < batch.num_rows:
+                    self.report.events += batch.num_rows - skipped
+                    yield batch.slice(skipped)
+                self._begin(name, self.position["place"])
+            self._enter(number, is_whole=True)
         except BrokenFile as problem:
             self._work.quarantine.add_break(file.name, str(problem))
 
@@ -95,6 +113,31 @@ class Source:
             "place": place,
             "tick": self._work.clock.tick,
         }
+
+        self._enter(number, is_whole=False)
+
+    def _enter(self, number: int, is_whole: bool) -> None:
+        name = self._names[number]
+        if name is not None:
+            size = measure(self._files[number]) or 0
+            place = self.position["place"]
+            self.entries[name] = {"place": place, "bytes": size, "whole": is_whole}
+
+    def _begin(self, name: str | None, place: Place) -> None:
+        """The next batch begins here."""
+        self.began = {
+            "name": name,
+            "place": place,
+            "tick": self._work.clock.tick,
+            "quarantined": dict(self.report.quarantined),
+        }
+
+    def _count_aside(self) -> int:
+        return sum(self.report.quarantined.values())
+
+    def pass_told(self, count: int) -> None:
+        """The next so many malformed records are in the quarantine file already."""
+        self._work.quarantine.told = count
 
     def close(self) -> None:
         """Close files that are open; a source that was read to its end has none."""
@@ -194,6 +237,12 @@ def open_input(
         Quarantine(report, path, strict, append=bool(position)),
         report,
     )
+    if "files" in position:
+        begun = choose_files(files, position.pop("files"))
+        files = [each.file for each in begun]
+        position["names"] = [each.key for each in begun]
+        position["places"] = [each.place for each in begun]
+        report.quarantined.update(position.pop("quarantined", {}))
     _find_start(files, position)
     return make(files, skipped, work, position)
 

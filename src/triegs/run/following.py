@@ -6,6 +6,7 @@ import io
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 #: Seconds between two looks at the end of a file.
@@ -32,9 +33,14 @@ class FollowedFile(io.RawIOBase):
         self._file = open(path, "rb", buffering=0)  # noqa: PTH123, SIM115
         self._is_over = is_over
         self.name = os.fspath(path)
+        #: Keeps its blank nodes apart from those of others, in every run.
+        self.scope = str(Path(path).resolve())
 
     def readable(self) -> bool:
         return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
 
     def readinto(self, target: Any) -> int:
         while True:
