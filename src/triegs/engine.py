@@ -425,28 +425,62 @@ class Engine:
         """The values that were noted with what is in the log; none without a directory."""
         return MappingProxyType({} if self._journal is None else self._journal.positions)
 
-    def note(self, positions: Mapping[str, Any]) -> None:
+    def note(self, positions: Mapping[str, Any], *, now: bool = False) -> None:
         """Let values by name, such as where an input stands, go with the next change.
 
         They are one record with the next epoch, push or watermark: after a crash both are there or
         neither, so an input that goes on from its position gives nothing twice and leaves nothing
-        out. Values are what JSON can say. Without a directory nothing is kept.
+        out. With `now` they are a record of their own, which is written before this returns; the
+        updater calls it. Values are what JSON can say. Without a directory nothing is kept.
         """
         if self._journal is not None:
             self._journal.note(positions)
+            if now:
+                self._journal.flush(self.epoch)
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *, if_due: bool = False) -> None:
         """Write the whole state to the directory now, so that opening it again has less to do.
 
-        It is done by itself, too, in the background. Cost: the state; updates wait only while
-        events of windows are copied.
+        It is done by itself, too, in the background; with `if_due` this begins one there if the
+        log is long enough. Cost: the state; updates wait only while events of windows are copied.
         """
         keeper = self._keeper
         if keeper is None:
             raise StateError("this engine has no directory; see Engine.open")
         with self._update():
+            if if_due:
+                keeper.follow()
+                return
             keeper.begin()
         keeper.finish()
+
+    def pace_checkpoints(self, is_ready: Callable[[], bool]) -> None:
+        """Begin no checkpoint in the background while this says no.
+
+        A held epoch from before a checkpoint is gone when the directory is opened again; who needs
+        one says here whether that is the newest.
+        """
+        if self._keeper is not None:
+            self._keeper.is_ready = is_ready
+
+    def backup(self, target: str | PathLike[str]) -> None:
+        """Copy the directory to a new one, as it is now; see ``triegs backup``.
+
+        From any thread, while updates go on. Cost: the bytes of the directory, read and written.
+
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder, Engine.open(f"{folder}/kept") as engine:
+        ...     report = engine.apply([("+", 7, "<http://ex/p>", 1)])
+        ...     engine.backup(f"{folder}/copy")
+        ...     with Engine.open(f"{folder}/copy") as other:
+        ...         other.epoch
+        1
+        """
+        from triegs.durable.backup import back_up
+
+        if self._keeper is None:
+            raise StateError("this engine has no directory; see Engine.open")
+        back_up(self._keeper.directory, Path(target))
 
     @property
     def epoch(self) -> int:
@@ -777,6 +811,17 @@ class Engine:
         [20000]
         """
         return list(self.each_slide(stream=stream, close=True))
+
+    def find_end(self) -> int | None:
+        """The time up to which `close_stream` would publish: the first slide that can hold the
+        last event. None before there is any event.
+
+        >>> engine = Engine(window=Window("10s"))
+        >>> pushed = engine.push([(11_000, 1, "<http://ex/p>", 2)])
+        >>> engine.find_end()
+        20000
+        """
+        return self._windows.find_end()
 
     def each_slide(
         self, to: Any = None, stream: str | None = EVERY, *, close: bool = False

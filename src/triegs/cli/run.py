@@ -81,7 +81,9 @@ class Request:
     static: list[str] | None
     follow: bool
     engine: str
-    mode: str
+    state: str | None
+    sync: str | None
+    mode: str | None
     window: str | None
     slide: str | None
     lateness: str | None
@@ -186,13 +188,27 @@ def run(
             "Who reads the files: this process (direct, the default), or Spark in local mode.",
         ),
     ] = EngineOption.DIRECT,
+    state: Annotated[
+        str | None,
+        _text(
+            "--state", metavar="DIR",
+            help="Keep the engine there, and go on where the last run with it stopped.",
+        ),
+    ] = None,
+    sync: Annotated[
+        str | None,
+        _text(
+            "--sync", metavar="always|100ms|never",
+            help="When the log of --state is safe from a loss of power. Default: 100ms.",
+        ),
+    ] = None,
     mode: Annotated[
-        ModeOption,
+        ModeOption | None,
         _choice(
             "--mode", ModeOption,
             "An assertion weighs as many events as state it (multigraph, the default), or 1 (rdf).",
         ),
-    ] = ModeOption.MULTIGRAPH,
+    ] = None,
     window: Annotated[
         str | None,
         _text(
@@ -307,7 +323,7 @@ def run(
 
     The exit code is 0, or 1 if the work failed, or 2 for a wrong call; Ctrl-C ends
     the run after the epoch at hand with 130, SIGTERM with 143, and a run with
-    --follow, which has no other end, with 0.
+    --follow, which has no other end, with 0. With --state the next run goes on.
     """
     request = Request(**locals())
     with ending_quietly():

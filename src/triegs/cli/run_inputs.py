@@ -10,9 +10,11 @@ from typing import Any
 
 import typer
 
+from triegs.cli.output import fail
 from triegs.cli.run import Request
 from triegs.errors import InputError
 from triegs.inputs import Source, open_input
+from triegs.run.bookmarks import read_start
 from triegs.run.following import FollowedFile
 from triegs.run.stopping import Stop
 from triegs.sparql.window import Window
@@ -70,26 +72,31 @@ def open_sources(
     prefixes: Mapping[str, str],
     stop: Stop,
     stack: ExitStack,
+    positions: Mapping[str, Any] | None = None,
 ) -> dict[str | None, Source]:
-    """A source for each stream; `stack` closes them."""
+    """A source for each stream, which goes on from `positions`; `stack` closes them."""
     if request.follow and (len(streams) > 1 or any(len(paths) > 1 for paths in streams.values())):
         wrong("one file can be followed, not several", "--follow")
     columns = read_columns(request.columns or ())
     make = choose_source(request, stack)
-    if request.quarantine is not None:
+    if request.quarantine is not None and not positions:
         make_empty(request.quarantine)
     sources: dict[str | None, Source] = {}
     for name, paths in streams.items():
         given: list[Any] = [follow(path, stop) for path in paths] if request.follow else list(paths)
+        start = {"tick": 0} if positions is None else read_start(positions, name)
         try:
             # Several write to the quarantine; a source that starts somewhere appends to it.
             source = open_input(
                 given, format=request.input_format, columns=columns, terms=request.terms,
                 prefixes=prefixes, strict=request.strict, quarantine=request.quarantine,
-                graph_time=request.graph_time, start={"tick": 0}, make=make,
+                graph_time=request.graph_time, start=start, make=make,
             )  # fmt: skip
         except InputError as error:
+            if positions:
+                fail(f"error: {error}")
             raise typer.BadParameter(str(error), param_hint="--input") from None
+        source.pass_told(start.get("told", 0))
         sources[name] = stack.enter_context(source)
     return sources
 
@@ -100,6 +107,8 @@ def choose_source(request: Request, stack: ExitStack) -> Callable[..., Source]:
         return Source
     if request.follow:
         wrong("Spark reads the files that there are; --engine direct can follow one", "--follow")
+    if request.state is not None:
+        wrong("Spark cannot go on where it stopped yet; --engine direct can", "--state")
     from triegs.spark import LocalSpark, SparkSource
 
     return partial(SparkSource, spark=stack.enter_context(LocalSpark()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -64,8 +64,13 @@ def is_single(options: Options, path: str | None) -> bool:
 
 
 def open_outputs(
-    request: Request, options: Options, heads: Iterable[Head], progress: Progress
+    request: Request,
+    options: Options,
+    heads: Iterable[Head],
+    progress: Progress,
+    sizes: Mapping[str, int] | None = None,
 ) -> Outputs:
+    """Where answers go; `sizes` are those of files that an earlier run has written."""
     read = [*(request.inputs or ()), *(request.static or ())]
     read += [each.partition("=")[2] for each in request.streams or ()]
     if request.output is not None and Path(request.output).exists():
@@ -80,6 +85,7 @@ def open_outputs(
         return Outputs(
             heads, options, request.output, cast(BinaryIO, stdout),
             width=find_width(stdout), is_coloured=is_seen and not os.environ.get("NO_COLOR"),
+            sizes=sizes,
         )  # fmt: skip
     except CannotWrite as error:
         raise typer.BadParameter(str(error), param_hint="--output") from None

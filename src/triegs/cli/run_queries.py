@@ -12,7 +12,7 @@ import typer
 
 from triegs.cli.output import fail
 from triegs.cli.queries import show_query_error
-from triegs.engine import Engine
+from triegs.engine import Engine, StandingQuery
 from triegs.errors import QueryError, WindowError
 from triegs.outputs import Head, Kind
 from triegs.run.reporting import Asked, Emit, Sign
@@ -121,11 +121,19 @@ def check_changes(given: Given, kinds: tuple[Kind, ...]) -> None:
 
 def register(engine: Engine, given: Given, emit: str | None, windows: tuple[Window, ...]) -> Asked:
     """Register a query; one that the engine does not run ends the command."""
-    own = windows[0] if windows and not given.query.windows else None
     try:
-        query = engine.register(given.text, given.name, window=own)
+        query = engine.register(given.text, given.name, window=find_own(given, windows))
     except QueryError as error:
         fail(show_query_error(error, given.text, given.source))
+    return ask(query, given, emit, windows)
+
+
+def find_own(given: Given, windows: tuple[Window, ...]) -> Window | None:
+    """The window that options give to a query that has none in its text."""
+    return windows[0] if windows and not given.query.windows else None
+
+
+def ask(query: StandingQuery, given: Given, emit: str | None, windows: tuple[Window, ...]) -> Asked:
     kinds, sign = choose_kinds(given.query, emit)
     LOG.info("registered %s: %s", query.name, query.plan.plan_class.value)
     return Asked(query, kinds, sign, windows)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import chain
-from typing import TextIO
+from typing import Any, TextIO
 
 import typer
 
@@ -28,14 +28,23 @@ from triegs.cli.run_queries import (
     read_window,
     register,
 )
+from triegs.cli.run_state import (
+    check_state,
+    load_once,
+    open_state,
+    refuse_new_windows,
+    register_again,
+)
 from triegs.engine import Engine
 from triegs.errors import TriegsError, WindowError
 from triegs.inputs import Source
+from triegs.mode import Mode
 from triegs.outputs import Options
 from triegs.outputs.texts import find_prefixes
 from triegs.run.arriving import arrive
+from triegs.run.bookmarks import TIME, Bookmarks, Track, find_sizes
 from triegs.run.driver import Arrived, Run
-from triegs.run.epochs import AppliedEpochs, Epochs, WholeBatches, WindowedEpochs
+from triegs.run.epochs import AppliedEpochs, Epochs, Note, WholeBatches, WindowedEpochs
 from triegs.run.refusals import Refusals
 from triegs.run.reporting import Reporter, When
 from triegs.run.statistics import describe
@@ -61,36 +70,59 @@ def run_queries(request: Request) -> int:
     for path in request.static or ():
         if not is_file(path):
             wrong(f"{path}: there is no such file", "--static")
+    check_state(request)
     known = prefixes | find_prefixes(query.text for query in queries)
     streams = find_streams(request, (w for each in windows.values() for w in each), known)
     stop = Stop()
     with ExitStack() as stack:
         messages = stack.enter_context(showing_log(request.log_level))
-        sources = open_sources(request, streams, prefixes, stop, stack)
+        positions: Mapping[str, Any] | None = None
+        if request.state is not None:
+            engine = stack.enter_context(open_state(request, prefixes, event_time))
+            refuse_new_windows(engine, has_windows)
+            positions = dict(engine.positions)
+        sources = open_sources(request, streams, prefixes, stop, stack, positions)
         refusals = stack.enter_context(Refusals(request.quarantine))
-        engine = stack.enter_context(Engine(request.mode, prefixes=prefixes, event_time=event_time))
-        asked = [register(engine, each, request.emit, windows[each.name]) for each in queries]
+        if positions is None:
+            mode = request.mode or Mode.MULTIGRAPH
+            engine = stack.enter_context(Engine(mode, prefixes=prefixes, event_time=event_time))
+            asked = [register(engine, each, request.emit, windows[each.name]) for each in queries]
+        else:
+            asked = register_again(engine, queries, request.emit, windows)
         is_watched = request.progress and is_terminal(sys.stderr)
         progress = Progress(is_watched, InputSize(streams, sources))
         messages.hide = progress.hide
         stack.callback(progress.hide)
-        for query in asked:
-            query.begin()
-        load_static(engine, request.static or ())
+        load = load_static if positions is None else load_once
+        load(engine, request.static or ())
         heads = [describe_head(each, known) for each in asked]
-        outputs = stack.enter_context(open_outputs(request, options, heads, progress))
+        sizes = find_sizes(positions or {})
+        outputs = stack.enter_context(open_outputs(request, options, heads, progress, sizes))
         # Before this Ctrl-C ends the command at once: nothing is written yet.
         stack.enter_context(stop.heeding())
-        arriving = arrive(sources)
+        reporter = Reporter(asked, outputs, When.END)
+        bookmarks = None
+        if positions is not None:
+            tracks = {name: Track(name, each, positions) for name, each in sources.items()}
+            bookmarks = Bookmarks(engine, tracks, reporter, refusals)
+            engine.pace_checkpoints(bookmarks.is_ready)
+        note = None if bookmarks is None else bookmarks.note
+        arriving = arrive(sources if bookmarks is None else bookmarks.tracks)
         if has_windows:
-            epochs: Epochs = WindowedEpochs(engine, strict=request.strict)
+            epochs: Epochs = WindowedEpochs(
+                engine, strict=request.strict, note=note,
+                tells_late=positions is None or request.quarantine is not None,
+            )  # fmt: skip
             every = every or (When.END if is_single(options, request.output) else When.SLIDE)
         else:
             arriving, has_times = look_at_first(arriving, sources[None], stop)
             every = every or choose_every(request, options, has_times)
-            epochs = choose_epochs(request, engine, every, has_times)
-        reporter = Reporter(asked, outputs, every)
-        run = Run(engine, arriving, epochs, reporter, stop, progress.update, refusals=refusals)
+            epochs = choose_epochs(request, engine, every, has_times, note)
+        reporter.every = every
+        run = Run(
+            engine, arriving, epochs, reporter, stop, progress.update, refusals=refusals,
+            keeping=bookmarks,
+        )  # fmt: skip
         try:
             run.go()
         except BrokenPipeError:
@@ -99,7 +131,7 @@ def run_queries(request: Request) -> int:
             fail(f"error: cannot write {request.output or 'the results'}: {error.strerror}")
     show_losses(sources.values(), refusals, engine.metrics()["windows"]["late"], request.quarantine)
     if request.stats:
-        show_statistics(run, sources.values())
+        show_statistics(run, sources.values(), None if bookmarks is None else bookmarks.events)
     return find_exit_code(request, sources.values(), reporter, stop)
 
 
@@ -141,7 +173,9 @@ def read_event_time(request: Request, has_windows: bool) -> EventTime:
             wrong("only windows wait for events; --window gives one", option)
     if request.batch is not None and has_windows:
         wrong("with a window, its slides are the epochs", "--batch")
-    late = Late.DROP if request.quarantine is None else Late.QUARANTINE
+    # What is kept may be gone on with by a run that has a quarantine.
+    is_dropped = request.quarantine is None and request.state is None
+    late = Late.DROP if is_dropped else Late.QUARANTINE
     try:
         return EventTime(
             request.lateness or 0, late, request.max_ahead or "1d", request.idle_timeout
@@ -188,13 +222,14 @@ def choose_every(request: Request, options: Options, has_times: bool) -> When:
     return When.END if is_bulk else When.EPOCH
 
 
-def choose_epochs(request: Request, engine: Engine, every: When | int, has_times: bool) -> Epochs:
-    if request.batch is not None:
-        return AppliedEpochs(engine, request.batch, strict=request.strict)
+def choose_epochs(
+    request: Request, engine: Engine, every: When | int, has_times: bool, note: Note | None
+) -> Epochs:
     is_default = request.every is None
-    if every is When.END or (is_default and not has_times):
-        return WholeBatches(engine, strict=request.strict)
-    return AppliedEpochs(engine, strict=request.strict)
+    is_bulk = every is When.END or (is_default and not has_times)
+    make = WholeBatches if is_bulk and request.batch is None else AppliedEpochs
+    time = engine.positions.get(TIME)
+    return make(engine, request.batch, strict=request.strict, note=note, time=time)
 
 
 def load_static(engine: Engine, paths: Iterable[str]) -> None:
@@ -230,9 +265,12 @@ def _tell(count: int, what: str, reasons: Counter[str], where: str) -> None:
     sys.stderr.write(f"{subject} {what}{shown}{where}\n")
 
 
-def show_statistics(run: Run, sources: Iterable[Source]) -> None:
+def show_statistics(run: Run, sources: Iterable[Source], events: int | None) -> None:
+    """Figures of this run; `events` is how many all runs with the same state have taken."""
     quarantined = sum(sum(source.report.quarantined.values()) for source in sources)
     lines = describe(run.statistics, run.engine.metrics(), quarantined, run.refusals.total)
+    if events is not None:
+        lines.insert(1, ("events of all runs", f"{events:,}"))
     width = max(len(name) for name, _ in lines)
     sys.stderr.write("".join(f"{name:{width}}  {value}\n" for name, value in lines))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from threading import Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,9 @@ class Keeper:
     def __init__(
         self, engine: Engine, lock: Lock, log: Log, checkpoints: Checkpoints, least: int | None
     ) -> None:
+        self.directory = log.folder.parent
+        #: Whether a checkpoint may begin by itself; see `triegs.Engine.pace_checkpoints`.
+        self.is_ready: Callable[[], bool] = lambda: True
         self._engine = engine
         self._lock = lock
         self._log = log
@@ -44,7 +48,7 @@ class Keeper:
         grown = self._log.metrics().bytes - self._since
         if grown < max(self._least, self._done.get("checkpoint_bytes", 0)):
             return
-        if self._thread is None or not self._thread.is_alive():
+        if (self._thread is None or not self._thread.is_alive()) and self.is_ready():
             self.begin()
 
     def begin(self) -> None:

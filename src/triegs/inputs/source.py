@@ -98,7 +98,8 @@ class Source:
                 if skipped < batch.num_rows:
                     self.report.events += batch.num_rows - skipped
                     yield batch.slice(skipped)
-                self._begin(name, self.position["place"])
+                left = {"skip": skip} if skip else {}
+                self._begin(name, {**self.position["place"], **left})
             self._enter(number, is_whole=True)
         except BrokenFile as problem:
             self._work.quarantine.add_break(file.name, str(problem))

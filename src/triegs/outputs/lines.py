@@ -239,7 +239,8 @@ class CsvWriter(LineWriter):
         super().__init__(*arguments)
         epoch, time, query, *counts = self.columns
         names = [name for name in (epoch, time, query, *self.values, *counts) if name]
-        self.sink.write(",".join(quote_csv(pa.array(names)).to_pylist()).encode() + b"\n")
+        if not self.sink.tell():  # else it goes on behind what is there
+            self.sink.write(",".join(quote_csv(pa.array(names)).to_pylist()).encode() + b"\n")
 
     def quote(self, texts: Any) -> Any:
         return quote_csv(texts)

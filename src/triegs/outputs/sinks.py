@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +12,7 @@ from typing import Any, BinaryIO, cast
 
 from triegs.errors import TriegsError
 from triegs.outputs.bulletins import Bulletin, Head
-from triegs.outputs.formats import Options, Writer, open_writer
+from triegs.outputs.formats import BINARY, SINGLE, Options, Writer, open_writer
 
 _PLACES = re.compile(r"\{(\w*)\}")
 PLACES = ("query", "kind", "epoch", "time")
@@ -24,7 +25,9 @@ class Outputs:
 
     `path` is None for `stdout`, else a file name, in which ``{query}``, ``{kind}``, ``{epoch}`` and
     ``{time}`` stand for those of the bulletin. Files are replaced, and directories made. Those that
-    are known from the start are opened at once, so that what is wrong is told at once.
+    are known from the start are opened at once, so that what is wrong is told at once. `sizes` is
+    what `measure` said in the run that this one goes on from: these files are cut to that length
+    and gone on with.
 
     >>> from io import BytesIO
     >>> from triegs.outputs import Format
@@ -44,11 +47,13 @@ class Outputs:
         *,
         width: int | None = None,
         is_coloured: bool = False,
+        sizes: Mapping[str, int] | None = None,
     ) -> None:
         self._heads = {head.query: head for head in heads}
         self._options = options
         self._path = path
         self._looks = {"width": width, "is_coloured": is_coloured} if path is None else {}
+        self._sizes = sizes or {}
         self._sinks: dict[str, _Sink] = {}
         self._writers: dict[tuple[str, str], Writer] = {}
         places = find_places(path or "")
@@ -79,7 +84,7 @@ class Outputs:
         ):
             raise CannotWrite(f"two queries would write {path}; give one another name")
         if path not in self._sinks:
-            self._sinks[path] = _Sink(_create(path), is_ours=True)
+            self._sinks[path] = self._make_sink(path)
         writer = open_writer(
             cast(BinaryIO, self._sinks[path]), self._heads[query], self._options,
             is_mixed=self._is_mixed, is_stream=not path or path.endswith(".arrows"),
@@ -87,6 +92,25 @@ class Outputs:
         )  # fmt: skip
         self._writers[query, path] = writer
         return writer
+
+    def _make_sink(self, path: str) -> _Sink:
+        size = self._sizes.get(str(Path(path).resolve()))
+        is_whole = self._options.format in SINGLE or {"epoch", "time"} & set(
+            find_places(self._path or "")
+        )
+        if size is None or is_whole or not Path(path).exists():
+            return _Sink(_create(path), is_ours=True)
+        if self._options.format in BINARY:
+            raise CannotWrite(
+                f"{path} is complete, and a file of {self._options.format} cannot be gone on with; "
+                "give another name, or one with {epoch} in it"
+            )
+        return _go_on(path, size)
+
+    def measure(self) -> dict[str, int]:
+        """How long the files are that this run writes, by their full names."""
+        ours = {path: sink for path, sink in self._sinks.items() if path}
+        return {str(Path(path).resolve()): sink.tell() for path, sink in ours.items()}
 
     def _close_done(self, query: str, path: str) -> None:
         """Close what this query wrote for an earlier epoch, if nobody else writes there."""
@@ -132,10 +156,10 @@ class Outputs:
 class _Sink:
     """A binary file that knows how much it was given: a pipe does not tell."""
 
-    def __init__(self, file: BinaryIO, *, is_ours: bool) -> None:
+    def __init__(self, file: BinaryIO, *, is_ours: bool, size: int = 0) -> None:
         self._file = file
         self._is_ours = is_ours
-        self._size = 0
+        self._size = size
         self.closed = False
 
     def write(self, data: Any) -> int:
@@ -175,6 +199,17 @@ def _create(path: str) -> BinaryIO:
         return place.open("wb")
     except OSError as error:
         raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _go_on(path: str, size: int) -> _Sink:
+    """Append to a file, without what is behind that length; one that is shorter is left so."""
+    try:
+        file = Path(path).open("r+b")  # noqa: SIM115
+        file.truncate(min(size, file.seek(0, os.SEEK_END)))
+        found = file.seek(0, os.SEEK_END)
+    except OSError as error:
+        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from None
+    return _Sink(file, is_ours=True, size=found)
 
 
 class CannotWrite(TriegsError):

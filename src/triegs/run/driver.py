@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -26,13 +27,29 @@ def _say_nothing(_: Statistics) -> None:
     """For a run that nobody watches."""
 
 
+class Keeping(Protocol):
+    """Notes where a run stands, so that another can go on there."""
+
+    def resume(self) -> Published | None:
+        """An epoch that is there and was not written."""
+
+    def keep(self) -> None:
+        """What is due was written."""
+
+    def rest(self) -> None:
+        """All epochs of a batch were written."""
+
+    def finish(self, is_left: bool) -> None:
+        """The run ends, perhaps before its input."""
+
+
 @dataclass(slots=True)
 class Run:
     """Drives an engine: `source` gives events, `epochs` makes epochs of them, `reporter` writes.
 
     `source` has pairs: the name of a stream, and a batch of its events, or None at its end.
     `watch` is called after each epoch and each batch. The engine's registered queries are those
-    that `reporter` writes.
+    that `reporter` writes. `keeping` is for an engine that is kept in a directory.
     """
 
     engine: Engine
@@ -43,6 +60,7 @@ class Run:
     watch: Callable[[Statistics], None] = _say_nothing
     statistics: Statistics = field(default_factory=Statistics)
     refusals: Refusals = field(default_factory=Refusals)
+    keeping: Keeping | None = None
 
     def go(self) -> Statistics:
         """Run to the end of the input, or until `stop` is asked; then write what is due.
@@ -52,6 +70,8 @@ class Run:
         """
         start = perf_counter()
         try:
+            if self.keeping is not None:
+                self._resume(self.keeping)
             for stream, batch in self._read():
                 self._take(stream, batch)
                 if self.stop.is_asked:
@@ -59,12 +79,23 @@ class Run:
             is_left = self.stop.is_asked
             self._publish(self.epochs.leave() if is_left else self.epochs.finish())
             self.reporter.finish(self.engine.epoch)
+            if self.keeping is not None:
+                self.keeping.finish(is_left)
         finally:
+            self.reporter.close()
             self.statistics.rows = self.reporter.rows
             self.statistics.reports = self.reporter.reports
             self.statistics.seconds = perf_counter() - start
         self.watch(self.statistics)
         return self.statistics
+
+    def _resume(self, keeping: Keeping) -> None:
+        """Write what the run before has not, and what it had begun to publish."""
+        epoch = keeping.resume()
+        if epoch is not None:
+            self._publish(iter([epoch]))
+        if not self.stop.is_asked:
+            self._publish(self.epochs.resume())
 
     def _read(self) -> Iterator[Arrived]:
         arriving = iter(self.source)
@@ -99,6 +130,8 @@ class Run:
             start = perf_counter()
             epoch = next(epochs, None)
             if epoch is None:
+                if self.keeping is not None:
+                    self.keeping.rest()
                 return
             took = perf_counter() - start
             numbers.epochs.add(took)
@@ -106,6 +139,8 @@ class Run:
             numbers.newest_epoch = epoch.time
             self.refusals.add(epoch.refused)
             self.reporter.publish(epoch)
+            if self.keeping is not None:
+                self.keeping.keep()
             numbers.rows, numbers.reports = self.reporter.rows, self.reporter.reports
             self.watch(numbers)
             if self.stop.is_asked:

@@ -36,6 +36,13 @@ class Published(NamedTuple):
     refused: tuple[Refusal, ...] = ()
 
 
+class Note(Protocol):
+    """Notes, with the next record of an engine, how far the input is taken then."""
+
+    def __call__(self, stream: str | None, rows: int, time: int | None = None) -> None:
+        """Up to so many rows of the last batch of a stream; `time` is that of the epoch."""
+
+
 class Epochs(Protocol):
     """Feeds an engine, and hands out control after each epoch."""
 
@@ -51,12 +58,18 @@ class Epochs(Protocol):
     def leave(self) -> Iterator[Published]:
         """The run is stopped before its input has ended: publish what can be."""
 
+    def resume(self) -> Iterator[Published]:
+        """The run before may have ended in the middle: publish what it had not."""
+
     def take_refused(self) -> list[Refusal]:
         """What was refused and is not told by an epoch."""
 
 
 class AppliedEpochs:
     """Events as they come. With `rows` each epoch has so many, else it has all of one time.
+
+    With `note` the run can go on later: it is called before each epoch. `time` is the largest that
+    was published before.
 
     >>> engine = Engine()
     >>> names = ["time", "op", "subject", "predicate", "object"]
@@ -66,45 +79,58 @@ class AppliedEpochs:
     [Published(epoch=1, time=5, refused=()), Published(epoch=2, time=6, refused=())]
     """
 
-    def __init__(self, engine: Engine, rows: int | None = None, *, strict: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        rows: int | None = None,
+        *,
+        strict: bool = False,
+        note: Note | None = None,
+        time: int | None = None,
+    ) -> None:
         self._engine = engine
         self._rows = rows
         self._strict = strict
+        self._note = note
         self._parts: list[pa.RecordBatch] = []
         self._waiting = 0
-        self._time: int | None = None  # the largest that was published
+        self._time = time
+        self._stream: str | None = None
+        self._given = 0  # rows of the last batch
 
-    def feed(
-        self,
-        batch: pa.RecordBatch,
-        stream: str | None = None,  # noqa: ARG002
-    ) -> Iterator[Published]:
+    def feed(self, batch: pa.RecordBatch, stream: str | None = None) -> Iterator[Published]:
+        self._stream, self._given = stream, batch.num_rows
         ends = self._find_ends(batch)
         start = 0
         if ends and self._waiting:
             start = ends.pop(0)
             self._wait(batch.slice(0, start))
-            yield self._apply()
+            yield self._apply(start)
         if len(ends) * FEW_ROWS > batch.num_rows:
             # To make a table for each of these epochs would take longer than all else.
             columns = [batch.column(name).to_pylist() for name in UPDATE]
             times = batch.column("time").to_pylist()
             for stop in ends:
                 rows = list(zip(*(column[start:stop] for column in columns), strict=True))
-                yield self._publish(rows, max(times[start:stop]))
+                yield self._publish(rows, max(times[start:stop]), stop)
                 start = stop
             ends = []
         for stop in ends:
             part = batch.slice(start, stop - start)
-            yield self._publish(join_parts([part]), _latest(part))
+            yield self._publish(join_parts([part]), _latest(part), stop)
             start = stop
         self._wait(batch.slice(start))
 
     def finish(self) -> Iterator[Published]:
         if self._waiting:
-            yield self._apply()
+            yield self._apply(self._given)
 
-    leave = finish
+    def leave(self) -> Iterator[Published]:
+        """What waits is published, unless the next run can read it again with what follows."""
+        return self.finish() if self._note is None else iter(())
+
+    def resume(self) -> Iterator[Published]:
+        return iter(())
 
     def end(self, stream: str | None) -> Iterator[Published]:  # noqa: ARG002
         return iter(())
@@ -132,13 +158,17 @@ class AppliedEpochs:
             self._parts.append(part)
             self._waiting += part.num_rows
 
-    def _apply(self) -> Published:
+    def _apply(self, taken: int) -> Published:
         parts, self._parts, self._waiting = self._parts, [], 0
-        return self._publish(join_parts(parts), max(map(_latest, parts)))
+        return self._publish(join_parts(parts), max(map(_latest, parts)), taken)
 
-    def _publish(self, updates: pa.Table | list[tuple[Any, ...]], newest: int) -> Published:
+    def _publish(
+        self, updates: pa.Table | list[tuple[Any, ...]], newest: int, taken: int
+    ) -> Published:
         # Without a window nothing is late; time does not run backwards all the same.
         self._time = newest if self._time is None else max(self._time, newest)
+        if self._note is not None:
+            self._note(self._stream, taken, self._time)
         report = self._engine.apply(updates, strict=self._strict)
         refused = [describe_refused(updates, self._time, each) for each in report.refused]
         return Published(report.epoch, self._time, tuple(refused))
@@ -147,18 +177,33 @@ class AppliedEpochs:
 class WindowedEpochs:
     """Timed events through the engine's windows: an epoch for each slide that is due.
 
-    The watermark moves after each batch, to its largest time less the allowed lateness.
+    The watermark moves after each batch, to its largest time less the allowed lateness. With `note`
+    the run can go on later: it is called before each push, and streams stay open at the end of the
+    input. Late events are refused only if `tells_late`.
     """
 
-    def __init__(self, engine: Engine, *, strict: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        strict: bool = False,
+        note: Note | None = None,
+        tells_late: bool = True,
+    ) -> None:
         self._engine = engine
         self._strict = strict
+        self._note = note
+        self._tells_late = tells_late
         self._refused: list[Refusal] = []
 
     def feed(self, batch: pa.RecordBatch, stream: str | None = None) -> Iterator[Published]:
         table = pa.table(batch)
+        if self._note is not None:
+            self._note(stream, batch.num_rows)
         pushed = self._engine.push(table, stream)
         for number, reason in pushed.refused:
+            if not self._tells_late and reason.startswith(TOO_LATE):
+                continue
             place = number - pushed.first
             time = table.column("time")[place].as_py()
             refusal = describe_refused(table, time, Refused(place, reason))
@@ -172,7 +217,18 @@ class WindowedEpochs:
         yield from self._pass_on(self._engine.each_slide(stream=stream, close=True))
 
     def finish(self) -> Iterator[Published]:
-        yield from self._pass_on(self._engine.each_slide(close=True))
+        """Publish everything that waits; a run that can be gone on with closes no stream."""
+        if self._note is None:
+            yield from self._pass_on(self._engine.each_slide(close=True))
+            return
+        end = self._engine.find_end()
+        if end is not None:
+            yield from self._pass_on(self._engine.each_slide(end))
+
+    def resume(self) -> Iterator[Published]:
+        """The slides that are due for what was pushed."""
+        if self._engine.find_end() is not None:
+            yield from self._pass_on(self._engine.each_slide())
 
     def leave(self) -> Iterator[Published]:
         """A slide that is not due yet may still change: it is not published."""

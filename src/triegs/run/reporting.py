@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -56,7 +57,7 @@ class When(StrEnum):
 @dataclass(slots=True)
 class Asked:
     """A query of a run, what is wanted of it, the windows that it reads, and the snapshot that the
-    next change is from.
+    next changes are from, None for no answers at all.
     """
 
     query: StandingQuery
@@ -64,11 +65,6 @@ class Asked:
     sign: Sign = Sign.ALL
     windows: tuple[Window, ...] = ()
     before: Snapshot | None = None
-
-    def begin(self) -> None:
-        """Hold what the first changes are from; call it while the graph is empty."""
-        if Kind.CHANGES in self.kinds:
-            self.before = self.query.snapshot()
 
     def slides_at(self, time: int | None) -> bool:
         """Whether one of its windows may slide then."""
@@ -106,9 +102,23 @@ class Reporter:
         last = self._last or Published(epoch, None)
         if self.every is When.END or (isinstance(self.every, int) and not self._is_written):
             self._write(last)
+
+    def close(self) -> None:
+        """Let go of what the next changes would be from."""
         for each in self.asked:
             if each.before is not None:
                 each.before.close()
+                each.before = None
+
+    def describe(self) -> dict[str, int | bool | None]:
+        """What a run must know that goes on where this one is."""
+        return {"due": self._due, "is_written": self._is_written}
+
+    def resume(self, told: Mapping[str, Any], last: Published) -> None:
+        """Go on behind an epoch as another, which was described so."""
+        self._last = last
+        self._due = told.get("due")
+        self._is_written = told.get("is_written", True)
 
     def _is_due(self, epoch: Published) -> bool:
         if not isinstance(self.every, int):
@@ -149,19 +159,26 @@ class Reporter:
         except BaseException:
             now.close()
             raise
-        if each.before is None:
+        if Kind.CHANGES not in each.kinds:
             now.close()
-        else:
+            return
+        if each.before is not None:
             each.before.close()
-            each.before = now
+        each.before = now
 
 
 def read_batches(each: Asked, now: Snapshot, kind: Kind) -> Iterable[pa.RecordBatch]:
     """The answers of a snapshot, or how they differ from the one before."""
     if kind is Kind.SNAPSHOT:
         return now.batches()
-    assert each.before is not None
+    if each.before is None:
+        return pick_sign(map(name_changes, now.batches()), each.sign)
     return pick_sign(now.diff(each.before).batches(), each.sign)
+
+
+def name_changes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Answers as changes from none at all."""
+    return batch.rename_columns([*batch.schema.names[:-1], "change"])
 
 
 def pick_sign(batches: Iterable[pa.RecordBatch], sign: Sign) -> Iterator[pa.RecordBatch]:

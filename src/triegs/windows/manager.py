@@ -431,14 +431,18 @@ class Windows:
         if marks:
             found = None if None in marks else min(mark for mark in marks if mark is not None)
         else:
-            ends = [
-                feed.window.first_slide(stream.newest)
-                for stream in streams
-                if stream.newest is not None
-                for feed in stream.feeds
-            ]
-            found = max(ends, default=None)
+            found = self.find_end()
         return found
+
+    def find_end(self) -> int | None:
+        """The first slide that can hold the last event; None before there is any event."""
+        ends = [
+            feed.window.first_slide(stream.newest)
+            for stream in self.streams.values()
+            if stream.newest is not None
+            for feed in stream.feeds
+        ]
+        return max(ends, default=None)
 
     @staticmethod
     def _began(streams: Sequence[Stream]) -> int | None:
