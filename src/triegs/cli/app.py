@@ -141,6 +141,42 @@ def demo(
 
 
 @app.command()
+def check(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A directory of triegs run --state.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Verify a directory with the state of an engine, and say what is recoverable.
+
+    Reads every file and restores the engine in memory; nothing on disk is changed.
+    The exit code is 0 if all is good, 1 if something is damaged, 2 for a wrong call.
+    """
+    with ending_quietly():
+        from triegs.cli.state import run_check
+
+        code = run_check(directory, as_json)
+    raise typer.Exit(code)
+
+
+@app.command()
+def backup(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A directory of triegs run --state.")
+    ],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A new directory.")],
+) -> None:
+    """Copy the state of an engine, also while a process has it open.
+
+    The copy is verified as by triegs check. Nothing is ever overwritten.
+    """
+    with ending_quietly():
+        from triegs.cli.state import run_backup
+
+        run_backup(directory, target)
+
+
+@app.command()
 def warm() -> None:
     """Compile everything now, so that no later process has to wait for it.
 

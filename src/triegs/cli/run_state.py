@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -164,7 +165,7 @@ def load_once(engine: Engine, paths: Iterable[str]) -> None:
         if before is not None:
             continue
         try:
-            report = note_epoch(engine, {name: size}, lambda path=path: engine.load(path))
+            report = note_epoch(engine, {name: size}, partial(engine.load, path))
         except TriegsError as error:
             fail(f"error: {error}")
         LOG.info("loaded %s as epoch %d", path, report.epoch)

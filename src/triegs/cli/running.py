@@ -77,15 +77,16 @@ def run_queries(request: Request) -> int:
     with ExitStack() as stack:
         messages = stack.enter_context(showing_log(request.log_level))
         positions: Mapping[str, Any] | None = None
-        if request.state is not None:
+        if request.state is None:
+            mode = request.mode or Mode.MULTIGRAPH.value
+            engine = stack.enter_context(Engine(mode, prefixes=prefixes, event_time=event_time))
+        else:
             engine = stack.enter_context(open_state(request, prefixes, event_time))
             refuse_new_windows(engine, has_windows)
             positions = dict(engine.positions)
         sources = open_sources(request, streams, prefixes, stop, stack, positions)
         refusals = stack.enter_context(Refusals(request.quarantine))
         if positions is None:
-            mode = request.mode or Mode.MULTIGRAPH
-            engine = stack.enter_context(Engine(mode, prefixes=prefixes, event_time=event_time))
             asked = [register(engine, each, request.emit, windows[each.name]) for each in queries]
         else:
             asked = register_again(engine, queries, request.emit, windows)

@@ -120,14 +120,7 @@ def open_engine(
         engine = make(
             settings.mode or "multigraph", window=settings.window, event_time=settings.event_time
         )
-        parts, sequence, damaged = _choose(checkpoints, log, directory)
-        fields: dict[str, Any] = {"positions": {}, "holds": {}}
-        if parts is not None:
-            fields = restore_state(engine, parts)
-        holds, failed = _look_ahead(log, sequence, fields["holds"])
-        replay = Replay(engine, holds)
-        replay.positions.update(fields["positions"])
-        is_failed = _replay(log, sequence, replay, failed)
+        sequence, replay, is_failed, damaged = restore(engine, checkpoints, log)
         lost = replay.finish()
         engine._journal = journal = Journal(log, engine._dictionary, engine._windows.identities)
         journal.positions = replay.positions
@@ -146,6 +139,25 @@ def open_engine(
             log.close()
         lock.close()
         raise
+
+
+def restore(
+    engine: Engine, checkpoints: Checkpoints, log: Log
+) -> tuple[int, Replay, bool, list[StateDamaged]]:
+    """Let a new engine stand where the newest good checkpoint and the log say.
+
+    Returns the record of the checkpoint, the replay, whether the last record tells of what failed,
+    and what is wrong with checkpoints that were passed over.
+    """
+    parts, sequence, damaged = _choose(checkpoints, log, log.folder.parent)
+    fields: dict[str, Any] = {"positions": {}, "holds": {}}
+    if parts is not None:
+        fields = restore_state(engine, parts)
+    holds, failed = _look_ahead(log, sequence, fields["holds"])
+    replay = Replay(engine, holds)
+    replay.positions.update(fields["positions"])
+    is_failed = _replay(log, sequence, replay, failed)
+    return sequence, replay, is_failed, damaged
 
 
 def _recording(engine: Engine, journal: Journal) -> Callable[[int], AbstractContextManager[None]]:

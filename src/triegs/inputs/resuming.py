@@ -57,12 +57,12 @@ def choose_files(files: list[InputFile], known: Mapping[str, Mapping[str, Any]])
     as `Source.entries` has them. `InputError` for a file that is not what was read.
     """
     names = name_files(files)
-    for name, entry in known.items():
-        if not entry["whole"] and name not in names:
+    for left, state in known.items():
+        if not state["whole"] and left not in names:
             raise InputError(
-                f"{name} was not read to its end, and is no file of the input any more; "
+                f"{left} was not read to its end, and is no file of the input any more; "
                 "put it back, or start anew with another state",
-                file=name,
+                file=left,
             )
     begun, fresh = [], []
     for file, name in zip(files, names, strict=True):

@@ -1,0 +1,88 @@
+"""``triegs check`` and ``triegs backup``: what they print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from triegs.cli.output import FAILED, fail, write_result
+from triegs.durable.backup import back_up
+from triegs.durable.inspection import Inspection, Restored, inspect
+from triegs.errors import StateError
+from triegs.run.statistics import write_bytes
+
+
+def run_check(directory: Path, as_json: bool) -> int:
+    """Look at a directory and say what was found; the exit code."""
+    try:
+        found = inspect(directory)
+    except StateError as error:
+        raise typer.BadParameter(str(error), param_hint="DIR") from None
+    write_result(write_json(found) if as_json else write_text(found))
+    return 0 if found.is_good else FAILED
+
+
+def run_backup(directory: Path, target: Path) -> None:
+    """Copy a directory and say what was copied."""
+    try:
+        done = back_up(directory, target)
+    except StateError as error:
+        raise typer.BadParameter(str(error), param_hint="TARGET") from None
+    except OSError as error:
+        fail(f"error: {error.filename or target}: {error.strerror or error}")
+    has = f"the checkpoint of record {done.checkpoint} and " if done.checkpoint else ""
+    write_result(
+        f"copied {directory} to {target}: {has}the log up to record {done.record}, "
+        f"{write_bytes(done.bytes)}\n{describe(done.inspection)}\n"
+    )
+
+
+def write_json(found: Inspection) -> str:
+    """All that was found, for machines."""
+    told = {
+        "directory": str(found.directory),
+        "good": found.is_good,
+        "owner": found.owner,
+        "problem": found.problem,
+        "restored": None if found.restored is None else found.restored._asdict(),
+        "parts": [part._asdict() for part in found.parts],
+    }
+    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+
+
+def write_text(found: Inspection) -> str:
+    """A line for each file, and what follows from all of them."""
+    width = max(len(part.file) for part in found.parts)
+    lines = [
+        f"{part.file:{width}}  {part.state:<10}  {write_bytes(part.bytes):>8}  {part.details}"
+        for part in found.parts
+    ]
+    return "\n".join([*lines, "", describe(found), ""])
+
+
+def describe(found: Inspection) -> str:
+    """Whether all is good, and what opening would give."""
+    if found.owner is not None:
+        verdict = "no file is damaged" if found.is_good else "a file is damaged"
+        return f"open by {found.owner}: only the files were looked at; {verdict}"
+    if found.problem is None:
+        assert found.restored is not None
+        head = "good" if found.is_good else "damaged, and yet nothing is lost"
+        return f"{head}: opening gives {describe_restored(found.restored)}"
+    lines = [f"damaged: {found.problem}"]
+    if found.restored is None:
+        lines.append("nothing can be recovered from these files alone; take a backup")
+    else:
+        lines.append(
+            f"whole before the damage: {describe_restored(found.restored)}; "
+            "docs/durability.md says how to go on from there"
+        )
+    return "\n".join(lines)
+
+
+def describe_restored(state: Restored) -> str:
+    count = len(state.queries)
+    queries = "1 query" if count == 1 else f"{count} queries"
+    return f"epoch {state.epoch}, up to record {state.record}, with {queries}"

@@ -1,0 +1,122 @@
+"""A copy of a directory, also while its owner goes on writing."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from triegs.durable.checkpoints import Checkpoints
+from triegs.durable.directory import SETTINGS, read_settings
+from triegs.durable.files import DiskFiles, Files
+from triegs.durable.inspection import Inspection, inspect
+from triegs.durable.opening import CHECKPOINTS, LOG
+from triegs.durable.overlay import Overlay
+from triegs.durable.segments import NAME, read_segment
+from triegs.errors import LogDamaged, StateDamaged, StateError
+
+#: The owner may remove what is to be copied next, after each two checkpoints of its own.
+TRIES = 10
+#: What a copy is called until it was looked at.
+UNFINISHED = ".unfinished"
+
+
+class Backup(NamedTuple):
+    """What was copied: the `checkpoint` of a record (0 for none), the log up to `record`."""
+
+    target: Path
+    checkpoint: int
+    record: int
+    bytes: int
+    inspection: Inspection
+
+
+def back_up(source: Path, target: Path) -> Backup:
+    """Copy the newest whole checkpoint and the log behind it to a directory that is not there yet,
+    and look at the copy. `StateError` if it is there, or there is nothing to copy.
+
+    The copy has its name once it is complete and on disk. Cost: the bytes, read and written, and
+    what opening the copy costs.
+    """
+    files = DiskFiles()
+    if target.exists():
+        raise StateError(f"{target} is there already, and is not overwritten")
+    if read_settings(files, source) is None:
+        raise StateError(f"there is no engine in {source}")
+    beside = target.with_name(target.name + UNFINISHED)
+    if beside.exists():
+        raise StateError(f"{beside} is there, perhaps from a copy that was interrupted; remove it")
+    for _ in range(TRIES):
+        try:
+            checkpoint, record, size = _copy(files, source, beside)
+            break
+        except FileNotFoundError:
+            _remove(beside)  # its owner has removed something meanwhile
+        except BaseException:
+            _remove(beside)
+            raise
+    else:
+        raise StateError(f"{source} changes faster than it can be copied; try again")
+    found = inspect(beside)
+    if not found.is_good:
+        reason = found.problem or next(p.details for p in found.parts if p.state == "damaged")
+        _remove(beside)
+        raise StateDamaged(f"the copy is not good: {reason}", file=target)
+    files.replace(beside, target)
+    files.sync_folder(target.parent)
+    return Backup(target, checkpoint, record, size, found._replace(directory=target))
+
+
+def _copy(files: Files, source: Path, target: Path) -> tuple[int, int, int]:
+    """The record of the checkpoint, the last record, and the bytes."""
+    for folder in (LOG, CHECKPOINTS):
+        files.make_folder(target / folder)
+    checkpoint, path = _find_checkpoint(files, source)
+    size = _write(files, target / SETTINGS, files.read(source / SETTINGS))
+    if path is not None:
+        size += _write(files, target / CHECKPOINTS / path.name, files.read(path))
+    listed = [each for each in files.list_folder(source / LOG) if NAME.fullmatch(each.name)]
+    record = checkpoint
+    for each, following in pairwise([*listed, None]):
+        assert each is not None
+        if following is not None and int(following.stem) <= checkpoint + 1:
+            continue  # the checkpoint has all of it
+        data = files.read(each)
+        segment = read_segment(each, data, is_newest=following is None)
+        problem = segment.problem
+        if problem is not None and not problem.torn:
+            reason = problem.reason
+            raise LogDamaged(reason, file=each, offset=problem.offset, good_until=segment.last)
+        size += _write(files, target / LOG / each.name, data[: segment.good_bytes])
+        record = max(record, segment.last)
+    for folder in (target / LOG, target / CHECKPOINTS, target):
+        files.sync_folder(folder)
+    return checkpoint, record, size
+
+
+def _find_checkpoint(files: Files, source: Path) -> tuple[int, Path | None]:
+    """The newest checkpoint that is whole."""
+    checkpoints = Checkpoints(Overlay(files), source / CHECKPOINTS)
+    for sequence in checkpoints.list():
+        try:
+            checkpoints.read(sequence)
+        except StateDamaged:
+            continue
+        return sequence, checkpoints.path(sequence)
+    return 0, None
+
+
+def _write(files: Files, path: Path, data: bytes) -> int:
+    file = files.open(path)
+    try:
+        file.write([data])
+        file.sync()
+    finally:
+        file.close()
+    return len(data)
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,105 @@
+"""A program that runs ``triegs run`` many times, and has it killed at chosen operations.
+
+It reads JSON from standard input: ``arguments``, and ``kills``, which says of each life at which
+operation it ends, None for one that goes to its end. It prints their exit codes (-9: killed). Lives
+are forked, so everything is imported and compiled once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from triegs import Engine
+from triegs.cli.app import app
+from triegs.durable import keeper
+from triegs.durable.files import DiskFile, DiskFiles
+from triegs.inputs import lines, open_input
+from triegs.outputs.sinks import Outputs
+from triegs.run.reporting import Reporter
+
+BATCH_ROWS = 7
+CHECKPOINT_BYTES = 3_000
+#: What a life may end at, before it or behind it; a write also in the middle.
+PLACES: list[tuple[Any, str]] = [
+    (DiskFile, "write"), (DiskFile, "sync"), (DiskFiles, "replace"), (DiskFiles, "remove"),
+    (DiskFiles, "sync_folder"), (Outputs, "write"), (Outputs, "flush"), (Reporter, "publish"),
+]  # fmt: skip
+
+
+BEHIND, MIDDLE, BEFORE = -3, -2, -1
+
+
+class Death:
+    """Counts operations, each in three places, and ends the process at one of them."""
+
+    def __init__(self, at: int) -> None:
+        self._left = at
+
+    def watch(self, owner: Any, name: str) -> None:
+        call: Callable[..., Any] = getattr(owner, name)
+
+        def watched(this: Any, *arguments: Any) -> Any:
+            self._left -= 3
+            if self._left == MIDDLE and (owner, name) == PLACES[0]:
+                whole = b"".join(bytes(part) for part in arguments[0])
+                call(this, [whole[: len(whole) // 2]])
+            if self._left in (BEFORE, MIDDLE):
+                end()
+            found = call(this, *arguments)
+            if self._left == BEHIND:
+                end()
+            return found
+
+        setattr(owner, name, watched)
+
+
+def end() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+    signal.pause()
+
+
+def live(arguments: list[str], at: int | None) -> int:
+    """One life: the exit code, if it comes so far."""
+    keeper.LEAST_BYTES = CHECKPOINT_BYTES
+    lines.LEAST_BYTES = 64
+    open_input.__kwdefaults__["batch_rows"] = BATCH_ROWS
+    if at is not None:
+        death = Death(at)
+        for owner, name in PLACES:
+            death.watch(owner, name)
+    try:
+        app(arguments, standalone_mode=True)
+    except SystemExit as found:
+        return int(found.code or 0)
+    return 0
+
+
+def main() -> None:
+    given = json.load(sys.stdin)
+    Engine().close()
+    codes = []
+    for at in given["kills"]:
+        child = os.fork()
+        if child == 0:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, 1)
+            code = 70
+            try:
+                code = live(given["arguments"], at)
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        codes.append(os.waitstatus_to_exitcode(status))
+        if codes[-1] not in (0, -signal.SIGKILL):
+            break
+    print(json.dumps(codes))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""``triegs run --state`` killed again and again: what it has written in the end is, row by row,
+what a run writes that nobody disturbs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills processes")
+
+SOAK = os.environ.get("TRIEGS_PROFILE") == "soak"
+LIVES = 60 if SOAK else 12
+LIKES = "likes=SELECT ?x ?y { ?x <a:likes> ?y }"
+PAIRS = "pairs=SELECT ?x ?z { ?x <a:likes> ?y . ?y <a:likes> ?z }"
+Row = tuple[int, str, str, str]
+
+
+def draw_rows(random: Random, count: int, jitter: int) -> list[Row]:
+    """Events with times that go up, give and take some; some are taken back, some malformed."""
+    rows, now = [], 0
+    for _ in range(count):
+        now += random.choice([0, 0, 1, 2])
+        subject = "nobody" if random.random() < 0.05 else f"<a:{random.randrange(6)}>"
+        sign = random.choice("+++-")
+        rows.append((now + random.randrange(jitter + 1), sign, subject, f"<a:{now % 5}>"))
+    return rows
+
+
+def write_csv(rows: list[Row]) -> bytes:
+    lines = [f"{time},{sign},{s},<a:likes>,{o}\n" for time, sign, s, o in rows]
+    return ("time,op,subject,predicate,object\n" + "".join(lines)).encode()
+
+
+def write_json(rows: list[Row]) -> bytes:
+    names = ("time", "op", "subject", "object")
+    return "".join(
+        json.dumps({**dict(zip(names, row, strict=True)), "predicate": "<a:likes>"}) + "\n"
+        for row in rows
+    ).encode()
+
+
+def write_parquet(rows: list[Row]) -> bytes:
+    time, op, subject, obj = map(list, zip(*rows, strict=True))
+    table = pa.table({"time": time, "op": op, "subject": subject, "object": obj})
+    table = table.append_column("predicate", pa.array(["<a:likes>"] * len(rows)))
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=11)
+    return bytes(sink.getvalue())
+
+
+def write_statements(rows: list[Row]) -> bytes:
+    return "".join(f"{s} <a:likes> {o} .\n" for _, _, s, o in rows).encode()
+
+
+def write_turtle(rows: list[Row]) -> bytes:
+    return "".join(f"{s} <a:likes> {o}, _:b .\n" for _, _, s, o in rows if s[0] == "<").encode()
+
+
+FORMATS: dict[str, Callable[[list[Row]], bytes]] = {
+    "csv": write_csv,
+    "csv.gz": lambda rows: gzip.compress(write_csv(rows)),
+    "jsonl": write_json,
+    "parquet": write_parquet,
+    "nt": write_statements,
+    "ttl": write_turtle,
+}
+WINDOWED = ["--window", "8", "--slide", "4", "--lateness", "2"]
+SHAPES = {
+    "epochs": ["--emit", "both"],
+    "batches": ["--batch", "5", "--emit", "changes"],
+    "slides": [*WINDOWED, "--emit", "changes"],
+    "periods": [*WINDOWED, "--emit", "changes", "--every", "10"],
+    "end": ["--every", "end"],
+}
+CASES = [
+    ("csv", "epochs"), ("csv", "slides"), ("csv.gz", "slides"), ("jsonl", "periods"),
+    ("parquet", "slides"), ("parquet", "batches"), ("nt", "batches"), ("ttl", "batches"),
+    ("csv", "end"),
+]  # fmt: skip
+
+
+def run_lives(arguments: list[str], kills: list[int | None]) -> tuple[list[int], str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.durable.lives"],
+        input=json.dumps({"arguments": arguments, "kills": kills}),
+        cwd=Path(__file__).parents[2], capture_output=True, encoding="utf-8", check=False,
+        timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def read_epochs(path: Path) -> list[list[str]]:
+    """The rows of each report; their order inside of one is not told."""
+    lines = path.read_text().splitlines()
+    key = lambda line: [json.loads(line)[name] for name in ("epoch", "query")]  # noqa: E731
+    return [sorted(rows) for _, rows in groupby(lines, key)]
+
+
+@pytest.mark.parametrize(("form", "shape"), CASES)
+def test_a_run_that_is_killed_writes_what_one_writes_that_is_not(
+    form: str, shape: str, tmp_path: Path
+) -> None:
+    random = Random(f"{form} {shape}")
+    events = tmp_path / "events"
+    events.mkdir()
+    for number in range(3):
+        rows = draw_rows(random, 40, 3 if shape in ("slides", "periods") else 0)
+        rows = [(time + 70 * number, *rest) for time, *rest in rows]  # type: ignore[misc]
+        (events / f"{number}.{form}").write_bytes(FORMATS[form](rows))
+    options: list[Any] = ["run", LIKES, PAIRS, "-i", str(events), *SHAPES[shape], "--stamps"]
+
+    def ask(name: str) -> list[str]:
+        return [
+            *options, "--state", str(tmp_path / name), "--output", str(tmp_path / f"{name}.jsonl"),
+        ]  # fmt: skip
+
+    whole = [*options, "--output", str(tmp_path / "whole.jsonl")]
+    assert run_lives(whole, [None])[0] == [0]
+    kills: list[int | None] = [random.randrange(3, 240) for _ in range(LIVES)]
+    codes, messages = run_lives(ask("killed"), [*kills, None, None])
+    assert codes[-2:] == [0, 0], messages
+    assert codes.count(-9) >= LIVES // 2
+    expected = read_epochs(tmp_path / "whole.jsonl")
+    found = read_epochs(tmp_path / "killed.jsonl")
+    if shape == "end":  # each run that comes to its end writes all answers
+        expected *= codes.count(0)
+    assert found == expected
