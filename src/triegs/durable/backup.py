@@ -89,8 +89,8 @@ def _copy(files: Files, source: Path, target: Path) -> tuple[int, int, int]:
             raise LogDamaged(reason, file=each, offset=problem.offset, good_until=segment.last)
         size += _write(files, target / LOG / each.name, data[: segment.good_bytes])
         record = max(record, segment.last)
-    for folder in (target / LOG, target / CHECKPOINTS, target):
-        files.sync_folder(folder)
+    for made in (target / LOG, target / CHECKPOINTS, target):
+        files.sync_folder(made)
     return checkpoint, record, size
 
 

@@ -32,20 +32,35 @@ def read_parquet(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
         wanted = [schema.names[number] for number in names.values()]
         row = place.get("row", 0)
         start = 0
-        groups: list[int] = []
-        for group in range(parquet.num_row_groups):
-            rows = parquet.metadata.row_group(group).num_rows
-            if groups or start + rows > row:
-                groups.append(group)
-            else:
+        sizes = [parquet.metadata.row_group(n).num_rows for n in range(parquet.num_row_groups)]
+        for groups in join_groups(sizes, work.options.batch_rows):
+            rows = sum(sizes[group] for group in groups)
+            if start + rows <= row:
                 start += rows
-        batches = parquet.iter_batches(work.options.batch_rows, row_groups=groups, columns=wanted)
-        for batch in batches if groups else ():
-            skipped = min(max(row - start, 0), batch.num_rows)
-            start += batch.num_rows
-            if skipped < batch.num_rows:
-                first = start - batch.num_rows + skipped
-                yield _shape(batch.slice(skipped), file, work, first), {"row": start}
+                continue
+            for batch in parquet.iter_batches(work.options.batch_rows, groups, wanted):
+                skipped = min(max(row - start, 0), batch.num_rows)
+                start += batch.num_rows
+                if skipped < batch.num_rows:
+                    first = start - batch.num_rows + skipped
+                    yield _shape(batch.slice(skipped), file, work, first), {"row": start}
+
+
+def join_groups(sizes: list[int], least: int) -> Iterator[list[int]]:
+    """Row groups that are read together: so many that they fill a batch. Where batches end does
+    not depend on where reading began then.
+
+    >>> list(join_groups([5, 5, 20, 3], 10))
+    [[0, 1], [2], [3]]
+    """
+    groups: list[int] = []
+    rows = 0
+    for group, size in enumerate(sizes):
+        groups.append(group)
+        rows += size
+        if rows >= least or group == len(sizes) - 1:
+            yield groups
+            groups, rows = [], 0
 
 
 def read_arrow(file: InputFile, work: Work, place: Place) -> Iterator[Found]:

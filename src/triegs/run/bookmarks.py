@@ -175,10 +175,13 @@ def note_epoch(engine: Engine, more: Mapping[str, Any], make: Callable[[], Any])
     step = before["epoch"] == engine.epoch
     engine.note({**more, TOLD: {**before, "epoch": before["epoch"] + step}})
     try:
-        return make()
+        found = make()
     except BaseException:
         engine.note({TOLD: before, **dict.fromkeys(more)})
         raise
+    if step and engine.epoch == before["epoch"]:  # there was none to be made
+        engine.note({TOLD: before}, now=True)
+    return found
 
 
 def find_sizes(positions: Mapping[str, Any]) -> Mapping[str, int]:

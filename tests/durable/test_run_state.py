@@ -1,0 +1,295 @@
+"""``triegs run --state``: every option, and what a person meets when something is not as before."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from triegs import Engine
+from triegs.cli.app import app
+
+HEADER = "time,op,subject,predicate,object\n"
+LIKES = "likes=SELECT ?x ?y { ?x <a:likes> ?y }"
+WINDOW = ("--window", "10", "--slide", "5")
+
+
+def call(*arguments: Any, code: int = 0, given: str | None = None) -> Result:
+    done = CliRunner().invoke(app, list(map(str, arguments)), input=given)
+    assert done.exit_code == code, (done.stdout, done.stderr, done.exception)
+    return done
+
+
+def event(moment: int, subject: str, target: str, sign: str = "+") -> str:
+    return f"{moment},{sign},<a:{subject}>,<a:likes>,<a:{target}>\n"
+
+
+def read_rows(text: str) -> list[str]:
+    """Rows of CSV without their header, as short as can be."""
+    return [re.sub(r"[<>]|a:", "", line) for line in text.splitlines()[1:]]
+
+
+class Place:
+    """A folder with events and a state."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.events = folder / "events.csv"
+        self.state = folder / "state"
+
+    def write(self, text: str, name: str = "events.csv", mode: str = "w") -> Path:
+        path = self.folder / name
+        with path.open(mode) as file:
+            file.write(text if mode == "a" else HEADER + text)
+        return path
+
+    def run(self, *arguments: Any, code: int = 0, query: str = LIKES, **more: Any) -> Result:
+        given = () if {"-i", "--input"} & set(arguments) else ("-i", self.events)
+        formats = () if "--output" in arguments else ("--format", "csv")
+        return call(
+            "run", query, *given, "--state", self.state, *formats, *arguments, code=code, **more
+        )
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_what_was_read_is_not_read_again(place):
+    place.write(event(1, "a", "b") + event(2, "b", "c"))
+    assert read_rows(place.run().stdout) == ["2,1,a,b,1", "3,2,a,b,1", "3,2,b,c,1"]
+    assert read_rows(place.run().stdout) == []
+    place.write(event(3, "c", "d"), mode="a")
+    assert len(read_rows(place.run().stdout)) == 3
+    assert read_rows(place.run("--every", "end", "--emit", "changes").stdout) != []
+
+
+def test_changes_of_all_runs_add_up(place):
+    place.write(event(1, "a", "b"))
+    assert read_rows(place.run("--emit", "changes").stdout) == ["2,1,a,b,1"]
+    place.write(event(2, "b", "c") + event(3, "a", "b", "-"), mode="a")
+    assert read_rows(place.run("--emit", "changes").stdout) == ["3,2,b,c,1", "4,3,a,b,-1"]
+
+
+def test_files_that_come_into_a_directory_are_read_and_those_that_were_may_go(place):
+    events = place.folder / "events"
+    events.mkdir()
+    first = place.write(event(1, "a", "b"), "events/2.csv")
+    place.run("-i", events)
+    first.unlink()
+    place.write(event(2, "b", "c"), "events/1.csv")  # sorts before what was read
+    done = place.run("-i", events, "--emit", "changes", "--every", "end", "--stats")
+    assert read_rows(done.stdout) == ["3,2,a,b,1", "3,2,b,c,1"]
+    assert re.search(r"^events +1\nevents of all runs +2\n", done.stderr, re.MULTILINE)
+
+
+def test_windows_go_on_behind_the_end_of_the_input(place):
+    place.write(event(1, "a", "b") + event(7, "b", "c"))
+    assert [row[:4] for row in read_rows(place.run(*WINDOW).stdout)] == ["2,5,", "3,10", "3,10"]
+    place.write(event(9, "x", "x") + event(12, "c", "d"), mode="a")
+    done = place.run(*WINDOW)
+    assert read_rows(done.stdout) == ["4,15,b,c,1", "4,15,c,d,1"]
+    assert done.stderr == "1 record was late and dropped; --quarantine FILE keeps them\n"
+
+
+def test_a_file_that_is_shorter_than_what_was_read(place):
+    place.write(event(1, "a", "b") + event(2, "b", "c"))
+    place.run()
+    place.write(event(1, "a", "b"))
+    done = place.run(code=1)
+    assert re.search(r"events.csv was read before and is shorter: \d+ bytes, not \d+", done.stderr)
+
+
+def test_a_file_that_grew_in_the_middle_of_a_line(place):
+    place.write(event(1, "a", "b").rstrip("\n"))
+    place.run()
+    place.write("c>\n" + event(2, "a", "b"), mode="a")
+    assert "its last line was read before it was complete" in place.run(code=1).stderr
+
+
+def test_a_file_that_was_not_read_to_its_end_and_is_gone(place):
+    place.write("".join(event(moment, "a", "b") for moment in range(5)))
+    broken = place.write("".join(event(moment, "a", "c") for moment in range(5)), "more.csv.gz")
+    assert "more.csv.gz: " in place.run("-i", broken, code=1).stderr
+    broken.unlink()
+    done = place.run("-i", place.events, code=1)
+    assert (
+        "more.csv.gz was not read to its end, and is no file of the input any more" in done.stderr
+    )
+
+
+def test_one_run_at_a_time(place):
+    place.write(event(1, "a", "b"))
+    with Engine.open(place.state):
+        done = place.run(code=1)
+    assert re.fullmatch(
+        rf"error: {place.state} is open already: process {os.getpid()} on .*\n", done.stderr
+    )
+
+
+@pytest.mark.parametrize("sync", ["always", "100ms", "never"])
+def test_sync(place, sync):
+    place.write(event(1, "a", "b"))
+    place.run("--sync", sync)
+    assert read_rows(place.run("--sync", sync, "--every", "end").stdout) == ["2,1,a,b,1"]
+
+
+def test_wrong_calls(place):
+    place.write(event(1, "a", "b"))
+    done = place.run("--sync", "often", code=2)
+    assert "'often' is not always, never, or a duration" in done.stderr
+    done = call("run", LIKES, "-i", place.events, "--sync", "always", code=2)
+    assert "there is nothing to be synced without --state" in done.stderr
+    done = call("run", LIKES, "-i", place.events, "--state", place.events, code=2)
+    assert "events.csv is a file, not a directory" in " ".join(done.stderr.split())
+    done = place.run("--engine", "spark", code=2)
+    assert "Spark cannot go on where it stopped yet" in done.stderr
+
+
+def test_settings_stay(place):
+    place.write(event(1, "a", "b") * 2)
+    place.run("--mode", "rdf")
+    assert read_rows(place.run("--every", "end").stdout) == ["2,1,a,b,1"]
+    assert "has mode 'rdf', not 'multigraph'" in place.run("--mode", "multigraph", code=1).stderr
+    assert "the runs before had no window" in place.run(*WINDOW, code=2).stderr
+
+
+def test_another_text_starts_anew_and_what_is_not_asked_for_is_closed(place):
+    place.write(event(1, "a", "b"))
+    other = "other=SELECT ?x { ?x <a:likes> <a:b> }"
+    place.run(other, "--format", "jsonl")
+    with Engine.open(place.state) as engine:
+        assert sorted(engine.queries) == ["likes", "other"]
+        engine.register("ASK { ?x ?p ?y }", "mine")
+    place.write(event(2, "b", "c"), mode="a")
+    done = place.run("--emit", "changes", query="likes=SELECT ?y { ?x <a:likes> ?y }")
+    assert done.stderr == (
+        "other was not asked for, and is not kept any more\n"
+        "likes is another query than before; it starts anew\n"
+    )
+    # Its changes are from nothing; first comes the epoch that no run has written.
+    assert [row.split(",", 1)[1] for row in read_rows(done.stdout)] == ["1,b,1", "2,c,1"]
+    with Engine.open(place.state) as engine:
+        assert sorted(engine.queries) == ["likes", "mine"]
+
+
+def test_the_same_query_written_with_other_prefixes_is_the_same(place):
+    place.write(event(1, "a", "b"))
+    place.run()
+    done = place.run("--prefix", "a=a:", query="likes=SELECT ?x ?y { ?x a:likes ?y }")
+    assert (done.stderr, read_rows(done.stdout)) == ("", [])
+
+
+def test_static_facts_are_loaded_once(place):
+    place.write(event(1, "a", "b"))
+    facts = place.folder / "facts.nt"
+    facts.write_text("<a:s> <a:likes> <a:o> .\n")
+    place.run("--static", facts)
+    done = place.run("--static", facts, "--every", "end")
+    assert sorted(read_rows(done.stdout)) == ["3,1,a,b,1", "3,1,s,o,1"]
+    facts.write_text("<a:s> <a:likes> <a:other> .\n")
+    assert "has changed since it was loaded" in place.run("--static", facts, code=1).stderr
+
+
+def test_a_torn_tail_is_told_once(place):
+    place.write(event(1, "a", "b"))
+    place.run()
+    (segment,) = (place.state / "log").iterdir()
+    with segment.open("ab") as file:
+        file.write(b"\xabtgRhalf a record")
+    done = place.run()
+    assert "in the middle of a record, which was cut off: 17 bytes at" in done.stderr
+    assert place.run().stderr == ""
+
+
+def test_a_quarantine_goes_on(place):
+    aside = place.folder / "aside.jsonl"
+    place.write("1,+,nobody,<a:likes>,<a:b>\n" + event(1, "a", "b") + event(2, "x", "y", "-"))
+    done = place.run("--quarantine", aside)
+    assert "1 record was malformed" in done.stderr
+    assert "1 record was refused" in done.stderr
+    place.write("3,+,nobody,<a:likes>,<a:b>\n" + event(4, "a", "b"), mode="a")
+    done = place.run("--quarantine", aside, "--stats")
+    assert "2 records were malformed" in done.stderr
+    assert re.search(r"^quarantined +2\nrefused +1$", done.stderr, re.MULTILINE)
+    reasons = [json.loads(line)["reason"][:8] for line in aside.read_text().splitlines()]
+    assert reasons == ["bad term", "no live ", "bad term"]
+
+
+def test_a_file_of_text_is_gone_on_with(place):
+    place.write(event(1, "a", "b"))
+    out = place.folder / "out.csv"
+    place.run("--output", out, "--emit", "changes")
+    place.write(event(2, "b", "c"), mode="a")
+    place.run("--output", out, "--emit", "changes")
+    assert read_rows(out.read_text()) == ["2,1,a,b,1", "3,2,b,c,1"]
+
+
+def test_a_table_of_columns_cannot_be_gone_on_with(place):
+    place.write(event(1, "a", "b"))
+    out = place.folder / "out.parquet"
+    place.run("--output", out)
+    assert "cannot be gone on with" in place.run("--output", out, code=2).stderr
+    place.write(event(2, "b", "c"), mode="a")
+    place.run("--output", place.folder / "{epoch}.parquet")
+    assert (place.folder / "3.parquet").exists()
+
+
+def test_a_pipe_has_always_something_new(place):
+    for moment in (1, 2):
+        text = HEADER + event(moment, "a", "b")
+        done = place.run("-i", "-", "--input-format", "csv", "--emit", "changes", given=text)
+        assert read_rows(done.stdout) == [f"{moment + 1},{moment},a,b,1"]
+
+
+def test_an_engine_of_a_program_is_gone_on_with(place):
+    with Engine.open(place.state) as engine:
+        engine.apply([("+", "<a:s>", "<a:likes>", "<a:o>")])
+    place.write(event(1, "a", "b"))
+    done = place.run("--emit", "changes")
+    assert sorted(read_rows(done.stdout)) == ["3,1,a,b,1", "3,1,s,o,1"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_goes_on(place, number):
+    """What waits for more of its time is not an epoch yet, and is read again with what follows."""
+    program = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from triegs.cli import main\n"
+        "sys.exit(main())"
+    )
+    place.write("1,+,nobody,<a:likes>,<a:b>\n" + event(1, "a", "b") + event(2, "b", "c"))
+    arguments = [
+        "run", LIKES, "-i", str(place.events), "--follow", "--format", "csv", "--emit", "changes",
+        "--state", str(place.state), "--quarantine", str(place.folder / "aside"),
+    ]  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "epoch,time,x,y,change\n"
+            assert process.stdout.readline() == "2,1,<a:a>,<a:b>,1\n"
+            time.sleep(0.5)
+            process.send_signal(number)
+            rest, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, rest) == (0, "")
+    place.write(event(2, "c", "d"), mode="a")
+    done = place.run("--emit", "changes", "--quarantine", place.folder / "aside")
+    assert sorted(read_rows(done.stdout)) == ["3,2,b,c,1", "3,2,c,d,1"]
+    assert len((place.folder / "aside").read_text().splitlines()) == 1
