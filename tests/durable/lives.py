@@ -1,8 +1,9 @@
 """A program that runs ``triegs run`` many times, and has it killed at chosen operations.
 
-It reads JSON from standard input: ``arguments``, and ``kills``, which says of each life at which
-operation it ends, None for one that goes to its end. It prints their exit codes (-9: killed). Lives
-are forked, so everything is imported and compiled once.
+It reads a list from standard input, as JSON: each entry has ``arguments``, and ``kills``, which
+says of each life at which operation it ends; once one comes to its end by itself, a last one
+follows. It prints the exit codes of each entry (-9: killed). Lives are forked, so everything is
+imported and compiled once.
 """
 
 from __future__ import annotations
@@ -79,26 +80,30 @@ def live(arguments: list[str], at: int | None) -> int:
     return 0
 
 
-def main() -> None:
-    given = json.load(sys.stdin)
-    Engine().close()
-    codes = []
-    for at in given["kills"]:
+def go_through(arguments: list[str], kills: list[int]) -> list[int]:
+    """The exit codes of all lives."""
+    codes: list[int] = []
+    for at in [*kills, None, None]:
+        if at is not None and codes[-1:] == [0]:
+            continue
         child = os.fork()
         if child == 0:
-            null = os.open(os.devnull, os.O_RDWR)
-            os.dup2(null, 1)
+            os.dup2(os.open(os.devnull, os.O_RDWR), 1)
             code = 70
             try:
-                code = live(given["arguments"], at)
+                code = live(arguments, at)
             finally:
                 sys.stderr.flush()
                 os._exit(code)
         _, status = os.waitpid(child, 0)
         codes.append(os.waitstatus_to_exitcode(status))
-        if codes[-1] not in (0, -signal.SIGKILL):
-            break
-    print(json.dumps(codes))
+    return codes
+
+
+def main() -> None:
+    given = json.load(sys.stdin)
+    Engine().close()
+    print(json.dumps([go_through(each["arguments"], each["kills"]) for each in given]))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import pytest
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills processes")
 
 SOAK = os.environ.get("TRIEGS_PROFILE") == "soak"
-LIVES = 60 if SOAK else 12
+LIVES = 60 if SOAK else 14
 LIKES = "likes=SELECT ?x ?y { ?x <a:likes> ?y }"
 PAIRS = "pairs=SELECT ?x ?z { ?x <a:likes> ?y . ?y <a:likes> ?z }"
 Row = tuple[int, str, str, str]
@@ -92,15 +92,42 @@ CASES = [
 ]  # fmt: skip
 
 
-def run_lives(arguments: list[str], kills: list[int | None]) -> tuple[list[int], str]:
+def prepare(folder: Path, form: str, shape: str) -> list[dict[str, Any]]:
+    """Events in three files, a run without a state, and lives of one with a state."""
+    random = Random(f"{form} {shape}")
+    events = folder / "events"
+    events.mkdir()
+    for number in range(3):
+        rows = draw_rows(random, 40, 3 if shape in ("slides", "periods") else 0)
+        moved = [(row[0] + 70 * number, *row[1:]) for row in rows]
+        (events / f"{number}.{form}").write_bytes(FORMATS[form](moved))
+    run = ["run", LIKES, PAIRS, "-i", str(events), *SHAPES[shape]]
+    kept = ["--state", str(folder / "state"), "--output", str(folder / "killed.jsonl")]
+    kills = [random.randrange(3, 60 if shape == "end" else 120) for _ in range(LIVES)]
+    return [
+        {"arguments": [*run, "--output", str(folder / "whole.jsonl")], "kills": []},
+        {"arguments": [*run, *kept], "kills": kills},
+    ]
+
+
+@pytest.fixture(scope="module")
+def lived(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[tuple[str, str], tuple[Path, list[int]]]:
+    """The folder and the exit codes of each case; one process has them all."""
+    folders = [tmp_path_factory.mktemp("run") for _ in CASES]
+    asked = [
+        each for folder, case in zip(folders, CASES, strict=True) for each in prepare(folder, *case)
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "tests.durable.lives"],
-        input=json.dumps({"arguments": arguments, "kills": kills}),
-        cwd=Path(__file__).parents[2], capture_output=True, encoding="utf-8", check=False,
-        timeout=600,
+        input=json.dumps(asked), cwd=Path(__file__).parents[2], capture_output=True,
+        encoding="utf-8", check=False, timeout=3_000,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout), done.stderr
+    codes = json.loads(done.stdout)
+    assert all(each[-1] == 0 for each in codes), done.stderr
+    return dict(zip(CASES, zip(folders, codes[1::2], strict=True), strict=True))
 
 
 def read_epochs(path: Path) -> list[list[str]]:
@@ -110,32 +137,15 @@ def read_epochs(path: Path) -> list[list[str]]:
     return [sorted(rows) for _, rows in groupby(lines, key)]
 
 
-@pytest.mark.parametrize(("form", "shape"), CASES)
+@pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_a_run_that_is_killed_writes_what_one_writes_that_is_not(
-    form: str, shape: str, tmp_path: Path
+    case: tuple[str, str], lived: dict[tuple[str, str], tuple[Path, list[int]]]
 ) -> None:
-    random = Random(f"{form} {shape}")
-    events = tmp_path / "events"
-    events.mkdir()
-    for number in range(3):
-        rows = draw_rows(random, 40, 3 if shape in ("slides", "periods") else 0)
-        rows = [(time + 70 * number, *rest) for time, *rest in rows]  # type: ignore[misc]
-        (events / f"{number}.{form}").write_bytes(FORMATS[form](rows))
-    options: list[Any] = ["run", LIKES, PAIRS, "-i", str(events), *SHAPES[shape], "--stamps"]
-
-    def ask(name: str) -> list[str]:
-        return [
-            *options, "--state", str(tmp_path / name), "--output", str(tmp_path / f"{name}.jsonl"),
-        ]  # fmt: skip
-
-    whole = [*options, "--output", str(tmp_path / "whole.jsonl")]
-    assert run_lives(whole, [None])[0] == [0]
-    kills: list[int | None] = [random.randrange(3, 240) for _ in range(LIVES)]
-    codes, messages = run_lives(ask("killed"), [*kills, None, None])
-    assert codes[-2:] == [0, 0], messages
-    assert codes.count(-9) >= LIVES // 2
-    expected = read_epochs(tmp_path / "whole.jsonl")
-    found = read_epochs(tmp_path / "killed.jsonl")
-    if shape == "end":  # each run that comes to its end writes all answers
+    folder, codes = lived[case]
+    assert set(codes) == {0, -9}
+    assert codes.count(-9) >= 3
+    expected = read_epochs(folder / "whole.jsonl")
+    found = read_epochs(folder / "killed.jsonl")
+    if case[1] == "end":  # each run that comes to its end writes all answers
         expected *= codes.count(0)
     assert found == expected
