@@ -9,6 +9,8 @@ from typing import NamedTuple
 from triegs.durable.checkpoints import Checkpoints
 from triegs.durable.directory import SETTINGS, read_settings
 from triegs.durable.files import DiskFiles, Files
+from triegs.durable.inbox import FOLDER as INBOX
+from triegs.durable.inbox import SUFFIX as BATCH
 from triegs.durable.inspection import Inspection, inspect
 from triegs.durable.opening import CHECKPOINTS, LOG
 from triegs.durable.overlay import Overlay
@@ -32,7 +34,7 @@ class Backup(NamedTuple):
 
 
 def back_up(source: Path, target: Path) -> Backup:
-    """Copy the newest whole checkpoint and the log behind it to a directory that is not there yet,
+    """Copy the newest whole checkpoint, the log behind it and what waits in the inbox to a directory that is not there yet,
     and look at the copy. `StateError` if it is there, or there is nothing to copy.
 
     The copy has its name once it is complete and on disk. Cost: the bytes, read and written, and
@@ -71,6 +73,12 @@ def _copy(files: Files, source: Path, target: Path) -> tuple[int, int, int]:
     """The record of the checkpoint, the last record, and the bytes."""
     for folder in (LOG, CHECKPOINTS):
         files.make_folder(target / folder)
+    # Before the log: a batch that is not here any more is in a record there.
+    inbox = source / INBOX
+    for batch in files.list_folder(inbox) if inbox.is_dir() else ():
+        if batch.suffix == BATCH:
+            files.make_folder(target / INBOX)
+            _write(files, target / INBOX / batch.name, files.read(batch))
     checkpoint, path = _find_checkpoint(files, source)
     size = _write(files, target / SETTINGS, files.read(source / SETTINGS))
     if path is not None:
