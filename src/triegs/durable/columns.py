@@ -34,8 +34,10 @@ def pack(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> list[
     >>> unpack(b"".join(parts))
     Content(fields={'time': 5}, arrays={'ids': array([1, 2], dtype=int32)})
     """
-    described = [(name, KINDS[array.dtype], array.shape) for name, array in arrays.items()]
-    text = json.dumps([fields, described], separators=(",", ":"), ensure_ascii=False).encode()
+    described = ",".join(
+        f'["{name}","{KINDS[array.dtype]}",{list(array.shape)}]' for name, array in arrays.items()
+    )
+    text = f"[{json.dumps(fields)},[{described}]]".encode()
     head = len(text).to_bytes(ALIGNED, "little") + text
     parts: list[Any] = [head + bytes(-len(head) % ALIGNED)]
     for array in arrays.values():

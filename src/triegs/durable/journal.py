@@ -85,8 +85,7 @@ class Journal:
         self, kind: Kind, epoch: int, fields: Mapping[str, Any], arrays: Arrays = NOTHING
     ) -> Iterator[None]:
         """Write a record, then do what it tells; an exception takes it back."""
-        with self._lock:
-            noted = {what: dict(values) for what, values in self._noted.items() if values}
+        noted = self._copy_notes()
         sequence = self.log.append(kind, pack({"epoch": epoch, **fields, **noted}, arrays))
         try:
             yield
@@ -97,6 +96,10 @@ class Journal:
         self.last = sequence
         if noted:
             self._settle(noted)
+
+    def _copy_notes(self) -> dict[str, dict[str, Any]]:
+        with self._lock:
+            return {what: dict(values) for what, values in self._noted.items() if values}
 
     def _settle(self, noted: dict[str, dict[str, Any]]) -> None:
         """These notes are written: let go of all that are not newer."""

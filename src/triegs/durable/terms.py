@@ -38,9 +38,18 @@ class Definer:
             stamps = np.zeros(len(arrays.births), np.int64)
             stamps[: len(self._stamps)] = self._stamps
             self._stamps = stamps
-        found = np.empty(rows.size, np.int64)
-        count = find_undefined(rows, skipped, arrays.births, self._stamps, first, stamp, found)
-        return write_definitions(self._words, found[:count], self._prefix) if count else {}
+        found, values = np.empty((2, rows.size), np.int64)
+        count, texts = find_undefined(
+            rows, skipped, arrays.births, arrays.spans, self._stamps, first, stamp, found, values
+        )
+        if count == 0:
+            return {}
+        if texts:
+            return write_definitions(self._words, found[:count], self._prefix)
+        return {
+            f"{self._prefix}_integer_ids": found[:count].astype(np.int32),
+            f"{self._prefix}_integers": values[:count],
+        }
 
 
 def write_definitions(words: Dictionary, ids: Words, prefix: str) -> Arrays:
@@ -55,11 +64,6 @@ def write_definitions(words: Dictionary, ids: Words, prefix: str) -> Arrays:
     spans = arrays.spans[ids]
     is_integer = spans[:, 1] == INTEGER
     found: Arrays = {}
-    if is_integer.all():  # most often
-        return {
-            f"{prefix}_integer_ids": ids.astype(np.int32),
-            f"{prefix}_integers": spans[:, 0].copy(),
-        }
     if is_integer.any():
         found[f"{prefix}_integer_ids"] = ids[is_integer].astype(np.int32)
         found[f"{prefix}_integers"] = spans[is_integer, 0]
