@@ -949,7 +949,9 @@ class Engine:
 
     def _free_terms(self) -> None:
         """Let go of terms that no live event, query or held snapshot names."""
-        self._dictionary.collect(self._store.newest.number, self._store.held())
+        newest, held = self._store.newest.number, self._store.held()
+        self._dictionary.collect(newest, held)
+        self._windows.identities.collect(newest, held)
 
     @property
     def _is_watched(self) -> bool:
