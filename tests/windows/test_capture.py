@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.durable.play import draw_script, make_options, play
 
-from triegs import Engine
+from triegs import Engine, Window
 from triegs.windows import log
 from triegs.windows.pending import Timed
 from triegs.windows.state import capture, list_pieces
@@ -59,3 +59,21 @@ def test_a_ring_grows_rather_than_write_over_what_is_copied():
     before = ring.times
     ring.append(make(2 * size, 10))
     assert ring.times is before
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["read before", "read after"])
+def test_what_is_deleted_meanwhile_was_alive(first):
+    with Engine(window=Window(10, 5)) as engine:
+        edges = [(n, 1, "<a:p>", n) for n in range(1, 5)]
+        engine.push(edges)
+        engine.advance(5)
+        captured = capture(engine._windows)
+        seen = read(captured) if first else None
+        engine.push([(6, *edge[1:], "-") for edge in edges[:2]])
+        engine.advance(10)
+        with engine.register("SELECT ?x ?y { ?x <a:p> ?y }").snapshot() as snapshot:
+            assert len(snapshot) == 2
+        found = read(captured)
+        assert seen is None or found == seen
+        assert [row[0] for part in found for row in part[3]] == [1, 1, 1, 1]
+        captured.close()
