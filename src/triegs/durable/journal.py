@@ -8,7 +8,7 @@ the positions of inputs, so both are there after a crash or neither.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from threading import Lock
@@ -63,6 +63,12 @@ class Journal:
         with self._lock:
             self._noted["positions"].update(positions)
 
+    def forget(self, names: Sequence[str]) -> None:
+        """Take positions back that are not written."""
+        with self._lock:
+            for name in names:
+                self._noted["positions"].pop(name, None)
+
     def note_hold(self, name: str, epoch: int | None) -> None:
         """An epoch is held under a name, or that name is let go."""
         with self._lock:
@@ -79,8 +85,7 @@ class Journal:
         self, kind: Kind, epoch: int, fields: Mapping[str, Any], arrays: Arrays = NOTHING
     ) -> Iterator[None]:
         """Write a record, then do what it tells; an exception takes it back."""
-        with self._lock:
-            noted = {what: dict(values) for what, values in self._noted.items() if values}
+        noted = self._copy_notes()
         sequence = self.log.append(kind, pack({"epoch": epoch, **fields, **noted}, arrays))
         try:
             yield
@@ -90,9 +95,13 @@ class Journal:
             raise
         self.last = sequence
         if noted:
-            self._forget(noted)
+            self._settle(noted)
 
-    def _forget(self, noted: dict[str, dict[str, Any]]) -> None:
+    def _copy_notes(self) -> dict[str, dict[str, Any]]:
+        with self._lock:
+            return {what: dict(values) for what, values in self._noted.items() if values}
+
+    def _settle(self, noted: dict[str, dict[str, Any]]) -> None:
         """These notes are written: let go of all that are not newer."""
         self.positions.update(noted.get("positions", {}))
         with self._lock:

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from triegs.durable.checkpoints import Checkpoints
 from triegs.durable.directory import Lock
+from triegs.durable.inbox import POSITION, Inbox, Taken
 from triegs.durable.log import Log
 from triegs.durable.state import Capture, capture_state, list_parts
+from triegs.errors import InputError, InvalidUpdate, WindowError
+from triegs.windows.encoding import TIME
 
 if TYPE_CHECKING:
     from triegs.durable.opening import Recovery
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 log_messages = logging.getLogger("triegs")
 #: A checkpoint is due when the log since the last one is as long as that was, and so long at least.
 LEAST_BYTES = 64 << 20
+#: What says that a batch of the inbox is no table of updates.
+UNFIT = (InputError, InvalidUpdate, WindowError, TypeError)
 
 
 class Keeper:
@@ -28,8 +33,9 @@ class Keeper:
     recovery: Recovery
 
     def __init__(
-        self, engine: Engine, lock: Lock, log: Log, checkpoints: Checkpoints, least: int | None
-    ) -> None:
+        self, engine: Engine, lock: Lock, log: Log, checkpoints: Checkpoints, inbox: Inbox,
+        least: int | None,
+    ) -> None:  # fmt: skip
         self.directory = log.folder.parent
         #: Whether a checkpoint may begin by itself; see `triegs.Engine.pace_checkpoints`.
         self.is_ready: Callable[[], bool] = lambda: True
@@ -37,6 +43,7 @@ class Keeper:
         self._lock = lock
         self._log = log
         self._checkpoints = checkpoints
+        self._inbox = inbox
         self._least = LEAST_BYTES if least is None else least
         self._thread: Thread | None = None
         self._since = 0  # bytes of the log when the last checkpoint began
@@ -58,10 +65,11 @@ class Keeper:
         journal = self._engine._journal
         assert journal is not None
         self._log.rotate()
-        taken = capture_state(self._engine, self._log.last)
+        sequence = self._log.last
+        taken = capture_state(self._engine, sequence)
         self._since = self._log.metrics().bytes
         pause = perf_counter() - started
-        self._thread = Thread(target=self._write, args=(taken, pause), name="checkpoint")
+        self._thread = Thread(target=self._write, args=(taken, sequence, pause), name="checkpoint")
         self._thread.start()
 
     def wait(self) -> None:
@@ -70,12 +78,12 @@ class Keeper:
             self._thread.join()
             self._thread = None
 
-    def _write(self, taken: Capture, pause: float) -> None:
+    def _write(self, taken: Capture, sequence: int, pause: float) -> None:
         started = perf_counter()
         try:
-            written = self._checkpoints.write(taken.sequence, list_parts(taken, self._engine))
+            written = self._checkpoints.write(sequence, list_parts(taken, self._engine))
             # What the checkpoint stands behind must not be lost while it is kept.
-            self._log.wait(taken.sequence)
+            self._log.wait(sequence)
             self._log.trim(self._checkpoints.tidy() + 1)
         except Exception as problem:  # whatever it is, the log has everything
             self._error = problem
@@ -90,7 +98,34 @@ class Keeper:
                 "checkpoint_pause_s": pause,
             }
         finally:
-            taken.release()
+            taken.close()
+
+    def take_inbox(self) -> list[Taken]:
+        """Take what lies in the inbox; see `triegs.Engine.take_inbox`."""
+        engine, inbox = self._engine, self._inbox
+        journal = engine._journal
+        assert journal is not None
+        taken = []
+        for batch in inbox.list():
+            numbers = dict(journal.positions.get(POSITION, {}))
+            if batch.number <= numbers.get(batch.source, -1):
+                continue
+            journal.note({POSITION: {**numbers, batch.source: batch.number}})
+            try:
+                table, stream = inbox.read(batch)
+                is_timed = TIME in table.schema.names
+                outcome = engine.push(table, stream) if is_timed else engine.apply(table)
+            except UNFIT as problem:
+                inbox.reject(batch)
+                taken.append(Taken(batch.source, batch.number, None, str(problem)))
+            else:
+                inbox.note(batch, journal.last)
+                taken.append(Taken(batch.source, batch.number, outcome))
+            finally:
+                journal.forget([POSITION])  # if it was not written
+        numbers = dict(journal.positions.get(POSITION, {}))
+        inbox.tidy(numbers, lambda record: journal.log.synced >= record)
+        return taken
 
     def finish(self) -> None:
         """Wait for the checkpoint, and raise its problem."""
