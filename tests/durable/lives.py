@@ -69,7 +69,8 @@ def live(arguments: list[str], at: int | None) -> int:
     """One life: the exit code, if it comes so far."""
     keeper.LEAST_BYTES = CHECKPOINT_BYTES
     lines.LEAST_BYTES = 64
-    open_input.__kwdefaults__["batch_rows"] = BATCH_ROWS
+    defaults: Any = open_input.__kwdefaults__
+    defaults["batch_rows"] = BATCH_ROWS
     if at is not None:
         death = Death(at)
         for owner, name in PLACES:

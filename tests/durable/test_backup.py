@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 from threading import Thread
 
@@ -72,7 +73,7 @@ def test_copies_of_a_directory_that_is_in_use(tmp_path):
     with Engine.open(source, sync="never", checkpoint_bytes=2_000) as engine:
         engine.register(QUERY, name="all")
         copies = [tmp_path / f"copy{number}" for number in range(4)]
-        thread = Thread(target=lambda: [engine.backup(copy) for copy in copies])
+        thread = Thread(target=lambda: deque(map(engine.backup, copies), maxlen=0))
         thread.start()
         number = 0
         while thread.is_alive():

@@ -34,8 +34,9 @@ class Backup(NamedTuple):
 
 
 def back_up(source: Path, target: Path) -> Backup:
-    """Copy the newest whole checkpoint, the log behind it and what waits in the inbox to a directory that is not there yet,
-    and look at the copy. `StateError` if it is there, or there is nothing to copy.
+    """Copy the newest whole checkpoint, the log behind it and what waits in the inbox to a
+    directory that is not there yet, and look at the copy. `StateError` if it is there, or there is
+    nothing to copy.
 
     The copy has its name once it is complete and on disk. Cost: the bytes, read and written, and
     what opening the copy costs.
