@@ -110,7 +110,6 @@ class Bookmarks:
         told = {
             **reporter.describe(),
             "epoch": engine.epoch,
-            "refused": self.refusals.total,
             "outputs": reporter.outputs.measure(),
         }
         engine.note({TOLD: told}, now=True)
@@ -152,7 +151,10 @@ class Bookmarks:
             time = positions.get(TIME) if snapshot.time is None else snapshot.time
         last = Published(newest, time)
         self.reporter.resume(told, last)
-        self.refusals.total += told.get("refused", 0)
+        # The engine knows it also of an epoch that no run came to tell of.
+        figures = self.engine.metrics()
+        windows = figures["windows"]
+        self.refusals.total += figures["refused"] + windows["refused"] + windows["ahead"]
         return None if told["epoch"] == newest else last
 
 
