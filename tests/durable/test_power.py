@@ -14,7 +14,7 @@ import pytest
 from tests.durable.disk import Crash, Fault, PowerDisk
 from tests.durable.play import Step, draw_script, look, make_options, play, play_all
 
-from triegs import Engine, LogFailed
+from triegs import Engine, LogFailed, StateError
 from triegs.durable import opening
 from triegs.durable.log import Log
 from triegs.mode import Mode
@@ -138,7 +138,7 @@ def test_a_disk_that_refuses(seed, number):
         run.disk.fail(run.random.randrange(12), Fault(number, room=run.random.randrange(200)))
         try:
             run.go_on(len(run.script))
-        except (LogFailed, OSError):
+        except (LogFailed, StateError):
             refused += 1
             run.disk.faults = {}
             if run.log._broken is None:

@@ -55,7 +55,7 @@ def capture_state(engine: Engine, sequence: int) -> Capture:
         "epoch": engine.epoch,
         "time": engine._clock.find(version.number),
         "queries": [query._source.write() for query in engine._queries.values()],
-        "positions": journal.positions,
+        "positions": dict(journal.positions),
         "holds": dict(engine.holds),
         **{name: getattr(engine, name) for name in COUNTERS},
     }

@@ -83,6 +83,8 @@ def restore(windows: Windows, state: WindowState, terms: Translate, identities: 
         setattr(windows, each, state.fields[each])
     for number, described in enumerate(state.fields["streams"]):
         stream = windows.streams[described["name"]]
+        # In the order in which they were made: it decides between events of one time.
+        windows.streams[described["name"]] = windows.streams.pop(described["name"])
         for each in OF_STREAM:
             setattr(stream, each, described[each])
         stream.refused = [Refused(*each) for each in described["refused_events"]]
