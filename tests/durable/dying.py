@@ -55,8 +55,7 @@ POINTS = [
     for operation in operations
     for phase in PHASES[operation]
 ]
-FIRST_POINTS = [point for point in POINTS if point.startswith("settings")]
-LATER_POINTS = [point for point in POINTS if point not in FIRST_POINTS]
+LATER_POINTS = [point for point in POINTS if not point.startswith("settings")]
 #: Points that a life comes by often, so that the first time is not the only one of interest.
 OFTEN = ("log write", "log sync", "checkpoint write")
 SYNCS: tuple[str, ...] = ("always", "50ms", "never")
@@ -315,10 +314,10 @@ def choose(random: Random, hits: Counter[str], run: Lives) -> tuple[str, int, fl
     is_first = not (run.directory / SETTINGS).exists()
     if not is_first and random.random() < 0.25:
         return "", 0, random.random() * 0.5
-    points = FIRST_POINTS if is_first else LATER_POINTS
+    points = POINTS if is_first else LATER_POINTS
     least = min(hits[point] for point in points)
     point = random.choice([point for point in points if hits[point] == least])
-    most = 1 if is_first else 10 if point.startswith(OFTEN) else 2
+    most = 10 if point.startswith(OFTEN) else 1 if point.startswith("settings") else 2
     return point, random.randint(1, most), None
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 
 from triegs.durable.files import File, Files
 from triegs.durable.frames import (
+    GOES_ON,
     HEADER,
     MARK,
     FrameError,
@@ -190,8 +191,8 @@ class Log:
         `LogFailed`: the record is not in the log. The next one may be tried, unless the disk can
         no longer be trusted; then every append fails until the log is opened again.
         """
-        if not 0 <= kind < MARK:
-            raise ValueError(f"the kind of a record is {kind}: from 0 to {MARK - 1}")
+        if not 0 <= kind < GOES_ON:
+            raise ValueError(f"the kind of a record is {kind}: from 0 to {GOES_ON - 1}")
         sequence = self._tail.last + 1
         frame, size = make_frame(sequence, kind, parts)
         self.prepare()
@@ -392,6 +393,9 @@ class Log:
             except OSError as error:
                 self._remove_failed_segment(first)
                 raise LogFailed(f"a segment was not made: {error}") from error
+            # Without this nothing is lost but a way to tell that the new one is missing.
+            with suppress(OSError):
+                self._file.write(make_frame(first - 1, GOES_ON, ())[0])
             with suppress(OSError):
                 self._file.close()
             self._file = file
