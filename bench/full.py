@@ -11,6 +11,7 @@ from bench.pages import publish
 from bench.run import Section, Settings, start
 from bench.sections.batches import measure_batches
 from bench.sections.cold import measure_cold
+from bench.sections.durability import measure_durability
 from bench.sections.growth import measure_growth
 from bench.sections.inputs import measure_inputs
 from bench.sections.interference import measure_interference
@@ -25,6 +26,7 @@ SECTIONS: dict[str, Section] = {
     "hub": measure_hub,
     "payloads": measure_payloads,
     "cold": measure_cold,
+    "durability": measure_durability,
     "growth": measure_growth,
 }
 DEFAULTS = replace(Settings(), seconds=10.0, large_seconds=120.0)

@@ -22,10 +22,15 @@ class Bed:
     """One workload on one engine, loaded. The window beside it is what the judge knows."""
 
     def __init__(
-        self, workload: Workload, keep: Sequence[str] = (), *, retain_epochs: int = 0
+        self,
+        workload: Workload,
+        keep: Sequence[str] = (),
+        *,
+        retain_epochs: int = 0,
+        engine: Engine | None = None,
     ) -> None:
         self.workload = workload
-        self.engine = Engine("multigraph", retain_epochs=retain_epochs)
+        self.engine = engine or Engine("multigraph", retain_epochs=retain_epochs)
         self.query = self.engine.register(workload.query, keep=keep)
         self.window = Window(workload)
         self._stream = workload.slides()

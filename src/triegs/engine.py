@@ -28,6 +28,7 @@ from triegs.compiler import Plan, compile_query
 from triegs.compiler.plan import PlanClass
 from triegs.dictionary import Dictionary
 from triegs.durable.files import DiskFiles
+from triegs.durable.inbox import Taken
 from triegs.durable.journal import Journal, Kind
 from triegs.durable.keeper import Keeper
 from triegs.durable.source import QuerySource
@@ -434,6 +435,33 @@ class Engine:
         """
         if self._journal is not None:
             self._journal.note(positions)
+
+    def take_inbox(self) -> list[Taken]:
+        """Take every batch that other processes have committed to the directory's inbox, each
+        exactly once, source by source in the order of their numbers; see
+        `triegs.durable.inbox.commit_batch`.
+
+        A batch with times is pushed to its stream, any other is an epoch. One that is no table of
+        updates is set aside under another name, and reported. Cost: the batches.
+
+        >>> from tempfile import TemporaryDirectory
+        >>> import pyarrow as pa
+        >>> from triegs.durable.inbox import commit_batch
+        >>> row = {"subject": 1, "predicate": "<http://ex/p>", "object": 2}
+        >>> with TemporaryDirectory() as directory, Engine.open(directory, sync="always") as engine:
+        ...     commit_batch(directory, pa.Table.from_pylist([row]), "feed", 1)
+        ...     engine.take_inbox()
+        ...     commit_batch(directory, pa.Table.from_pylist([row]), "feed", 1)
+        ...     engine.take_inbox()
+        True
+        [Taken(source='feed', number=1, outcome=Report(epoch=1, refused=()), problem=None)]
+        True
+        []
+        """
+        keeper = self._keeper
+        if keeper is None:
+            raise StateError("this engine has no directory; see Engine.open")
+        return keeper.take_inbox()
 
     def checkpoint(self) -> None:
         """Write the whole state to the directory now, so that opening it again has less to do.

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 ALIGNED = 8
-KINDS = {name: np.dtype(name) for name in ("<i8", "<i4", "|u1", "|i1")}
+KINDS = {np.dtype(name): name for name in ("<i8", "<i4", "|u1")}
+DTYPES = {name: dtype for dtype, name in KINDS.items()}
 
 
 class Content(NamedTuple):
@@ -33,13 +34,14 @@ def pack(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> list[
     >>> unpack(b"".join(parts))
     Content(fields={'time': 5}, arrays={'ids': array([1, 2], dtype=int32)})
     """
-    described = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
-    text = json.dumps([fields, described], separators=(",", ":"), ensure_ascii=False).encode()
+    described = ",".join(
+        f'["{name}","{KINDS[array.dtype]}",{list(array.shape)}]' for name, array in arrays.items()
+    )
+    text = f"[{json.dumps(fields)},[{described}]]".encode()
     head = len(text).to_bytes(ALIGNED, "little") + text
     parts: list[Any] = [head + bytes(-len(head) % ALIGNED)]
     for array in arrays.values():
-        assert array.dtype.str in KINDS, array.dtype
-        parts.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        parts.append(array if array.flags.c_contiguous else np.ascontiguousarray(array))
         if padding := -array.nbytes % ALIGNED:
             parts.append(bytes(padding))
     return parts
@@ -57,7 +59,7 @@ def unpack(payload: bytes | memoryview) -> Content:
     arrays: dict[str, NDArray[Any]] = {}
     for name, kind, shape in described:
         at += -at % ALIGNED
-        dtype = KINDS[kind]
+        dtype = DTYPES[kind]
         count = prod(shape)
         arrays[name] = np.frombuffer(view, dtype, count, at).reshape(shape)
         at += count * dtype.itemsize

@@ -9,7 +9,7 @@ the positions of inputs, so both are there after a crash or neither.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from threading import Lock
@@ -67,6 +67,12 @@ class Journal:
         with self._lock:
             self._noted["positions"].update(kept)
 
+    def forget(self, names: Sequence[str]) -> None:
+        """Take positions back that are not written."""
+        with self._lock:
+            for name in names:
+                self._noted["positions"].pop(name, None)
+
     def note_hold(self, name: str, epoch: int | None) -> None:
         """An epoch is held under a name, or that name is let go."""
         with self._lock:
@@ -83,8 +89,7 @@ class Journal:
         self, kind: Kind, epoch: int, fields: Mapping[str, Any], arrays: Arrays = NOTHING
     ) -> Iterator[None]:
         """Write a record, then do what it tells; an exception takes it back."""
-        with self._lock:
-            noted = {what: dict(values) for what, values in self._noted.items() if values}
+        noted = self._copy_notes()
         # Unless all goes well, what the record defined is not: then define everything anew.
         segment, self._segment = self._segment, 0
         sequence = self.log.append(kind, pack({"epoch": epoch, **fields, **noted}, arrays))
@@ -96,9 +101,13 @@ class Journal:
         self._segment = segment
         self.last = sequence
         if noted:
-            self._forget(noted)
+            self._settle(noted)
 
-    def _forget(self, noted: dict[str, dict[str, Any]]) -> None:
+    def _copy_notes(self) -> dict[str, dict[str, Any]]:
+        with self._lock:
+            return {what: dict(values) for what, values in self._noted.items() if values}
+
+    def _settle(self, noted: dict[str, dict[str, Any]]) -> None:
         """These notes are written: let go of all that are not newer."""
         self.positions.update(noted.get("positions", {}))
         with self._lock:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from triegs.durable.checkpoints import Checkpoints
 from triegs.durable.directory import Lock
+from triegs.durable.inbox import POSITION, Inbox, Taken
 from triegs.durable.log import Log
 from triegs.durable.state import Capture, capture_state, list_parts
-from triegs.errors import LogFailed, StateError
+from triegs.errors import InputError, InvalidUpdate, LogFailed, StateError, WindowError
+from triegs.windows.encoding import TIME
 
 if TYPE_CHECKING:
     from triegs.durable.opening import Recovery
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 log_messages = logging.getLogger("triegs")
 #: A checkpoint is due when the log since the last one is as long as that was, and so long at least.
 LEAST_BYTES = 64 << 20
+#: What says that a batch of the inbox is no table of updates.
+UNFIT = (InputError, InvalidUpdate, WindowError, TypeError)
 
 
 class Keeper:
@@ -28,12 +32,14 @@ class Keeper:
     recovery: Recovery
 
     def __init__(
-        self, engine: Engine, lock: Lock, log: Log, checkpoints: Checkpoints, least: int | None
-    ) -> None:
+        self, engine: Engine, lock: Lock, log: Log, checkpoints: Checkpoints, inbox: Inbox,
+        least: int | None,
+    ) -> None:  # fmt: skip
         self._engine = engine
         self._lock = lock
         self._log = log
         self._checkpoints = checkpoints
+        self._inbox = inbox
         self._least = LEAST_BYTES if least is None else least
         self._thread: Thread | None = None
         self._since = 0  # bytes of the log when the last checkpoint began
@@ -90,6 +96,33 @@ class Keeper:
             }
         finally:
             taken.release()
+
+    def take_inbox(self) -> list[Taken]:
+        """Take what lies in the inbox; see `triegs.Engine.take_inbox`."""
+        engine, inbox = self._engine, self._inbox
+        journal = engine._journal
+        assert journal is not None
+        taken = []
+        for batch in inbox.list():
+            numbers = dict(journal.positions.get(POSITION, {}))
+            if batch.number <= numbers.get(batch.source, -1):
+                continue
+            journal.note({POSITION: {**numbers, batch.source: batch.number}})
+            try:
+                table, stream = inbox.read(batch)
+                is_timed = TIME in table.schema.names
+                outcome = engine.push(table, stream) if is_timed else engine.apply(table)
+            except UNFIT as problem:
+                inbox.reject(batch)
+                taken.append(Taken(batch.source, batch.number, None, str(problem)))
+            else:
+                inbox.note(batch, journal.last)
+                taken.append(Taken(batch.source, batch.number, outcome))
+            finally:
+                journal.forget([POSITION])  # if it was not written
+        numbers = dict(journal.positions.get(POSITION, {}))
+        inbox.tidy(numbers, lambda record: journal.log.synced >= record)
+        return taken
 
     def finish(self) -> None:
         """Wait for the checkpoint, and raise its problem."""

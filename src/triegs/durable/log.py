@@ -107,7 +107,7 @@ class Log:
 
         Whatever is found counts as synced from then on. `LogDamaged`: nothing was changed.
         """
-        if not isinstance(sync, str) and sync <= 0:
+        if sync not in ("always", "never") and (isinstance(sync, str) or sync <= 0):
             raise ValueError(f"sync is {sync}: 'always', 'never' or a number of milliseconds")
         try:
             files.make_folder(folder)
@@ -157,7 +157,7 @@ class Log:
         # Set by appending alone: a mark that fills a segment must not begin the next one between
         # the definitions that a record needs there and the record.
         self._is_full = self._tail.end >= segment_bytes
-        # Something was begun that the tail does not know of yet.
+        # There may be something behind the tail.
         self._unsettled = False
         self._mark()
 
@@ -183,6 +183,11 @@ class Log:
     def synced(self) -> int:
         """The last sequence number that survives a loss of power."""
         return self._synced
+
+    @property
+    def broken(self) -> str | None:
+        """Why nothing can be appended until the log is opened again."""
+        return self._broken
 
     def append(self, kind: int, parts: Sequence[Buffer]) -> int:
         """Append a record and return its sequence number.
@@ -238,15 +243,12 @@ class Log:
             if sequence != last or begin is None:
                 raise StateError(f"record {sequence} is not what the last append wrote")
             self._synced = min(self._synced, sequence - 1)
-            try:
-                self._file.truncate(begin)
-            except OSError as error:
-                self._fail(f"record {sequence} was not undone: {error}", error)
-            self._tail = Tail(sequence - 1, begin, None)
-            # The marks behind the record went with it.
+            # The marks behind the record go with it.
             self._marked = self._firsts[-1] - 1
-            self._sync(self._file)
-            self._note_synced(self._tail.last)
+            self._unsettled = True
+            self._tail = Tail(sequence - 1, begin, None)
+            self._settle()
+            self._note_synced(sequence - 1)
 
     def wait(self, sequence: int, timeout: float | None = None) -> bool:
         """Wait until a record is synced; False if time is over, or there is no such record.
@@ -423,12 +425,14 @@ class Log:
             raise
 
     def _settle(self) -> int:
-        """Take away what was written behind the tail, by a call that failed or was interrupted."""
+        """Take away what lies behind the tail: it was undone, or its append did not end."""
         if self._unsettled:
             try:
                 self._file.truncate(self._tail.end)
             except OSError as error:
-                self._fail(f"half a record was not taken away: {error}", error)
+                self._fail(f"what is behind the log was not taken away: {error}", error)
+            # Else it could come back after a loss of power, made whole by what is written next.
+            self._sync(self._file)
             self._unsettled = False
         return self._tail.end
 
@@ -437,9 +441,9 @@ class Log:
         if self._synced <= self._marked:
             return
         frame, size = make_frame(self._synced, MARK, ())
-        end = self._settle()
-        # Without the mark nothing is lost but a way to tell damage.
-        with suppress(OSError):
+        # Without the mark nothing is lost but a way to tell damage: what was synced is synced.
+        with suppress(OSError, LogFailed):
+            end = self._settle()
             self._write(frame)
             self._tail = self._tail._replace(end=end + size)
             self._unsettled = False

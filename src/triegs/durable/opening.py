@@ -12,6 +12,7 @@ from triegs.durable.checkpoints import Checkpoints
 from triegs.durable.columns import Content, unpack
 from triegs.durable.directory import SETTINGS, Lock, read_settings, write_settings
 from triegs.durable.files import Files
+from triegs.durable.inbox import Inbox
 from triegs.durable.journal import Journal, Kind
 from triegs.durable.keeper import Keeper
 from triegs.durable.log import SEGMENT_BYTES, Cut, Log, Sync
@@ -147,7 +148,8 @@ def open_engine(
             with journal.record(Kind.NOTE, engine.epoch, {"failed": journal.last}):
                 pass
         engine._windows.recording = _recording(engine, journal)
-        engine._keeper = Keeper(engine, lock, log, checkpoints, checkpoint_bytes)
+        inbox = Inbox(files, directory)
+        engine._keeper = Keeper(engine, lock, log, checkpoints, inbox, checkpoint_bytes)
         engine._keeper.recovery = Recovery(
             engine.epoch, sequence, replay.replayed, found.cut, tuple(damaged), lost,
             perf_counter() - started,

@@ -15,36 +15,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from triegs.dictionary import Dictionary
-from triegs.dictionary.arrays import INTEGER, UNBORN
+from triegs.dictionary.arrays import INTEGER
 from triegs.dictionary.decoder import measure_terms, write_terms
-from triegs.kernels.jit import kernel
+from triegs.durable.undefined import find_undefined
 from triegs.kernels.words import Words
 
 Arrays = dict[str, NDArray[Any]]
-
-
-@kernel
-def find_undefined(
-    rows: Words, skipped: int, births: Words, stamps: Words, first: int, stamp: int, found: Words
-) -> int:
-    """The terms of some rows that need a definition, each once; -1 is no term. So many columns
-    are skipped.
-
-    `stamps` has by id the record that defined it last; `first` is the first record of the segment,
-    `stamp` this one. A term that nothing holds yet may have the id of one that went.
-    """
-    count = 0
-    for row in range(rows.shape[0]):
-        for column in range(skipped, rows.shape[1]):
-            term = rows[row, column]
-            if term < 0:
-                continue
-            last = stamps[term]
-            if last < first or (births[term] == UNBORN and last != stamp):
-                stamps[term] = stamp
-                found[count] = term
-                count += 1
-    return count
 
 
 class Definer:
@@ -62,9 +38,18 @@ class Definer:
             stamps = np.zeros(len(arrays.births), np.int64)
             stamps[: len(self._stamps)] = self._stamps
             self._stamps = stamps
-        found = np.empty(rows.size, np.int64)
-        count = find_undefined(rows, skipped, arrays.births, self._stamps, first, stamp, found)
-        return write_definitions(self._words, found[:count], self._prefix) if count else {}
+        found, values = np.empty((2, rows.size), np.int64)
+        count, texts = find_undefined(
+            rows, skipped, arrays.births, arrays.spans, self._stamps, first, stamp, found, values
+        )
+        if count == 0:
+            return {}
+        if texts:
+            return write_definitions(self._words, found[:count], self._prefix)
+        return {
+            f"{self._prefix}_integer_ids": found[:count].astype(np.int32),
+            f"{self._prefix}_integers": values[:count],
+        }
 
 
 def write_definitions(words: Dictionary, ids: Words, prefix: str) -> Arrays:

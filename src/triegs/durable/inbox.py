@@ -1,0 +1,126 @@
+"""The inbox: batches that other processes commit, each taken exactly once.
+
+A batch has a source and a number. It lies in the inbox as one Arrow file, put there by a rename, so
+it is there as a whole or not at all. The record of the epoch that takes it has the number: whatever
+has a number up to that was taken, also if it is committed once more. A file goes when that record
+survives a loss of power.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from triegs.durable.files import DiskFiles, Files
+from triegs.errors import InputError
+
+FOLDER, SUFFIX, REJECTED = "inbox", ".arrow", ".rejected"
+NAME = re.compile(r"([A-Za-z0-9._-]+)@([0-9]{20})")
+STREAM = b"triegs.stream"
+#: The position that has the last number taken of each source.
+POSITION = "inbox"
+
+
+class Batch(NamedTuple):
+    """A batch that lies in the inbox."""
+
+    source: str
+    number: int
+    path: Path
+
+
+class Taken(NamedTuple):
+    """A batch that was taken, with what became of it; or why it was rejected."""
+
+    source: str
+    number: int
+    outcome: Any
+    problem: str | None = None
+
+
+def commit_batch(
+    directory: str | Path, table: pa.Table, source: str, number: int, *,
+    stream: str | None = None, files: Files | None = None,
+) -> bool:  # fmt: skip
+    """Put a batch into the inbox of an engine's directory; False if it lies there already.
+
+    From any process. The table is as for `triegs.Engine.apply`, or with a column ``time`` as for
+    `triegs.Engine.push` to that stream. Numbers of a source grow; one that was taken is not taken
+    again. On return the batch survives a loss of power. Cost: the table.
+    """
+    name = f"{source}@{number:020}"
+    if NAME.fullmatch(name) is None or number < 0:
+        raise ValueError(f"a source has letters, digits, '.', '_' and '-', not {source!r}")
+    disk = DiskFiles() if files is None else files
+    folder = Path(directory) / FOLDER
+    disk.make_folder(folder)
+    target = folder / f"{name}{SUFFIX}"
+    if target in disk.list_folder(folder):
+        return False
+    if stream is not None:
+        more = {**(table.schema.metadata or {}), STREAM: stream.encode()}
+        table = table.replace_schema_metadata(more)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    # A name of its own: two who commit the same batch must not write into one file.
+    beside = folder / f"{name}.{id(sink):x}.unfinished"
+    file = disk.open(beside)
+    try:
+        file.write([sink.getvalue()])
+        file.sync()
+    finally:
+        file.close()
+    disk.replace(beside, target)
+    disk.sync_folder(folder)
+    return True
+
+
+class Inbox:
+    """The engine's side of it."""
+
+    def __init__(self, files: Files, directory: Path) -> None:
+        self._files = files
+        self._folder = directory / FOLDER
+        files.make_folder(self._folder)
+        #: By batch that this process took: the record that says so.
+        self._records: dict[Batch, int] = {}
+
+    def list(self) -> list[Batch]:
+        """What lies there, source by source in the order of numbers."""
+        found = []
+        for path in self._files.list_folder(self._folder):
+            match = NAME.fullmatch(path.stem) if path.suffix == SUFFIX else None
+            if match is not None:
+                found.append(Batch(match[1], int(match[2]), path))
+        return sorted(found)
+
+    def read(self, batch: Batch) -> tuple[pa.Table, str | None]:
+        """The table of a batch, and its stream; `InputError` if it is none."""
+        try:
+            table = pa.ipc.open_file(pa.py_buffer(self._files.read(batch.path))).read_all()
+        except pa.ArrowInvalid as problem:
+            raise InputError(f"not an Arrow file: {problem}", file=str(batch.path)) from None
+        stream = (table.schema.metadata or {}).get(STREAM)
+        return table, None if stream is None else stream.decode()
+
+    def note(self, batch: Batch, record: int) -> None:
+        """A batch was taken; that record says so."""
+        self._records[batch] = record
+
+    def reject(self, batch: Batch) -> None:
+        """Keep a batch that cannot be taken, where nobody takes it for one."""
+        self._files.replace(batch.path, batch.path.with_suffix(REJECTED))
+
+    def tidy(self, numbers: dict[str, int], is_safe: Callable[[int], bool]) -> None:
+        """Remove what was taken, if the record that says so survives a loss of power."""
+        for batch in self.list():
+            if batch.number > numbers.get(batch.source, -1):
+                continue
+            if is_safe(self._records.get(batch, 0)):
+                self._files.remove(batch.path)
+                self._records.pop(batch, None)
