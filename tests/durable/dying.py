@@ -23,11 +23,13 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from tests.durable.play import Step, draw_script, look, make_options, play, play_all
 
 from triegs import Engine
 from triegs.durable.directory import SETTINGS
 from triegs.durable.files import DiskFile, DiskFiles
+from triegs.durable.inbox import commit_batch
 from triegs.durable.opening import Settings, open_engine
 from triegs.mode import Mode
 
@@ -47,6 +49,7 @@ DONE = {
     "segment": ("make", "write", "sync", "remove"),
     "checkpoint": ("make", "write", "sync", "swap", "remove"),
     "settings": ("make", "write", "sync", "swap"),
+    "inbox": ("make", "write", "sync", "swap", "remove"),
 }
 #: Points by the names of file, operation and phase.
 POINTS = [
@@ -151,7 +154,8 @@ class DyingFiles(DiskFiles):
 
 
 def name_file(path: Path) -> str:
-    return {"log": "log", "checkpoints": "checkpoint"}.get(path.parent.name, "settings")
+    folders = {"log": "log", "checkpoints": "checkpoint", "inbox": "inbox"}
+    return folders.get(path.parent.name, "settings")
 
 
 class Lives:
@@ -170,27 +174,28 @@ class Lives:
         self.segment_bytes = self.random.choice([300, 1500])
         self.checkpoint_bytes = self.random.choice([500, 2000, None])
         self.lives = 0
-        #: The last step that a life said it had done.
+        #: The last step that a life said it had done, or found done.
         self.done = -1
 
-    def open(self, trap: Trap) -> Engine:
+    def open(self, files: DyingFiles) -> Engine:
         mode = Mode(self.options["mode"]).value
         settings = Settings(mode, self.options.get("window"), self.options.get("event_time"))
         return open_engine(
-            Engine, self.directory, settings, DyingFiles(trap), self.sync,
+            Engine, self.directory, settings, files, self.sync,
             self.checkpoint_bytes, self.segment_bytes,
         )  # fmt: skip
 
     def live(self, trap: Trap, tell: Callable[[str], object]) -> None:
         """Open the directory, see that it is as the lives before have left it, and go on."""
-        engine = self.open(trap)
+        files = DyingFiles(trap)
+        engine = self.open(files)
         found = self.look_back(engine)
         tell(f"opened {found}")
         random = Random(self.random.random() + self.lives)
         for number in range(found + 1, len(self.script)):
             step = self.script[number]
             engine.note({"step": number})
-            returned, expected = play(engine, step), self.expected[number]
+            returned, expected = self.play(engine, number, files), self.expected[number]
             assert look(engine) == expected[1], (number, step, look(engine), expected[1])
             # A step that came back from a life before may return the rest alone.
             is_new = number > self.done + 1
@@ -200,6 +205,16 @@ class Lives:
                 engine.checkpoint()
         engine.close()
         tell("finished")
+
+    def play(self, engine: Engine, number: int, files: DyingFiles) -> Any:
+        """Make one call; every second epoch comes by the inbox."""
+        name, *given = step = self.script[number]
+        if name != "apply" or given[1] or number % 2:
+            return play(engine, step)
+        commit_batch(self.directory, make_table(given[0]), "feed", number, files=files)
+        ((_, _, report, problem),) = engine.take_inbox()
+        assert problem is None, problem
+        return report.epoch, report.refused
 
     def look_back(self, engine: Engine) -> int:
         """The step up to which an engine has come, which shows what an uninterrupted run does."""
@@ -239,7 +254,7 @@ class Lives:
         _, status = os.waitpid(child, 0)
         for line in told:
             word, _, number = line.partition(" ")
-            if word == "done":
+            if word in ("opened", "done"):
                 self.done = max(self.done, int(number))
         if os.WIFSIGNALED(status):
             assert os.WTERMSIG(status) == signal.SIGKILL, os.WTERMSIG(status)
@@ -258,6 +273,13 @@ class Lives:
             os.write(writable, traceback.format_exc().encode())
         finally:
             os._exit(code)
+
+
+def make_table(batch: list[Any]) -> pa.Table:
+    """Updates as the inbox takes them."""
+    integer = '"{}"^^<http://www.w3.org/2001/XMLSchema#integer>'.format
+    rows = [[integer(cell) if isinstance(cell, int) else cell for cell in row] for row in batch]
+    return pa.table(dict(zip(("op", "subject", "predicate", "object"), zip(*rows), strict=True)))
 
 
 def follow(child: int, readable: int, seconds: float | None) -> list[str]:

@@ -229,6 +229,30 @@ def test_windows_that_nobody_reads_any_more(tmp_path):
     check(tmp_path, begin, go_on)
 
 
+def test_windows_that_found_no_room_to_be_dropped(tmp_path, monkeypatch):
+    def refuse(*_: Any) -> None:
+        raise MemoryLimitReached("planted")
+
+    with Engine.open(tmp_path) as engine:
+        for name in "ab":
+            window = Window(10, 5, stream=f"http://ex/{name}")
+            engine.register("SELECT ?x { ?x <a:p> ?y }", name, window=window)
+            engine.push([(1, 1, "<a:p>", 1)], f"http://ex/{name}")
+        engine.register("SELECT ?x { ?x <a:p> ?y }", "c", window=Window(8, stream="http://ex/b"))
+        engine.advance(7)
+        with monkeypatch.context() as patch:
+            patch.setattr(engine._core, "apply", refuse)
+            engine.queries["a"].close()
+            engine.queries["b"].close()
+        engine.checkpoint()
+        seen = show(engine)
+        assert engine.metrics()["windows"]["retained"] == 2
+    with Engine.open(tmp_path) as engine:
+        assert show(engine)[2] == seen[2]
+        assert list(engine._windows.streams) == ["http://ex/b"]
+        engine.close_stream()
+
+
 def test_too_little_memory_loses_nothing(tmp_path):
     with Engine.open(tmp_path) as engine:
         engine.register("SELECT ?x ?y { ?x <a:p> ?y }", "all")

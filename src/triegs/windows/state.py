@@ -82,7 +82,11 @@ def restore(windows: Windows, state: WindowState, terms: Translate, identities: 
     for each in OF_WINDOWS:
         setattr(windows, each, state.fields[each])
     for number, described in enumerate(state.fields["streams"]):
-        stream = windows.streams[described["name"]]
+        stream = windows.streams.get(described["name"])
+        if stream is None:  # what nobody reads, and was kept for want of room to drop it
+            windows.repeated += described["repeated"]
+            windows.gaps += sum(feed["gaps"] for feed in described["feeds"])
+            continue
         # In the order in which they were made: it decides between events of one time.
         windows.streams[described["name"]] = windows.streams.pop(described["name"])
         for each in OF_STREAM:
@@ -92,7 +96,10 @@ def restore(windows: Windows, state: WindowState, terms: Translate, identities: 
         stream.restore(described["start"], log, pending)
         feeds = {feed.window: feed for feed in stream.feeds}
         for feed_fields in described["feeds"]:
-            feed = feeds[read_window(feed_fields["window"])]
+            feed = feeds.get(read_window(feed_fields["window"]))
+            if feed is None:
+                windows.gaps += feed_fields["gaps"]
+                continue
             for each in OF_FEED:
                 setattr(feed, each, feed_fields[each])
             feed.kills = list(feed_fields["kills"])
