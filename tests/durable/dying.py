@@ -24,7 +24,15 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from tests.durable.play import Step, draw_script, look, make_options, play, play_all
+from tests.durable.play import (
+    Step,
+    draw_script,
+    is_recorded,
+    look,
+    make_options,
+    play,
+    play_all,
+)
 
 from triegs import Engine
 from triegs.durable.directory import SETTINGS
@@ -220,7 +228,7 @@ class Lives:
         """The step up to which an engine has come, which shows what an uninterrupted run does."""
         found: int = engine.positions.get("step", -1)
         assert found <= self.done + 1, (found, self.done)
-        recorded = [n for n in range(self.done + 1) if self.is_recorded(n)]
+        recorded = [n for n in range(self.done + 1) if is_recorded(self.script, self.expected, n)]
         assert found >= max(recorded, default=-1), (found, recorded)
         if found >= 0:
             if self.script[found][0] in ("advance", "end"):
@@ -228,14 +236,6 @@ class Lives:
             shown, expected = look(engine), self.expected[found][1]
             assert shown == expected, (found, shown, expected, engine.recovery)
         return found
-
-    def is_recorded(self, number: int) -> bool:
-        """Whether the step changes anything, so that there is a record of it."""
-        name, *_ = self.script[number]
-        before = self.expected[number - 1][1] if number else None
-        return name in ("push", "advance", "end") or (
-            name != "hold" and self.expected[number][1] != before
-        )
 
     def run(self, point: str, count: int, seconds: float | None) -> tuple[str, list[str]]:
         """One life in a child: how it ended, and what it told."""
@@ -279,7 +279,8 @@ def make_table(batch: list[Any]) -> pa.Table:
     """Updates as the inbox takes them."""
     integer = '"{}"^^<http://www.w3.org/2001/XMLSchema#integer>'.format
     rows = [[integer(cell) if isinstance(cell, int) else cell for cell in row] for row in batch]
-    return pa.table(dict(zip(("op", "subject", "predicate", "object"), zip(*rows), strict=True)))
+    names = ["op", "subject", "predicate", "object"]
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
 
 
 def follow(child: int, readable: int, seconds: float | None) -> list[str]:
@@ -314,13 +315,13 @@ def main(home: Path, kills: int, seed: int) -> int:
     ):
         run = Lives(seed * 1000 + scripts, home / str(scripts))
         scripts += 1
-        end = "killed"
-        while end == "killed":
+        while True:
             point, count, seconds = choose(random, hits, run)
             end, told = run.run(point, count, seconds)
-            if end == "killed":
-                hits[point or ANY_MOMENT] += 1
-                syncs[run.sync] += 1
+            if end != "killed":
+                break
+            hits[point or ANY_MOMENT] += 1
+            syncs[run.sync] += 1
         if end == "wrong":
             print("\n".join([f"seed {run.seed}, life {run.lives}, {point!r} {count}", *told]))
             return 1

@@ -58,15 +58,15 @@ def check(
     home: Path, begin: Callable[[Engine], object], go_on: Callable[[Engine], object], **options: Any
 ) -> None:
     """The same from the log alone, from a checkpoint, and from a checkpoint and the log."""
-    kept = {"prefixes": PREFIXES}
-    with Engine(**kept, **options) as engine:
+    options["prefixes"] = PREFIXES
+    with Engine(**options) as engine:
         begin(engine)
         middle = show(engine)
         go_on(engine)
         end = show(engine)
     for way in ("log", "checkpoint", "both"):
         directory = home / way
-        with Engine.open(directory, **kept, **options) as engine:
+        with Engine.open(directory, **options) as engine:
             begin(engine)
             if way != "log":
                 engine.checkpoint()
@@ -201,10 +201,7 @@ def test_streams_keep_their_order(tmp_path):
     def go_on(engine: Engine) -> None:
         engine.push([(1, P("a"), P("p"), 1)], "http://ex/s1")
         engine.push([(1, P("b"), P("p"), 1)], "http://ex/s2")
-        steps = []
-        for published in engine.each_slide(5):
-            steps.append((published, show(engine)[2]))
-        seen.append(steps)
+        seen.append([(published, show(engine)[2]) for published in engine.each_slide(5)])
 
     check(tmp_path, begin, go_on)
     assert len(seen[0]) == 2

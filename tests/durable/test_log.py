@@ -83,7 +83,8 @@ class TestRecords:
         table = np.arange(6, dtype="<i4").reshape(2, 3)
         log.append(0, [])
         log.append(
-            LARGEST_KIND, [b"", b"ab", bytearray(b"c"), memoryview(b"d"), table.data, np.empty(0).data]
+            LARGEST_KIND,
+            [b"", b"ab", bytearray(b"c"), memoryview(b"d"), table.data, np.empty(0).data],
         )
         assert read(log) == [(1, 0, b""), (2, LARGEST_KIND, b"abcd" + table.tobytes())]
         with pytest.raises(ValueError, match="kind"):

@@ -119,9 +119,7 @@ def check_header(data: bytes, named: int) -> Problem | None:
     return None
 
 
-def judge(
-    reason: str, data: bytes, end: int, last: int, following: int | None
-) -> Problem | None:
+def judge(reason: str, data: bytes, end: int, last: int, following: int | None) -> Problem | None:
     """Whether a crash can have left this, or only damage. Cost: a search to the end."""
     if following is not None:
         if end and following == last + 1 and len(data) - end <= FRAME_SIZE:

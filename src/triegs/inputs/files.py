@@ -60,7 +60,7 @@ class InputFile:
     format: str
     compression: str
     #: What tells an open file from all others: an engine may outlive the process, and addresses.
-    mark: str = field(default_factory=lambda: token_hex(8), compare=False, repr=False)
+    mark: str = field(default_factory=lambda: token_hex(8), compare=False, repr=False, kw_only=True)
 
     @property
     def path(self) -> Path | None:
