@@ -34,7 +34,7 @@ from triegs import (
 from triegs.durable import frames, opening
 from triegs.durable.directory import write_settings
 from triegs.durable.files import DiskFiles
-from triegs.durable.frames import HEADER, HEADER_CHECKED, HEADER_MAGIC, MARK, read_frame
+from triegs.durable.frames import FRAME_SIZE, HEADER, HEADER_CHECKED, HEADER_MAGIC, MARK, read_frame
 from triegs.durable.journal import Journal
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
@@ -574,7 +574,7 @@ def test_malformed_updates_stay_counted(tmp_path):
 def test_log_damaged_says_how_far_it_is_good(kept, copy):
     first = min((copy / "log").iterdir())
     data = bytearray(first.read_bytes())
-    data[-9] ^= 4
+    data[HEADER.size + FRAME_SIZE] ^= 4
     first.write_bytes(data)
     problem, _ = open_damaged(kept, copy)
     assert isinstance(problem, LogDamaged)
