@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
+import pyarrow as pa
 import pytest
 from tests.durable.disk import Fault, PowerDisk
 from tests.durable.play import draw_script, look, make_options, play_all
@@ -35,6 +36,7 @@ from triegs.durable import frames, opening
 from triegs.durable.directory import write_settings
 from triegs.durable.files import DiskFiles
 from triegs.durable.frames import FRAME_SIZE, HEADER, HEADER_CHECKED, HEADER_MAGIC, MARK, read_frame
+from triegs.durable.inbox import commit_batch
 from triegs.durable.journal import Journal
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
@@ -579,3 +581,58 @@ def test_log_damaged_says_how_far_it_is_good(kept, copy):
     problem, _ = open_damaged(kept, copy)
     assert isinstance(problem, LogDamaged)
     assert problem.good_until >= int(first.stem) - 1
+
+
+def test_every_bit_of_the_settings(tmp_path):
+    with Engine.open(tmp_path, "rdf", window=Window("10s")):
+        pass
+    path = tmp_path / "engine.json"
+    data = path.read_bytes()
+    for place in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[place // 8] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        with pytest.raises(StateDamaged, match=r"engine\.json, byte 0"):
+            Engine.open(tmp_path)
+    path.write_bytes(data)
+    Engine.open(tmp_path).close()
+
+
+def test_a_batch_of_the_inbox_that_is_not_whole(tmp_path):
+    row = {"subject": 1, "predicate": "<a:p>", "object": 2}
+    with Engine.open(tmp_path, sync="always") as engine:
+        commit_batch(tmp_path, pa.Table.from_pylist([row]), "feed", 0)
+        (path,) = (tmp_path / "inbox").iterdir()
+        data = path.read_bytes()
+        path.unlink()
+        for number, size in enumerate(range(0, len(data), 7)):
+            name = f"feed@{number:020}.arrow"
+            # Cut off, and behind what another has left.
+            path.with_name(name).write_bytes(data[:size] if number % 2 else data[: size + 1] + data)
+        taken = engine.take_inbox()
+        # Of the second kind some are whole: Arrow reads them from the end.
+        assert sum(each.problem is not None for each in taken) > len(taken) / 2
+        good = [each for each in taken if each.problem is None]
+        assert engine.epoch == len(good)
+        commit_batch(tmp_path, pa.Table.from_pylist([row]), "feed", len(data))
+        assert engine.take_inbox()[-1].problem is None
+
+
+def test_what_another_left_unfinished_in_the_inbox_is_left_alone(tmp_path):
+    row = {"subject": 1, "predicate": "<a:p>", "object": 2}
+    table = pa.Table.from_pylist([row])
+    disk = KeepsNames()
+    commit_batch(tmp_path, table, "feed", 1, files=disk)
+    commit_batch(tmp_path, table, "feed", 2, files=disk)
+    assert len({name.split(".")[1] for name in disk.made}) == 2
+
+
+class KeepsNames(DiskFiles):
+    """A disk that knows which files were made."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+
+    def open(self, path: Path) -> Any:
+        self.made.append(path.name)
+        return super().open(path)
