@@ -199,6 +199,7 @@ class StandingQuery:
         snapshot: bool | None = None,
         progress: bool = True,
         callback: Callable[[Event], object] | None = None,
+        name: str | None = None,
     ) -> Subscription:
         """Follow the query: a `Snapshot`, then `Changes` as epochs are published, with a
         `Progress` after each epoch that was told.
@@ -208,6 +209,10 @@ class StandingQuery:
         whether the result at the start comes first; without it nothing is read that is not asked
         for. `callback` is called with each event in a thread of its own. A subscriber that falls
         behind gets the epochs that it missed as one step. See `triegs.subscription.Subscription`.
+
+        With a `name` it goes on where the last one of that name was, and otherwise begins with a
+        snapshot. Its place is the epoch after which more was asked for; it is held, as
+        ``"subscription "`` and the name, and in an engine with a directory it is kept there.
 
         >>> engine = Engine()
         >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
@@ -222,14 +227,26 @@ class StandingQuery:
         """
         engine = self._engine
         engine._refuse_limits(self.plan)
+        keep = end = None
+        if name is not None:
+            place, keep, end = engine._name_subscription(name)
+            since = place if since is None else since
+        try:
+            start = engine._hold(self, since)
+        except BaseException:
+            if end is not None:
+                end()
+            raise
         return Subscription(
             engine._publications,
             lambda epoch: engine._hold_since(self, epoch)[1:],
             lambda: engine.epoch,
-            engine._hold(self, since),
+            start,
             is_first=since is None if snapshot is None else snapshot,
             progress=progress,
             callback=callback,
+            keep=keep,
+            end=end,
         )
 
     def emit(
@@ -360,6 +377,7 @@ class Engine:
         self._pins: dict[object, Pin] = {}
         self._holds = Holds(self._store, retain_epochs)
         self._publications = Publications()
+        self._subscribed: set[str] = set()  # the names of subscriptions
         self._leases: dict[object, Pin] = {}  # those of the pins that have an end
         self._debug = sys.flags.dev_mode if debug is None else debug
         self._row = np.zeros((1, 4), np.int64)  # of an epoch of one update
@@ -932,7 +950,9 @@ class Engine:
 
     def _free_terms(self) -> None:
         """Let go of terms that no live event, query or held snapshot names."""
-        self._dictionary.collect(self._store.newest.number, self._store.held())
+        newest, held = self._store.newest.number, self._store.held()
+        self._dictionary.collect(newest, held)
+        self._windows.identities.collect(newest, held)
 
     @property
     def _is_watched(self) -> bool:
@@ -1014,6 +1034,28 @@ class Engine:
             else:
                 snapshot.close()
         return kept
+
+    def _name_subscription(
+        self, name: str
+    ) -> tuple[str | None, Callable[[int], None], Callable[[], None]]:
+        """The hold with the place of a subscription, if there is one; how to move it, and what to
+        do at the end. One of a name at a time.
+        """
+        if name in self._subscribed:
+            raise StateError(f"there is a subscription {name!r} already; close it first")
+        self._subscribed.add(name)
+        hold = f"subscription {name}"
+
+        def keep(epoch: int) -> None:
+            with suppress(VersionGone):  # it was released meanwhile
+                self._holds.move(hold, epoch + self._first)
+                if self._journal is not None:
+                    self._journal.note_hold(hold, epoch)
+
+        def end() -> None:
+            self._subscribed.discard(name)
+
+        return hold if hold in self._holds.named else None, keep, end
 
     @staticmethod
     def _refuse_limits(plan: Plan) -> None:

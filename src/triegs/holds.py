@@ -45,6 +45,15 @@ class Holds:
             version = self._named[name] = self._store.pin(number)
         return version
 
+    def move(self, name: str, number: int) -> None:
+        """Hold another version under a name that is perhaps in use."""
+        with self._lock:
+            version = self._store.pin(number)
+            before = self._named.get(name)
+            self._named[name] = version
+        if before is not None:
+            self._store.unpin(before)
+
     def release(self, name: str) -> None:
         with self._lock:
             version = self._named.pop(name, None)

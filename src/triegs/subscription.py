@@ -79,7 +79,13 @@ class Subscription:
         is_first: bool,
         progress: bool,
         callback: Callable[[Event], object] | None,
+        keep: Callable[[int], object] | None = None,
+        end: Callable[[], object] | None = None,
     ) -> None:
+        #: Told the epoch up to which everything was handed out and asked on from.
+        self._keep = keep
+        self._kept: int | None = None
+        self._end = end
         self._publications = publications
         self._follow = follow
         self._newest = newest
@@ -118,12 +124,18 @@ class Subscription:
             while not self._is_closed:
                 if self._events:
                     return self._events.popleft()
+                self._keep_place()
                 if not self._ahead and not self._look(timeout):
                     return None
                 self._advance()
             return None
         finally:
             self._polling.release()
+
+    def _keep_place(self) -> None:
+        if self._keep is not None and self._told.epoch != self._kept:
+            self._kept = self._told.epoch
+            self._keep(self._kept)
 
     def _look(self, timeout: float | None) -> bool:
         """Find the epochs to tell; false if there are none in time."""
@@ -226,6 +238,11 @@ class Subscription:
 
     def _let_go(self) -> None:
         self._is_closed = True
+        end, self._end = self._end, None
+        if end is not None:
+            if self._progress and not self._events and self.error is None:
+                self._keep_place()  # the last that was handed out is its progress
+            end()
         held: list[Any] = [self._told, self._before, *self._ahead]
         for snapshot in held:
             if snapshot is not None:

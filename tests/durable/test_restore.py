@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 from random import Random
+from typing import Any
 
 import pytest
 from tests.durable.play import draw_script, look, make_options, play_all
 
-from triegs import Engine
+from triegs import Engine, Progress, StateError
 
 SEEDS = range(8)
 
@@ -70,3 +71,36 @@ def test_held_epochs_are_held_again(tmp_path):
                 [{"x": 3, "change": 1}]
             ]
     assert query.name == "all"
+
+
+def test_a_named_subscription_goes_on_in_the_next_process(tmp_path):
+    def take(subscription, count):
+        found: list[Any] = []
+        for _ in range(count):
+            event = subscription.poll()
+            if isinstance(event, Progress):
+                found.append(event.epoch)
+            elif event is not None:
+                found.append(sorted(tuple(row) for row in event.answers("python")))
+        return found
+
+    with Engine.open(tmp_path, sync="never") as engine:
+        query = engine.register("SELECT ?x { ?x <a:p> ?y }", name="all")
+        with query.subscribe(name="auditor") as subscription:
+            assert take(subscription, 3) == [[], 1]
+            engine.apply([("+", 1, "<a:p>", 2)])
+            assert take(subscription, 2) == [[(1,)], 2]
+            with pytest.raises(StateError, match="already"):
+                query.subscribe(name="auditor")
+        engine.apply([("+", 2, "<a:p>", 2)])
+        with query.subscribe(name="auditor") as subscription:
+            # Handed out, but nobody asked for more: it may not have been dealt with.
+            assert take(subscription, 1) == [[(2,)]]
+        engine.apply([("+", 3, "<a:p>", 2)])
+    with Engine.open(tmp_path) as engine:
+        query = engine.queries["all"]
+        with query.subscribe(name="auditor") as subscription:
+            assert take(subscription, 3) == [[(2,), (3,)], 4]
+        engine.release("subscription auditor")
+        with query.subscribe(name="auditor") as subscription:
+            assert take(subscription, 2) == [[(1,), (2,), (3,)], 4]

@@ -28,7 +28,7 @@ from triegs.errors import StateDamaged
 
 SUFFIX, UNFINISHED = ".checkpoint", ".unfinished"
 #: The kinds of frames, by the names of parts.
-KINDS = {"head": 1, "windows": 2, "rows": 3, "end": 4}
+KINDS = {"head": 1, "events": 2, "rows": 3, "end": 4}
 NAMES = {kind: name for name, kind in KINDS.items()}
 #: So many stay: should the newest be damaged, the one before and the log make up for it.
 KEPT = 2

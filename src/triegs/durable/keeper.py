@@ -64,10 +64,11 @@ class Keeper:
         journal = self._engine._journal
         assert journal is not None
         self._log.rotate()
-        taken = capture_state(self._engine, self._log.last)
+        sequence = self._log.last
+        taken = capture_state(self._engine, sequence)
         self._since = self._log.metrics().bytes
         pause = perf_counter() - started
-        self._thread = Thread(target=self._write, args=(taken, pause), name="checkpoint")
+        self._thread = Thread(target=self._write, args=(taken, sequence, pause), name="checkpoint")
         self._thread.start()
 
     def wait(self) -> None:
@@ -76,12 +77,12 @@ class Keeper:
             self._thread.join()
             self._thread = None
 
-    def _write(self, taken: Capture, pause: float) -> None:
+    def _write(self, taken: Capture, sequence: int, pause: float) -> None:
         started = perf_counter()
         try:
-            written = self._checkpoints.write(taken.sequence, list_parts(taken, self._engine))
+            written = self._checkpoints.write(sequence, list_parts(taken, self._engine))
             # What the checkpoint stands behind must not be lost while it is kept.
-            self._log.wait(taken.sequence)
+            self._log.wait(sequence)
             self._log.trim(self._checkpoints.tidy() + 1)
         except Exception as problem:  # whatever it is, the log has everything
             self._fail(problem)
@@ -95,7 +96,7 @@ class Keeper:
                 "checkpoint_pause_s": pause,
             }
         finally:
-            taken.release()
+            taken.close()
 
     def take_inbox(self) -> list[Taken]:
         """Take what lies in the inbox; see `triegs.Engine.take_inbox`."""

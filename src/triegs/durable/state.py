@@ -7,10 +7,12 @@ to read them. A part has the definitions of the terms that it is the first to na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from triegs.durable.columns import Content
 from triegs.durable.source import QuerySource
@@ -19,37 +21,42 @@ from triegs.maintain.standing import Laid
 from triegs.maintain.walk import Level, Walk
 from triegs.read.columns import Words, read_columns
 from triegs.store.contract import Version
-from triegs.windows.state import WindowState, capture, restore
+from triegs.windows.pending import Timed
+from triegs.windows.state import Captured, Piece, capture, list_pieces, restore
 
 if TYPE_CHECKING:
     from triegs.engine import Engine
 
 CHUNK_ROWS = 1 << 18
 COUNTERS = ("_updates", "_refused")
-HEAD, WINDOWS, ROWS = "head", "windows", "rows"
+HEAD, EVENTS, ROWS = "head", "events", "rows"
 
 
 class Capture(NamedTuple):
-    """What was true at one moment: small things as they were, and a version that is held."""
+    """What was true at one moment: small things as they were, and what is held to be copied."""
 
-    sequence: int
     fields: dict[str, Any]
-    windows: Content
+    windows: Captured
     version: Version
     graph: list[Laid]
     labels: Words
     release: Callable[[], None]
 
+    def close(self) -> None:
+        """Let go of what is held."""
+        self.windows.close()
+        self.release()
+
 
 def capture_state(engine: Engine, sequence: int) -> Capture:
-    """Take the state after a record; the updater calls it between two. Cost: the events that wait
-    or are retained, and nothing for the graph, which is held until `Capture.release`.
+    """Take the state after a record; the updater calls it between two. Cost: the queries, and the
+    events that wait; graph and retained events are held until `Capture.close`, and copied by
+    `list_parts`.
     """
     journal = engine._journal
     assert journal is not None
     store = engine._store
     version = store.pin()
-    taken = capture(engine._windows)
     fields = {
         "sequence": sequence,
         "epoch": engine.epoch,
@@ -61,38 +68,30 @@ def capture_state(engine: Engine, sequence: int) -> Capture:
     }
     spaces = engine._core.origins
     graph = [part for part in engine._core.lay_out() if part.predicate not in spaces]
-    return Capture(
-        sequence, fields, _describe(engine, taken), version, graph,
-        np.array(list(spaces), np.int64), lambda: store.unpin(version),
-    )  # fmt: skip
-
-
-def _describe(engine: Engine, taken: WindowState) -> Content:
-    """The windows with the terms and identities that they name."""
-    arrays = dict(taken.arrays)
-    terms = Definer(engine._dictionary, "term")
-    identities = Definer(engine._windows.identities, "identity")
-    found: dict[str, Any] = {}
-    for stamp, (name, values) in enumerate(taken.arrays.items(), 1):
-        defined = {}
-        if name.endswith("_rows"):
-            defined = terms.define(values, 1, 1, stamp)
-        elif name.endswith("_ids"):
-            defined = identities.define(values.reshape(-1, 1), 0, 1, stamp)
-        found.update({f"{name}/{each}": array for each, array in defined.items()})
-    return Content(taken.fields, {**arrays, **found})
+    labels = np.array(list(spaces), np.int64)
+    windows = capture(engine._windows)
+    return Capture(fields, windows, version, graph, labels, lambda: store.unpin(version))
 
 
 def list_parts(taken: Capture, engine: Engine) -> Iterator[tuple[str, Content]]:
-    """The parts of a state, one at a time: from any thread, while the version is held."""
-    yield HEAD, Content(taken.fields, {})
-    yield WINDOWS, taken.windows
+    """The parts of a state, one at a time: from any thread, until it is closed."""
+    yield HEAD, Content({**taken.fields, "windows": taken.windows.fields}, {})
     terms = Definer(engine._dictionary, "term")
-    stamp = 0
+    identities = Definer(engine._windows.identities, "identity")
+    stamps = count(1)
+    for stream, is_pending, events in list_pieces(taken.windows, CHUNK_ROWS):
+        stamp = next(stamps)
+        ids = events.ids.reshape(-1, 1)
+        arrays = {
+            **events._asdict(),
+            "rows": events.rows.astype(np.int32),
+            **terms.define(events.rows, 1, 1, stamp),
+            **identities.define(ids, 0, 1, stamp),
+        }
+        yield EVENTS, Content({"stream": stream, "pending": is_pending}, arrays)
     for relation, predicate, order in taken.graph:
         walk = Walk(len(order), [Level(relation, (), tuple(range(len(order))), True)])
         for columns, counts in read_columns(walk, taken.version, lambda: CHUNK_ROWS):
-            stamp += 1
             rows = np.empty((len(counts), 4), np.int64)
             rows[:, 0] = 1
             if predicate is not None:
@@ -104,7 +103,7 @@ def list_parts(taken: Capture, engine: Engine) -> Iterator[tuple[str, Content]]:
                 rows, counts = rows[kept], counts[kept]
             if not len(rows):
                 continue
-            arrays = {"rows": rows.astype(np.int32), **terms.define(rows, 1, 1, stamp)}
+            arrays = {"rows": rows.astype(np.int32), **terms.define(rows, 1, 1, next(stamps))}
             if counts.max() > 1:
                 arrays["counts"] = counts
             yield ROWS, Content({}, arrays)
@@ -121,37 +120,46 @@ def restore_state(engine: Engine, parts: Iterator[tuple[str, Content]]) -> dict[
         engine._register(QuerySource.read(source))
     words, windows = engine._dictionary, engine._windows
     terms, identities = Definitions(words, "term"), Definitions(windows.identities, "identity")
-    _, (window_fields, arrays) = next(parts)
-    for name in [name for name in arrays if "/" not in name]:
-        inner = {each.split("/")[1]: a for each, a in arrays.items() if each.startswith(f"{name}/")}
-        (identities if name.endswith("_ids") else terms).take(inner)
-    restore(windows, WindowState(window_fields, arrays), terms.translate, identities.translate)
-    static = _read_rows(parts, terms)
+    pieces: list[Piece] = []
+    found: list[Words] = [np.empty((0, 4), np.int64)]
+    for name, (said, arrays) in parts:
+        terms.take(arrays)
+        identities.take(arrays)
+        rows = _read_rows(arrays, terms)
+        if name == ROWS:
+            found.append(rows)
+            continue
+        ids = identities.translate(arrays["ids"])
+        events = Timed(arrays["times"], rows, ids, arrays["arrivals"])
+        pieces.append(Piece(said["stream"], said["pending"], events))
+    restore(windows, fields["windows"], pieces)
+    static = np.concatenate(found)
     windows.fill_all(static)
     number = engine._store.newest.number
-    events = static.copy()
-    events[:, 0] = 1
-    if len(static) and static[:, 0].max() > 1:
-        events = np.repeat(events, static[:, 0], axis=0)
-    words.settle(events, number)
+    words.settle(_list_events(static), number)
     for name in COUNTERS:
         setattr(engine, name, fields[name])
     engine._clock.restore(fields["time"])
     engine._first = number - fields["epoch"]
-    identities.close(0)
+    identities.close(number)
     terms.close(number)
     engine._free_terms()
     return fields
 
 
-def _read_rows(parts: Iterator[tuple[str, Content]], terms: Definitions) -> Words:
-    """All assertions with their numbers of events."""
-    found: list[Words] = [np.empty((0, 4), np.int64)]
-    for _, (_, arrays) in parts:
-        terms.take(arrays)
-        given = arrays["rows"]
-        rows = np.empty(given.shape, np.int64)
-        rows[:, 0] = arrays.get("counts", 1)
-        rows[:, 1:] = terms.translate(given[:, 1:])
-        found.append(rows)
-    return np.concatenate(found)
+def _read_rows(arrays: Mapping[str, NDArray[Any]], terms: Definitions) -> Words:
+    """Rows by ids of the dictionary; in the first place what is there, or a number of events."""
+    given = arrays["rows"]
+    rows: Words = np.empty(given.shape, np.int64)
+    rows[:, 0] = arrays.get("counts", given[:, 0])
+    rows[:, 1:] = terms.translate(given[:, 1:])
+    return rows
+
+
+def _list_events(static: Words) -> Words:
+    """One row per event: each of them holds its terms."""
+    events = static.copy()
+    events[:, 0] = 1
+    if len(static) and static[:, 0].max() > 1:
+        events = np.repeat(events, static[:, 0], axis=0)
+    return events

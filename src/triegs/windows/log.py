@@ -7,6 +7,8 @@ dead, until no window reaches back to it.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +33,41 @@ class Judged(NamedTuple):
     killed: Words
 
 
+class Frozen:
+    """The events that were retained at one moment, to be copied by another thread meanwhile.
+
+    The ring does not write over them as long as this stands; what is deleted meanwhile is noted.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.start, self.end = log.start, log.end
+        self._log = log
+        self._columns = (log.times, log.rows, log.ids)
+        self._killed: list[Words] = []
+        self.lock = Lock()
+
+    def note(self, killed: Words) -> None:
+        """These positions are dead from now on."""
+        self._killed.append(killed[killed < self.end])
+
+    def read(self, first: int, end: int) -> Timed:
+        """The events of some positions as they were; call it for one stretch after the other."""
+        times, rows, ids = self._columns
+        size = len(times)
+        slots = np.arange(first, end) & (size - 1)
+        found = rows[slots]
+        with self.lock:
+            for killed in self._killed:
+                inside = killed[(killed >= first) & (killed < end)]
+                found[inside - first, 0] = 1
+        named = ids[slots] if len(ids) else np.full(len(slots), -1, np.int64)
+        return Timed(times[slots], found, named, np.arange(first, end))
+
+    def close(self) -> None:
+        """Let the ring write where it likes."""
+        self._log.thaw(self)
+
+
 class Log:
     """Positions `start` to `end` are retained; a row is ``(1 or 0 if dead, s, p, o)``."""
 
@@ -42,6 +79,7 @@ class Log:
         self._holder = _NOTHING
         self._following = self._first = self._last = _NOTHING
         self._dead = 0
+        self._frozen: Frozen | None = None
 
     def __len__(self) -> int:
         return self.end - self.start
@@ -77,13 +115,31 @@ class Log:
         if has_deletions and not len(self._first):
             self._link()
         outcomes, killed = np.empty(count, np.int64), np.empty(count, np.int64)
-        self.end = judge_events(
-            due.times, due.rows, due.ids, self.start, self.end, self.times, self.rows, self.ids,
-            self._holder, self._following, self._first, self._last, horizon, floor, outcomes,
-            killed,
-        )  # fmt: skip
-        self._dead += int(np.count_nonzero(outcomes == DELETED))
+        frozen = self._frozen
+        with nullcontext() if frozen is None else frozen.lock:
+            self.end = judge_events(
+                due.times, due.rows, due.ids, self.start, self.end, self.times, self.rows,
+                self.ids, self._holder, self._following, self._first, self._last, horizon, floor,
+                outcomes, killed,
+            )  # fmt: skip
+            is_deletion = outcomes == DELETED
+            if frozen is not None:
+                frozen.note(killed[is_deletion])
+        self._dead += int(np.count_nonzero(is_deletion))
         return Judged(outcomes, killed)
+
+    def freeze(self) -> Frozen:
+        """What is retained now, for a thread that copies it. Cost: constant; until it is closed
+        the ring may grow instead of writing over it.
+        """
+        assert self._frozen is None
+        self._frozen = Frozen(self)
+        return self._frozen
+
+    def thaw(self, frozen: Frozen) -> None:
+        """That copy is made."""
+        if self._frozen is frozen:
+            self._frozen = None
 
     def _append(self, due: Timed) -> None:
         mask = len(self.times) - 1
@@ -100,9 +156,11 @@ class Log:
     def _make_room(self, count: int) -> None:
         """Grow to hold so many more; amortised O(1) per event."""
         size = len(self.times)
-        needed = len(self) + count
-        if needed <= size:
+        frozen = self._frozen
+        first = self.start if frozen is None else min(self.start, frozen.start)
+        if self.end - first + count <= size:
             return
+        needed = len(self) + count
         while size < needed:
             size *= 2
         slots = np.arange(self.start, self.end) & (size - 1)
@@ -113,6 +171,7 @@ class Log:
             new = np.zeros((size, *old.shape[1:]), np.int64)
             new[slots] = old[np.arange(self.start, self.end) & (len(old) - 1)]
             setattr(self, name, new)
+        self._frozen = None  # it has the arrays that are left behind
         if len(self._first):
             self._link()
 
@@ -139,17 +198,6 @@ class Log:
             self._holder[events.ids[named]] = start + named  # of several, the last one
 
     # Reading
-
-    def copy(self) -> Timed:
-        """All retained events, in order; rows of dead ones begin with 0."""
-        first, end = self.start, self.end
-        ids = np.full(end - first, -1, np.int64)
-        if len(self.ids):
-            ids = self._copy(self.ids, first, end)
-        positions = np.arange(first, end)
-        return Timed(
-            self._copy(self.times, first, end), self._copy(self.rows, first, end), ids, positions
-        )
 
     def find(self, time: int) -> int:
         """The position of the first event later than a time; the end if there is none."""

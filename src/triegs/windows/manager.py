@@ -366,8 +366,6 @@ class Windows:
         refused += [Refused(number, TOO_EARLY) for number in ahead.tolist()]
         if self.settings.late is Late.QUARANTINE:
             refused += [Refused(number, f"{TOO_LATE}{bound}") for number in late.tolist()]
-        if stream.has_ids:
-            self.identities.collect(0)
         self.late += len(late)
         self.ahead += len(ahead)
         self.refused += found.given - len(found.times)

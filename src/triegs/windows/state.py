@@ -1,38 +1,48 @@
-"""The windows of an engine as numbers and arrays, and back: all that their future depends on.
+"""The windows of an engine as fields and events, and back: all that their future depends on.
 
 What spaces show follows from the logs and from the static graph, so it is made anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from triegs.maintain.standing import Refused
 from triegs.sparql.window import Bounds, Kind, Window
 from triegs.windows.feed import Feed
-from triegs.windows.judging import Words
+from triegs.windows.log import Frozen
 from triegs.windows.manager import Windows
-from triegs.windows.pending import Timed
+from triegs.windows.pending import NOTHING, Timed
 
-Translate = Callable[[NDArray[Any]], Words]
 OF_WINDOWS = ("watermark", "takes", "late", "ahead", "refused", "gaps", "repeated")
 OF_STREAM = (
     "watermark", "judged", "first", "newest", "is_closed", "has_ids", "has_deletions", "arrivals",
     "repeated", "unshown",
 )  # fmt: skip
 OF_FEED = ("head", "tail", "low", "live", "gaps", "due")
-PARTS = ("log", "pending")
 
 
-class WindowState(NamedTuple):
-    """Fields as JSON has them, and arrays by name; ids are those of the dictionaries."""
+class Captured(NamedTuple):
+    """Fields as JSON has them; and by stream the events that are retained, and those that wait."""
 
     fields: dict[str, Any]
-    arrays: dict[str, NDArray[Any]]
+    events: list[tuple[Frozen, Timed]]
+
+    def close(self) -> None:
+        """Let the streams write where they like; nothing more is read."""
+        for log, _ in self.events:
+            log.close()
+
+
+class Piece(NamedTuple):
+    """Some events: the number of their stream, and whether they wait or are retained."""
+
+    stream: int
+    is_pending: bool
+    events: Timed
 
 
 def write_window(window: Window) -> list[Any]:
@@ -51,22 +61,29 @@ def read_window(fields: list[Any]) -> Window:
     return Window._make(Kind(kind), width, slide, start, Bounds(bounds), stream)
 
 
-def capture(windows: Windows) -> WindowState:
-    """What there is now. Cost: the events that wait or are retained."""
-    arrays: dict[str, NDArray[Any]] = {}
+def capture(windows: Windows) -> Captured:
+    """What there is now. Cost: the events that wait; retained ones are copied later."""
     streams = []
-    for number, (name, stream) in enumerate(windows.streams.items()):
+    events = []
+    for name, stream in windows.streams.items():
         described = {each: getattr(stream, each) for each in OF_STREAM}
         described["name"] = name
         described["start"] = stream.log.start
         described["refused_events"] = [list(each) for each in stream.refused]
         described["feeds"] = [_describe(feed) for feed in stream.feeds]
-        for part, events in zip(PARTS, (stream.log.copy(), stream.pending.copy()), strict=True):
-            for column, values in events._asdict().items():
-                arrays[f"{part}{number}_{column}"] = values
         streams.append(described)
+        events.append((stream.log.freeze(), stream.pending.copy()))
     fields = {each: getattr(windows, each) for each in OF_WINDOWS}
-    return WindowState({**fields, "streams": streams}, arrays)
+    return Captured({**fields, "streams": streams}, events)
+
+
+def list_pieces(captured: Captured, rows: int) -> Iterator[Piece]:
+    """All events in pieces of so many rows, from any thread. Memory: one piece."""
+    for number, (log, pending) in enumerate(captured.events):
+        for first in range(log.start, log.end, rows):
+            yield Piece(number, False, log.read(first, min(first + rows, log.end)))
+        for first in range(0, len(pending.times), rows):
+            yield Piece(number, True, pending.pick(slice(first, first + rows)))
 
 
 def _describe(feed: Feed) -> dict[str, Any]:
@@ -74,14 +91,17 @@ def _describe(feed: Feed) -> dict[str, Any]:
     return {**found, "window": write_window(feed.window), "kills": feed.kills}
 
 
-def restore(windows: Windows, state: WindowState, terms: Translate, identities: Translate) -> None:
+def restore(windows: Windows, fields: dict[str, Any], pieces: Iterable[Piece]) -> None:
     """Stand as the windows that were captured; the queries are there, and saw no event yet.
 
     The spaces are filled by `Windows.fill_all`.
     """
     for each in OF_WINDOWS:
-        setattr(windows, each, state.fields[each])
-    for number, described in enumerate(state.fields["streams"]):
+        setattr(windows, each, fields[each])
+    parts: dict[tuple[int, bool], list[Timed]] = {}
+    for piece in pieces:
+        parts.setdefault(piece[:2], []).append(piece.events)
+    for number, described in enumerate(fields["streams"]):
         stream = windows.streams.get(described["name"])
         if stream is None:  # what nobody reads, and was kept for want of room to drop it
             windows.repeated += described["repeated"]
@@ -92,7 +112,7 @@ def restore(windows: Windows, state: WindowState, terms: Translate, identities: 
         for each in OF_STREAM:
             setattr(stream, each, described[each])
         stream.refused = [Refused(*each) for each in described["refused_events"]]
-        log, pending = (_read(state.arrays, f"{part}{number}", terms, identities) for part in PARTS)
+        log, pending = (_join(parts.get((number, is_pending), [])) for is_pending in (False, True))
         stream.restore(described["start"], log, pending)
         feeds = {feed.window: feed for feed in stream.feeds}
         for feed_fields in described["feeds"]:
@@ -105,14 +125,7 @@ def restore(windows: Windows, state: WindowState, terms: Translate, identities: 
             feed.kills = list(feed_fields["kills"])
 
 
-def _read(
-    arrays: dict[str, NDArray[Any]], part: str, terms: Translate, identities: Translate
-) -> Timed:
-    given = arrays[f"{part}_rows"]
-    rows = np.empty(given.shape, np.int64)
-    rows[:, 0] = given[:, 0]
-    rows[:, 1:] = terms(given[:, 1:])
-    return Timed(
-        arrays[f"{part}_times"].astype(np.int64), rows, identities(arrays[f"{part}_ids"]),
-        arrays[f"{part}_arrivals"].astype(np.int64),
-    )  # fmt: skip
+def _join(parts: list[Timed]) -> Timed:
+    """Parts that follow each other as one."""
+    columns = zip(NOTHING, *parts, strict=True)
+    return Timed(*(np.concatenate(column) for column in columns))

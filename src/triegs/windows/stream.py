@@ -155,7 +155,8 @@ class Stream:
         self._report(due, outcomes)
         gone = outcomes != ENTERED
         if gone.any():
-            self._let_go(due.pick(np.flatnonzero(gone)))
+            # The epoch in the making: who copies the newest version has the terms for as long.
+            self._let_go(due.pick(np.flatnonzero(gone)), self._epoch() + 1)
         found: list[int] = killed[outcomes == DELETED].tolist()
         return found
 
@@ -170,13 +171,12 @@ class Stream:
         """Forget what no window holds, or will."""
         until = min((feed.head for feed in self.feeds), default=self.log.end)
         if until > self.log.start:
-            rows, ids = self.log.retire(until)
-            self._release(rows, ids)
+            self._release(*self.log.retire(until), self._epoch())
 
     def clear(self) -> None:
         """Forget everything."""
-        self._let_go(self.pending.take(NEVER))
-        self._release(*self.log.retire(self.log.end))
+        self._let_go(self.pending.take(NEVER), self._epoch())
+        self._release(*self.log.retire(self.log.end), self._epoch())
 
     # Terms
 
@@ -185,19 +185,18 @@ class Stream:
         self._words.settle(rows, self._epoch())
         if len(events.ids) and events.ids.max() >= 0:
             self.has_ids = True
-            self._identities.acquire(events.ids[events.ids >= 0])
+            self._identities.acquire(events.ids[events.ids >= 0], self._epoch())
 
-    def _let_go(self, events: Timed) -> None:
+    def _let_go(self, events: Timed, epoch: int) -> None:
         rows = events.rows.copy()
         rows[:, 0] = -1
-        self._release(rows, events.ids)
+        self._release(rows, events.ids, epoch)
 
-    def _release(self, rows: Words, ids: Words) -> None:
-        self._words.settle(rows, self._epoch())
+    def _release(self, rows: Words, ids: Words, epoch: int) -> None:
+        self._words.settle(rows, epoch)
         named = ids[ids >= 0] if self.has_ids else ids[:0]
         if len(named):
-            self._identities.release(named)
-            self._identities.collect(0)
+            self._identities.release(named, epoch)
 
 
 def mark_live(rows: Words) -> Words:
