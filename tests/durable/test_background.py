@@ -72,6 +72,38 @@ def test_a_checkpoint_has_what_was_true_when_it_began(tmp_path):
     engine.close()
 
 
+def test_what_a_window_has_yet_to_take_back_is_as_it_was(tmp_path):
+    """An event was deleted, and one of two windows still shows it until its next slide."""
+    files = SlowFiles()
+    directory = tmp_path / "engine"
+    engine = open_on(files, directory)
+    for name, slide in (("quick", 5), ("slow", 20)):
+        engine.register("SELECT ?x { ?x <a:p> ?y }", name, window=Window(40, slide))
+    engine.push(
+        [(1, 1, "<a:p>", 1, "+", "e1"), (21, 2, "<a:p>", 1), (22, 1, "<a:p>", 1, "-", "e1")]
+    )
+    engine.advance(25)
+    seen = look(engine)
+    keeper = engine._keeper
+    assert keeper is not None
+    keeper.begin()
+    assert files.began.wait(60)
+    engine.advance(40)
+    end = look(engine)
+    files.may.set()
+    keeper.finish()
+    engine.close()
+    with Engine.open(directory) as again:
+        assert look(again) == end
+    # Without what came behind the checkpoint.
+    (newest,) = [p for p in (directory / "log").iterdir() if int(p.stem) > 1]
+    newest.write_bytes(newest.read_bytes()[:24])
+    with Engine.open(directory) as again:
+        assert look(again) == seen
+        again.advance(40)
+        assert look(again) == end
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("window", [None, Window(20, 10)], ids=["plain", "windowed"])
 def test_updates_readers_and_checkpoints_at_once(tmp_path, seed, window):

@@ -88,7 +88,7 @@ def list_pieces(captured: Captured, rows: int) -> Iterator[Piece]:
 
 def _describe(feed: Feed) -> dict[str, Any]:
     found = {each: getattr(feed, each) for each in OF_FEED}
-    return {**found, "window": write_window(feed.window), "kills": feed.kills}
+    return {**found, "window": write_window(feed.window), "kills": list(feed.kills)}
 
 
 def restore(windows: Windows, fields: dict[str, Any], pieces: Iterable[Piece]) -> None:
