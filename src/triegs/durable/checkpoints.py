@@ -69,7 +69,19 @@ class Checkpoints:
         target = self.path(sequence)
         beside = target.with_suffix(UNFINISHED)
         self._remove(beside)
-        file = self._files.open(beside)
+        try:
+            size = self._write(beside, sequence, parts)
+            self._files.replace(beside, target)
+        except OSError:
+            with suppress(OSError):
+                self._remove(beside)
+            raise
+        self._files.sync_folder(self._folder)
+        return Written(sequence, size)
+
+    def _write(self, path: Path, sequence: int, parts: Iterable[tuple[str, Content]]) -> int:
+        """Write a file and sync it; returns its size."""
+        file = self._files.open(path)
         try:
             file.write([make_header(sequence)])
             number = 0
@@ -77,16 +89,9 @@ class Checkpoints:
                 file.write(make_frame(number, KINDS[name], pack(*content))[0])
             file.write(make_frame(number + 1, KINDS["end"], [])[0])
             file.sync()
-            size = file.size
-        except OSError:
-            with suppress(OSError):
-                self._remove(beside)
-            raise
+            return file.size
         finally:
             file.close()
-        self._files.replace(beside, target)
-        self._files.sync_folder(self._folder)
-        return Written(sequence, size)
 
     def read(self, sequence: int) -> Iterator[tuple[str, Content]]:
         """The parts of a checkpoint; all checksums are looked at before the first is given.
