@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, settings
 _untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 
 settings.register_profile("short", parent=_untimed, max_examples=100, derandomize=True)
-settings.register_profile("long", parent=_untimed, max_examples=1_000)
-settings.register_profile("soak", parent=_untimed, max_examples=5_000)
+settings.register_profile("long", parent=_untimed, max_examples=500)
+settings.register_profile("soak", parent=_untimed, max_examples=1_000)
 settings.load_profile(os.environ.get("TRIEGS_PROFILE", "short"))
 
 PROPERTIES = Path(__file__).parent / "property"

@@ -713,7 +713,7 @@ class Engine:
         if self._journal is None:
             version, refused = takes(rows, strict)
         else:
-            fields = {"strict": strict, "time": time}
+            fields = {"strict": strict, "time": time, "malformed": len(malformed)}
             arrays = self._journal.describe_rows(rows)
             with self._journal.record(Kind.APPLY, self.epoch, fields, arrays):
                 version, refused = takes(rows, strict)
@@ -732,19 +732,20 @@ class Engine:
             self._end_epoch()
         return self._report(version.number - self._first, refused)
 
-    def _apply_again(self, batch: Batch, strict: bool, time: int | None) -> None:
+    def _apply_again(self, batch: Batch, strict: bool, time: int | None, malformed: int) -> None:
         """An epoch that the log tells of."""
         with self._update():
             try:
                 if time is None:
                     self._apply(batch, strict)
-                    return
-                self._windows.take_times()
-                self._clock.begin(time)
-                try:
-                    self._apply(batch, strict)
-                finally:
-                    self._clock.end()
+                else:
+                    self._windows.take_times()
+                    self._clock.begin(time)
+                    try:
+                        self._apply(batch, strict)
+                    finally:
+                        self._clock.end()
+                self._refused += malformed
             finally:
                 self._free_terms()
 

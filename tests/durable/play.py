@@ -128,3 +128,12 @@ def play_all(engine: Engine, script: list[Step], after: Callable[[int], object] 
         found.append((play(engine, step), look(engine)))
         after(number)
     return found
+
+
+def is_recorded(script: list[Step], expected: list[Any], number: int) -> bool:
+    """Whether a step changes anything, so that there is a record of it."""
+    name, *_ = script[number]
+    returned, shown = expected[number]
+    if name in ("push", "advance", "end"):
+        return not isinstance(returned, str)  # the name of a refusal
+    return name != "hold" and (number == 0 or shown != expected[number - 1][1])

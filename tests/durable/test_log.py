@@ -15,10 +15,12 @@ import pytest
 from tests.durable.disk import Crash, Fault, PowerDisk
 
 from triegs.durable.files import DiskFiles
-from triegs.durable.frames import FRAME_SIZE, HEADER, MARK, make_frame, make_header
+from triegs.durable.frames import FRAME_SIZE, GOES_ON, HEADER, make_frame, make_header
 from triegs.durable.log import Cut, Found, Log
 from triegs.durable.segments import verify
 from triegs.errors import LogDamaged, LogFailed, StateError
+
+LARGEST_KIND = GOES_ON - 1
 
 FOLDER = Path("/log")
 NEVER = {"sync": "never"}
@@ -81,11 +83,12 @@ class TestRecords:
         table = np.arange(6, dtype="<i4").reshape(2, 3)
         log.append(0, [])
         log.append(
-            MARK - 1, [b"", b"ab", bytearray(b"c"), memoryview(b"d"), table.data, np.empty(0).data]
+            LARGEST_KIND,
+            [b"", b"ab", bytearray(b"c"), memoryview(b"d"), table.data, np.empty(0).data],
         )
-        assert read(log) == [(1, 0, b""), (2, MARK - 1, b"abcd" + table.tobytes())]
+        assert read(log) == [(1, 0, b""), (2, LARGEST_KIND, b"abcd" + table.tobytes())]
         with pytest.raises(ValueError, match="kind"):
-            log.append(MARK, [])
+            log.append(LARGEST_KIND + 1, [])
         with pytest.raises(ValueError, match="kind"):
             log.append(-1, [])
         with pytest.raises(BufferError, match="contiguous"):
@@ -137,7 +140,7 @@ class TestRecords:
     def test_numbers_go_on_without_any_record(self, disk):
         log = open_log(disk, segment_bytes=1)
         fill(log, 3)
-        disk.fail(6, Fault())  # the write of a record into the segment made for it
+        disk.fail(7, Fault())  # the write of a record into the segment made for it
         with pytest.raises(LogFailed):
             log.append(0, [b"x"])
         log.trim(100)
@@ -538,8 +541,22 @@ class TestDamage:
 
     def test_an_older_segment_that_is_cut(self, disk, paths):
         data = disk.read(paths[0])
-        put(disk, paths[0], data[:-1])
+        put(disk, paths[0], data[: -2 * FRAME_SIZE - 1])
         assert "a newer segment follows" in damage(disk).reason
+
+    def test_an_older_segment_without_all_of_its_last_frame(self, disk, paths):
+        data = disk.read(paths[0])
+        for size in range(FRAME_SIZE + 1):
+            put(disk, paths[0], data[: len(data) - size])
+            _, found = Log.open(disk, FOLDER)
+            assert (found.first, found.cut) == (1, None)
+            disk.die()
+
+    def test_the_newest_segment_is_missing(self, disk, paths):
+        disk.remove(paths[-1])
+        error = damage(disk)
+        assert error.file == paths[-2]
+        assert f"the segment of record {int(paths[-1].stem)} is missing" in error.reason
 
     def test_while_reading(self, disk):
         log = open_log(disk)
@@ -553,7 +570,7 @@ class TestDamage:
 
     def test_verify_changes_nothing(self, disk, paths):
         data = bytearray(disk.read(paths[1]))
-        data[-1] ^= 1
+        data[-FRAME_SIZE - 1] ^= 1
         put(disk, paths[1], bytes(data))
         before, operations = contents(disk), disk.operations
         found = verify(disk, FOLDER)
@@ -598,18 +615,19 @@ class TestFlips:
         log, records = self.make(disk, segment_bytes=81)
         log.close()
         assert len(segments(disk)) == 3
-        cuts = 0
+        cuts = harmless = 0
         for path in flip_each(disk):
             result = try_open(disk)
             if isinstance(result, LogDamaged):
                 assert result.file == path
             else:
                 log, found = result
-                assert found.cut is not None
                 assert read(log) == records
-                cuts += 1
-        # Of the last mark only, and that loses no record.
+                cuts += found.cut is not None
+                harmless += found.cut is None
+        # Of the last mark only, and that loses no record; and where an older segment goes on.
         assert cuts == 8 * FRAME_SIZE
+        assert harmless == 2 * 8 * FRAME_SIZE
 
     def test_what_was_never_synced(self, disk):
         _, records = self.make(disk, **NEVER)

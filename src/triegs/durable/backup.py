@@ -84,16 +84,18 @@ def _copy(files: Files, source: Path, target: Path) -> tuple[int, int, int]:
     size = _write(files, target / SETTINGS, files.read(source / SETTINGS))
     if path is not None:
         size += _write(files, target / CHECKPOINTS / path.name, files.read(path))
-    listed = [each for each in files.list_folder(source / LOG) if NAME.fullmatch(each.name)]
+    listed = _list_log(files, source)
     record = checkpoint
     for each, following in pairwise([*listed, None]):
         assert each is not None
         if following is not None and int(following.stem) <= checkpoint + 1:
             continue  # the checkpoint has all of it
         data = files.read(each)
-        segment = read_segment(each, data, is_newest=following is None)
+        segment = read_segment(each, data, None if following is None else int(following.stem))
         problem = segment.problem
         if problem is not None and not problem.torn:
+            if _list_log(files, source) != listed:
+                raise FileNotFoundError("the log goes on in a segment that was not there before")
             reason = problem.reason
             raise LogDamaged(reason, file=each, offset=problem.offset, good_until=segment.last)
         size += _write(files, target / LOG / each.name, data[: segment.good_bytes])
@@ -101,6 +103,10 @@ def _copy(files: Files, source: Path, target: Path) -> tuple[int, int, int]:
     for made in (target / LOG, target / CHECKPOINTS, target):
         files.sync_folder(made)
     return checkpoint, record, size
+
+
+def _list_log(files: Files, source: Path) -> list[Path]:
+    return [each for each in files.list_folder(source / LOG) if NAME.fullmatch(each.name)]
 
 
 def _find_checkpoint(files: Files, source: Path) -> tuple[int, Path | None]:

@@ -8,6 +8,7 @@ name at the end, so what has the name is whole, or was damaged later.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,23 +47,41 @@ class Checkpoints:
     def __init__(self, files: Files, folder: Path) -> None:
         self._files = files
         self._folder = folder
-        files.make_folder(folder)
 
     def list(self) -> list[int]:
         """The sequence numbers, the newest first."""
-        names = [path.name for path in self._files.list_folder(self._folder)]
+        try:
+            names = [path.name for path in self._files.list_folder(self._folder)]
+        except FileNotFoundError:
+            return []
         found = [name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)]
-        return sorted((int(name) for name in found if name.isdigit()), reverse=True)
+        return sorted((int(name) for name in found if name.isdecimal()), reverse=True)
 
     def path(self, sequence: int) -> Path:
         return self._folder / f"{sequence:020}{SUFFIX}"
 
     def write(self, sequence: int, parts: Iterable[tuple[str, Content]]) -> Written:
-        """Write a checkpoint; on return it survives a loss of power. Memory: one part."""
+        """Write a checkpoint; on return it survives a loss of power. Memory: one part.
+
+        An OSError leaves nothing behind, as far as the disk allows.
+        """
+        self._files.make_folder(self._folder)
         target = self.path(sequence)
         beside = target.with_suffix(UNFINISHED)
         self._remove(beside)
-        file = self._files.open(beside)
+        try:
+            size = self._write(beside, sequence, parts)
+            self._files.replace(beside, target)
+        except OSError:
+            with suppress(OSError):
+                self._remove(beside)
+            raise
+        self._files.sync_folder(self._folder)
+        return Written(sequence, size)
+
+    def _write(self, path: Path, sequence: int, parts: Iterable[tuple[str, Content]]) -> int:
+        """Write a file and sync it; returns its size."""
+        file = self._files.open(path)
         try:
             file.write([make_header(sequence)])
             number = 0
@@ -70,12 +89,9 @@ class Checkpoints:
                 file.write(make_frame(number, KINDS[name], pack(*content))[0])
             file.write(make_frame(number + 1, KINDS["end"], [])[0])
             file.sync()
-            size = file.size
+            return file.size
         finally:
             file.close()
-        self._files.replace(beside, target)
-        self._files.sync_folder(self._folder)
-        return Written(sequence, size)
 
     def read(self, sequence: int) -> Iterator[tuple[str, Content]]:
         """The parts of a checkpoint; all checksums are looked at before the first is given.

@@ -57,10 +57,14 @@ class Lock:
             os.close(number)
 
 
+def sum_up(form: object, settings: object) -> int:
+    """The checksum of a format and its settings; it stays the same in every format."""
+    return crc32(json.dumps([form, settings]).encode())
+
+
 def write_settings(files: Files, directory: Path, settings: dict[str, Any]) -> None:
     """Keep what an engine is made with; there is nothing before."""
-    text = json.dumps(settings, indent=2)
-    whole = {"format": FORMAT, "checksum": crc32(text.encode()), "settings": settings}
+    whole = {"format": FORMAT, "checksum": sum_up(FORMAT, settings), "settings": settings}
     beside = directory / f"{SETTINGS}.unfinished"
     with suppress(FileNotFoundError):
         files.remove(beside)
@@ -85,13 +89,11 @@ def read_settings(files: Files, directory: Path) -> dict[str, Any] | None:
         whole = json.loads(data)
         form = whole["format"]
         settings: dict[str, Any] = whole["settings"]
-        is_good = form != FORMAT or whole["checksum"] == crc32(
-            json.dumps(settings, indent=2).encode()
-        )
+        is_good = whole["checksum"] == sum_up(form, settings)
     except (ValueError, KeyError, TypeError):
         raise StateDamaged("this is not what was written", file=path) from None
-    if form > FORMAT:
-        raise StateError(f"{path} is of format {form}, and this program reads up to {FORMAT}")
     if not is_good:
         raise StateDamaged("the checksum is wrong", file=path)
+    if form != FORMAT:
+        raise StateError(f"{path} is of format {form}, and this program reads {FORMAT}")
     return settings

@@ -11,7 +11,8 @@ and first sequence. A later version keeps this header, so that an older program 
 
 A frame of the kind `MARK` is no record: it says that all records up to its sequence number had been
 synced when it was written. It tells damage from what a crash may leave: a record that is not whole
-was never synced, unless a mark behind it says so.
+was never synced, unless a mark behind it says so. A frame of the kind `GOES_ON` says at the end of
+a segment that the next one has been made, so that its loss can be told.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 MARK = 0xFFFF_FFFF
+GOES_ON = 0xFFFF_FFFE
 LONGEST = 0xFFFF_FFFF
 
 HEADER = Struct("<8sIIQ")

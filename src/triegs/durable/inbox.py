@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from triegs.durable.files import DiskFiles, Files
-from triegs.errors import InputError
+from triegs.errors import InputError, StateError
 
 FOLDER, SUFFIX, REJECTED = "inbox", ".arrow", ".rejected"
 NAME = re.compile(r"([A-Za-z0-9._-]+)@([0-9]{20})")
@@ -67,8 +68,9 @@ def commit_batch(
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
-    # A name of its own: two who commit the same batch must not write into one file.
-    beside = folder / f"{name}.{id(sink):x}.unfinished"
+    # A name of its own: two who commit the same batch must not write into one file, nor one behind
+    # what another left when it died.
+    beside = folder / f"{name}.{token_hex(8)}.unfinished"
     file = disk.open(beside)
     try:
         file.write([sink.getvalue()])
@@ -102,8 +104,13 @@ class Inbox:
     def read(self, batch: Batch) -> tuple[pa.Table, str | None]:
         """The table of a batch, and its stream; `InputError` if it is none."""
         try:
-            table = pa.ipc.open_file(pa.py_buffer(self._files.read(batch.path))).read_all()
-        except pa.ArrowInvalid as problem:
+            data = pa.py_buffer(self._files.read(batch.path))
+        except OSError as error:
+            raise StateError(f"a batch of the inbox cannot be read: {error}") from error
+        try:
+            table = pa.ipc.open_file(data).read_all()
+            table.validate(full=True)
+        except (pa.ArrowInvalid, OSError) as problem:  # Arrow says both of its content
             raise InputError(f"not an Arrow file: {problem}", file=str(batch.path)) from None
         stream = (table.schema.metadata or {}).get(STREAM)
         return table, None if stream is None else stream.decode()

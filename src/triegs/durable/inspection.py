@@ -16,7 +16,14 @@ from triegs.durable.checkpoints import SUFFIX, UNFINISHED, Checkpoints
 from triegs.durable.directory import LOCK, SETTINGS, read_settings
 from triegs.durable.files import DiskFiles, Files
 from triegs.durable.log import Log
-from triegs.durable.opening import CHECKPOINTS, LOG, Settings, restore
+from triegs.durable.opening import (
+    CHECKPOINTS,
+    LOG,
+    Settings,
+    check_files,
+    choose,
+    restore,
+)
 from triegs.durable.overlay import Overlay
 from triegs.durable.segments import Segment, verify
 from triegs.errors import StateDamaged, StateError, TriegsError
@@ -189,9 +196,12 @@ def _restore(directory: Path, files: Overlay) -> Restored:
         raise StateDamaged("it is missing", file=directory / SETTINGS)
     settings = Settings(None, None, None).agree(directory, kept)
     checkpoints = Checkpoints(files, directory / CHECKPOINTS)
-    log, _ = Log.open(files, directory / LOG, sync="never")
+    segments = Log.look(files, directory / LOG)
+    check_files(directory, True, checkpoints, segments)
+    parts, sequence, _ = choose(checkpoints, segments, directory)
+    log, _ = Log.open(files, directory / LOG, sync="never", segments=segments)
     with log, _make(Engine, settings) as engine:
-        sequence, replay, _, _ = restore(engine, checkpoints, log)
+        replay, _ = restore(engine, log, parts, sequence)
         replay.finish()
         queries = tuple(sorted(engine.queries))
         return Restored(log.last, engine.epoch, sequence, replay.replayed, queries)

@@ -8,6 +8,7 @@ the positions of inputs, so both are there after a crash or neither.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
@@ -59,9 +60,12 @@ class Journal:
         self._identities = Definer(identities, "identity")
 
     def note(self, positions: Mapping[str, Any]) -> None:
-        """Let these positions go with the next record."""
+        """Let these positions go with the next record, as they are now; what JSON cannot say is
+        refused here.
+        """
+        kept = json.loads(json.dumps(dict(positions)))
         with self._lock:
-            self._noted["positions"].update(positions)
+            self._noted["positions"].update(kept)
 
     def forget(self, names: Sequence[str]) -> None:
         """Take positions back that are not written."""
@@ -86,13 +90,15 @@ class Journal:
     ) -> Iterator[None]:
         """Write a record, then do what it tells; an exception takes it back."""
         noted = self._copy_notes()
+        # Unless all goes well, what the record defined is not: then define everything anew.
+        segment, self._segment = self._segment, 0
         sequence = self.log.append(kind, pack({"epoch": epoch, **fields, **noted}, arrays))
         try:
             yield
         except BaseException:
             self.log.undo(sequence)
-            self._segment = 0  # what the record defined is not: define everything anew
             raise
+        self._segment = segment
         self.last = sequence
         if noted:
             self._settle(noted)

@@ -13,7 +13,7 @@ from triegs.durable.directory import Lock
 from triegs.durable.inbox import POSITION, Inbox, Taken
 from triegs.durable.log import Log
 from triegs.durable.state import Capture, capture_state, list_parts
-from triegs.errors import InputError, InvalidUpdate, WindowError
+from triegs.errors import InputError, InvalidUpdate, LogFailed, StateError, WindowError
 from triegs.windows.encoding import TIME
 
 if TYPE_CHECKING:
@@ -56,7 +56,10 @@ class Keeper:
         if grown < max(self._least, self._done.get("checkpoint_bytes", 0)):
             return
         if (self._thread is None or not self._thread.is_alive()) and self.is_ready():
-            self.begin()
+            try:
+                self.begin()
+            except LogFailed as problem:  # the update is done all the same
+                self._fail(problem)
 
     def begin(self) -> None:
         """Take the state, and write it in a thread of its own while updates go on."""
@@ -86,8 +89,7 @@ class Keeper:
             self._log.wait(sequence)
             self._log.trim(self._checkpoints.tidy() + 1)
         except Exception as problem:  # whatever it is, the log has everything
-            self._error = problem
-            log_messages.warning("a checkpoint was not written: %s; the log goes on", problem)
+            self._fail(problem)
         else:
             self._error = None
             self._done = {
@@ -130,8 +132,14 @@ class Keeper:
     def finish(self) -> None:
         """Wait for the checkpoint, and raise its problem."""
         self.wait()
+        if isinstance(self._error, OSError):
+            raise StateError(f"the checkpoint was not written: {self._error}") from self._error
         if self._error is not None:
             raise self._error
+
+    def _fail(self, problem: Exception) -> None:
+        self._error = problem
+        log_messages.warning("a checkpoint was not written: %s; the log goes on", problem)
 
     def metrics(self) -> dict[str, Any]:
         """Figures of the log and of the last checkpoint."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 
 from triegs.durable.files import File, Files
 from triegs.durable.frames import (
+    GOES_ON,
     HEADER,
     MARK,
     FrameError,
@@ -99,8 +100,10 @@ class Log:
         *,
         sync: Sync = "always",
         segment_bytes: int = SEGMENT_BYTES,
+        segments: list[Segment] | None = None,
     ) -> tuple[Log, Found]:
-        """Open or begin the log in a folder. Cost: reads and checks all of it, and syncs once.
+        """Open or begin the log in a folder. Cost: reads and checks all of it, unless `segments`
+        are given, which `look` has just found; and syncs once.
 
         Whatever is found counts as synced from then on. `LogDamaged`: nothing was changed.
         """
@@ -108,12 +111,24 @@ class Log:
             raise ValueError(f"sync is {sync}: 'always', 'never' or a number of milliseconds")
         try:
             files.make_folder(folder)
-            segments = verify(files, folder)
-            cut = find_cut(segments)
+            segments = cls.look(files, folder) if segments is None else segments
             log = cls(files, folder, sync, segment_bytes, segments)
         except OSError as error:
             raise LogFailed(f"the log in {folder} cannot be opened: {error}") from error
-        return log, Found(log.first, log.last, cut)
+        return log, Found(log.first, log.last, find_cut(segments))
+
+    @staticmethod
+    def look(files: Files, folder: Path) -> list[Segment]:
+        """The segments that are there; `LogDamaged` if they are no log. Changes nothing.
+
+        Cost: reads and checks all of it.
+        """
+        try:
+            segments = verify(files, folder)
+        except FileNotFoundError:
+            return []
+        find_cut(segments)
+        return segments
 
     def __init__(
         self,
@@ -139,6 +154,9 @@ class Log:
         self._firsts = [segment.first for segment in segments] or [1]
         self._file, self._tail, self._marked = self._resume(segments[-1] if segments else None)
         self._synced = self._tail.last
+        # Set by appending alone: a mark that fills a segment must not begin the next one between
+        # the definitions that a record needs there and the record.
+        self._is_full = self._tail.end >= segment_bytes
         # There may be something behind the tail.
         self._unsettled = False
         self._mark()
@@ -178,8 +196,8 @@ class Log:
         `LogFailed`: the record is not in the log. The next one may be tried, unless the disk can
         no longer be trusted; then every append fails until the log is opened again.
         """
-        if not 0 <= kind < MARK:
-            raise ValueError(f"the kind of a record is {kind}: from 0 to {MARK - 1}")
+        if not 0 <= kind < GOES_ON:
+            raise ValueError(f"the kind of a record is {kind}: from 0 to {GOES_ON - 1}")
         sequence = self._tail.last + 1
         frame, size = make_frame(sequence, kind, parts)
         self.prepare()
@@ -192,6 +210,7 @@ class Log:
                 raise LogFailed(f"a record was not written: {error}") from error
             self._tail = Tail(sequence, begin + size, begin)
             self._unsettled = False
+            self._is_full = self._tail.end >= self._segment_bytes
             self._records += 1
             self._bytes += size
         if self._policy == "always":
@@ -204,7 +223,7 @@ class Log:
         """The first sequence number of the segment that the next record goes to; that is a new one
         if the newest is full. Cost of a new one: three syncs.
         """
-        return self.rotate() if self._tail.end >= self._segment_bytes else self._firsts[-1]
+        return self.rotate() if self._is_full else self._firsts[-1]
 
     def rotate(self) -> int:
         """Begin a new segment, unless the newest has no record; returns its first number."""
@@ -376,10 +395,14 @@ class Log:
             except OSError as error:
                 self._remove_failed_segment(first)
                 raise LogFailed(f"a segment was not made: {error}") from error
+            # Without this nothing is lost but a way to tell that the new one is missing.
+            with suppress(OSError):
+                self._file.write(make_frame(first - 1, GOES_ON, ())[0])
             with suppress(OSError):
                 self._file.close()
             self._file = file
             self._firsts.append(first)
+            self._is_full = False
             self._tail = Tail(first - 1, HEADER.size, None)
             self._marked = first - 1
 

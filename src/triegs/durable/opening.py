@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triegs.durable.checkpoints import Checkpoints
 from triegs.durable.columns import Content, unpack
-from triegs.durable.directory import Lock, read_settings, write_settings
+from triegs.durable.directory import SETTINGS, Lock, read_settings, write_settings
 from triegs.durable.files import Files
 from triegs.durable.inbox import Inbox
 from triegs.durable.journal import Journal, Kind
 from triegs.durable.keeper import Keeper
-from triegs.durable.log import Cut, Log, Sync
+from triegs.durable.log import SEGMENT_BYTES, Cut, Log, Sync
 from triegs.durable.replay import Replay
+from triegs.durable.segments import Segment, name_segment
 from triegs.durable.state import restore_state
 from triegs.durations import read_duration
 from triegs.errors import (
     InvalidUpdate,
+    LogFailed,
+    MemoryLimitReached,
     MultiplicityOverflow,
     StateDamaged,
     StateError,
@@ -101,27 +104,37 @@ def open_engine(
     files: Files,
     sync: str | float,
     checkpoint_bytes: int | None,
+    segment_bytes: int = SEGMENT_BYTES,
 ) -> Engine:
     """An engine that stands where the directory says, and keeps it. Cost: the state, and what was
     done since the last checkpoint.
     """
     started = perf_counter()
     policy = read_sync(sync)
-    files.make_folder(directory)
-    lock = Lock(directory)
+    try:
+        files.make_folder(directory)
+        lock = Lock(directory)
+    except OSError as error:
+        raise _refuse(directory, error) from error
     log: Log | None = None
     try:
         kept = read_settings(files, directory)
-        if kept is None:
-            write_settings(files, directory, settings.write())
-        else:
+        if kept is not None:
             settings = settings.agree(directory, kept)
         checkpoints = Checkpoints(files, directory / CHECKPOINTS)
-        log, found = Log.open(files, directory / LOG, sync=policy)
+        segments = Log.look(files, directory / LOG)
+        check_files(directory, kept is not None, checkpoints, segments)
+        parts, sequence, damaged = choose(checkpoints, segments, directory)
+        # Up to here nothing on disk was changed.
+        log, found = Log.open(
+            files, directory / LOG, sync=policy, segment_bytes=segment_bytes, segments=segments
+        )
+        if kept is None:
+            write_settings(files, directory, settings.write())
         engine = make(
             settings.mode or "multigraph", window=settings.window, event_time=settings.event_time
         )
-        sequence, replay, is_failed, damaged = restore(engine, checkpoints, log)
+        replay, is_failed = restore(engine, log, parts, sequence)
         lost = replay.finish()
         engine._journal = journal = Journal(log, engine._dictionary, engine._windows.identities)
         journal.positions = replay.positions
@@ -136,58 +149,78 @@ def open_engine(
             perf_counter() - started,
         )  # fmt: skip
         return engine
-    except BaseException:
+    except BaseException as problem:
         if log is not None:
-            log.close()
+            with suppress(LogFailed):
+                log.close()
         lock.close()
+        if isinstance(problem, OSError):
+            raise _refuse(directory, problem) from problem
         raise
 
 
 def restore(
-    engine: Engine, checkpoints: Checkpoints, log: Log
-) -> tuple[int, Replay, bool, list[StateDamaged]]:
-    """Let a new engine stand where the newest good checkpoint and the log say.
+    engine: Engine, log: Log, parts: Iterator[tuple[str, Content]] | None, sequence: int
+) -> tuple[Replay, bool]:
+    """Let a new engine stand where a checkpoint and the log behind its record say.
 
-    Returns the record of the checkpoint, the replay, whether the last record tells of what failed,
-    and what is wrong with checkpoints that were passed over.
+    Returns the replay, and whether the last record tells of what failed.
     """
-    parts, sequence, damaged = _choose(checkpoints, log, log.folder.parent)
     fields: dict[str, Any] = {"positions": {}, "holds": {}}
     if parts is not None:
         fields = restore_state(engine, parts)
     holds, failed = _look_ahead(log, sequence, fields["holds"])
     replay = Replay(engine, holds)
     replay.positions.update(fields["positions"])
-    is_failed = _replay(log, sequence, replay, failed)
-    return sequence, replay, is_failed, damaged
+    return replay, _replay(log, sequence, replay, failed)
+
+
+def _refuse(directory: Path, problem: OSError) -> StateError:
+    return StateError(f"the engine in {directory} cannot be opened: {problem}")
+
+
+def check_files(
+    directory: Path, has_settings: bool, checkpoints: Checkpoints, segments: list[Segment]
+) -> None:
+    """See that no file is missing, by the order in which they are made: the log, the settings,
+    and before each checkpoint the segment behind it.
+    """
+    numbers, firsts = checkpoints.list(), [segment.first for segment in segments]
+    if has_settings and not segments:
+        raise StateDamaged("the log is missing", file=directory / LOG)
+    if not has_settings and (numbers or any(segment.last for segment in segments)):
+        reason = "this file is missing, and there is a log or a checkpoint"
+        raise StateDamaged(reason, file=directory / SETTINGS)
+    for sequence in numbers:
+        following = name_segment(directory / LOG, sequence + 1)
+        if sequence + 1 > firsts[0] and sequence + 1 not in firsts:
+            raise StateDamaged("this segment of the log is missing", file=following)
 
 
 def _recording(engine: Engine, journal: Journal) -> Callable[[int], AbstractContextManager[None]]:
     return lambda time: journal.record(Kind.SLIDE, engine.epoch, {"time": time})
 
 
-def _choose(
-    checkpoints: Checkpoints, log: Log, directory: Path
+def choose(
+    checkpoints: Checkpoints, segments: list[Segment], directory: Path
 ) -> tuple[Iterator[tuple[str, Content]] | None, int, list[StateDamaged]]:
     """The newest checkpoint that is whole and that the log follows."""
     damaged = []
+    first = segments[0].first if segments else 1
     for sequence in checkpoints.list():
         try:
             parts = checkpoints.read(sequence)
         except StateDamaged as problem:
             damaged.append(problem)
             continue
-        if log.first <= sequence + 1:
-            if log.last < sequence:
-                reason = f"the log ends with record {log.last}; a checkpoint is of {sequence}"
-                raise StateDamaged(reason, file=directory / LOG)
+        if first <= sequence + 1:
             return parts, sequence, damaged
         break
-    if log.first > 1:
-        missing = f"records before {log.first} are needed and gone"
+    if first > 1:
+        missing = f"records before {first} are needed and gone"
         if damaged:
-            first = damaged[0]
-            raise StateDamaged(f"{first.reason}; {missing}", file=first.file, offset=first.offset)
+            reason, file, offset = damaged[0].reason, damaged[0].file, damaged[0].offset
+            raise StateDamaged(f"{reason}; {missing}", file=file, offset=offset)
         raise StateDamaged(f"there is no checkpoint; {missing}", file=directory / CHECKPOINTS)
     return None, 0, damaged
 
@@ -203,14 +236,16 @@ def _replay(log: Log, after: int, replay: Replay, failed: set[int]) -> bool:
         if record.segment != segment:
             replay.begin_segment()
             segment = record.segment
-        content = unpack(record.payload)
-        if record.sequence in failed:
-            replay.define(content)
-            continue
         try:
-            replay.take(record.kind, content)
-        except REFUSALS as problem:
-            if record.sequence == log.last:
+            content = unpack(record.payload)
+            if record.sequence in failed:
+                replay.define(content)
+            else:
+                replay.take(record.kind, content)
+        except MemoryLimitReached:
+            raise
+        except Exception as problem:
+            if record.sequence == log.last and isinstance(problem, REFUSALS):
                 return True
             reason = f"record {record.sequence} cannot be done again: {problem}"
             raise StateDamaged(reason, file=log.folder) from problem

@@ -85,7 +85,8 @@ class Replay:
 
     def _apply(self, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         batch = Batch(self._read_rows(arrays), None, [])
-        self._engine._apply_again(batch, fields["strict"], fields["time"])
+        strict, time, malformed = fields["strict"], fields["time"], fields["malformed"]
+        self._engine._apply_again(batch, strict, time, malformed)
 
     def _push(self, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         rows = self._read_rows(arrays)

@@ -7,17 +7,22 @@ What may be cut off, because a crash can leave it and nobody was told that it is
 2. the header of the newest segment, if the file has nothing else: it is synced before any record.
 
 All else is damage: a frame that is not whole in an older segment, since a segment is synced before
-the next one is made; a missing record or segment; a header that does not fit; a newer format.
+the next one is made; a missing record or segment; a header that does not fit; a newer format. Only
+the last frame of an older segment, which says that it goes on, is written behind that sync: if it
+is not whole, and the next segment has the next record, nothing is missing.
 """
 
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 from triegs.durable.files import Files
 from triegs.durable.frames import (
+    FRAME_SIZE,
+    GOES_ON,
     HEADER,
     MARK,
     VERSION,
@@ -65,8 +70,9 @@ def verify(files: Files, folder: Path) -> list[Segment]:
     """
     paths = [path for path in files.list_folder(folder) if NAME.fullmatch(path.name)]
     found: list[Segment] = []
-    for path in paths:
-        segment = read_segment(path, files.read(path), is_newest=path == paths[-1])
+    for path, following in zip_longest(paths, paths[1:]):
+        next_first = int(following.stem) if following else None
+        segment = read_segment(path, files.read(path), next_first)
         if found and not found[-1].problem and segment.first != found[-1].last + 1:
             reason = f"record {found[-1].last + 1} should be the first here, not {segment.first}"
             segment = segment._replace(problem=Problem(0, reason, torn=False))
@@ -74,8 +80,8 @@ def verify(files: Files, folder: Path) -> list[Segment]:
     return found
 
 
-def read_segment(path: Path, data: bytes, is_newest: bool) -> Segment:
-    """Read one segment up to its first problem."""
+def read_segment(path: Path, data: bytes, following: int | None) -> Segment:
+    """Read one segment up to its first problem; `following` is the first record of the next."""
     named = int(path.stem)
     last = marked = named - 1
     view, end = memoryview(data), 0
@@ -87,14 +93,19 @@ def read_segment(path: Path, data: bytes, is_newest: bool) -> Segment:
             frame = read_frame(view, end)
             if frame.kind == MARK and frame.sequence <= last:
                 marked = frame.sequence
-            elif frame.kind != MARK and frame.sequence == last + 1:
+            elif frame.kind < GOES_ON and frame.sequence == last + 1:
                 last += 1
+            elif frame.kind == GOES_ON and following is not None:
+                pass
+            elif frame.kind == GOES_ON:
+                problem = Problem(end, f"the segment of record {last + 1} is missing", torn=False)
+                break
             else:
                 problem = Problem(end, f"record {last + 1} is missing", torn=False)
                 break
             end = frame.end
     except FrameError as error:
-        problem = judge(str(error), data, end, last, is_newest)
+        problem = judge(str(error), data, end, last, following)
     return Segment(path, named, last, len(data), end, marked, problem)
 
 
@@ -108,14 +119,18 @@ def check_header(data: bytes, named: int) -> Problem | None:
     return None
 
 
-def judge(reason: str, data: bytes, end: int, last: int, is_newest: bool) -> Problem:
+def judge(reason: str, data: bytes, end: int, last: int, following: int | None) -> Problem | None:
     """Whether a crash can have left this, or only damage. Cost: a search to the end."""
-    if not is_newest:
+    if following is not None:
+        if end and following == last + 1 and len(data) - end <= FRAME_SIZE:
+            return None
         return Problem(end, f"{reason}, and a newer segment follows", torn=False)
     if end == 0:
         return Problem(0, reason, torn=len(data) <= HEADER.size)
     behind = list(find_frames(data, end))
-    if any(frame.kind == MARK and frame.sequence > last for frame in behind):
+    if any(
+        frame.kind == GOES_ON or (frame.kind == MARK and frame.sequence > last) for frame in behind
+    ):
         return Problem(end, f"{reason}, and record {last + 1} was synced", torn=False)
     later = sum(frame.kind != MARK for frame in behind)
     if later:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Any, TypeAlias
 
 from triegs.errors import InputError
@@ -58,6 +59,8 @@ class InputFile:
     given: Given
     format: str
     compression: str
+    #: What tells an open file from all others: an engine may outlive the process, and addresses.
+    mark: str = field(default_factory=lambda: token_hex(8), compare=False, repr=False, kw_only=True)
 
     @property
     def path(self) -> Path | None:
@@ -80,7 +83,7 @@ class InputFile:
             return str(self.path.resolve())
         if self.is_lasting:
             return str(self.given.scope)  # type: ignore[union-attr]
-        return self.name if self.given == STANDARD_INPUT else f"{self.name} {id(self.given)}"
+        return self.name if self.given == STANDARD_INPUT else f"{self.name} {self.mark}"
 
     @contextmanager
     def open_packed(self) -> Iterator[IO[bytes]]:
