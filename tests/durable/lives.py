@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import Callable
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any
 
 from triegs import Engine, Window
@@ -41,19 +42,22 @@ class Death:
 
     def __init__(self, at: int) -> None:
         self._left = at
+        self._lock = Lock()  # the log is synced, and checkpoints are written, by other threads
 
     def watch(self, owner: Any, name: str) -> None:
         call: Callable[..., Any] = getattr(owner, name)
 
         def watched(this: Any, *arguments: Any) -> Any:
-            self._left -= 3
-            if self._left == MIDDLE and (owner, name) == PLACES[0]:
+            with self._lock:
+                self._left -= 3
+                left = self._left
+            if left == MIDDLE and (owner, name) == PLACES[0]:
                 whole = b"".join(bytes(part) for part in arguments[0])
                 call(this, [whole[: len(whole) // 2]])
-            if self._left in (BEFORE, MIDDLE):
+            if left in (BEFORE, MIDDLE):
                 end()
             found = call(this, *arguments)
-            if self._left == BEHIND:
+            if left == BEHIND:
                 end()
             return found
 
