@@ -488,7 +488,7 @@ class Engine:
         """Write the whole state to the directory now, so that opening it again has less to do.
 
         It is done by itself, too, in the background; with `if_due` this begins one there if the
-        log is long enough. Cost: the state; updates wait only while events of windows are copied.
+        log is long enough. Cost: the state; updates wait only while the events that wait are joined.
         """
         keeper = self._keeper
         if keeper is None:
@@ -643,7 +643,7 @@ class Engine:
     def _end_update(self, few: int) -> None:
         """Free what is to be freed, begin a checkpoint if one is due, and let others update."""
         try:
-            if self._dictionary.is_due(few):
+            if self._dictionary.is_due(few) or self._windows.identities.is_due(few):
                 self._free_terms()
             if self._keeper is not None:
                 self._keeper.follow()

@@ -49,3 +49,13 @@ def test_memory_is_bounded(fresh_labels):
     query.close()
     engine.close_stream()
     assert engine.metrics()["windows"]["pending"] == 0
+
+
+def test_identities_go_though_all_terms_stay():
+    with Engine(window=Window(1_000, slide=500)) as engine:
+        for start in range(0, 20_000, 1_000):
+            times = range(start, start + 1_000)
+            engine.push([(n, 1, LABELS[0], n % 3, "+", f"event {n}") for n in times])
+            engine.advance()
+        found = engine._windows.identities.metrics()
+        assert found.live + found.limbo < 4_000
