@@ -488,7 +488,7 @@ class Engine:
         """Write the whole state to the directory now, so that opening it again has less to do.
 
         It is done by itself, too, in the background; with `if_due` this begins one there if the
-        log is long enough. Cost: the state; updates wait only while the events that wait are joined.
+        log is long enough. Cost: the state; updates wait only while what is small is copied.
         """
         keeper = self._keeper
         if keeper is None:
