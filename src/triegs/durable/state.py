@@ -1,8 +1,8 @@
 """The state of an engine: taken while updates go on, written part by part, and taken up again.
 
 Only what was told is kept: the counts of assertions, events that wait or that a window retains,
-queries, positions. Views follow from these, and are made anew by one epoch, which costs less than
-to read them. A part has the definitions of the terms that it is the first to name.
+queries, positions. Views follow from these, and are made anew by one epoch. A part has the
+definitions of the terms that it is the first to name.
 """
 
 from __future__ import annotations
