@@ -14,7 +14,6 @@ from triegs.durable.source import QuerySource
 from triegs.durable.terms import Definitions
 from triegs.errors import HistoryGone
 from triegs.events import Batch
-from triegs.kernels.words import Words
 from triegs.windows.encoding import NO_ID, Events
 from triegs.windows.manager import Published
 
@@ -84,12 +83,12 @@ class Replay:
         self._engine._queries[fields["name"]].close()
 
     def _apply(self, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        batch = Batch(self._read_rows(arrays), None, [])
+        batch = Batch(self._terms.read_rows(arrays), None, [])
         strict, time, malformed = fields["strict"], fields["time"], fields["malformed"]
         self._engine._apply_again(batch, strict, time, malformed)
 
     def _push(self, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        rows = self._read_rows(arrays)
+        rows = self._terms.read_rows(arrays)
         ids = np.full(len(rows), NO_ID, np.int64)
         if "ids" in arrays:
             ids = self._identities.translate(arrays["ids"])
@@ -110,13 +109,6 @@ class Replay:
 
     def _note(self, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Positions and holds are of every record."""
-
-    def _read_rows(self, arrays: Mapping[str, NDArray[Any]]) -> Words:
-        given = arrays["rows"]
-        rows = np.empty(given.shape, np.int64)
-        rows[:, 0] = given[:, 0]
-        rows[:, 1:] = self._terms.translate(given[:, 1:])
-        return rows
 
     _DO: ClassVar[dict[Kind, Callable[..., None]]] = {
         Kind.REGISTER: _register,

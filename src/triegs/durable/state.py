@@ -7,12 +7,11 @@ definitions of the terms that it is the first to name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from triegs.durable.columns import Content
 from triegs.durable.source import QuerySource
@@ -125,7 +124,7 @@ def restore_state(engine: Engine, parts: Iterator[tuple[str, Content]]) -> dict[
     for name, (said, arrays) in parts:
         terms.take(arrays)
         identities.take(arrays)
-        rows = _read_rows(arrays, terms)
+        rows = terms.read_rows(arrays)
         if name == ROWS:
             found.append(rows)
             continue
@@ -145,15 +144,6 @@ def restore_state(engine: Engine, parts: Iterator[tuple[str, Content]]) -> dict[
     terms.close(number)
     engine._free_terms()
     return fields
-
-
-def _read_rows(arrays: Mapping[str, NDArray[Any]], terms: Definitions) -> Words:
-    """Rows by ids of the dictionary; in the first place what is there, or a number of events."""
-    given = arrays["rows"]
-    rows: Words = np.empty(given.shape, np.int64)
-    rows[:, 0] = arrays.get("counts", given[:, 0])
-    rows[:, 1:] = terms.translate(given[:, 1:])
-    return rows
 
 
 def _list_events(static: Words) -> Words:

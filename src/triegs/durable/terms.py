@@ -122,6 +122,16 @@ class Definitions:
             raise ValueError("a term that is not defined")
         return found
 
+    def read_rows(self, arrays: Mapping[str, NDArray[Any]]) -> Words:
+        """Rows of a record or part by ids of the dictionary; in the first place the change, or a
+        number of events where that is given apart.
+        """
+        given = arrays["rows"]
+        rows: Words = np.empty(given.shape, np.int64)
+        rows[:, 0] = arrays.get("counts", given[:, 0])
+        rows[:, 1:] = self.translate(given[:, 1:])
+        return rows
+
     def close(self, epoch: int) -> None:
         """Let all terms go."""
         for ids in self._held:
