@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from triegs.compiler import Plan, compile_query, legal_plans
     from triegs.durable.opening import Recovery
-    from triegs.engine import Engine, Report, StandingQuery
+    from triegs.engine import Engine
     from triegs.errors import (
         BadTerm,
         DirectoryInUse,
@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from triegs.read.changes import Change, Changes
     from triegs.read.snapshot import Answer, Snapshot
     from triegs.reference import Reference, solutions
+    from triegs.report import Report
     from triegs.sparql import Query, parse
     from triegs.sparql.window import Window
+    from triegs.standing_query import StandingQuery
     from triegs.subscription import Progress, Subscription
     from triegs.terms import Text, literal
     from triegs.windows.manager import Published, Pushed
@@ -75,10 +77,10 @@ _HOME = {
     "Recovery": "durable.opening",
     "Reference": "reference",
     "Refused": "maintain.standing",
-    "Report": "engine",
+    "Report": "report",
     "Snapshot": "read.snapshot",
     "SnapshotExpired": "errors",
-    "StandingQuery": "engine",
+    "StandingQuery": "standing_query",
     "StateDamaged": "errors",
     "StateError": "errors",
     "Subscription": "subscription",

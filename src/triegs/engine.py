@@ -11,16 +11,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from datetime import timedelta
 from functools import partial
 from itertools import count
 from os import PathLike
 from pathlib import Path
 from threading import Lock
-from time import monotonic
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import ReferenceType, ref
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,11 +29,8 @@ from triegs.durable.inbox import Taken
 from triegs.durable.journal import Journal, Kind
 from triegs.durable.keeper import Keeper
 from triegs.durable.source import QuerySource
-from triegs.durations import read_duration
 from triegs.errors import (
-    HistoryGone,
     InvalidUpdate,
-    MultiplicityOverflow,
     StateError,
     UnsupportedQuery,
 )
@@ -49,274 +43,26 @@ from triegs.load import read_statements
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.core import Core
 from triegs.maintain.standing import Refused, Standing
-from triegs.maintain.walk import Walk
 from triegs.mode import Mode
-from triegs.read.changes import NO_CHANGES, Steps
-from triegs.read.rows import RowReader
-from triegs.read.snapshot import Snapshot
+from triegs.pins import Pins
+from triegs.report import LoggedReport, Report
 from triegs.sparql import Query, parse
 from triegs.sparql.model import is_variable
 from triegs.sparql.window import EVERY, Window
-from triegs.store.contract import Store, Version, VersionGone
+from triegs.standing_query import StandingQuery
+from triegs.store.contract import Store, VersionGone
 from triegs.store.packed import PackedStore
-from triegs.subscription import Event, Publications, Subscription
+from triegs.subscription import Publications
 from triegs.windows.clock import Clock
-from triegs.windows.emission import Emission, Emitter
 from triegs.windows.encoding import read_time
-from triegs.windows.manager import EmitOptions, Published, Pushed, Windows
+from triegs.windows.manager import Published, Pushed, Windows
 from triegs.windows.settings import EventTime
-from triegs.windows.spaces import SpaceKey
 
 if TYPE_CHECKING:
     from triegs.durable.opening import Recovery
 
 # So many terms without a name may wait until they are freed together.
 FEW_TERMS = 64
-
-
-class Report(NamedTuple):
-    """What became of one epoch: its number, and what was refused, in the order of the batch."""
-
-    epoch: int
-    refused: tuple[Refused, ...]
-
-    @property
-    def durable(self) -> bool:
-        """Whether the epoch survives the loss of power; never without a directory."""
-        return False
-
-    def wait_durable(self, timeout: float | None = None) -> bool:  # noqa: ARG002
-        """Wait, so many seconds at most, until it does; returns whether it does."""
-        return False
-
-
-class LoggedReport(Report):
-    """The report of an engine with a directory."""
-
-    _journal: Journal
-    _sequence: int
-
-    def __repr__(self) -> str:
-        return f"Report(epoch={self.epoch}, refused={self.refused})"
-
-    @property
-    def durable(self) -> bool:
-        return self._journal.log.synced >= self._sequence
-
-    def wait_durable(self, timeout: float | None = None) -> bool:
-        return self._journal.log.wait(self._sequence, timeout)
-
-
-class Pin(NamedTuple):
-    """Who holds an epoch, since when, and until when at most."""
-
-    version: Version
-    query: str
-    since: float
-    expires: float | None
-    taken: str | None
-    snapshot: ReferenceType[Snapshot]
-
-    def describe(self, first: int, now: float) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "epoch": self.version.number - first,
-            "query": self.query,
-            "age_s": now - self.since,
-        }
-        if self.expires is not None:
-            found["expires_s"] = self.expires - now
-        if self.taken is not None:
-            found["taken"] = self.taken
-        return found
-
-
-class StandingQuery:
-    """A registered query: take snapshots of it, explain it, close it.
-
-    `Engine.register` makes it. ``query`` is what was read from its text, ``plan`` how it is kept.
-
-    >>> with Engine() as engine, engine.register("ASK { ?x ?p ?y }", name="any") as query:
-    ...     query
-    <StandingQuery 'any', free-connex>
-    """
-
-    def __init__(
-        self, engine: Engine, name: str, query: Query, standing: Standing, constants: list[int]
-    ) -> None:
-        self._engine = engine
-        self._constants = constants
-        self._spaces: list[SpaceKey] = []
-        self._source: QuerySource
-        self._emitters: list[Emitter] = []
-        self._standing: Standing | None = standing
-        self.name = name
-        self.query = query
-        self.plan: Plan = standing.plan
-
-    @property
-    def error(self) -> MultiplicityOverflow | None:
-        """Why the query is stalled at an older epoch; None while it is up to date."""
-        return self._open().error
-
-    def snapshot(
-        self, *, epoch: int | str | None = None, lease: str | int | timedelta | None = None
-    ) -> Snapshot:
-        """Hold a published result of this query, the newest unless `epoch` is given.
-
-        From any thread, at constant cost. What it shows is retained until it is closed, so use it
-        in a ``with`` statement. While the query is stalled this is its last good epoch;
-        `Snapshot.epoch` says so.
-
-        `epoch` is the number of an epoch that is still held (by `Engine.hold`, `retain_epochs` or
-        another snapshot), or the name of a hold; `HistoryGone` for any other. `lease`, such as
-        ``"30s"`` or milliseconds, bounds how long it is held: reading it later is
-        `SnapshotExpired`, and its memory is freed.
-        """
-        return self._engine._hold(self, epoch, lease)
-
-    def changes(self, since: int | str) -> Steps:
-        """The signed changes since an epoch, one step from each held epoch to the next.
-
-        `since` is as for `snapshot`. Without epochs held in between there is one step, to the
-        newest; `Engine(retain_epochs=n)` keeps the last n. Cost: constant per step; reading costs
-        what has changed.
-
-        >>> engine = Engine(retain_epochs=2)
-        >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
-        >>> for number in range(2):
-        ...     report = engine.apply([("+", 7, "<http://ex/p>", number)])
-        >>> with query.changes(since=1) as steps:
-        ...     [(step.since, step.epoch, *step.answers("python")) for step in steps]
-        [(1, 2, Change(x=7, change=1)), (2, 3, Change(x=7, change=1))]
-        """
-        self._engine._refuse_limits(self.plan)
-        return Steps(self._engine._hold_since(self, since))
-
-    def subscribe(
-        self,
-        since: int | str | None = None,
-        *,
-        snapshot: bool | None = None,
-        progress: bool = True,
-        callback: Callable[[Event], object] | None = None,
-        name: str | None = None,
-    ) -> Subscription:
-        """Follow the query: a `Snapshot`, then `Changes` as epochs are published, with a
-        `Progress` after each epoch that was told.
-
-        `since` goes on from an epoch that is still held, or from a hold, without a snapshot;
-        `HistoryGone` says that it is not, and then one starts anew. `snapshot` says otherwise
-        whether the result at the start comes first; without it nothing is read that is not asked
-        for. `callback` is called with each event in a thread of its own. A subscriber that falls
-        behind gets the epochs that it missed as one step. See `triegs.subscription.Subscription`.
-
-        With a `name` it goes on where the last one of that name was, and otherwise begins with a
-        snapshot. Its place is the epoch after which more was asked for; it is held, as
-        ``"subscription "`` and the name, and in an engine with a directory it is kept there.
-
-        >>> engine = Engine()
-        >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
-        >>> with query.subscribe() as subscription:
-        ...     report = engine.apply([("+", 7, "<http://ex/p>", 1)])
-        ...     for _ in range(4):
-        ...         subscription.poll()
-        <...Snapshot object at ...>
-        Progress(epoch=1)
-        <Changes from epoch 1 to 2>
-        Progress(epoch=2)
-        """
-        engine = self._engine
-        engine._refuse_limits(self.plan)
-        keep = end = None
-        if name is not None:
-            place, keep, end = engine._name_subscription(name)
-            since = place if since is None else since
-        try:
-            start = engine._hold(self, since)
-        except BaseException:
-            if end is not None:
-                end()
-            raise
-        return Subscription(
-            engine._publications,
-            lambda epoch: engine._hold_since(self, epoch)[1:],
-            lambda: engine.epoch,
-            start,
-            is_first=since is None if snapshot is None else snapshot,
-            progress=progress,
-            callback=callback,
-            keep=keep,
-            end=end,
-        )
-
-    def emit(
-        self,
-        sink: Callable[[Emission], object],
-        operator: str | None = None,
-        *,
-        report: str = "slide",
-        every: str | int | timedelta | None = None,
-        terms: str = "ntriples",
-    ) -> Emitter:
-        """Hand the answers of a windowed query to a function, after its slides.
-
-        `operator` is ``"RSTREAM"`` (all answers), ``"ISTREAM"`` (those that are new since the last
-        emission) or ``"DSTREAM"`` (those that are gone); by default what the text registers, else
-        RSTREAM. `report` says when: after each ``"slide"``, after a ``"change"`` of an answer, if
-        what is emitted is ``"non-empty"``, or ``"periodic"`` with `every`. The function is called
-        by `Engine.advance`, epoch by epoch; an exception of it ends that call, and the next one
-        goes on. Cost: reading the answers, or what changed in them.
-
-        >>> engine = Engine(window=Window("10s", slide="5s"))
-        >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
-        >>> def show(emission):
-        ...     print(emission.time, emission.answers.to_pylist())
-        >>> emitter = query.emit(show, "ISTREAM", report="non-empty", terms="python")
-        >>> pushed = engine.push([(1_000, 1, "<http://ex/p>", 2), (9_000, 2, "<http://ex/p>", 2)])
-        >>> published = engine.advance(to=30_000)
-        5000 [{'x': 1, 'multiplicity': 1}]
-        10000 [{'x': 2, 'multiplicity': 1}]
-        """
-        options = EmitOptions(operator, report, every, terms)
-        windows = self._engine._windows
-        found = windows.emit(self.snapshot, self.query, self._spaces, sink, options)
-        self._emitters.append(found)
-        return found
-
-    def explain(self, output: str = "text") -> str:
-        """The plan as ``"text"``, ``"mermaid"``, ``"svg"`` or ``"json"``.
-
-        >>> query = Engine().register("SELECT ?x { ?x <http://ex/p> ?y }")
-        >>> print(query.explain().splitlines()[1])
-        Class      free-connex: acyclic, and what the head hides can be summed out
-        """
-        from triegs.explain import explain
-
-        return explain(self.plan, output)
-
-    def close(self) -> None:
-        """Give back everything that only this query used; snapshots stay readable.
-
-        Cost: the size of what is given back.
-        """
-        if self._standing is not None:
-            self._engine._close_query(self, self._standing, self._constants)
-            self._standing = None
-
-    def _open(self) -> Standing:
-        if self._standing is None:
-            raise StateError(f"the query {self.name!r} is closed")
-        return self._standing
-
-    def __enter__(self) -> StandingQuery:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        state = "closed" if self._standing is None else self.plan.plan_class.value
-        return f"<StandingQuery {self.name!r}, {state}>"
 
 
 class Engine:
@@ -368,18 +114,18 @@ class Engine:
         self._core: CompiledCore | Core = make(
             self._store, self._encode, self._decode_one, self.mode
         )
-        self._first = self._store.newest.number
         self._clock = Clock(self._store)
         self._windows = Windows(
             self._core, self._dictionary, self._store, self._clock, event_time, window
         )
         self._queries: dict[str, StandingQuery] = {}
-        self._pins: dict[object, Pin] = {}
         self._holds = Holds(self._store, retain_epochs)
+        is_debug = sys.flags.dev_mode if debug is None else debug
+        self._pins = Pins(
+            self._store, self._core, self._dictionary, self._clock, self._holds, is_debug
+        )
         self._publications = Publications()
         self._subscribed: set[str] = set()  # the names of subscriptions
-        self._leases: dict[object, Pin] = {}  # those of the pins that have an end
-        self._debug = sys.flags.dev_mode if debug is None else debug
         self._row = np.zeros((1, 4), np.int64)  # of an epoch of one update
         self._flat_row = self._row.reshape(4)
         self._row_words = self._flat_row.data
@@ -493,6 +239,8 @@ class Engine:
         keeper = self._keeper
         if keeper is None:
             raise StateError("this engine has no directory; see Engine.open")
+        if not if_due:
+            keeper.settle()
         with self._update():
             if if_due:
                 keeper.follow()
@@ -531,7 +279,7 @@ class Engine:
     @property
     def epoch(self) -> int:
         """The number of the newest published epoch; 0 before the first."""
-        return self._store.newest.number - self._first
+        return self._store.newest.number - self._clock.first
 
     def _encode(self, term: str) -> int:
         """The id of a constant, or of a label in the space of a window."""
@@ -677,7 +425,7 @@ class Engine:
             self._updates += 1
         if self._is_watched:
             self._end_epoch()
-        return Report(version.number - self._first, refused)
+        return Report(version.number - self._clock.first, refused)
 
     def load(
         self,
@@ -714,8 +462,8 @@ class Engine:
             version, refused = takes(rows, strict)
         else:
             fields = {"strict": strict, "time": time, "malformed": len(malformed)}
-            arrays = self._journal.describe_rows(rows)
-            with self._journal.record(Kind.APPLY, self.epoch, fields, arrays):
+            columns = self._journal.describe_rows(rows)
+            with self._journal.record(Kind.APPLY, self.epoch, fields, columns):
                 version, refused = takes(rows, strict)
         if refused:
             kept = np.delete(rows, [place for place, _ in refused], axis=0)
@@ -730,7 +478,7 @@ class Engine:
             self._refused += len(refused)
         if self._is_watched:
             self._end_epoch()
-        return self._report(version.number - self._first, refused)
+        return self._report(version.number - self._clock.first, refused)
 
     def _apply_again(self, batch: Batch, strict: bool, time: int | None, malformed: int) -> None:
         """An epoch that the log tells of."""
@@ -761,8 +509,8 @@ class Engine:
     ) -> AbstractContextManager[None]:
         if self._journal is None:
             return nullcontext()
-        arrays = self._journal.define(np.array(constants, np.int64))
-        return self._journal.record(Kind.REGISTER, self.epoch, source.write(), arrays)
+        columns = self._journal.define(np.array(constants, np.int64))
+        return self._journal.record(Kind.REGISTER, self.epoch, source.write(), columns)
 
     def _record(self, kind: Kind, **fields: Any) -> AbstractContextManager[None]:
         if self._journal is None:
@@ -785,10 +533,10 @@ class Engine:
         >>> engine.release("before the fair")
         """
         try:
-            number = None if epoch is None else epoch + self._first
-            found = self._holds.hold(name, number).number - self._first
+            number = None if epoch is None else epoch + self._clock.first
+            found = self._holds.hold(name, number).number - self._clock.first
         except VersionGone:
-            raise self._gone(epoch) from None
+            raise self._pins.refuse(epoch) from None
         if self._journal is not None:
             self._journal.note_hold(name, found)
         return found
@@ -802,7 +550,7 @@ class Engine:
     @property
     def holds(self) -> Mapping[str, int]:
         """The epochs that are held by name."""
-        return {name: number - self._first for name, number in self._holds.named.items()}
+        return {name: number - self._clock.first for name, number in self._holds.named.items()}
 
     def push(self, events: Iterable[Sequence[Any]], stream: str | None = None) -> Pushed:
         """Take timed events in; they wait until the watermark brings their slide.
@@ -823,8 +571,8 @@ class Engine:
             if journal is None:
                 return windows.push(found, stream)
             fields = {"stream": stream, "given": found.given}
-            arrays = journal.describe_events(found)
-            with journal.record(Kind.PUSH, self.epoch, fields, arrays):
+            columns = journal.describe_events(found)
+            with journal.record(Kind.PUSH, self.epoch, fields, columns):
                 return windows.push(found, stream)
         finally:
             self._end_update(FEW_TERMS)
@@ -895,7 +643,7 @@ class Engine:
             with self._record(Kind.MOVE, to=time, stream=stream, end=close):
                 windows.move(to, stream, close)
             for number, time, refused in windows.publish_due():
-                epoch = number - self._first
+                epoch = number - self._clock.first
                 windows.follow(epoch, time)
                 if self._is_watched:
                     self._end_epoch()
@@ -929,18 +677,12 @@ class Engine:
         keeps from being freed: a visit of every node, and an epoch waits while the retained ones
         are visited.
         """
-        self._end_leases()
-        now = monotonic()
+        self._pins.end_leases()
         core = self._core
-        held = list(self._pins.values())
-        pins: list[dict[str, Any]] = [pin.describe(self._first, now) for pin in held]
         more: dict[str, Any] = {}
         if relations:
             measured = self._store.measure_relations()
             more["relations"] = {name: found._asdict() for name, found in measured.items()}
-            for pin, described in zip(held, pins, strict=True):
-                with suppress(VersionGone):  # let go meanwhile
-                    described["bytes"] = self._store.measure_pin(pin.version)
         return {
             "epochs": self.epoch,
             "updates": self._updates,
@@ -949,7 +691,7 @@ class Engine:
             "stored_answers": core.program.stored_answers(),
             "queries": len(self._queries),
             "stalled": sorted(n for n, q in self._queries.items() if q.error is not None),
-            "pins": pins,
+            "pins": self._pins.describe(measure=relations),
             "holds": dict(self.holds),
             "held_epochs": len(self._store.held()),
             "windows": self._windows.metrics(),
@@ -1002,83 +744,14 @@ class Engine:
     @property
     def _is_watched(self) -> bool:
         """Whether anybody wants to know that an epoch was published."""
-        return bool(self._publications.waiting or self._leases or self._holds.retain)
+        return bool(self._publications.waiting or self._pins.leases or self._holds.retain)
 
     def _end_epoch(self) -> None:
         """An epoch was published: retain it, end leases that are over, wake who waits."""
         self._holds.follow()
-        self._end_leases()
+        self._pins.end_leases()
         if self._publications.waiting:
             self._publications.announce()
-
-    def _end_leases(self) -> None:
-        for pin in list(self._leases.values()) if self._leases else ():
-            snapshot = pin.snapshot()
-            if snapshot is not None:
-                snapshot.end_lease()
-
-    def _hold(
-        self,
-        query: StandingQuery,
-        epoch: int | str | None = None,
-        lease: str | int | timedelta | None = None,
-    ) -> Snapshot:
-        standing = query._open()
-        expires = None if lease is None else monotonic() + read_duration(lease) / 1000
-        version, walk = self._show(standing, epoch)
-        token = object()
-
-        def close() -> None:
-            self._pins.pop(token, None)
-            self._leases.pop(token, None)
-            self._store.unpin(version)
-
-        reader = RowReader(standing.plan, walk, self._decode_one)
-        number = version.number - self._first
-        taken = find_caller() if self._debug else None
-        decoder = self._dictionary.decoder()
-        time = self._clock.find(version.number)
-        snapshot = Snapshot(
-            reader, version, number, decoder, close, time, expires=expires, taken=taken
-        )
-        pin = Pin(version, query.name, monotonic(), expires, taken, ref(snapshot))
-        self._pins[token] = pin
-        if expires is not None:
-            self._leases[token] = pin
-        return snapshot
-
-    def _show(self, standing: Standing, epoch: int | str | None) -> tuple[Version, Walk]:
-        if epoch is None:
-            return self._core.show(standing)
-        number = self._holds.find(epoch) if isinstance(epoch, str) else epoch + self._first
-        try:
-            return self._core.show_at(standing, number)
-        except VersionGone:
-            raise self._gone(epoch) from None
-
-    def _gone(self, epoch: int | str | None) -> HistoryGone:
-        held = sorted({*self._store.held(), self._store.newest.number})
-        shown = ", ".join(str(number - self._first) for number in held[-8:])
-        return HistoryGone(
-            f"epoch {epoch} is not held, or was before the query; held are {shown} "
-            f"(retain_epochs and hold keep epochs)"
-        )
-
-    def _hold_since(self, query: StandingQuery, since: int | str) -> list[Snapshot]:
-        """Snapshots of an epoch and of all later ones that are held, and of the newest."""
-        found = [self._hold(query, since)]
-        for number in self._store.held():
-            if number - self._first > found[-1].epoch:
-                with suppress(HistoryGone):  # let go meanwhile
-                    found.append(self._hold(query, number - self._first))
-        found.append(self._hold(query))
-        kept = [found[0]]
-        for snapshot in found[1:]:
-            if snapshot.epoch > kept[-1].epoch:
-                kept.append(snapshot)
-            else:
-                snapshot.close()
-        return kept
 
     def _name_subscription(
         self, name: str
@@ -1093,7 +766,7 @@ class Engine:
 
         def keep(epoch: int) -> None:
             with suppress(VersionGone):  # it was released meanwhile
-                self._holds.move(hold, epoch + self._first)
+                self._holds.move(hold, epoch + self._clock.first)
                 if self._journal is not None:
                     self._journal.note_hold(hold, epoch)
 
@@ -1101,11 +774,6 @@ class Engine:
             self._subscribed.discard(name)
 
         return hold if hold in self._holds.named else None, keep, end
-
-    @staticmethod
-    def _refuse_limits(plan: Plan) -> None:
-        if plan.query.limit is not None or plan.query.offset:
-            raise StateError(NO_CHANGES)
 
     def _close_query(self, query: StandingQuery, standing: Standing, constants: list[int]) -> None:
         with self._update(), self._record(Kind.CLOSE, name=query.name):
@@ -1141,11 +809,3 @@ def _refuse_for_now(plan: Plan) -> None:
             line=1, column=1, construct=construct,
             hint="triegs.Reference answers it from scratch",
         )  # fmt: skip
-
-
-def find_caller() -> str:
-    """The place outside of this package from which it was called."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("triegs."):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from triegs.dictionary import Dictionary
 from triegs.durable.terms import Definer
 from triegs.errors import InvalidUpdate
@@ -68,7 +70,8 @@ def _run_terms() -> None:
             words.settle(rows, 1)
             words.decode(rows[:, 1])
         words.collect(2)
-        Definer(words, "term").define(rows, 1, 1, 1)
+        Definer(words, "term").define(np.array([0]), 1)
+        Definer(words, "term").write_rows(rows, 1)
     words.check()
 
 

@@ -172,6 +172,9 @@ class PowerDisk:
     def find_size(self, path: Path) -> int:
         return len(self.find(path).seen)
 
+    def find_age(self, path: Path) -> float:
+        return 0.0
+
     def make_folder(self, folder: Path) -> None:
         self.operate_or_strike()
         self.folders |= {folder, *folder.parents}

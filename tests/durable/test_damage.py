@@ -35,7 +35,15 @@ from triegs import (
 from triegs.durable import frames, opening
 from triegs.durable.directory import write_settings
 from triegs.durable.files import DiskFiles
-from triegs.durable.frames import FRAME_SIZE, HEADER, HEADER_CHECKED, HEADER_MAGIC, MARK, read_frame
+from triegs.durable.frames import (
+    FRAME_SIZE,
+    HEADER,
+    HEADER_CHECKED,
+    HEADER_MAGIC,
+    MARK,
+    find_frames,
+    read_frame,
+)
 from triegs.durable.inbox import commit_batch
 from triegs.durable.journal import Journal
 
@@ -195,12 +203,18 @@ def restore(kept: Kept, copy: Path) -> None:
 
 def test_a_file_that_ends_too_early(kept, copy):
     random = Random(2)
+    newest = max(name for name in kept.files if name.parts[0] == "log")
+    data = (kept.left / newest).read_bytes()
+    ends = {HEADER.size, *(frame.end for frame in find_frames(data, HEADER.size))}
     for name in kept.files:
         for _ in range(PER_REGION * 2):
             restore(kept, copy)
             path = copy / name
-            os.truncate(path, random.randrange(path.stat().st_size))
-            open_damaged(kept, copy)
+            size = random.randrange(path.stat().st_size)
+            # The newest segment, cut off between two records, is one that ends there.
+            if name != newest or size not in ends:
+                os.truncate(path, size)
+                open_damaged(kept, copy)
 
 
 def test_a_file_that_is_missing(kept, copy):
@@ -598,33 +612,41 @@ def test_every_bit_of_the_settings(tmp_path):
     Engine.open(tmp_path).close()
 
 
-def test_a_batch_of_the_inbox_that_is_not_whole(tmp_path):
-    row = {"subject": 1, "predicate": "<a:p>", "object": 2}
+def test_a_batch_of_the_inbox_with_a_flipped_bit_or_cut_off_is_rejected(tmp_path):
+    table = pa.Table.from_pylist([{"subject": 1, "predicate": "<a:p>", "object": 2}])
     with Engine.open(tmp_path, sync="always") as engine:
-        commit_batch(tmp_path, pa.Table.from_pylist([row]), "feed", 0)
+        commit_batch(tmp_path, table, "feed", 1)
         (path,) = (tmp_path / "inbox").iterdir()
         data = path.read_bytes()
         path.unlink()
-        for number, size in enumerate(range(0, len(data), 7)):
-            name = f"feed@{number:020}.arrow"
-            # Cut off, and behind what another has left.
-            path.with_name(name).write_bytes(data[:size] if number % 2 else data[: size + 1] + data)
-        taken = engine.take_inbox()
-        # Of the second kind some are whole: Arrow reads them from the end.
-        assert sum(each.problem is not None for each in taken) > len(taken) / 2
-        good = [each for each in taken if each.problem is None]
-        assert engine.epoch == len(good)
-        commit_batch(tmp_path, pa.Table.from_pylist([row]), "feed", len(data))
-        assert engine.take_inbox()[-1].problem is None
+        flipped = [data[:at] + bytes([data[at] ^ 16]) + data[at + 1 :] for at in range(len(data))]
+        cut = [data[:size] for size in range(0, len(data), 7)]
+        for bad in [*flipped, *cut, data + b"more", data + data]:
+            path.write_bytes(bad)
+            [taken] = engine.take_inbox()
+            assert "not a batch" in (taken.problem or "")
+        path.with_name(f"feed@{2:020}.batch").write_bytes(data)
+        assert "it is of batch 1" in (engine.take_inbox()[0].problem or "")
+        assert engine.epoch == 0
+        commit_batch(tmp_path, table, "feed", 1)
+        assert [taken.problem for taken in engine.take_inbox()] == [None]
+        assert engine.epoch == 1
 
 
-def test_what_another_left_unfinished_in_the_inbox_is_left_alone(tmp_path):
+def test_what_another_left_unfinished_in_the_inbox_is_left_alone_for_a_day(tmp_path):
     row = {"subject": 1, "predicate": "<a:p>", "object": 2}
     table = pa.Table.from_pylist([row])
     disk = KeepsNames()
     commit_batch(tmp_path, table, "feed", 1, files=disk)
     commit_batch(tmp_path, table, "feed", 2, files=disk)
     assert len({name.split(".")[1] for name in disk.made}) == 2
+    left = [tmp_path / "inbox" / f"feed@{3:020}.{name}.unfinished" for name in ("new", "old")]
+    for path in left:
+        path.write_bytes(b"begun")
+    os.utime(left[1], (0, 0))
+    with Engine.open(tmp_path) as engine:
+        assert [taken.number for taken in engine.take_inbox()] == [1, 2]
+    assert [path.exists() for path in left] == [True, False]
 
 
 class KeepsNames(DiskFiles):

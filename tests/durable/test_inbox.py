@@ -58,7 +58,7 @@ def test_a_batch_is_not_taken_again_by_the_next_process(home, tmp_path, is_synce
             engine.checkpoint()
         # As a process would leave it that is killed here.
         shutil.copytree(home, tmp_path / "copy")
-        assert len(list((home / "inbox").glob("*.arrow"))) == 1
+        assert len(list((home / "inbox").glob("*.batch"))) == 1
     with Engine.open(tmp_path / "copy") as engine:
         assert read(engine) == {1: 1}
         assert engine.take_inbox() == []
@@ -90,14 +90,14 @@ def test_timed_batches_are_pushed(tmp_path):
 
 def test_what_is_no_batch_is_set_aside_and_told(home):
     inbox = home / "inbox"
-    (inbox / f"feed@{1:020}.arrow").write_bytes(b"no table")
+    (inbox / f"feed@{1:020}.batch").write_bytes(b"no table")
     commit_batch(home, pa.table({"subject": [1]}), "feed", 2)
     commit_batch(home, make_table(3), "feed", 3)
     (inbox / "notes.txt").write_text("not ours")
     with Engine.open(home) as engine:
         taken = engine.take_inbox()
         assert [each.problem is None for each in taken] == [False, False, True]
-        assert "not an Arrow file" in (taken[0].problem or "")
+        assert "not a batch" in (taken[0].problem or "")
         assert "predicate" in (taken[1].problem or "")
         assert read(engine) == {3: 1}
         assert sorted(path.suffix for path in inbox.iterdir() if "@" in path.name)[-2:] == [

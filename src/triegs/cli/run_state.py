@@ -17,13 +17,14 @@ from triegs.cli.run_queries import Given, ask, find_own
 from triegs.durable.directory import read_settings
 from triegs.durable.files import DiskFiles
 from triegs.durable.opening import Recovery, read_sync
-from triegs.engine import Engine, StandingQuery
+from triegs.engine import Engine
 from triegs.errors import QueryError, TriegsError, WindowError
 from triegs.outputs import Kind
 from triegs.run.bookmarks import QUERIES, STATIC, name_hold, note_epoch
 from triegs.run.reporting import Asked
 from triegs.sparql import parse
 from triegs.sparql.window import Window
+from triegs.standing_query import StandingQuery
 from triegs.windows.settings import EventTime
 
 LOG = logging.getLogger("triegs")

@@ -7,12 +7,12 @@ name at the end, so what has the name is whole, or was damaged later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from triegs.durable.columns import Content, pack, unpack
+from triegs.durable.columns import NO_COLUMNS, Columns, Content, pack, unpack
 from triegs.durable.files import Files
 from triegs.durable.frames import (
     HEADER,
@@ -32,6 +32,14 @@ KINDS = {"head": 1, "events": 2, "rows": 3, "end": 4}
 NAMES = {kind: name for name, kind in KINDS.items()}
 #: So many stay: should the newest be damaged, the one before and the log make up for it.
 KEPT = 2
+
+
+class Part(NamedTuple):
+    """A part of a state, to be written."""
+
+    name: str
+    fields: Mapping[str, Any]
+    columns: Columns = NO_COLUMNS
 
 
 class Written(NamedTuple):
@@ -60,7 +68,7 @@ class Checkpoints:
     def path(self, sequence: int) -> Path:
         return self._folder / f"{sequence:020}{SUFFIX}"
 
-    def write(self, sequence: int, parts: Iterable[tuple[str, Content]]) -> Written:
+    def write(self, sequence: int, parts: Iterable[Part]) -> Written:
         """Write a checkpoint; on return it survives a loss of power. Memory: one part.
 
         An OSError leaves nothing behind, as far as the disk allows.
@@ -79,14 +87,14 @@ class Checkpoints:
         self._files.sync_folder(self._folder)
         return Written(sequence, size)
 
-    def _write(self, path: Path, sequence: int, parts: Iterable[tuple[str, Content]]) -> int:
+    def _write(self, path: Path, sequence: int, parts: Iterable[Part]) -> int:
         """Write a file and sync it; returns its size."""
         file = self._files.open(path)
         try:
             file.write([make_header(sequence)])
             number = 0
-            for number, (name, content) in enumerate(parts, 1):
-                file.write(make_frame(number, KINDS[name], pack(*content))[0])
+            for number, (name, fields, columns) in enumerate(parts, 1):
+                file.write(make_frame(number, KINDS[name], pack(fields, columns))[0])
             file.write(make_frame(number + 1, KINDS["end"], [])[0])
             file.sync()
             return file.size

@@ -27,24 +27,46 @@ class Content(NamedTuple):
     arrays: dict[str, NDArray[Any]]
 
 
-def pack(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
-    """The payload as buffers, without a copy of the arrays. Cost: the fields.
+class Columns(NamedTuple):
+    """Arrays as they lie in a payload: what the text says of each, and the buffers, padded."""
 
-    >>> parts = pack({"time": 5}, {"ids": np.array([1, 2], "<i4")})
-    >>> unpack(b"".join(parts))
-    Content(fields={'time': 5}, arrays={'ids': array([1, 2], dtype=int32)})
-    """
-    described = ",".join(
-        f'["{name}","{KINDS[array.dtype]}",{list(array.shape)}]' for name, array in arrays.items()
-    )
-    text = f"[{json.dumps(fields)},[{described}]]".encode()
-    head = len(text).to_bytes(ALIGNED, "little") + text
-    parts: list[Any] = [head + bytes(-len(head) % ALIGNED)]
-    for array in arrays.values():
+    described: tuple[str, ...] = ()
+    parts: tuple[Any, ...] = ()
+
+    def __add__(self, other: Columns) -> Columns:  # type: ignore[override]
+        return Columns(self.described + other.described, self.parts + other.parts)
+
+
+NO_COLUMNS = Columns()
+
+
+def describe(name: str, kind: str, *shape: int) -> str:
+    """What the text says of an array."""
+    return f'["{name}","{kind}",{list(shape)}]'
+
+
+def lay_out(arrays: Mapping[str, NDArray[Any]]) -> Columns:
+    """Arrays as they lie in a payload, without a copy of those that are contiguous."""
+    described: list[str] = []
+    parts: list[Any] = []
+    for name, array in arrays.items():
+        described.append(describe(name, KINDS[array.dtype], *array.shape))
         parts.append(array if array.flags.c_contiguous else np.ascontiguousarray(array))
         if padding := -array.nbytes % ALIGNED:
             parts.append(bytes(padding))
-    return parts
+    return Columns(tuple(described), tuple(parts))
+
+
+def pack(fields: Mapping[str, Any], columns: Columns = NO_COLUMNS) -> list[Any]:
+    """The payload as buffers. Cost: the fields.
+
+    >>> parts = pack({"time": 5}, lay_out({"ids": np.array([1, 2], "<i4")}))
+    >>> unpack(b"".join(parts))
+    Content(fields={'time': 5}, arrays={'ids': array([1, 2], dtype=int32)})
+    """
+    text = f"[{json.dumps(fields)},[{','.join(columns.described)}]]".encode()
+    head = len(text).to_bytes(ALIGNED, "little") + text
+    return [head + bytes(-len(head) % ALIGNED), *columns.parts]
 
 
 def unpack(payload: bytes | memoryview) -> Content:

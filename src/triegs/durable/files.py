@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ class Files(Protocol):
         """What is in a folder, by name."""
 
     def find_size(self, path: Path) -> int: ...
+
+    def find_age(self, path: Path) -> float:
+        """The seconds since a file was written to; 0 if it is gone."""
 
     def make_folder(self, folder: Path) -> None:
         """Make a folder and those above it, so that they survive a loss of power."""
@@ -120,6 +124,12 @@ class DiskFiles:
 
     def find_size(self, path: Path) -> int:
         return path.stat().st_size
+
+    def find_age(self, path: Path) -> float:
+        try:
+            return time() - path.stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
 
     def make_folder(self, folder: Path) -> None:
         if folder.is_dir():

@@ -79,12 +79,12 @@ def make_frame(sequence: int, kind: int, parts: Sequence[Buffer]) -> tuple[list[
         raise ValueError(f"a record of {length} bytes: at most {LONGEST}")
     checked = CHECKED.pack(sequence, kind, length)
     zeros = ZEROS[: -length % 8]
+    behind = [*parts, zeros] if zeros else parts
     checksum = crc32(checked)
-    for part in parts:
+    for part in behind:
         checksum = crc32(part, checksum)
-    checksum = crc32(zeros, checksum)
     opening = OPENING.pack(FRAME_MAGIC, checksum)
-    return [opening + checked, *parts, zeros], FRAME_SIZE + length + len(zeros)
+    return [opening + checked, *behind], FRAME_SIZE + length + len(zeros)
 
 
 def read_frame(data: memoryview, start: int) -> Frame:

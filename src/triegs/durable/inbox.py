@@ -1,9 +1,9 @@
 """The inbox: batches that other processes commit, each taken exactly once.
 
-A batch has a source and a number. It lies in the inbox as one Arrow file, put there by a rename, so
-it is there as a whole or not at all. The record of the epoch that takes it has the number: whatever
-has a number up to that was taken, also if it is committed once more. A file goes when that record
-survives a loss of power.
+A batch has a source and a number. It lies in the inbox as one file: a header and a frame, as in the
+log, around an Arrow file. A rename puts it there, so it is there as a whole or not at all. The
+record of the epoch that takes it has the number: whatever has a number up to that was taken, also
+if it is committed once more. A file goes when that record survives a loss of power.
 """
 
 from __future__ import annotations
@@ -17,9 +17,20 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from triegs.durable.files import DiskFiles, Files
+from triegs.durable.frames import (
+    HEADER,
+    VERSION,
+    FrameError,
+    make_frame,
+    make_header,
+    read_frame,
+    read_header,
+)  # fmt: skip
 from triegs.errors import InputError, StateError
 
-FOLDER, SUFFIX, REJECTED = "inbox", ".arrow", ".rejected"
+FOLDER, SUFFIX, REJECTED, UNFINISHED = "inbox", ".batch", ".rejected", ".unfinished"
+#: Who has not finished a batch after a day is dead.
+DEAD_SECONDS = 24 * 3600
 NAME = re.compile(r"([A-Za-z0-9._-]+)@([0-9]{20})")
 STREAM = b"triegs.stream"
 #: The position that has the last number taken of each source.
@@ -70,10 +81,11 @@ def commit_batch(
         writer.write_table(table)
     # A name of its own: two who commit the same batch must not write into one file, nor one behind
     # what another left when it died.
-    beside = folder / f"{name}.{token_hex(8)}.unfinished"
+    beside = folder / f"{name}.{token_hex(8)}{UNFINISHED}"
+    frame, _ = make_frame(number, 0, [sink.getvalue()])
     file = disk.open(beside)
     try:
-        file.write([sink.getvalue()])
+        file.write([make_header(number), *frame])
         file.sync()
     finally:
         file.close()
@@ -104,14 +116,22 @@ class Inbox:
     def read(self, batch: Batch) -> tuple[pa.Table, str | None]:
         """The table of a batch, and its stream; `InputError` if it is none."""
         try:
-            data = pa.py_buffer(self._files.read(batch.path))
+            data = self._files.read(batch.path)
         except OSError as error:
             raise StateError(f"a batch of the inbox cannot be read: {error}") from error
         try:
-            table = pa.ipc.open_file(data).read_all()
+            version, number = read_header(data)
+            if version > VERSION:
+                raise FrameError(f"it is of format {version}, and this reads up to {VERSION}")
+            if number != batch.number:
+                raise FrameError(f"it is of batch {number}")
+            frame = read_frame(memoryview(data), HEADER.size)
+            if frame.end != len(data):
+                raise FrameError("there is something behind the end")
+            table = pa.ipc.open_file(pa.py_buffer(frame.payload)).read_all()
             table.validate(full=True)
-        except (pa.ArrowInvalid, OSError) as problem:  # Arrow says both of its content
-            raise InputError(f"not an Arrow file: {problem}", file=str(batch.path)) from None
+        except (FrameError, pa.ArrowInvalid, OSError) as problem:  # Arrow says both of its content
+            raise InputError(f"not a batch: {problem}", file=str(batch.path)) from None
         stream = (table.schema.metadata or {}).get(STREAM)
         return table, None if stream is None else stream.decode()
 
@@ -124,7 +144,12 @@ class Inbox:
         self._files.replace(batch.path, batch.path.with_suffix(REJECTED))
 
     def tidy(self, numbers: dict[str, int], is_safe: Callable[[int], bool]) -> None:
-        """Remove what was taken, if the record that says so survives a loss of power."""
+        """Remove what was taken, if the record that says so survives a loss of power; and what was
+        left behind by who died while committing.
+        """
+        for path in self._files.list_folder(self._folder):
+            if path.suffix == UNFINISHED and self._files.find_age(path) > DEAD_SECONDS:
+                self._files.remove(path)
         for batch in self.list():
             if batch.number > numbers.get(batch.source, -1):
                 continue

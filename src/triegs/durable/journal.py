@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triegs.dictionary import Dictionary
-from triegs.durable.columns import pack
+from triegs.durable.columns import NO_COLUMNS, Columns, lay_out, pack
 from triegs.durable.log import Log
 from triegs.durable.terms import Definer
 from triegs.kernels.words import Words
@@ -38,10 +38,6 @@ class Kind(IntEnum):
     NOTE = 7
 
 
-Arrays = Mapping[str, NDArray[Any]]
-NOTHING: Arrays = {}
-
-
 class Journal:
     """Writes the records of one engine. It belongs to the updater.
 
@@ -55,7 +51,7 @@ class Journal:
         self.last = log.last
         self._noted: dict[str, dict[str, Any]] = {"positions": {}, "holds": {}}
         self._lock = Lock()
-        self._segment = self._first = self._stamp = 0
+        self._segment = self._stamp = 0
         self._terms = Definer(words, "term")
         self._identities = Definer(identities, "identity")
 
@@ -86,13 +82,13 @@ class Journal:
 
     @contextmanager
     def record(
-        self, kind: Kind, epoch: int, fields: Mapping[str, Any], arrays: Arrays = NOTHING
+        self, kind: Kind, epoch: int, fields: Mapping[str, Any], columns: Columns = NO_COLUMNS
     ) -> Iterator[None]:
         """Write a record, then do what it tells; an exception takes it back."""
         noted = self._copy_notes()
         # Unless all goes well, what the record defined is not: then define everything anew.
         segment, self._segment = self._segment, 0
-        sequence = self.log.append(kind, pack({"epoch": epoch, **fields, **noted}, arrays))
+        sequence = self.log.append(kind, pack({"epoch": epoch, **fields, **noted}, columns))
         try:
             yield
         except BaseException:
@@ -117,30 +113,31 @@ class Journal:
                     k: v for k, v in now.items() if k not in values or v != values[k]
                 }
 
-    def define(self, ids: Words) -> dict[str, NDArray[Any]]:
+    def define(self, ids: Words) -> Columns:
         """The definitions that the next record must have for these terms."""
-        return self._terms.define(ids.reshape(1, -1), 0, *self._next_stamp())
+        return lay_out(self._terms.define(ids, self._next_stamp()))
 
-    def describe_rows(self, rows: Words) -> dict[str, NDArray[Any]]:
-        """Rows ``(change, subject, predicate, object)`` as arrays of the next record."""
-        defined = self._terms.define(rows, 1, *self._next_stamp())
-        return {"rows": rows.astype(np.int32), **defined}
+    def describe_rows(self, rows: Words) -> Columns:
+        """Rows ``(change, subject, predicate, object)`` as columns of the next record."""
+        return self._terms.write_rows(rows, self._next_stamp())
 
-    def describe_events(self, events: Events) -> dict[str, NDArray[Any]]:
-        """Timed events as arrays of the next record; places where some were malformed."""
-        found = {"times": events.times, **self.describe_rows(events.rows)}
+    def describe_events(self, events: Events) -> Columns:
+        """Timed events as columns of the next record; places where some were malformed."""
+        rows = self.describe_rows(events.rows)
+        found: dict[str, NDArray[Any]] = {"times": events.times}
         if len(events.ids) and int(events.ids.max()) >= 0:
             found["ids"] = events.ids.astype(np.int32)
-            ids = events.ids.reshape(-1, 1)
-            found.update(self._identities.define(ids, 0, self._first, self._stamp))
+            found.update(self._identities.define(events.ids, self._stamp))
         if events.places is not None:
             found["places"] = events.places
-        return found
+        return rows + lay_out(found)
 
-    def _next_stamp(self) -> tuple[int, int]:
-        """The stamps of the first record in the segment that the next one goes to, and of that."""
+    def _next_stamp(self) -> int:
+        """The number of the next record among those of its segment that define terms."""
         segment = self.log.prepare()
-        self._stamp += 1
         if segment != self._segment:
-            self._segment, self._first = segment, self._stamp
-        return self._first, self._stamp
+            self._segment, self._stamp = segment, 0
+            self._terms.begin()
+            self._identities.begin()
+        self._stamp += 1
+        return self._stamp

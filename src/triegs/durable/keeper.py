@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from threading import Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 log_messages = logging.getLogger("triegs")
 #: A checkpoint is due when the log since the last one is as long as that was, and so long at least.
 LEAST_BYTES = 64 << 20
+#: So many bytes are synced in the background before a checkpoint begins.
+MUCH = 1 << 20
 #: What says that a batch of the inbox is no table of updates.
 UNFIT = (InputError, InvalidUpdate, WindowError, TypeError)
 
@@ -47,19 +51,31 @@ class Keeper:
         self._least = LEAST_BYTES if least is None else least
         self._thread: Thread | None = None
         self._since = 0  # bytes of the log when the last checkpoint began
+        self._is_settled = False
         self._error: Exception | None = None
         self._done: dict[str, Any] = {"checkpoints": 0}
 
     def follow(self) -> None:
         """Begin a checkpoint if one is due. Cost: constant while it is not."""
-        grown = self._log.metrics().bytes - self._since
+        grown = self._log.bytes - self._since
         if grown < max(self._least, self._done.get("checkpoint_bytes", 0)):
             return
-        if (self._thread is None or not self._thread.is_alive()) and self.is_ready():
-            try:
-                self.begin()
-            except LogFailed as problem:  # the update is done all the same
-                self._fail(problem)
+        if (self._thread is not None and self._thread.is_alive()) or not self.is_ready():
+            return
+        # A checkpoint begins a segment, for which all that waits is synced: much, then not by us.
+        if self._log.waiting > MUCH and not self._is_settled:
+            self._is_settled = True
+            self._start(self.settle)
+            return
+        try:
+            self.begin()
+        except LogFailed as problem:  # the update is done all the same
+            self._fail(problem)
+
+    def settle(self) -> None:
+        """Sync what was appended, so that `begin` need not wait for it. From any thread."""
+        with suppress(LogFailed):  # whoever appends next is told
+            self._log.sync()
 
     def begin(self) -> None:
         """Take the state, and write it in a thread of its own while updates go on."""
@@ -71,8 +87,11 @@ class Keeper:
         sequence = self._log.last
         taken = capture_state(self._engine, sequence)
         self._since = self._log.metrics().bytes
-        pause = perf_counter() - started
-        self._thread = Thread(target=self._write, args=(taken, sequence, pause), name="checkpoint")
+        self._is_settled = False
+        self._start(partial(self._write, taken, sequence, perf_counter() - started))
+
+    def _start(self, work: Callable[[], None]) -> None:
+        self._thread = Thread(target=work, name="checkpoint")
         self._thread.start()
 
     def wait(self) -> None:

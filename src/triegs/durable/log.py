@@ -148,7 +148,7 @@ class Log:
         self._changed = Condition(self._lock)
         self._broken: str | None = None
         self._closed = False
-        self._records = self._bytes = self._syncs = 0
+        self._records = self._bytes = self._synced_bytes = self._syncs = 0
         self._sync_seconds = self._last_sync_seconds = 0.0
 
         self._firsts = [segment.first for segment in segments] or [1]
@@ -183,6 +183,16 @@ class Log:
     def synced(self) -> int:
         """The last sequence number that survives a loss of power."""
         return self._synced
+
+    @property
+    def bytes(self) -> int:
+        """How many were appended since the log was opened."""
+        return self._bytes
+
+    @property
+    def waiting(self) -> int:
+        """How many of them wait to be synced, about."""
+        return self._bytes - self._synced_bytes
 
     @property
     def broken(self) -> str | None:
@@ -273,11 +283,12 @@ class Log:
         with self._syncing:
             with self._lock:
                 self._check()
-                file, last = self._file, self._tail.last
+                file, last, size = self._file, self._tail.last, self._bytes
                 if self._synced >= last:
                     return
             self._sync(file)
             with self._lock:
+                self._synced_bytes = size
                 self._note_synced(last)
 
     def read(self, after: int = 0) -> Iterator[Record]:
@@ -389,6 +400,7 @@ class Log:
             self._settle()
             # Even if all records are synced: a mark that is not would look like damage later.
             self._sync(self._file)
+            self._synced_bytes = self._bytes
             self._note_synced(self._tail.last, mark=False)
             try:
                 file = self._make_segment(first)

@@ -50,6 +50,9 @@ class Overlay:
         data = self._find(path).data
         return bytes(data[start:] if length is None else data[start : start + length])
 
+    def find_age(self, path: Path) -> float:
+        return 0.0 if path in self._changed else self._disk.find_age(path)
+
     def list_folder(self, folder: Path) -> list[Path]:
         try:
             found = set(self._disk.list_folder(folder))

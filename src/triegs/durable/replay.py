@@ -44,7 +44,7 @@ class Replay:
         engine = self._engine
         self.define(content)
         # Numbers go on as they were, also where an epoch more or less was needed to get here.
-        engine._first = engine._store.newest.number - fields["epoch"]
+        engine._clock.first = engine._store.newest.number - fields["epoch"]
         self._DO[Kind(kind)](self, fields, arrays)
         self.positions.update(fields.get("positions", {}))
         self.replayed += 1

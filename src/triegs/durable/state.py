@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from triegs.durable.columns import Content
+from triegs.durable.checkpoints import Part
+from triegs.durable.columns import Content, lay_out
 from triegs.durable.source import QuerySource
 from triegs.durable.terms import Definer, Definitions
 from triegs.maintain.standing import Laid
@@ -72,40 +73,43 @@ def capture_state(engine: Engine, sequence: int) -> Capture:
     return Capture(fields, windows, version, graph, labels, lambda: store.unpin(version))
 
 
-def list_parts(taken: Capture, engine: Engine) -> Iterator[tuple[str, Content]]:
+def list_parts(taken: Capture, engine: Engine) -> Iterator[Part]:
     """The parts of a state, one at a time: from any thread, until it is closed."""
-    yield HEAD, Content({**taken.fields, "windows": taken.windows.fields}, {})
+    yield Part(HEAD, {**taken.fields, "windows": taken.windows.fields})
     terms = Definer(engine._dictionary, "term")
     identities = Definer(engine._windows.identities, "identity")
     stamps = count(1)
     for stream, is_pending, events in list_pieces(taken.windows, CHUNK_ROWS):
         stamp = next(stamps)
-        ids = events.ids.reshape(-1, 1)
-        arrays = {
-            **events._asdict(),
-            "rows": events.rows.astype(np.int32),
-            **terms.define(events.rows, 1, 1, stamp),
-            **identities.define(ids, 0, 1, stamp),
+        more = {
+            "times": events.times,
+            "ids": events.ids,
+            "arrivals": events.arrivals,
+            **identities.define(events.ids, stamp),
         }
-        yield EVENTS, Content({"stream": stream, "pending": is_pending}, arrays)
+        changes = events.rows[:, 0]
+        if not changes.all():  # some were deleted within the window
+            more["counts"] = changes
+        columns = terms.write_rows(events.rows, stamp) + lay_out(more)
+        yield Part(EVENTS, {"stream": stream, "pending": is_pending}, columns)
     for relation, predicate, order in taken.graph:
         walk = Walk(len(order), [Level(relation, (), tuple(range(len(order))), True)])
-        for columns, counts in read_columns(walk, taken.version, lambda: CHUNK_ROWS):
+        for found, counts in read_columns(walk, taken.version, lambda: CHUNK_ROWS):
             rows = np.empty((len(counts), 4), np.int64)
             rows[:, 0] = 1
             if predicate is not None:
                 rows[:, 2] = predicate
             for column, place in enumerate(order):
-                rows[:, 1 + place] = columns[column]
+                rows[:, 1 + place] = found[column]
             if predicate is None and len(taken.labels):
                 kept = ~np.isin(rows[:, 2], taken.labels)
                 rows, counts = rows[kept], counts[kept]
             if not len(rows):
                 continue
-            arrays = {"rows": rows.astype(np.int32), **terms.define(rows, 1, 1, next(stamps))}
+            columns = terms.write_rows(rows, next(stamps))
             if counts.max() > 1:
-                arrays["counts"] = counts
-            yield ROWS, Content({}, arrays)
+                columns += lay_out({"counts": counts})
+            yield Part(ROWS, {}, columns)
 
 
 def restore_state(engine: Engine, parts: Iterator[tuple[str, Content]]) -> dict[str, Any]:
@@ -139,7 +143,7 @@ def restore_state(engine: Engine, parts: Iterator[tuple[str, Content]]) -> dict[
     for name in COUNTERS:
         setattr(engine, name, fields[name])
     engine._clock.restore(fields["time"])
-    engine._first = number - fields["epoch"]
+    engine._clock.first = number - fields["epoch"]
     identities.close(number)
     terms.close(number)
     engine._free_terms()

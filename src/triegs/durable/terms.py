@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from triegs.dictionary import Dictionary
 from triegs.dictionary.arrays import INTEGER
 from triegs.dictionary.decoder import measure_terms, write_terms
-from triegs.durable.undefined import find_undefined
+from triegs.durable.columns import Columns, describe, lay_out
+from triegs.durable.undefined import ROOM, find_undefined, write_rows
 from triegs.kernels.words import Words
 
 Arrays = dict[str, NDArray[Any]]
@@ -29,27 +30,47 @@ class Definer:
     def __init__(self, words: Dictionary, prefix: str) -> None:
         self._words = words
         self._prefix = prefix
-        self._stamps = np.zeros(0, np.int64)
+        self._stamps = np.zeros(0, np.int32)
 
-    def define(self, rows: Words, skipped: int, first: int, stamp: int) -> Arrays:
-        """What record `stamp` must say of the terms in these rows. Cost: the rows."""
-        arrays = self._words.arrays
-        if len(self._stamps) < len(arrays.births):
-            stamps = np.zeros(len(arrays.births), np.int64)
+    def begin(self) -> None:
+        """A segment begins: nothing is defined. Cost: four bytes for each id."""
+        self._stamps.fill(0)
+
+    def define(self, ids: Words, stamp: int) -> Arrays:
+        """What record `stamp` of the segment, from 1, must say of these terms. Cost: the ids."""
+        births = self._words.arrays.births
+        found = np.empty(len(ids), np.int64)
+        count = find_undefined(ids, births, self._grow(len(births)), stamp, found)
+        return write_definitions(self._words, found[:count], self._prefix) if count else {}
+
+    def write_rows(self, rows: Words, stamp: int) -> Columns:
+        """Rows ``(change, subject, predicate, object)`` as record `stamp` has them, with what it
+        must say of their terms. Cost: one pass over the rows, if the new terms are integers.
+        """
+        births, spans = self._words.arrays.births, self._words.arrays.spans
+        body = np.empty(ROOM * len(rows), np.int64)
+        halves = body.view(np.int32)
+        stamps = self._grow(len(births))
+        count, texts = write_rows(rows, births, spans, stamps, stamp, body, halves)
+        described = describe("rows", "<i4", len(rows), 3)
+        used = (3 * len(rows) + 1) // 2
+        if texts:
+            found = halves[: -count - 1 : -1].astype(np.int64)
+            defined = lay_out(write_definitions(self._words, found, self._prefix))
+            return Columns((described,), (body[:used],)) + defined
+        if count == 0:
+            return Columns((described,), (body[:used],))
+        values = describe(f"{self._prefix}_integers", "<i8", count)
+        ids = describe(f"{self._prefix}_integer_ids", "<i4", count)
+        return Columns((described, values, ids), (body[: used + count + (count + 1) // 2],))
+
+    def _grow(self, size: int) -> NDArray[Any]:
+        """The stamps, of so many ids at least."""
+        if len(self._stamps) < size:
+            stamps = np.zeros(size, np.int32)
             stamps[: len(self._stamps)] = self._stamps
             self._stamps = stamps
-        found, values = np.empty((2, rows.size), np.int64)
-        count, texts = find_undefined(
-            rows, skipped, arrays.births, arrays.spans, self._stamps, first, stamp, found, values
-        )
-        if count == 0:
-            return {}
-        if texts:
-            return write_definitions(self._words, found[:count], self._prefix)
-        return {
-            f"{self._prefix}_integer_ids": found[:count].astype(np.int32),
-            f"{self._prefix}_integers": values[:count],
-        }
+        return self._stamps
 
 
 def write_definitions(words: Dictionary, ids: Words, prefix: str) -> Arrays:
@@ -124,12 +145,15 @@ class Definitions:
 
     def read_rows(self, arrays: Mapping[str, NDArray[Any]]) -> Words:
         """Rows of a record or part by ids of the dictionary; in the first place the change, or a
-        number of events where that is given apart.
+        number of events where that is given.
         """
         given = arrays["rows"]
-        rows: Words = np.empty(given.shape, np.int64)
-        rows[:, 0] = arrays.get("counts", given[:, 0])
-        rows[:, 1:] = self.translate(given[:, 1:])
+        subjects = given[:, 0]
+        is_deletion = subjects < 0
+        rows: Words = np.empty((len(given), 4), np.int64)
+        rows[:, 0] = arrays.get("counts", np.where(is_deletion, -1, 1))
+        rows[:, 1] = self.translate(np.where(is_deletion, ~subjects, subjects))
+        rows[:, 2:] = self.translate(given[:, 1:])
         return rows
 
     def close(self, epoch: int) -> None:

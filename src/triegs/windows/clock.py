@@ -1,4 +1,4 @@
-"""The logical time of each epoch that somebody may still read."""
+"""The number and the logical time of each epoch that somebody may still read."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ class Clock:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        #: The version that is epoch 0.
+        self.first = store.newest.number
         self._noted: tuple[list[int], list[int]] = ([], [])
 
     def begin(self, time: Any) -> None:

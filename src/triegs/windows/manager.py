@@ -64,7 +64,7 @@ class Published(NamedTuple):
 
 
 class EmitOptions(NamedTuple):
-    """As `triegs.engine.StandingQuery.emit` takes them."""
+    """As `triegs.standing_query.StandingQuery.emit` takes them."""
 
     operator: str | None
     report: str
@@ -292,7 +292,7 @@ class Windows:
         self, take: Callable[[], Snapshot], query: Query, keys: Sequence[SpaceKey],
         sink: Callable[[Emission], object], options: EmitOptions,
     ) -> Emitter:  # fmt: skip
-        """Hand results on after each slide; see `triegs.engine.StandingQuery.emit`."""
+        """Hand results on after each slide; see `triegs.standing_query.StandingQuery.emit`."""
         if not keys:
             raise WindowError("only a query with a window has slides; subscribe to this one")
         said = query.output.operator.value if query.output is not None else "RSTREAM"
