@@ -248,6 +248,14 @@ class Engine:
             keeper.begin()
         keeper.finish()
 
+    def sync(self) -> None:
+        """Wait until everything so far survives a loss of power; nothing without a directory.
+
+        From any thread. Cost: a sync of the log, unless there was one since.
+        """
+        if self._journal is not None:
+            self._journal.log.sync()
+
     def pace_checkpoints(self, is_ready: Callable[[], bool]) -> None:
         """Begin no checkpoint in the background while this says no.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import os
 import re
 from collections.abc import Iterator
@@ -32,6 +31,7 @@ from triegs.inputs.files import InputFile
 from triegs.inputs.shaping import shape_events
 from triegs.inputs.source import Source
 from triegs.inputs.work import Found, Place, Work
+from triegs.spark.failures import Cancelled, explain, mute
 from triegs.spark.ordering import (
     PLACE_DIGITS,
     Run,
@@ -46,16 +46,6 @@ FILES_PER_BATCH = 4
 FOREVER = "36500d"
 LARGE = pa.large_binary()
 PLACE, START, LINE = "triegs_place", "triegs_start", "triegs_line"
-
-
-class Cancelled(Exception):
-    """Ends a streaming query whose reader has gone."""
-
-
-def _is_failure(record: logging.LogRecord) -> bool:
-    """Py4J logs what a thread of ours raises in Spark; that a reader has gone is no news."""
-    kind = record.exc_info[0] if record.exc_info else None
-    return kind is None or not issubclass(kind, Cancelled)
 
 
 class Handover:
@@ -136,7 +126,7 @@ class SparkSource(Source):
     # Spark's side: a thread that waits for the queries, and those that Spark calls back.
 
     def _stream(self) -> None:
-        logging.getLogger("py4j.clientserver").addFilter(_is_failure)
+        mute()
         try:
             session = self._spark.get()
             for number, run in enumerate(self._runs):
@@ -225,11 +215,8 @@ def _explain(error: Exception, files: list[InputFile]) -> Exception:
     """An error of Spark's as one line of ours, with the file if Spark names one of our links."""
     if not type(error).__module__.startswith(("pyspark", "py4j")):
         return error
-    text = str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    cause = [line.partition("Caused by: ")[2] for line in lines if line.startswith("Caused by: ")]
-    told = f"Spark failed: {(cause or lines or [type(error).__name__])[-1]}"
-    link = re.search(rf"/files/(\d{{{PLACE_DIGITS}}})", text)
+    told = f"Spark failed: {explain(error)}"
+    link = re.search(rf"/files/(\d{{{PLACE_DIGITS}}})", str(error))
     if link is None:
         return InputError(told)
     name = files[int(link[1])].name

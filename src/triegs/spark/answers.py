@@ -1,0 +1,131 @@
+"""Answers that leave a pipeline: the changes of a batch, or the snapshot after it, to a sink.
+
+A file of a batch is written beside, synced, and renamed to the batch's number, so a batch that is
+told once more finds it there: a sink has each change once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from triegs.durable.files import DiskFiles
+from triegs.read.snapshot import Snapshot
+from triegs.standing_query import StandingQuery
+
+EPOCH, TIME = "epoch", "time"
+CHANGES, SNAPSHOT = "changes", "snapshot"
+#: A callback gets a DataFrame and the number of the batch.
+Target: TypeAlias = str | Path | Callable[[Any, int], object]
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where answers of a query go: a directory for Parquet files, or a function that is called with
+    a DataFrame and the number of the batch, as `foreachBatch` calls one.
+
+    ``what`` is ``"changes"``, with the epoch, its time and the signed change of each answer, or
+    ``"snapshot"``, all answers after every so many batches (``every``).
+    """
+
+    target: Target
+    what: str = CHANGES
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        if self.what not in (CHANGES, SNAPSHOT):
+            raise ValueError(f"a sink gets 'changes' or 'snapshot', not {self.what!r}")
+        if self.every < 1:
+            raise ValueError(f"every is {self.every}: at least 1")
+        if self.every > 1 and self.what == CHANGES:
+            raise ValueError("every is for snapshots; changes leave with each batch")
+
+    def write(self, table: pa.Table, batch: int, session: Any) -> None:
+        """Hand a table on. A file that is there already is left as it is."""
+        if callable(self.target):
+            self.target(session.createDataFrame(table), batch)
+        elif table.num_rows or self.what == SNAPSHOT:
+            write_once(Path(self.target), batch, table)
+
+
+def list_sinks(given: Mapping[str, Any] | None, queries: Iterable[str]) -> dict[str, list[Sink]]:
+    """Sinks by query, from what the caller wrote: a target, a `Sink`, or several of them.
+
+    >>> list_sinks({"all": "out"}, ["all"])
+    {'all': [Sink(target='out', what='changes', every=1)]}
+    """
+    known = list(queries)
+    found = {}
+    for name, several in (given or {}).items():
+        if name not in known:
+            raise ValueError(f"there is a sink for {name!r}, which is none of the queries {known}")
+        is_one = isinstance(several, (str, Path, Sink)) or callable(several)
+        parts: Sequence[Any] = [several] if is_one else list(several)
+        found[name] = [each if isinstance(each, Sink) else Sink(each) for each in parts]
+    return found
+
+
+def read_changes(query: StandingQuery, epochs: Sequence[int]) -> pa.Table:
+    """The signed changes from each of these epochs to the next, one below the other.
+
+    All of them must be held. Cost: what changed.
+    """
+    parts = []
+    for before, after in pairwise(epochs):
+        with query.snapshot(epoch=before) as old, query.snapshot(epoch=after) as new:
+            parts.append(label(new.diff(old).to_arrow(), new))
+    if parts:
+        return pa.concat_tables(parts)
+    with query.snapshot() as now:
+        return label(now.diff(now).to_arrow(), now)
+
+
+def label(table: pa.Table, snapshot: Snapshot) -> pa.Table:
+    """With the epoch and its time in front; texts as Spark takes them."""
+    rows = table.num_rows
+    times = np.full(rows, snapshot.time or 0)
+    mask = np.full(rows, snapshot.time is None)
+    columns = [pa.array(np.full(rows, snapshot.epoch)), pa.array(times, pa.int64(), mask=mask)]
+    names = [free_name(name, table.schema.names) for name in (EPOCH, TIME)]
+    for name in table.schema.names:
+        column = table.column(name)
+        kind = column.type
+        columns.append(column.cast(pa.string()) if pa.types.is_dictionary(kind) else column)
+        names.append(name)
+    return pa.table(columns, names)
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """A name of a column that no variable has.
+
+    >>> free_name("time", ["time", "x"])
+    'time_'
+    """
+    used = set(taken)
+    while name in used:
+        name += "_"
+    return name
+
+
+def write_once(folder: Path, batch: int, table: pa.Table) -> None:
+    """A Parquet file of a batch; on return it survives a loss of power."""
+    files = DiskFiles()
+    files.make_folder(folder)
+    target = folder / f"{batch:020}.parquet"
+    if target.exists():
+        return
+    # Spark does not read what begins with a dot.
+    beside = folder / f".{batch:020}.unfinished"
+    pq.write_table(table, beside)
+    with beside.open("rb") as file:
+        os.fsync(file.fileno())
+    files.replace(beside, target)
+    files.sync_folder(folder)

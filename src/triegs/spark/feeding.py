@@ -1,0 +1,255 @@
+"""Batches of Spark into the engine, each exactly once, and its answers to the sinks.
+
+Spark gives a batch again after a crash, with the same number. The number is one record with the
+events of the batch in the engine's log, so a batch that is in there is not taken again. Until its
+sinks have been told, every epoch of a batch is held by name, which the log keeps as well: whoever
+takes over tells the same changes, epoch by epoch.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from threading import Lock
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from triegs.engine import Engine
+from triegs.errors import StateError
+from triegs.maintain.standing import Refused
+from triegs.spark.answers import CHANGES, SNAPSHOT, Sink, label, read_changes, write_once
+from triegs.spark.failures import BatchFailed, Cancelled, explain
+from triegs.spark.parcels import SPARK_SCHEMA, make_packer, open_parcels
+from triegs.standing_query import StandingQuery
+
+messages = logging.getLogger("triegs.spark")
+#: The position that has the batches, and the hold of the epoch up to which sinks were told. The
+#: other epochs of a batch are held by that name and their number.
+POSITION = HOLD = "spark"
+#: How much of the measured rate the last batch is.
+NEWEST = 0.3
+
+
+class Timing(NamedTuple):
+    """The seconds of a batch: in Spark up to the last parcel, opening these, in the engine, until
+    the log has it, and in the sinks.
+    """
+
+    collect: float
+    open: float
+    engine: float
+    commit: float
+    sinks: float
+
+
+class Feed:
+    """Takes the batches of one pipeline; Spark calls it, one batch at a time."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        queries: Mapping[str, StandingQuery],
+        sinks: Mapping[str, list[Sink]],
+        columns: Mapping[str, str],
+        home: Path,
+        *,
+        is_timed: bool,
+        stream: str | None,
+    ) -> None:
+        self._engine = engine
+        self._queries = queries
+        self._sinks = sinks
+        self._columns = columns
+        self._home = home
+        self._is_timed = is_timed
+        self._stream = stream
+        self._pack = make_packer(columns, is_timed="time" in columns)
+        self._is_between = True  # two batches, so that a checkpoint loses no epoch that is needed
+        self._stalled: set[str] = set()
+        #: Held while a batch is taken.
+        self.busy = Lock()
+        self.is_stopped = False
+        self.failure: BatchFailed | None = None
+        self.figures: dict[str, Any] = {
+            "batches": 0, "rows": 0, "quarantined": 0, "refused": 0, "replayed": 0, "changes": 0,
+            "rows_per_s": None, "batch": None, "timing": None,
+        }  # fmt: skip
+        engine.pace_checkpoints(lambda: self._is_between)
+        if HOLD not in engine.holds:
+            engine.hold(HOLD)
+
+    def take(self, frame: Any, batch: int) -> None:
+        """For `foreachBatch`."""
+        with self.busy:
+            if self.is_stopped:
+                raise Cancelled
+            try:
+                self._take(frame, batch)
+            except Exception as problem:
+                self.failure = BatchFailed(f"batch {batch}: {explain(problem)}")
+                self.failure.__cause__ = problem
+                raise self.failure from problem
+
+    def _take(self, frame: Any, batch: int) -> None:
+        noted = self._check_number(batch)
+        self._is_between = False
+        marks = [perf_counter()]
+        rows = 0
+        if batch == noted["batch"]:
+            self.figures["replayed"] += 1
+            marks += [perf_counter()] * 2
+            if noted["told"] < batch:
+                self._publish_slides(batch)
+        else:
+            collected = frame.mapInArrow(self._pack, SPARK_SCHEMA).toArrow()
+            marks.append(perf_counter())
+            events, bad = open_parcels(collected)
+            self._set_aside(bad, batch)
+            rows = sum(table.num_rows for table in events)
+            marks.append(perf_counter())
+            self._apply(events, {**noted, "batch": batch})
+        marks.append(perf_counter())
+        self._engine.sync()
+        marks.append(perf_counter())
+        if noted["told"] < batch:
+            self._tell(batch, frame.sparkSession)
+            self._settle({**noted, "batch": batch, "told": batch})
+        marks.append(perf_counter())
+        self._is_between = True
+        self._engine.checkpoint(if_due=True)
+        self._measure(batch, rows, marks)
+
+    def _check_number(self, batch: int) -> dict[str, Any]:
+        """What the engine's directory knows, if this batch is the last one or the next."""
+        noted: dict[str, Any] = self._engine.positions.get(POSITION, {"batch": -1, "told": -1})
+        given = read_query_id(self._home)
+        known = noted.setdefault("query", given)
+        if known != given:
+            raise StateError(
+                f"the checkpoint of Spark in {self._home} is not the one that the engine's state "
+                f"belongs to (query {given}, not {known}); remove both, or bring the old one back"
+            )
+        last = noted["batch"]
+        if batch > last + 1:
+            raise StateError(
+                f"the engine has the batches up to {last}, and those before {batch} do not come "
+                f"again: its state is older than the checkpoint of Spark in {self._home}"
+            )
+        if batch < last:
+            raise StateError(
+                f"the engine has the batches up to {last}: the checkpoint of Spark in {self._home} "
+                f"has gone back"
+            )
+        return dict(noted)
+
+    def _set_aside(self, bad: list[pa.Table], batch: int) -> None:
+        if bad:
+            table = pa.concat_tables(bad)
+            write_once(self._home / "quarantine", batch, table)
+            self.figures["quarantined"] += table.num_rows
+            first = table.slice(0, 1).to_pylist()[0]
+            messages.warning(
+                "batch %d: %d rows are malformed and in %s; the first: %s: %s",
+                batch, table.num_rows, self._home / "quarantine", first["reason"], first["record"],
+            )  # fmt: skip
+
+    def _apply(self, events: list[pa.Table], noted: dict[str, Any]) -> None:
+        engine = self._engine
+        if not events:
+            engine.note({POSITION: noted}, now=True)
+            return
+        engine.note({POSITION: noted})
+        batch = noted["batch"]
+        table = pa.concat_tables(events)
+        if self._is_timed:
+            pushed = engine.push(table, self._stream)
+            self._note_refused(batch, pushed.refused, pushed.first)
+            self._publish_slides(batch)
+        else:
+            if "time" in self._columns:
+                table = table.drop_columns(["time"])
+            report = engine.apply(table)
+            self._note_refused(batch, report.refused, 0)
+
+    def _note_refused(self, batch: int, refused: Sequence[Refused], first: int) -> None:
+        if refused:
+            self.figures["refused"] += len(refused)
+            place, reason = refused[0]
+            messages.warning(
+                "batch %d: %d events are refused; the first, number %d: %s",
+                batch, len(refused), place - first, reason,
+            )  # fmt: skip
+
+    def _publish_slides(self, batch: int) -> None:
+        """Publish what is due, and hold every epoch until the sinks were told."""
+        self._hold_newest()
+        if self._is_timed and self._engine.find_end() is not None:
+            for published in self._engine.each_slide():
+                self._note_refused(batch, published.refused, 0)
+                self._hold_newest()
+
+    def _hold_newest(self) -> None:
+        newest = self._engine.epoch
+        if self._sinks and newest not in self._engine.holds.values():
+            self._engine.hold(f"{HOLD} {newest}", newest)
+
+    def _list_epochs(self) -> list[int]:
+        """Those that the sinks were not told of, behind the last one that they were."""
+        held = [epoch for name, epoch in self._engine.holds.items() if _is_ours(name)]
+        return sorted({*held, self._engine.epoch})
+
+    def _tell(self, batch: int, session: Any) -> None:
+        epochs = self._list_epochs()
+        for name, sinks in self._sinks.items():
+            query = self._queries[name]
+            if query.error is not None:
+                if name not in self._stalled:
+                    self._stalled.add(name)
+                    messages.error("the query %s is stalled: %s", name, query.error)
+                continue
+            changed = [sink for sink in sinks if sink.what == CHANGES]
+            if changed:
+                changes = read_changes(query, epochs)
+                self.figures["changes"] += changes.num_rows
+                for sink in changed:
+                    sink.write(changes, batch, session)
+            for sink in sinks:
+                if sink.what == SNAPSHOT and batch % sink.every == 0:
+                    with query.snapshot() as snapshot:
+                        sink.write(label(snapshot.to_arrow(), snapshot), batch, session)
+
+    def _settle(self, noted: dict[str, Any]) -> None:
+        """The sinks have it: the next changes are from the newest epoch."""
+        engine = self._engine
+        for name in [name for name in engine.holds if _is_ours(name)]:
+            engine.release(name)
+        engine.hold(HOLD)
+        engine.note({POSITION: noted}, now=True)
+        engine.sync()
+
+    def _measure(self, batch: int, rows: int, marks: list[float]) -> None:
+        figures = self.figures
+        timing = Timing(*(after - before for before, after in pairwise(marks)))
+        if rows:
+            now = rows / sum(timing)
+            before = figures["rows_per_s"]
+            figures["rows_per_s"] = now if before is None else before + NEWEST * (now - before)
+        figures["batches"] += 1
+        figures["rows"] += rows
+        figures["batch"] = batch
+        figures["timing"] = timing._asdict()
+
+
+def _is_ours(name: str) -> bool:
+    return name == HOLD or name.startswith(f"{HOLD} ")
+
+
+def read_query_id(home: Path) -> str:
+    """The id that Spark gave to a query when it made its checkpoint."""
+    found: str = json.loads((home / "spark" / "metadata").read_text(encoding="utf-8"))["id"]
+    return found

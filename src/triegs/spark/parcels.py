@@ -1,0 +1,151 @@
+"""What executors make of rows: parcels of events that are checked and encoded, and bad rows apart.
+
+A parcel is one row of the DataFrame that the driver collects: an Arrow stream in a cell, in which
+texts are dictionaries. So the driver gets each text once for some hundred thousand events, and
+Spark moves a few bytes arrays instead of columns of texts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from triegs.errors import InputError
+from triegs.inputs.report import InputReport, Quarantine
+from triegs.inputs.shaping import is_text, shape_events
+from triegs.inputs.work import COLUMNS, TERMS, Clock, Options, TermReading, Work
+
+#: Rows of a parcel, about. Fewer make more dictionaries, more take more memory on an executor.
+PARCEL_ROWS = 1 << 18
+#: The columns of the DataFrame of parcels, as Spark and as Arrow write it.
+SPARK_SCHEMA = "events long, bad long, payload binary"
+EVENTS, BAD, PAYLOAD = "events", "bad", "payload"
+#: A bad row: why, and the row as JSON.
+BAD_SCHEMA = pa.schema([("reason", pa.string()), ("record", pa.string())])
+NO_SCOPE = ""
+
+
+def check_columns(names: Iterable[str], columns: Mapping[str, str] | None) -> dict[str, str]:
+    """By our names, those of a DataFrame's columns; `InputError` for what is not there.
+
+    >>> check_columns(["s", "p", "o", "time"], {"subject": "s", "predicate": "p", "object": "o"})
+    {'time': 'time', 'subject': 's', 'predicate': 'p', 'object': 'o'}
+    """
+    given, there = dict(columns or {}), list(names)
+    has = ", ".join(there) or "none"
+    if unknown := [name for name in given if name not in COLUMNS]:
+        known = ", ".join(COLUMNS)
+        raise InputError(f"columns maps {unknown[0]!r}, which is none of {known}")
+    found = {}
+    for ours in COLUMNS:
+        theirs = given.get(ours, ours)
+        if theirs in there:
+            found[ours] = theirs
+        elif ours in TERMS or ours in given:
+            raise InputError(f"there is no column {theirs!r} for {ours}; the columns are {has}")
+    return found
+
+
+class Aside(Quarantine):
+    """Keeps bad rows in memory, up to the end of a parcel."""
+
+    def __init__(self, report: InputReport) -> None:
+        super().__init__(report, None, strict=False, append=False)
+        self.rows: list[dict[str, str]] = []
+
+    def add(self, file: str, line: int, reason: str, detail: str, record: str | bytes) -> None:
+        super().add(file, line, reason, detail, record)
+        text = record if isinstance(record, str) else record.decode("utf-8", "backslashreplace")
+        self.rows.append({"reason": f"{reason}: {detail}" if detail else reason, "record": text})
+
+    def take(self) -> list[dict[str, str]]:
+        rows, self.rows = self.rows, []
+        return rows
+
+
+def make_packer(
+    columns: Mapping[str, str], *, is_timed: bool
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For `DataFrame.mapInArrow`: rows with these columns, to parcels. Cost: the rows, checked and
+    encoded column by column.
+    """
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        report = InputReport()
+        aside = Aside(report)
+        options = Options({}, frozenset(), TermReading.NTRIPLES, {}, PARCEL_ROWS, None)
+        work = Work(options, Clock(0), aside, report)
+        waiting: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in batches:
+            waiting.append(_shape(batch, columns, work, is_timed=is_timed))
+            rows += batch.num_rows
+            if rows >= PARCEL_ROWS:
+                yield from _seal(waiting, aside.take())
+                waiting, rows = [], 0
+        yield from _seal(waiting, aside.take())
+
+    return pack
+
+
+def _shape(
+    batch: pa.RecordBatch, columns: Mapping[str, str], work: Work, *, is_timed: bool
+) -> pa.RecordBatch:
+    given = {ours: batch.column(theirs) for ours, theirs in columns.items()}
+
+    def locate(row: int) -> tuple[int, str]:
+        record = {name: batch.column(name)[row].as_py() for name in columns.values()}
+        return row + 1, json.dumps(record, default=str, ensure_ascii=False)
+
+    found = shape_events(given, batch.num_rows, work, "the DataFrame", NO_SCOPE, locate)
+    return found if is_timed else found.drop_columns(["time"])
+
+
+def _seal(waiting: list[pa.RecordBatch], bad: list[dict[str, str]]) -> Iterator[pa.RecordBatch]:
+    if sum(batch.num_rows for batch in waiting):
+        events = pa.Table.from_batches(waiting).combine_chunks()
+        for place, name in enumerate(events.schema.names):
+            if is_text(events.schema.field(name).type):
+                coded = events.column(name).dictionary_encode()
+                events = events.set_column(place, name, coded)
+        yield _make_row(events.num_rows, 0, events)
+    if bad:
+        yield _make_row(0, len(bad), pa.Table.from_pylist(bad, BAD_SCHEMA))
+
+
+def _make_row(events: int, bad: int, table: pa.Table) -> pa.RecordBatch:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return pa.RecordBatch.from_pydict(
+        {
+            EVENTS: np.array([events]),
+            BAD: np.array([bad]),
+            PAYLOAD: pa.array([sink.getvalue().to_pybytes()], pa.binary()),
+        }
+    )
+
+
+def open_parcels(collected: pa.Table) -> tuple[list[pa.Table], list[pa.Table]]:
+    """The tables of events and those of bad rows, in the order of the rows.
+
+    >>> batch = pa.RecordBatch.from_pydict({"s": ["<a:b>", None], "p": [1, 1], "o": [2, 2]})
+    >>> pack = make_packer({"subject": "s", "predicate": "p", "object": "o"}, is_timed=False)
+    >>> events, bad = open_parcels(pa.Table.from_batches(pack(iter([batch]))))
+    >>> [table.to_pylist() for table in events + bad]  # doctest: +NORMALIZE_WHITESPACE
+    [[{'op': 1, 'subject': '<a:b>', 'predicate': 1, 'object': 2}],
+     [{'reason': 'no subject', 'record': '{"s": null, "p": 1, "o": 2}'}]]
+    """
+    events: list[pa.Table] = []
+    bad: list[pa.Table] = []
+    for chunk in collected.to_batches():
+        counts = chunk.column(EVENTS).to_pylist()
+        payloads: Any = chunk.column(PAYLOAD)
+        for place, count in enumerate(counts):
+            table = pa.ipc.open_stream(payloads[place].as_buffer()).read_all()
+            (events if count else bad).append(table)
+    return events, bad

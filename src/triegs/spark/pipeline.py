@@ -1,0 +1,239 @@
+"""One call for a Spark job: a stream of events in, standing queries over it, answers out.
+
+```
+DataFrame ──► executors: check, encode ──► driver: engine, one batch after the other ──► sinks
+                                                  └──► snapshots for readers in the driver
+```
+The engine lives in the driver, and its state in the checkpoint beside that of Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from time import time
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+from triegs.engine import Engine
+from triegs.errors import InputError, StateError
+from triegs.mode import Mode
+from triegs.spark.answers import list_sinks
+from triegs.spark.failures import BatchFailed, explain, mute
+from triegs.spark.feeding import Feed
+from triegs.spark.parcels import check_columns
+from triegs.spark.session import require_spark
+from triegs.sparql.window import Window
+from triegs.standing_query import StandingQuery
+from triegs.windows.settings import EventTime
+
+messages = logging.getLogger("triegs.spark")
+#: Parts of a checkpoint.
+SPARK, ENGINE, RATE = "spark", "engine", "rate.json"
+#: How many seconds a batch should take, for a source that can be told.
+BATCH_SECONDS = 1.0
+
+
+def start(
+    events: Any,
+    queries: Mapping[str, str | Mapping[str, Any]],
+    *,
+    checkpoint: str | Path,
+    columns: Mapping[str, str] | None = None,
+    sinks: Mapping[str, Any] | None = None,
+    mode: Mode | str | None = None,
+    window: Window | None = None,
+    event_time: EventTime | None = None,
+    stream: str | None = None,
+    trigger: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    **options: Any,
+) -> Pipeline:
+    """Keep standing queries over a streaming DataFrame of events, and start.
+
+    `events` is any streaming DataFrame with the columns subject, predicate, object, and perhaps op
+    (``+`` unless given), time and id; `columns` says how they are called in it. Terms are texts in
+    N-Triples form, or numbers. Rows are checked and encoded on executors; those that are malformed
+    go to the table ``quarantine`` in the checkpoint.
+
+    `queries` are texts by name, or mappings of what `Engine.register` takes, with ``text``. Without
+    windows each batch is one epoch; with windows (in a text, or `window`), time is needed, and each
+    slide is one. `sinks` are by query: a directory for Parquet files of changes, a function of a
+    DataFrame and the number of the batch, `triegs.spark.Sink`, or several of these.
+
+    `checkpoint` is a directory that the driver keeps: the engine's state, Spark's own checkpoint,
+    and malformed rows. Started again with it, the pipeline goes on where it was: each batch is
+    taken exactly once, and each change is in a sink once. A second pipeline on it is refused
+    (`DirectoryInUse`).
+
+    `trigger` is as for `DataStreamWriter.trigger`, such as ``{"availableNow": True}``; `name` that
+    of Spark's query; other options are those of `Engine.open`.
+    """
+    require_spark()
+    if not getattr(events, "isStreaming", False):
+        raise InputError("this DataFrame is no stream; spark.readStream makes one")
+    found = check_columns(events.columns, columns)
+    asked = {each: _read_query(each, given) for each, given in queries.items()}
+    wanted = list_sinks(sinks, asked)
+    home = _find_home(checkpoint)
+    engine = Engine.open(
+        home / ENGINE, mode, sync="never", window=window, event_time=event_time, **options
+    )
+    try:
+        standing = _register(engine, asked)
+        is_timed = engine._windows.is_used
+        if is_timed and "time" not in found:
+            has = ", ".join(events.columns)
+            raise InputError(f"a window needs a column for time; the columns are {has}")
+        feed = Feed(engine, standing, wanted, found, home, is_timed=is_timed, stream=stream)
+        return Pipeline(engine, standing, feed, home, events, trigger, name)
+    except BaseException:
+        engine.close()
+        raise
+
+
+def _find_home(checkpoint: str | Path) -> Path:
+    """The directory of a checkpoint, which is on the driver's disk."""
+    parts = urlsplit(str(checkpoint))
+    if parts.scheme == "file":
+        return Path(parts.path).absolute()
+    if len(parts.scheme) > 1:
+        raise StateError(
+            f"the checkpoint is a directory that the driver can lock and sync, not {checkpoint}"
+        )
+    return Path(checkpoint).absolute()
+
+
+def _read_query(name: str, given: str | Mapping[str, Any]) -> dict[str, Any]:
+    found = {"text": given} if isinstance(given, str) else dict(given)
+    if "text" not in found:
+        raise StateError(f"the query {name!r} has no text")
+    return found
+
+
+def _register(engine: Engine, asked: Mapping[str, Mapping[str, Any]]) -> dict[str, StandingQuery]:
+    """The queries: those that the directory knows, and new ones; what is not asked is closed."""
+    for name in [name for name in engine.queries if name not in asked]:
+        messages.info("the query %s is no longer asked for; it is closed", name)
+        engine.queries[name].close()
+    for name, given in asked.items():
+        known = engine.queries.get(name)
+        if known is None:
+            rest = {key: value for key, value in given.items() if key != "text"}
+            engine.register(given["text"], name, **rest)
+        elif known._source.text != given["text"]:
+            raise StateError(
+                f"the checkpoint has another query {name!r}; give the new one a name of its own, "
+                "or start without this one once, which closes it"
+            )
+    return dict(engine.queries)
+
+
+class Pipeline:
+    """A running pipeline. `start` makes it; use it in a ``with`` statement, or `close` it.
+
+    ``query`` is Spark's streaming query, ``engine`` the engine, ``queries`` are its standing
+    queries by name: readers in the driver take snapshots of them from any thread, while batches go
+    on.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        queries: Mapping[str, StandingQuery],
+        feed: Feed,
+        home: Path,
+        events: Any,
+        trigger: Mapping[str, Any] | None,
+        name: str | None,
+    ) -> None:
+        mute()
+        self.engine = engine
+        self.queries = queries
+        self.checkpoint = home
+        self._feed = feed
+        self._session = events.sparkSession
+        writer = events.writeStream.foreachBatch(self._take)
+        writer = writer.option("checkpointLocation", (home / SPARK).as_uri())
+        if name is not None:
+            writer = writer.queryName(name)
+        if trigger is not None:
+            writer = writer.trigger(**trigger)
+        self.query: Any = writer.start()
+
+    def _take(self, frame: Any, batch: int) -> None:
+        self._feed.take(frame, batch)
+        rate = self._feed.figures["rows_per_s"]
+        if rate is not None:
+            told = {"rows_per_second": rate, "seconds": BATCH_SECONDS}
+            with suppress(OSError):  # it is advice
+                (self.checkpoint / RATE).write_text(json.dumps(told), encoding="utf-8")
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until the stream has ended, so long at most; whether it has.
+
+        A batch that failed is `BatchFailed`, with its number and reason.
+        """
+        try:
+            ended = self.query.awaitTermination(*() if seconds is None else (seconds,))
+        except Exception as problem:
+            raise self._explain(problem) from problem
+        return True if seconds is None else bool(ended)
+
+    def process_all(self) -> None:
+        """Wait until everything that the source has now is taken; for tests and notebooks."""
+        try:
+            self.query.processAllAvailable()
+        except Exception as problem:
+            raise self._explain(problem) from problem
+
+    def _explain(self, problem: Exception) -> Exception:
+        if self._feed.failure is not None:
+            return self._feed.failure
+        return BatchFailed(f"Spark failed: {explain(problem)}")
+
+    def metrics(self) -> dict[str, Any]:
+        """Figures of the moment. Any thread.
+
+        ``batches``, ``rows``, ``changes``, ``quarantined``, ``refused`` and ``replayed`` count
+        since the start; ``batch`` is the last one, ``timing`` its seconds by step; ``rows_per_s``
+        the measured rate; ``lag_s`` how far event time is behind the clock; ``engine`` are those
+        of `Engine.metrics`, and ``spark`` is what Spark says of its last batch.
+        """
+        figures = self.engine.metrics()
+        watermark = figures["windows"]["watermark"]
+        last = self.query.lastProgress
+        return {
+            **self._feed.figures,
+            "lag_s": None if watermark is None else time() - watermark / 1000,
+            "engine": figures,
+            "spark": None if last is None else json.loads(last.json),
+        }
+
+    def stop(self) -> None:
+        """Stop after the batch at hand; again does nothing. The engine stays readable."""
+        with self._feed.busy:
+            self._feed.is_stopped = True
+            self.query.stop()
+
+    def close(self) -> None:
+        """Stop, and let the checkpoint go."""
+        try:
+            self.stop()
+        finally:
+            self.engine.close()
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
