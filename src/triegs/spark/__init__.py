@@ -1,18 +1,20 @@
-"""Events that Apache Spark reads: the first, thin pipeline, for files and one process.
+"""The data pipeline on Apache Spark: streams of events in, standing queries, answers out.
 
-`session` starts Spark in local mode, `ordering` decides which files one streaming query reads,
-`source` turns its micro-batches into batches of events, as `triegs.inputs` does without Spark.
-So whatever drives an engine from a source drives it from Spark as well.
-
-Not here yet: any streaming DataFrame as input, state that survives with the number of the last
-batch (exactly once), answers as a sink, engines on several machines. ``docs/spark.md`` says more.
+`start` keeps queries over any streaming DataFrame, in an engine that lives in the driver: see
+`triegs.spark.pipeline`. `SparkSource` reads files by Spark for whatever drives an engine from a
+source, as ``triegs run --engine spark`` does. ``docs/spark.md`` says what runs where.
 
 Nothing of this package needs Spark to be imported.
 """
 
 from __future__ import annotations
 
+from triegs.spark.answers import Sink
+from triegs.spark.failures import BatchFailed
+from triegs.spark.pipeline import Pipeline, start
 from triegs.spark.session import LocalSpark, SparkMissing
 from triegs.spark.source import SparkSource
 
-__all__ = ["LocalSpark", "SparkMissing", "SparkSource"]
+__all__ = [
+    "BatchFailed", "LocalSpark", "Pipeline", "Sink", "SparkMissing", "SparkSource", "start",
+]  # fmt: skip

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from triegs.engine import Engine
-from triegs.errors import StateError
+from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.standing import Refused
 from triegs.spark.answers import CHANGES, SNAPSHOT, Sink, label, read_changes, write_once
 from triegs.spark.failures import BatchFailed, Cancelled, explain
@@ -70,7 +70,6 @@ class Feed:
         self._stream = stream
         self._pack = make_packer(columns, is_timed="time" in columns)
         self._is_between = True  # two batches, so that a checkpoint loses no epoch that is needed
-        self._stalled: set[str] = set()
         #: Held while a batch is taken.
         self.busy = Lock()
         self.is_stopped = False
@@ -207,21 +206,27 @@ class Feed:
         epochs = self._list_epochs()
         for name, sinks in self._sinks.items():
             query = self._queries[name]
-            if query.error is not None:
-                if name not in self._stalled:
-                    self._stalled.add(name)
-                    messages.error("the query %s is stalled: %s", name, query.error)
-                continue
-            changed = [sink for sink in sinks if sink.what == CHANGES]
-            if changed:
-                changes = read_changes(query, epochs)
-                self.figures["changes"] += changes.num_rows
-                for sink in changed:
-                    sink.write(changes, batch, session)
-            for sink in sinks:
-                if sink.what == SNAPSHOT and batch % sink.every == 0:
-                    with query.snapshot() as snapshot:
-                        sink.write(label(snapshot.to_arrow(), snapshot), batch, session)
+            try:
+                if query.error is not None:
+                    raise query.error
+                self._tell_one(query, sinks, epochs, batch, session)
+            except MultiplicityOverflow as problem:
+                message = f"the sink of {name!r}: {problem}"
+                raise MultiplicityOverflow(message, problem.view) from problem
+
+    def _tell_one(
+        self, query: StandingQuery, sinks: list[Sink], epochs: list[int], batch: int, session: Any
+    ) -> None:
+        changed = [sink for sink in sinks if sink.what == CHANGES]
+        if changed:
+            changes = read_changes(query, epochs)
+            self.figures["changes"] += changes.num_rows
+            for sink in changed:
+                sink.write(changes, batch, session)
+        for sink in sinks:
+            if sink.what == SNAPSHOT and batch % sink.every == 0:
+                with query.snapshot() as snapshot:
+                    sink.write(label(snapshot.to_arrow(), snapshot), batch, session)
 
     def _settle(self, noted: dict[str, Any]) -> None:
         """The sinks have it: the next changes are from the newest epoch."""

@@ -22,10 +22,12 @@ from urllib.parse import urlsplit
 from triegs.engine import Engine
 from triegs.errors import InputError, StateError
 from triegs.mode import Mode
+from triegs.spark import frames
 from triegs.spark.answers import list_sinks
 from triegs.spark.failures import BatchFailed, explain, mute
 from triegs.spark.feeding import Feed
 from triegs.spark.parcels import check_columns
+from triegs.spark.serving import SnapshotServer
 from triegs.spark.session import require_spark
 from triegs.sparql.window import Window
 from triegs.standing_query import StandingQuery
@@ -51,6 +53,7 @@ def start(
     stream: str | None = None,
     trigger: Mapping[str, Any] | None = None,
     name: str | None = None,
+    views: bool = True,
     **options: Any,
 ) -> Pipeline:
     """Keep standing queries over a streaming DataFrame of events, and start.
@@ -70,8 +73,10 @@ def start(
     taken exactly once, and each change is in a sink once. A second pipeline on it is refused
     (`DirectoryInUse`).
 
-    `trigger` is as for `DataStreamWriter.trigger`, such as ``{"availableNow": True}``; `name` that
-    of Spark's query; other options are those of `Engine.open`.
+    With `views` each query is a temporary view of its name: ``spark.table("replies")`` are the
+    newest answers when it is read. `trigger` is as for `DataStreamWriter.trigger`, such as
+    ``{"availableNow": True}``; `name` is that of Spark's query; other options are those of
+    `Engine.open`.
     """
     require_spark()
     if not getattr(events, "isStreaming", False):
@@ -90,7 +95,7 @@ def start(
             has = ", ".join(events.columns)
             raise InputError(f"a window needs a column for time; the columns are {has}")
         feed = Feed(engine, standing, wanted, found, home, is_timed=is_timed, stream=stream)
-        return Pipeline(engine, standing, feed, home, events, trigger, name)
+        return Pipeline(engine, standing, feed, home, events, trigger, name, views=views)
     except BaseException:
         engine.close()
         raise
@@ -133,6 +138,15 @@ def _register(engine: Engine, asked: Mapping[str, Mapping[str, Any]]) -> dict[st
     return dict(engine.queries)
 
 
+def name_view(query: str, as_of: str | None) -> str:
+    """The name of the view of a query.
+
+    >>> name_view("replies", None), name_view("replies", "noon")
+    ('replies', 'replies_as_of_noon')
+    """
+    return query if as_of is None else f"{query}_as_of_{as_of}"
+
+
 class Pipeline:
     """A running pipeline. `start` makes it; use it in a ``with`` statement, or `close` it.
 
@@ -150,6 +164,8 @@ class Pipeline:
         events: Any,
         trigger: Mapping[str, Any] | None,
         name: str | None,
+        *,
+        views: bool,
     ) -> None:
         mute()
         self.engine = engine
@@ -157,13 +173,72 @@ class Pipeline:
         self.checkpoint = home
         self._feed = feed
         self._session = events.sparkSession
+        host = self._session.conf.get("spark.driver.host", "127.0.0.1")
+        self._server = SnapshotServer(host, queries)
+        self._views: set[str] = set()
+        try:
+            if views:
+                self._make_views()
+            self.query: Any = self._start(events, trigger, name)
+        except BaseException:
+            self._end_views()
+            raise
+
+    def _start(self, events: Any, trigger: Mapping[str, Any] | None, name: str | None) -> Any:
         writer = events.writeStream.foreachBatch(self._take)
-        writer = writer.option("checkpointLocation", (home / SPARK).as_uri())
+        writer = writer.option("checkpointLocation", (self.checkpoint / SPARK).as_uri())
         if name is not None:
             writer = writer.queryName(name)
         if trigger is not None:
             writer = writer.trigger(**trigger)
-        self.query: Any = writer.start()
+        return writer.start()
+
+    def table(self, name: str, as_of: int | str | None = None) -> Any:
+        """The answers of a query as a DataFrame, with their multiplicity.
+
+        Each time that Spark reads it, it is the newest epoch then, or the one of that number or
+        name (`hold`). Cost: constant; the answers go to Spark when they are read.
+        """
+        reader = self._session.read.format("triegs")
+        asked = {frames.ADDRESS: self._server.address, frames.SECRET: self._server.secret}
+        reader = reader.options(**asked, **{frames.QUERY: name})
+        if as_of is not None:
+            reader = reader.option(frames.AS_OF, str(as_of))
+        return reader.load()
+
+    def hold(self, name: str) -> int:
+        """Keep the newest epoch under a name, as `Engine.hold`; returns its number.
+
+        ``pipeline.table("replies", as_of=name)`` are the answers then, and if there are views, so
+        is ``spark.table("replies_as_of_" + name)``. `release` lets it go.
+        """
+        epoch = self.engine.hold(name)
+        if self._views:
+            self._make_views(name)
+        return epoch
+
+    def release(self, name: str) -> None:
+        """Let the epoch go that is held under a name, and its views."""
+        self.engine.release(name)
+        for query in self.queries:
+            self._drop_view(name_view(query, name))
+
+    def _make_views(self, as_of: str | None = None) -> None:
+        for query in self.queries:
+            view = name_view(query, as_of)
+            self.table(query, as_of).createOrReplaceTempView(view)
+            self._views.add(view)
+
+    def _drop_view(self, view: str) -> None:
+        if view in self._views:
+            self._views.discard(view)
+            with suppress(Exception):  # Spark has ended, and all views with it
+                self._session.catalog.dropTempView(view)
+
+    def _end_views(self) -> None:
+        for view in list(self._views):
+            self._drop_view(view)
+        self._server.close()
 
     def _take(self, frame: Any, batch: int) -> None:
         self._feed.take(frame, batch)
@@ -225,6 +300,7 @@ class Pipeline:
         try:
             self.stop()
         finally:
+            self._end_views()
             self.engine.close()
 
     def __enter__(self) -> Pipeline:

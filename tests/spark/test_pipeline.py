@@ -1,0 +1,323 @@
+"""A pipeline gives, batch by batch, what the engine and the oracle give for the same events."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.spark.streams import (
+    EX,
+    QUERIES,
+    draw_batches,
+    expect,
+    look,
+    make_table,
+    make_window,
+    read_sink,
+    read_stream,
+    sum_changes,
+    write_batch,
+)  # fmt: skip
+
+from triegs import DirectoryInUse, Engine, InputError, QueryError, StateError
+from triegs.spark import BatchFailed, Sink, start
+from triegs.testing.window_oracle import Event
+
+NOW = {"availableNow": True}
+
+
+@pytest.fixture
+def session(spark):
+    return spark.get()
+
+
+def write_all(folder: Path, batches) -> Path:
+    for number, events in enumerate(batches):
+        write_batch(folder, number, events)
+    return folder
+
+
+@pytest.mark.parametrize("mode", ["multigraph", "rdf"])
+@pytest.mark.parametrize("is_windowed", [False, True])
+def test_each_batch_equals_the_oracle_and_the_engine(session, tmp_path, mode, is_windowed):
+    batches = draw_batches(5 + is_windowed, 6)
+    window = make_window(is_windowed)
+    seen: list[Any] = []
+    running: Any = {}
+    stream = read_stream(session, write_all(tmp_path / "in", batches))
+
+    def see(*_):
+        is_started.wait(60)
+        seen.append(look(running["pipeline"].queries))
+
+    sinks: dict[str, Any] = {name: [tmp_path / name] for name in QUERIES}
+    sinks["path"].append(see)
+    is_started = threading.Event()
+    with start(
+        stream, QUERIES, checkpoint=tmp_path / "state", mode=mode, window=window, sinks=sinks,
+        views=False,
+    ) as pipeline:  # fmt: skip
+        running["pipeline"] = pipeline
+        is_started.set()
+        pipeline.process_all()
+        expected = expect(batches, mode, is_windowed)
+        assert seen == expected
+        assert pipeline.metrics()["rows"] == sum(map(len, batches))
+        epochs = pipeline.engine.epoch
+    with Engine(mode, window=window) as engine:
+        direct = {name: engine.register(text, name) for name, text in QUERIES.items()}
+        for events, shown in zip(batches, expected, strict=True):
+            table = make_table(events)
+            if is_windowed:
+                engine.push(table)
+                engine.advance()
+            elif events:
+                engine.apply(table.drop_columns(["time"]))
+            assert look(direct) == shown
+        assert engine.epoch == epochs
+    for name, answers in expected[-1].answers.items():
+        assert sum_changes(tmp_path / name) == answers
+
+
+def test_changes_are_told_epoch_by_epoch(session, tmp_path):
+    batches = [[Event(t, "+", (EX(t), EX("p"), EX(0))) for t in (1, 7, 13, 29)]]
+    stream = read_stream(session, write_all(tmp_path / "in", batches))
+    query = {"all": f"SELECT ?x {{ ?x {EX('p')} ?y }}"}
+    with start(
+        stream, query, checkpoint=tmp_path / "state", window=make_window(True), trigger=NOW,
+        sinks={"all": tmp_path / "out"}, views=False,
+    ) as pipeline:  # fmt: skip
+        pipeline.wait()
+    rows = [tuple(row.values())[1:] for row in pq.read_table(tmp_path / "out").to_pylist()]
+    assert rows == [
+        (5, EX(1), 1), (10, EX(7), 1), (15, EX(1), -1), (15, EX(13), 1), (20, EX(7), -1),
+        (25, EX(13), -1),
+    ]  # fmt: skip
+
+
+def test_it_goes_on_where_it_was(session, tmp_path):
+    batches = draw_batches(3, 6)
+    folder = write_all(tmp_path / "in", batches[:3])
+    options: dict[str, Any] = {
+        "checkpoint": tmp_path / "state", "window": make_window(True), "trigger": NOW,
+        "sinks": {"path": tmp_path / "out"}, "views": False,
+    }  # fmt: skip
+    with start(read_stream(session, folder), QUERIES, **options) as pipeline:
+        pipeline.wait()
+        assert look(pipeline.queries) == expect(batches[:3], "multigraph", True)[-1]
+    for number in (3, 4, 5):
+        write_batch(folder, number, batches[number])
+    with start(read_stream(session, folder), QUERIES, **options) as pipeline:
+        pipeline.wait()
+        assert look(pipeline.queries) == expect(batches, "multigraph", True)[-1]
+        assert pipeline.metrics()["batches"] == 3
+    assert sum_changes(tmp_path / "out") == look_up(batches, "path")
+
+
+def look_up(batches, name):
+    return expect(batches, "multigraph", True)[-1].answers[name]
+
+
+@pytest.mark.parametrize("is_windowed", [False, True])
+def test_a_sink_that_fails_is_told_the_same_again(session, tmp_path, is_windowed):
+    batches = draw_batches(8, 4, rows=20)
+    folder = write_all(tmp_path / "in", batches)
+    common: dict[str, Any] = {"window": make_window(is_windowed), "trigger": NOW, "views": False}
+    with start(
+        read_stream(session, folder), QUERIES, checkpoint=tmp_path / "whole",
+        sinks={"path": tmp_path / "expected"}, **common,
+    ) as pipeline:  # fmt: skip
+        pipeline.wait()
+    told = []
+
+    def fail_once(frame, batch):
+        told.append((batch, sorted(map(tuple, frame.collect()))))
+        if batch == 2 and len(told) == 3:
+            raise OSError("the disk of the sink is full")
+
+    options: dict[str, Any] = {
+        "checkpoint": tmp_path / "state",
+        "sinks": {"path": [tmp_path / "out", fail_once]},
+    }
+    with start(read_stream(session, folder), QUERIES, **options, **common) as pipeline:
+        with pytest.raises(BatchFailed, match="batch 2: the disk of the sink is full"):
+            pipeline.wait()
+        shown = look(pipeline.queries)
+    with start(read_stream(session, folder), QUERIES, **options, **common) as pipeline:
+        pipeline.wait()
+        assert pipeline.metrics()["replayed"] == 1
+        assert shown == expect(batches, "multigraph", is_windowed)[2]
+    assert [batch for batch, _ in told] == [0, 1, 2, 2, 3]
+    assert told[2] == told[3]
+    assert read_sink(tmp_path / "out") == read_sink(tmp_path / "expected")
+
+
+def test_malformed_rows_are_set_aside_and_the_rest_goes_on(session, tmp_path, caplog):
+    nothing: Any = None
+    bad = [
+        Event(1, "+", ("not a term", EX("p"), EX(0))), Event(nothing, "+", (EX(1), EX("p"), EX(0))),
+        Event(1, "?", (EX(1), EX("p"), EX(0))), Event(1, "+", (nothing, EX("p"), EX(0))),
+    ]  # fmt: skip
+    good = [Event(0, "+", (EX(1), EX("p"), EX(2))), Event(9, "-", (EX(7), EX("p"), EX(2)))]
+    stream = read_stream(session, write_all(tmp_path / "in", [bad + good]))
+    with start(
+        stream, QUERIES, checkpoint=tmp_path / "state", trigger=NOW, views=False
+    ) as pipeline:
+        pipeline.wait()
+        figures = pipeline.metrics()
+    assert (figures["rows"], figures["quarantined"], figures["refused"]) == (2, 4, 1)
+    rows = pq.read_table(tmp_path / "state" / "quarantine").to_pylist()
+    assert sorted(row["reason"].split(":")[0] for row in rows) == [
+        "bad op", "bad term", "no subject", "no time",
+    ]  # fmt: skip
+    assert '"subject": "not a term"' in "".join(row["record"] for row in rows)
+    assert "4 rows are malformed" in caplog.text
+    assert "1 events are refused; the first, number 1: no live event" in caplog.text
+
+
+def test_late_events_and_one_at_the_beginning_of_time(session, tmp_path):
+    events = [[Event(0, "+", (EX(1), EX("p"), EX(2))), Event(21, "+", (EX(1), EX("p"), EX(2)))],
+              [Event(3, "+", (EX(2), EX("p"), EX(2)))]]  # fmt: skip
+    stream = read_stream(session, write_all(tmp_path / "in", events))
+    with start(
+        stream, QUERIES, checkpoint=tmp_path / "state", trigger=NOW, window=make_window(True),
+        sinks={"twice": tmp_path / "out"}, views=False,
+    ) as pipeline:  # fmt: skip
+        pipeline.wait()
+        figures = pipeline.metrics()
+        assert figures["engine"]["windows"]["late"] == 1
+        assert look(pipeline.queries).time == 20
+
+
+def test_views_show_the_newest_answers_and_held_ones(session, tmp_path):
+    folder = tmp_path / "in"
+    write_batch(folder, 0, [Event(0, "+", (EX(1), EX("p"), EX(2)))])
+    text = {"edges": f"SELECT ?x ?y {{ ?x {EX('p')} ?y }}"}
+    with start(read_stream(session, folder), text, checkpoint=tmp_path / "state") as pipeline:
+        pipeline.process_all()
+        first = [(EX(1), EX(2), 1)]
+        assert [tuple(row) for row in session.table("edges").collect()] == first
+        frame = session.table("edges")
+        pipeline.hold("noon")
+        write_batch(folder, 1, [Event(0, "+", (EX(3), EX("p"), EX(4)))])
+        pipeline.process_all()
+        assert frame.count() == session.table("edges").count() == 2
+        assert [tuple(row) for row in session.table("edges_as_of_noon").collect()] == first
+        asked = "SELECT x FROM edges WHERE y LIKE '%4>'"
+        assert [row.x for row in session.sql(asked).collect()] == [EX(3)]
+        assert pipeline.table("edges", as_of="noon").count() == 1
+        pipeline.release("noon")
+        with pytest.raises(Exception, match="noon"):
+            pipeline.table("edges", as_of="noon").count()
+        assert pipeline.engine.metrics()["queries"] == 1
+    assert not session.catalog.tableExists("edges")
+
+
+def test_snapshots_every_few_batches(session, tmp_path):
+    batches = draw_batches(4, 5)
+    stream = read_stream(session, write_all(tmp_path / "in", batches))
+    sink = Sink(tmp_path / "out", "snapshot", every=2)
+    with start(
+        stream, QUERIES, checkpoint=tmp_path / "state", trigger=NOW, sinks={"path": sink},
+        views=False,
+    ) as pipeline:  # fmt: skip
+        pipeline.wait()
+    expected = expect(batches, "multigraph", False)
+    assert [path.stem[-1] for path in sorted((tmp_path / "out").glob("*.parquet"))] == list("024")
+    for batch in (0, 2, 4):
+        rows = pq.read_table(tmp_path / "out" / f"{batch:020}.parquet").to_pylist()
+        found = {(row["x"], row["y"], row["z"]): row["multiplicity"] for row in rows}
+        assert found == expected[batch].answers["path"]
+
+
+def test_readers_hold_a_snapshot_while_batches_go_on(session, tmp_path):
+    batches = draw_batches(9, 4, rows=30)
+    folder = write_all(tmp_path / "in", batches[:1])
+    with start(
+        read_stream(session, folder), QUERIES, checkpoint=tmp_path / "state", views=False
+    ) as pipeline:
+        pipeline.process_all()
+        with pipeline.queries["path"].snapshot() as held:
+            before = {tuple(answer): answer.multiplicity for answer in held}
+            for number in (1, 2, 3):
+                write_batch(folder, number, batches[number])
+            pipeline.process_all()
+            assert {tuple(answer): answer.multiplicity for answer in held} == before
+        assert look(pipeline.queries) == expect(batches, "multigraph", False)[-1]
+
+
+def test_what_is_refused_before_anything_starts(session, tmp_path):
+    stream = read_stream(session, write_all(tmp_path / "in", [[]]))
+    state = tmp_path / "state"
+
+    def refuse(problem, match, events=stream, queries=QUERIES, **options):
+        with pytest.raises(problem, match=match):
+            start(events, queries, **{"checkpoint": state, **options})
+
+    refuse(InputError, "no stream", events=stream.sparkSession.range(3))
+    refuse(InputError, "no column 's' for subject; the columns are time", columns={"subject": "s"})
+    refuse(InputError, "maps 'subjekt'", columns={"subjekt": "subject"})
+    refuse(QueryError, "line 1", queries={"bad": "SELECT ?x { ?x"})
+    refuse(StateError, "no text", queries={"bad": {"root": "x"}})
+    refuse(ValueError, "sink for 'none'", sinks={"none": tmp_path})
+    refuse(StateError, "driver can lock", checkpoint="hdfs://host/state")
+    refuse(InputError, "a window needs a column for time", events=stream.drop("time"),
+           window=make_window(True), checkpoint=tmp_path / "other")  # fmt: skip
+    # Nothing is left behind that would keep the next from starting.
+    with start(stream, QUERIES, checkpoint=state, trigger=NOW, views=False) as pipeline:
+        refuse(DirectoryInUse, "is open", views=False)
+        pipeline.wait()
+    other = {**QUERIES, "path": QUERIES["twice"]}
+    refuse(StateError, "another query 'path'", queries=other)
+
+
+def test_a_checkpoint_that_is_not_the_engines(session, tmp_path):
+    batches = draw_batches(2, 3)
+    folder = write_all(tmp_path / "in", batches)
+    options: dict[str, Any] = {"checkpoint": tmp_path / "state", "trigger": NOW, "views": False}
+    with start(read_stream(session, folder), QUERIES, **options) as pipeline:
+        pipeline.wait()
+    spark = tmp_path / "state" / "spark"
+    spark.rename(tmp_path / "away")
+    with (
+        start(read_stream(session, folder), QUERIES, **options) as pipeline,
+        pytest.raises(BatchFailed, match=r"batch 0: the checkpoint of Spark .* is not the one"),
+    ):
+        pipeline.wait()
+    # The engine's state is lost, and Spark does not give the batches again.
+    (tmp_path / "state").rename(tmp_path / "old")
+    (tmp_path / "state").mkdir()
+    (tmp_path / "away").rename(spark)
+    write_batch(folder, 3, batches[0])
+    with (
+        start(read_stream(session, folder), QUERIES, **options) as pipeline,
+        pytest.raises(BatchFailed, match="batch 3: the engine has the batches up to -1"),
+    ):
+        pipeline.wait()
+
+
+def test_a_query_that_stalls_stops_its_sink_and_no_other_query(session, tmp_path):
+    many = [Event(0, "+", (EX(0), EX("p"), EX(0)))] * 1500
+    folder = write_all(tmp_path / "in", [many, many[:1]])
+    body = " . ".join(f"?v{n} {EX('p')} ?v{n + 1}" for n in range(8))
+    queries = {"huge": f"SELECT ?v0 {{ {body} }}", "small": f"SELECT ?a {{ ?a {EX('p')} ?b }}"}
+    options: dict[str, Any] = {"trigger": NOW, "views": False}
+    sinks = {"small": tmp_path / "small"}
+    with start(
+        read_stream(session, folder), queries, checkpoint=tmp_path / "one", sinks=sinks, **options
+    ) as pipeline:
+        pipeline.wait()
+        assert pipeline.metrics()["engine"]["stalled"] == ["huge"]
+    assert sum_changes(tmp_path / "small") == {(EX(0),): 1501}
+    sinks["huge"] = tmp_path / "huge"
+    with (
+        start(
+            read_stream(session, folder), queries, checkpoint=tmp_path / "two", sinks=sinks,
+            **options,
+        ) as pipeline,
+        pytest.raises(BatchFailed, match=r"batch 0: the sink of 'huge': .* 64 bits"),
+    ):  # fmt: skip
+        pipeline.wait()
