@@ -1,0 +1,86 @@
+"""Driver and Java killed at any place: answers and sinks are those of a run that nothing met."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from tests.spark.dying import PLACES
+from tests.spark.streams import QUERIES, draw_batches, expect, read_sink, write_batch
+
+from triegs.spark import SparkMissing
+from triegs.spark.session import require_spark
+
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
+BATCHES = draw_batches(21, 5, rows=16)
+#: Lives of a state one after the other, each ending at a place the so manieth time it is passed.
+FEW = {"windows": [("sliding", 6), ("told", 2)]}
+MANY = {
+    kind: [(place, times) for times in (1, 2, 4) for place in PLACES]
+    + [("any", Random(times).randrange(100, 4_000)) for times in range(5)]
+    for kind in ("batches", "windows")
+}
+DEATHS = MANY if SOAK else FEW
+
+
+@pytest.fixture(scope="module")
+def _spark() -> None:
+    try:
+        require_spark()
+    except SparkMissing as missing:
+        pytest.skip(str(missing))
+
+
+def live(home: Path, kind: str, *death: Any) -> dict[str, Any] | None:
+    """One life; what it shows at its end, None if it was killed."""
+    arguments = [sys.executable, "-m", "tests.spark.dying", str(home), kind, *map(str, death)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode == -signal.SIGKILL:
+        return None
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def make_home(home: Path) -> Path:
+    for number, events in enumerate(BATCHES):
+        write_batch(home / "in", number, events)
+    return home
+
+
+@pytest.mark.property
+@pytest.mark.usefixtures("_spark")
+@pytest.mark.parametrize("kind", list(DEATHS))
+def test_nothing_is_lost_and_nothing_is_told_twice(tmp_path, kind):
+    whole = make_home(tmp_path / "whole")
+    expected = live(whole, kind)
+    assert expected is not None
+    shown = expect(BATCHES, "multigraph", kind == "windows")[-1]
+    assert expected["time"] == shown.time
+    for name, answers in shown.answers.items():
+        assert expected["answers"][name] == sorted(map(str, answers.items()))
+    killed = 0
+    home = make_home(tmp_path / "0")
+    for number, death in enumerate(DEATHS[kind], 1):
+        found = live(home, kind, *death)
+        if found is None:
+            killed += 1
+        if found is not None or number % 4 == 0:  # then a last life, and the next state
+            assert live(home, kind) == expected, (home, death)
+            compare_sinks(home, whole)
+            home = make_home(tmp_path / str(number))
+    assert live(home, kind) == expected
+    compare_sinks(home, whole)
+    assert killed >= len(DEATHS[kind]) * 2 // 3
+
+
+def compare_sinks(home: Path, whole: Path) -> None:
+    for name in QUERIES:
+        assert read_sink(home / "out" / name) == read_sink(whole / "out" / name)
