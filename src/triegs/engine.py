@@ -672,7 +672,8 @@ class Engine:
           it has a lease, and in debug mode ``taken``, the place;
         - ``holds``: the epochs that are held by name; ``held_epochs``: how many are held at all;
         - ``durable``, with a directory: the last ``record``, the last that is synced, bytes and
-          syncs of the log, and record, bytes, seconds and pause of the last checkpoint;
+          syncs of the log, and record, bytes, seconds and pause of the last checkpoint, and
+          whether one is written now;
         - ``windows``: the ``watermark``; events that were ``late``, too far ``ahead``, ``refused``,
           ``repeated`` or ``in_gaps``; how many are ``pending`` and ``retained``, in ``bytes``;
         - ``terms``: of the dictionary; ``live`` are named by events and queries, ``held`` only by

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from threading import Thread
+from threading import Event, Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from triegs.durable.checkpoints import Checkpoints
+from triegs.durable.checkpoints import Checkpoints, Part
 from triegs.durable.directory import Lock
 from triegs.durable.inbox import POSITION, Inbox, Taken
 from triegs.durable.log import Log
@@ -27,6 +27,8 @@ log_messages = logging.getLogger("triegs")
 LEAST_BYTES = 64 << 20
 #: So many bytes are synced in the background before a checkpoint begins.
 MUCH = 1 << 20
+#: How long the writer of a checkpoint rests, by what it has worked.
+RESTS = 2.0
 #: What says that a batch of the inbox is no table of updates.
 UNFIT = (InputError, InvalidUpdate, WindowError, TypeError)
 
@@ -52,6 +54,7 @@ class Keeper:
         self._thread: Thread | None = None
         self._since = 0  # bytes of the log when the last checkpoint began
         self._is_settled = False
+        self._hurry = Event()  # somebody waits for the checkpoint
         self._error: Exception | None = None
         self._done: dict[str, Any] = {"checkpoints": 0}
 
@@ -60,7 +63,7 @@ class Keeper:
         grown = self._log.bytes - self._since
         if grown < max(self._least, self._done.get("checkpoint_bytes", 0)):
             return
-        if (self._thread is not None and self._thread.is_alive()) or not self.is_ready():
+        if self.is_busy or not self.is_ready():
             return
         # A checkpoint begins a segment, for which all that waits is synced: much, then not by us.
         if self._log.waiting > MUCH and not self._is_settled:
@@ -71,6 +74,11 @@ class Keeper:
             self.begin()
         except LogFailed as problem:  # the update is done all the same
             self._fail(problem)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a checkpoint is being written, or what waits is synced for one."""
+        return self._thread is not None and self._thread.is_alive()
 
     def settle(self) -> None:
         """Sync what was appended, so that `begin` need not wait for it. From any thread."""
@@ -88,6 +96,7 @@ class Keeper:
         taken = capture_state(self._engine, sequence)
         self._since = self._log.metrics().bytes
         self._is_settled = False
+        self._hurry.clear()
         self._start(partial(self._write, taken, sequence, perf_counter() - started))
 
     def _start(self, work: Callable[[], None]) -> None:
@@ -97,13 +106,14 @@ class Keeper:
     def wait(self) -> None:
         """Wait for the checkpoint that is being written, if there is one."""
         if self._thread is not None:
+            self._hurry.set()
             self._thread.join()
             self._thread = None
 
     def _write(self, taken: Capture, sequence: int, pause: float) -> None:
         started = perf_counter()
         try:
-            written = self._checkpoints.write(sequence, list_parts(taken, self._engine))
+            written = self._checkpoints.write(sequence, self._pace(taken))
             # What the checkpoint stands behind must not be lost while it is kept.
             self._log.wait(sequence)
             self._log.trim(self._checkpoints.tidy() + 1)
@@ -120,6 +130,16 @@ class Keeper:
             }
         finally:
             taken.close()
+
+    def _pace(self, taken: Capture) -> Iterator[Part]:
+        """The parts of a state, with rests between: cores share caches and more, so whoever writes
+        without a pause takes a third from the updater.
+        """
+        started = perf_counter()
+        for part in list_parts(taken, self._engine):
+            yield part
+            self._hurry.wait(RESTS * (perf_counter() - started))
+            started = perf_counter()
 
     def take_inbox(self) -> list[Taken]:
         """Take what lies in the inbox; see `triegs.Engine.take_inbox`."""
@@ -172,6 +192,7 @@ class Keeper:
             "sync_s": log.sync_seconds,
             "last_sync_s": log.last_sync_seconds,
             **self._done,
+            "checkpointing": self.is_busy,
             "checkpoint_error": None if self._error is None else str(self._error),
         }
 
