@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -163,6 +164,8 @@ def _start(folder: Path) -> Any:
     from pyspark.sql import SparkSession
 
     conf = SparkConf().setMaster("local[*]").setAll(list(SETTINGS.items()))
+    # The executors of a local session have what we have; PySpark would take the python of PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf.set("spark.local.dir", str(folder / "local"))
     conf.set("spark.sql.warehouse.dir", str(folder / "warehouse"))
     log = folder / LOG_NAME
