@@ -38,8 +38,11 @@ def find_line_ends(path: str, begin: int, end: int) -> Iterator[NDArray[np.int64
         at = begin
         while at < end:
             chunk = file.read(min(CHUNK, end - at))
-            if chunk.endswith(b"\r") and at + len(chunk) < end:
-                chunk += file.read(1)  # perhaps the second half of a line's end
+            while chunk.endswith(b"\r") and at + len(chunk) < end:
+                more = file.read(1)  # perhaps the second half of a line's end
+                if not more:
+                    break
+                chunk += more
             if not chunk:
                 return  # shorter than it was; whoever reads the lines tells
             data = np.frombuffer(chunk, np.uint8)
