@@ -63,15 +63,18 @@ def test_each_format_as_without_spark(spark: LocalSpark, tmp_path: Path) -> None
         assert [row["position"] for row in found] == list(range(1, len(expected) + 1))
 
 
+def serialize(quads: list[rdf.Quad], form: rdf.RdfFormat) -> bytes:
+    return rdf.serialize(quads, format=form) or b""
+
+
 def test_graphs(spark: LocalSpark, tmp_path: Path) -> None:
+    graphs: list[Any] = [rdf.DefaultGraph(), rdf.NamedNode("a:g"), rdf.BlankNode("g")]
     quads = [
         rdf.Quad(rdf.NamedNode("a:s"), rdf.NamedNode("a:p"), rdf.Literal(str(n)), graph)
-        for n, graph in enumerate(
-            [rdf.DefaultGraph(), rdf.NamedNode("a:g"), rdf.BlankNode("g")] * 4
-        )
+        for n, graph in enumerate(graphs * 4)
     ]
-    (tmp_path / "a.nq").write_bytes(rdf.serialize(quads, format=rdf.RdfFormat.N_QUADS))
-    (tmp_path / "b.trig").write_bytes(rdf.serialize(quads, format=rdf.RdfFormat.TRIG))
+    (tmp_path / "a.nq").write_bytes(serialize(quads, rdf.RdfFormat.N_QUADS))
+    (tmp_path / "b.trig").write_bytes(serialize(quads, rdf.RdfFormat.TRIG))
     files = ["a.nq", "b.trig"]
     if importlib.util.find_spec("pyjelly") is not None:
         from pyjelly.integrations.generic.generic_sink import (
@@ -85,8 +88,8 @@ def test_graphs(spark: LocalSpark, tmp_path: Path) -> None:
 
         names = {"<a:g>": IRI("a:g"), "_:g": BlankNode("g"), "DEFAULT": DefaultGraph}
         made = [
-            Quad(IRI("a:s"), IRI("a:p"), Literal(q.object.value), names[str(q.graph_name)])
-            for q in quads
+            Quad(IRI("a:s"), IRI("a:p"), Literal(str(n)), names[str(q.graph_name)])
+            for n, q in enumerate(quads)
         ]
         with (tmp_path / "c.jelly").open("wb") as file:
             flat_stream_to_file(iter(made), file)

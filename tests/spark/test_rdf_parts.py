@@ -127,7 +127,7 @@ def take_batches(
 ) -> tuple[list[list[str]], Any]:
     """What each batch has (name of the file and position), until there is nothing; the offset."""
     at = reader.initialOffset() if start is None else start
-    batches = []
+    batches: list[list[str]] = []
     while True:
         end = reader.latestOffset(at, limit or reader.getDefaultReadLimit())
         end = json.loads(json.dumps(end))

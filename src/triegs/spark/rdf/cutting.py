@@ -121,9 +121,9 @@ def find_whole_end(path: str, begin: int, end: int) -> int:
                 tail = (chunk + tail)[found:]
                 at += found - size
                 break
-            tail = chunk + tail
+            tail = (chunk + tail)[: LONGEST_TAIL + 1]
             at -= size
-    return at + _measure_statement(tail[: LONGEST_TAIL + 1])
+    return at + _measure_statement(tail)
 
 
 def _find_last_end(data: bytes) -> int:
