@@ -53,7 +53,8 @@ def test_wheel(tmp_path: Path, subtests: pytest.Subtests) -> None:
     with subtests.test("holds the package and its type marker, nothing else"):
         names = zipfile.ZipFile(wheel).namelist()
         assert "triegs/py.typed" in names
-        assert all(name.startswith(("triegs/", f"triegs-{PROJECT['version']}")) for name in names)
+        ours = ("triegs/", "pyspark_rdf/", f"triegs-{PROJECT['version']}")
+        assert all(name.startswith(ours) for name in names)
 
     (tmp_path / "environment").mkdir()
     binaries = install_wheel(wheel, tmp_path / "environment")

@@ -4,11 +4,29 @@ Read in this order: `source` (what a caller gets), `files` and `streams` (which 
 readers by format: `statements` (N-Triples, N-Quads) and `separated` (CSV, TSV) over the kernels in
 `scanning`, `json_lines`, `tables` (Parquet, Arrow), `documents` (Turtle, TriG), `frames` (Jelly).
 Formats with columns end in `shaping`.
+
+Names are loaded on first use: who only lists files needs no kernels.
 """
 
 from __future__ import annotations
 
-from triegs.inputs.report import InputReport
-from triegs.inputs.source import Source, open_input
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from triegs.inputs.report import InputReport
+    from triegs.inputs.source import Source, open_input
+
+_HOME = {"InputReport": "report", "Source": "source", "open_input": "source"}
 
 __all__ = ["InputReport", "Source", "open_input"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"triegs.inputs.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'triegs.inputs' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

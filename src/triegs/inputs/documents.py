@@ -61,7 +61,7 @@ def read_documents(file: InputFile, work: Work, place: Place) -> Iterator[Found]
     skip = place.get("events", 0)
     given = 0
     with file.open_text() as chunks:
-        for columns, lines in _read_columns(file, work, chunks):
+        for columns, lines in read_columns(file, work, chunks):
             if graphs is not None:
                 yield from graphs.add(columns, np.array(lines))
                 continue
@@ -76,7 +76,7 @@ def read_documents(file: InputFile, work: Work, place: Place) -> Iterator[Found]
         yield from graphs.finish()
 
 
-def _read_columns(
+def read_columns(
     file: InputFile, work: Work, chunks: Iterator[bytes]
 ) -> Iterator[tuple[list[Any], list[int]]]:
     """Columns of subject, predicate, object and graph, up to a batch of rows; the line of each is

@@ -40,8 +40,19 @@ class Waiting(NamedTuple):
     first: int
 
 
+class Timed(NamedTuple):
+    """Statements with their times."""
+
+    columns: list[Any]
+    lines: Words
+    times: Words
+
+
 class TimedGraphs:
-    """Gives each statement the time of its graph, as soon as that is known."""
+    """Gives each statement the time of its graph, as soon as that is known.
+
+    `add` and `finish` give events, `take` and `take_rest` the same statements with graph and line.
+    """
 
     def __init__(self, file: InputFile, work: Work, place: Place) -> None:
         self._file = file
@@ -55,6 +66,15 @@ class TimedGraphs:
 
     def add(self, columns: list[Any], lines: Words) -> Iterator[Found]:
         """Take the columns subject, predicate, object, graph; give what is complete."""
+        for timed in self.take(columns, lines):
+            yield self._make_events(timed)
+
+    def finish(self) -> Iterator[Found]:
+        """What is left at the end of the file."""
+        for timed in self.take_rest():
+            yield self._make_events(timed)
+
+    def take(self, columns: list[Any], lines: Words) -> Iterator[Timed]:
         first = self._read
         self._read += len(lines)
         kept = self._take_times(columns, lines, first)
@@ -64,9 +84,16 @@ class TimedGraphs:
             oldest = min([self._read, *(w.first for w in self._waiting)]) - REACH
             self._times = {g: entry for g, entry in self._times.items() if entry[1] >= oldest}
 
-    def finish(self) -> Iterator[Found]:
-        """What is left at the end of the file."""
+    def take_rest(self) -> Iterator[Timed]:
         yield from self._give(is_last=True)
+
+    def _make_events(self, timed: Timed) -> Found:
+        count = len(timed.times)
+        skipped = min(self._skip, count)
+        self._skip -= skipped
+        self._given += count
+        batch = make_insertions(timed.times, timed.columns[:3])
+        return batch.slice(skipped), {"events": self._given}
 
     def _take_times(self, columns: list[Any], lines: Words, first: int) -> Any:
         """Take the statements of times out; returns which others there are."""
@@ -93,7 +120,7 @@ class TimedGraphs:
             self._set_aside(lines[row], "no time", NO_GRAPH, columns, row)
         return pc.invert(is_default)
 
-    def _give(self, is_last: bool) -> Iterator[Found]:
+    def _give(self, is_last: bool) -> Iterator[Timed]:
         while self._waiting:
             oldest = self._waiting[0]
             is_overdue = is_last or self._read - oldest.first - len(oldest.lines) >= REACH
@@ -104,13 +131,8 @@ class TimedGraphs:
             for row in np.flatnonzero(~known).tolist():
                 self._set_aside(oldest.lines[row], "no time", NO_TIME, oldest.columns, row)
             keep = pa.array(known)
-            terms = [column.filter(keep) for column in oldest.columns[:3]]
-            times = times[known]
-            skipped = min(self._skip, len(times))
-            self._skip -= skipped
-            self._given += len(times)
-            batch = make_insertions(times, terms)
-            yield batch.slice(skipped), {"events": self._given}
+            columns = [column.filter(keep) for column in oldest.columns]
+            yield Timed(columns, oldest.lines[known], times[known])
 
     def _find_times(self, waiting: Waiting) -> tuple[Words, Any]:
         coded = waiting.columns[3].dictionary_encode()

@@ -1,20 +1,48 @@
 """The data pipeline on Apache Spark: streams of events in, standing queries, answers out.
 
 `start` keeps queries over any streaming DataFrame, in an engine that lives in the driver: see
-`triegs.spark.pipeline`. `SparkSource` reads files by Spark for whatever drives an engine from a
-source, as ``triegs run --engine spark`` does. ``docs/spark.md`` says what runs where.
+`triegs.spark.pipeline`. `recompute` answers a query by Spark SQL alone, `generate` writes workloads.
+``spark.read.format("rdf")`` reads files of RDF, and ``df.writeStream.format("triegs")`` writes to
+the inbox of an engine; both names are known where this package is installed. `SparkSource` reads
+files by Spark for ``triegs run --engine spark``. ``docs/spark.md`` says what runs where.
 
 Nothing of this package needs Spark to be imported.
 """
 
 from __future__ import annotations
 
-from triegs.spark.answers import Sink
-from triegs.spark.failures import BatchFailed
-from triegs.spark.pipeline import Pipeline, start
-from triegs.spark.session import LocalSpark, SparkMissing
-from triegs.spark.source import SparkSource
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from triegs.spark.answers import Sink
+    from triegs.spark.failures import BatchFailed
+    from triegs.spark.generating import generate
+    from triegs.spark.pipeline import Pipeline, start
+    from triegs.spark.recomputing import recompute
+    from triegs.spark.session import LocalSpark, SparkMissing
+    from triegs.spark.source import SparkSource
+
+_HOME = {
+    "BatchFailed": "failures",
+    "LocalSpark": "session",
+    "Pipeline": "pipeline",
+    "Sink": "answers",
+    "SparkMissing": "session",
+    "SparkSource": "source",
+    "generate": "generating",
+    "recompute": "recomputing",
+    "start": "pipeline",
+}
 
 __all__ = [
-    "BatchFailed", "LocalSpark", "Pipeline", "Sink", "SparkMissing", "SparkSource", "start",
+    "BatchFailed", "LocalSpark", "Pipeline", "Sink", "SparkMissing", "SparkSource", "generate",
+    "recompute", "start",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: Spark's workers import this package for a small part of it.
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

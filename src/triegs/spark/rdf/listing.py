@@ -1,0 +1,89 @@
+"""Which files there are now, and of which format they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from triegs.errors import InputError
+from triegs.inputs.files import ENDINGS, InputFile, find_format, tell_format
+from triegs.spark.rdf.settings import (
+    BY_LINE,
+    FORMATS,
+    WITH_GRAPHS,
+    Settings,
+    is_pattern,
+    split_pattern,
+)
+
+
+def require_paths(settings: Settings) -> None:
+    """`InputError` for a path that is not there, or that tells no format."""
+    for path in settings.paths:
+        if not is_pattern(path):
+            if not Path(path).exists():
+                raise InputError(f"{path}: there is no such file or directory", file=path)
+            if Path(path).is_file():
+                open_file(path, settings)
+
+
+def list_files(settings: Settings) -> dict[str, int]:
+    """The files in order with their sizes: paths as given, by name inside a directory.
+
+    Of directories and globs, what is hidden (its name starts with a point or ``_``) or has no
+    ending of RDF is passed over. One look at each file.
+    """
+    found: dict[str, int] = {}
+    for given in settings.paths:
+        for path in _list_path(given, settings):
+            try:
+                found.setdefault(str(path), path.stat().st_size)
+            except FileNotFoundError:
+                continue  # gone since; if it was read before, that is told
+    return found
+
+
+def _list_path(given: str, settings: Settings) -> Iterator[Path]:
+    if is_pattern(given):
+        folder, rest = split_pattern(given)
+        for path in sorted(folder.glob(rest)):
+            yield from _list_folder(path, settings) if path.is_dir() else _choose([path], settings)
+    elif Path(given).is_dir():
+        yield from _list_folder(Path(given), settings)
+    else:
+        yield Path(given)
+
+
+def _list_folder(folder: Path, settings: Settings) -> Iterator[Path]:
+    yield from _choose(sorted(folder.iterdir()), settings)
+
+
+def _choose(paths: list[Path], settings: Settings) -> Iterator[Path]:
+    for path in paths:
+        is_known = settings.format is not None or tell_format(path.name)[0] in FORMATS
+        if is_known and not path.name.startswith((".", "_")) and path.is_file():
+            yield path
+
+
+def open_file(path: str, settings: Settings) -> InputFile:
+    """A file with its format; `InputError` if that is not known, or is no RDF."""
+    told = tell_format(Path(path).name)[0]
+    if settings.format is None and told not in FORMATS:
+        endings = ", ".join(f".{ending}" for ending, form in ENDINGS.items() if form in FORMATS)
+        raise InputError(
+            f'{path}: the name tells no format of RDF; endings are {endings}, or give "format"',
+            file=path,
+        )
+    form, compression = find_format(path, settings.format, settings.compression)
+    if settings.graph_time is not None and form not in WITH_GRAPHS:
+        raise InputError(f"{path}: graph_time needs N-Quads or TriG", file=path)
+    return InputFile(path, Path(path), form, compression)
+
+
+def is_by_line(file: InputFile, settings: Settings) -> bool:
+    """Whether a file can be read from any line on: else it is read as a whole.
+
+    A graph may have its time some lines before or behind a statement, so such a file is a whole.
+    """
+    is_plain = file.format in BY_LINE and file.compression == "none"
+    return is_plain and settings.graph_time is None
