@@ -12,7 +12,24 @@ Nothing of this package needs Spark to be imported.
 
 from __future__ import annotations
 
-from triegs.spark.session import LocalSpark, SparkMissing
-from triegs.spark.source import SparkSource
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from triegs.spark.session import LocalSpark, SparkMissing
+    from triegs.spark.source import SparkSource
+
+_HOME = {
+    "LocalSpark": "session",
+    "SparkMissing": "session",
+    "SparkSource": "source",
+}
 
 __all__ = ["LocalSpark", "SparkMissing", "SparkSource"]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: Spark's workers import this package for a small part of it.
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -165,6 +166,8 @@ def _start(folder: Path) -> Any:
     conf = SparkConf().setMaster("local[*]").setAll(list(SETTINGS.items()))
     conf.set("spark.local.dir", str(folder / "local"))
     conf.set("spark.sql.warehouse.dir", str(folder / "warehouse"))
+    # Spark's workers must have what this process has.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log = folder / LOG_NAME
     try:
         with log.open("wb") as file:
