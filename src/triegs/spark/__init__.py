@@ -16,6 +16,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from triegs.spark.generating import generate
+    from triegs.spark.recomputing import recompute
     from triegs.spark.session import LocalSpark, SparkMissing
     from triegs.spark.source import SparkSource
 
@@ -23,9 +25,11 @@ _HOME = {
     "LocalSpark": "session",
     "SparkMissing": "session",
     "SparkSource": "source",
+    "generate": "generating",
+    "recompute": "recomputing",
 }
 
-__all__ = ["LocalSpark", "SparkMissing", "SparkSource"]
+__all__ = ["LocalSpark", "SparkMissing", "SparkSource", "generate", "recompute"]
 
 
 def __getattr__(name: str) -> Any:

@@ -131,10 +131,15 @@ def stage_rows(
                 writer = pa.ipc.new_stream(place.folder / f"{name}.arrow", batch.schema)
             writer.write_batch(batch)
             rows += batch.num_rows
-    finally:
-        work.quarantine.close()
-        if writer is not None:
-            writer.close()
+    except BaseException:
+        _close(work, writer)
+        # Spark tells an abort of tasks that went well, not of this one.
+        for path in (problems, place.folder / f"{name}.arrow"):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            place.folder.rmdir()  # unless others have written there
+        raise
+    _close(work, writer)
     quarantined = dict(work.report.quarantined)
     if not quarantined:
         problems.unlink()
@@ -145,6 +150,12 @@ def stage_rows(
         None if writer is None else f"{name}.arrow",
         problems.name if quarantined else None,
     )
+
+
+def _close(work: Any, writer: Any) -> None:
+    work.quarantine.close()
+    if writer is not None:
+        writer.close()
 
 
 def _shape(
