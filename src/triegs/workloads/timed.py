@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -94,6 +95,7 @@ class TimedWorkload:
         disorder: int = 0,
         inserts_only: bool = False,
         integers: bool = False,
+        skip: int = 0,
     ) -> Iterator[pa.RecordBatch]:
         """Exactly `size` events, as record batches of `batch_size` (the last may be shorter).
 
@@ -102,8 +104,9 @@ class TimedWorkload:
         workload has its own) and there are `rate` events in a second of event time on average.
         Times never fall, unless `disorder` lets an event arrive up to so many ms late.
         `inserts_only` leaves out the deletes; `integers` gives the nodes of block workloads as
-        integers instead of IRIs. Cost: about a microsecond for an event, and memory for a batch
-        and for what the workload remembers, whatever the size.
+        integers instead of IRIs. The first `skip` batches are drawn and not written, so that
+        several processes can write a stream in parts. Cost: about a microsecond for an event, and
+        memory for a batch and for what the workload remembers, whatever the size.
 
         >>> from triegs import workloads
         >>> batch = next(workloads.get("path3").events(1000))
@@ -111,12 +114,13 @@ class TimedWorkload:
         (1000, ['time', 'op', 'subject', 'predicate', 'object', 'id'])
         """
         _check_options(size, seed, batch_size, rate, disorder)
+        if skip < 0:
+            raise ValueError(f"the number of batches to skip is not negative: {skip}")
         if integers and not self.has_integers:
             raise ValueError(f"{self.name} has nodes of several kinds, not integers")
         clock = Clock(self.start if start is None else start, 1000 / rate)
-        return self._write_batches(
-            self._arrange(size, seed, clock, batch_size, disorder, inserts_only), integers
-        )
+        parts = self._arrange(size, seed, clock, batch_size, disorder, inserts_only)
+        return self._write_batches(islice(parts, skip, None), integers)
 
     def schema(self, integers: bool = False) -> pa.Schema:
         """The columns of `events` and their types."""

@@ -1,0 +1,222 @@
+"""From when to when each event of a log is live, said in Spark SQL alone.
+
+Events are judged in the order of (time, arrival), each at the first slide that can hold it (at its
+own time, without a window): a deletion ends the oldest live event of its assertion, or the one that
+its id names; a repeated id changes nothing, and with other content it is refused. So the events of
+an assertion are a list, folded by Spark's ``aggregate``, and assertions are independent of each
+other. Only those that share an id are one list: what one may do depends on what the other has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from triegs.errors import InputError, WindowError
+from triegs.sparql.window import Kind, Window
+
+TERMS = ("subject", "predicate", "object")
+#: Columns of a log; ``order`` tells apart what has one time.
+COLUMNS = ("time", *TERMS, "op", "id", "order")
+NEEDED = ("time", *TERMS)
+BORN, DIED = "born", "died"
+INTEGER = '"^^<http://www.w3.org/2001/XMLSchema#integer>'
+SIGNS = {1: ("+", "1", "+1", ""), -1: ("-", "-1")}
+
+
+class Log(NamedTuple):
+    """A log with our columns, and what it may have beside insertions."""
+
+    frame: Any
+    has_signs: bool
+    has_ids: bool
+
+
+def read_log(events: Any, columns: Mapping[str, str] | None, window: Window | None) -> Log:
+    """A DataFrame as a log: `columns` are theirs by ours.
+
+    What is missing in a row, or is no sign, ends the job that reads that row.
+    """
+    if window is not None and window.kind is Kind.TRIPLES:
+        raise WindowError("a window of so many events has no bounds in time; recompute has none")
+    names = _find_columns(events.columns, columns)
+    return Log(_select_columns(events, names, window), "op" in names, "id" in names)
+
+
+def find_lifetimes(log: Log, window: Window | None) -> Any:
+    """A DataFrame of the events that entered: their terms, the time at which each was ``born``, and
+    the time at which it ``died`` by a deletion, null if none took it.
+
+    Nothing runs before the result is read. Cost: two shuffles of the log, and for an assertion the
+    square of the number of its events; without the columns ``op`` and ``id``, nothing.
+    """
+    if log.has_signs or log.has_ids:
+        return _judge(log.frame, window, log.has_ids)
+    return log.frame.selectExpr(*TERMS, f"time AS {BORN}", f"CAST(NULL AS BIGINT) AS {DIED}")
+
+
+def _find_columns(there: list[str], columns: Mapping[str, str] | None) -> dict[str, str]:
+    given = dict(columns or {})
+    if unknown := given.keys() - set(COLUMNS):
+        raise InputError(f"there is no column {min(unknown)!r}; ours are {', '.join(COLUMNS)}")
+    found = {}
+    for ours in COLUMNS:
+        theirs = given.get(ours, ours)
+        count = there.count(theirs)
+        if count == 1:
+            found[ours] = theirs
+        elif count or ours in NEEDED or ours in given:
+            number = "more than one" if count else "no"
+            raise InputError(
+                f"the DataFrame has {number} column {theirs!r}; its columns: {', '.join(there)}"
+            )
+    return found
+
+
+def _select_columns(events: Any, names: Mapping[str, str], window: Window | None) -> Any:
+    from pyspark.sql import functions
+
+    def pick(name: str) -> Any:
+        return functions.col("`" + names[name].replace("`", "``") + "`")
+
+    kinds = dict(events.dtypes)
+    time = _require(_read_time(pick("time"), kinds[names["time"]]), "time")
+    order = pick("order") if "order" in names else functions.monotonically_increasing_id()
+    sign = _read_sign(pick("op")) if "op" in names else functions.lit(1)
+    terms = [_require(_read_term(pick(n), kinds[names[n]], n), n).alias(n) for n in TERMS]
+    name = pick("id").cast("string") if "id" in names else functions.lit(None).cast("string")
+    log = events.select(time.alias("time"), order.alias("order"), sign.alias("sign"), *terms,
+                        name.alias("id"))  # fmt: skip
+    return log.withColumn("slide", first_slide(functions.col("time"), window))
+
+
+def _require(column: Any, name: str) -> Any:
+    from pyspark.sql import functions
+
+    return functions.coalesce(column, functions.raise_error(f"a row of the log has no {name}"))
+
+
+def _read_time(column: Any, kind: str) -> Any:
+    from pyspark.sql import functions
+
+    if kind in ("bigint", "int", "smallint", "tinyint"):
+        return column.cast("bigint")
+    if kind in ("timestamp", "date"):
+        return functions.unix_millis(column.cast("timestamp"))
+    raise InputError(
+        f"time: a column of {kind} has no times; give integers (milliseconds since 1970), "
+        "timestamps or dates"
+    )
+
+
+def _read_term(column: Any, kind: str, name: str) -> Any:
+    from pyspark.sql import functions
+
+    if kind == "string":
+        return column
+    if kind in ("bigint", "int", "smallint", "tinyint"):
+        return functions.concat(functions.lit('"'), column.cast("string"), functions.lit(INTEGER))
+    raise InputError(
+        f"{name}: a column of {kind} has no terms; give strings in N-Triples form or integers"
+    )
+
+
+def _read_sign(column: Any) -> Any:
+    from pyspark.sql import functions
+
+    text = column.cast("string")
+    wrong = functions.concat(functions.lit("the sign is + or - (or 1 or -1), not "), text)
+    return (
+        functions.when(text.isNull() | text.isin(*SIGNS[1]), 1)
+        .when(text.isin(*SIGNS[-1]), -1)
+        .otherwise(functions.raise_error(wrong).cast("int"))
+    )
+
+
+def first_slide(time: Any, window: Window | None) -> Any:
+    """The first published time that can hold an event of that time, as an expression of Spark."""
+    from pyspark.sql import functions
+
+    if window is None or window.slide is None:
+        return time
+    rest = functions.lit(window.start - window.shift) - time
+    # Spark divides integers as fractions; what is over is exact.
+    return functions.lit(window.start) - (rest - functions.pmod(rest, functions.lit(window.slide)))
+
+
+def _judge(log: Any, window: Window | None, has_ids: bool) -> Any:
+    from pyspark.sql import functions
+
+    if has_ids:
+        log = _join_by_ids(log)
+    else:
+        log = log.withColumn("list", functions.lit(0))
+    keys = [functions.when(functions.col("list") == 0, functions.col(n)).alias(n) for n in TERMS]
+    fields = ("time", "order", "slide", "sign", *TERMS, "id")
+    events = functions.sort_array(functions.collect_list(functions.struct(*fields)))
+    lists = log.groupBy("list", *keys).agg(events.alias("events"))
+    # With the types that `enter` gives: Spark does not widen within a fold.
+    entered = (
+        "array<struct<subject: string, predicate: string, object: string, id: string, "
+        f"{BORN}: bigint, {DIED}: bigint>>"
+    )
+    folded = functions.aggregate(
+        "events", functions.array().cast(entered), lambda held, e: _fold(held, e, window, has_ids)
+    )
+    return lists.select(functions.inline(folded)).drop("id")
+
+
+def _join_by_ids(log: Any) -> Any:
+    """The column ``list``: 1 for assertions that share an id with another, else 0."""
+    from pyspark.sql import functions
+
+    named = log.where("id IS NOT NULL").select(*TERMS, "id").distinct()
+    shared = named.groupBy("id").count().where("count > 1").select("id")
+    together = named.join(shared, "id").select(*TERMS).distinct()
+    marked = together.withColumn("list", functions.lit(1))
+    return log.join(marked, list(TERMS), "left").fillna(0, ["list"])
+
+
+def _fold(held: Any, event: Any, window: Window | None, has_ids: bool) -> Any:
+    """The events of a list after one more."""
+    from pyspark.sql import functions
+
+    def is_held(each: Any) -> Any:
+        found = each[DIED].isNull()
+        if window is not None and window.width is not None:
+            found &= each[BORN] > event["slide"] - (window.shift + window.width)
+        return found
+
+    def is_same(each: Any) -> Any:
+        found = each["subject"] == event["subject"]
+        found &= each["predicate"] == event["predicate"]
+        return found & (each["object"] == event["object"])
+
+    def is_named(each: Any) -> Any:
+        return is_held(each) & functions.coalesce(each["id"] == event["id"], functions.lit(False))
+
+    def is_taken(each: Any) -> Any:
+        oldest = is_held(each) & is_same(each)
+        if not has_ids:
+            return oldest
+        return functions.when(event["id"].isNull(), oldest).otherwise(is_named(each))
+
+    def enter(born: Any) -> Any:
+        values = [event[name].alias(name) for name in (*TERMS, "id")]
+        never = functions.lit(None).cast("bigint").alias(DIED)
+        return functions.struct(*values, born.alias(BORN), never)
+
+    taken = functions.array_position(functions.transform(held, is_taken), True)
+
+    def end(each: Any, place: Any) -> Any:
+        died = functions.when(place + 1 == taken, event["slide"]).otherwise(each[DIED])
+        return each.withField(DIED, died)
+
+    inserted = functions.concat(held, functions.array(enter(event["time"])))
+    deleted = functions.transform(held, end)
+    judged = functions.when(event["sign"] < 0, deleted).otherwise(inserted)
+    if not has_ids:
+        return judged
+    is_other = functions.exists(held, lambda each: is_named(each) & ~is_same(each))
+    is_repeated = (event["sign"] > 0) & functions.exists(held, is_named)
+    return functions.when(is_other | is_repeated, held).otherwise(judged)

@@ -1,0 +1,260 @@
+"""A query evaluated from scratch by Spark SQL over a log of events, at given times.
+
+It is the independent way to an answer: it shares the parsed query with the engine, and nothing of
+how an engine works. Every triple pattern is a selection of the live assertions, patterns are
+joined, weights multiplied and summed by head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from functools import reduce
+from typing import Any
+
+from triegs.errors import InputError, UnsupportedQuery, WindowError
+from triegs.mode import Mode
+from triegs.spark.lifetimes import BORN, DIED, TERMS, Log, find_lifetimes, read_log
+from triegs.sparql import parse
+from triegs.sparql.model import (
+    Atom,
+    Call,
+    Duplicates,
+    Expression,
+    Form,
+    Query,
+    Values,
+    is_variable,
+)
+from triegs.sparql.window import Window
+
+TIME, MULTIPLICITY = "time", "multiplicity"
+#: Our own columns; no column of ours looks like one of another's.
+AT, WEIGHT = "triegs_at", "triegs_weight"
+TOO_LARGE = "a multiplicity does not fit 64 bits"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def recompute(
+    query: Query | str,
+    events_df: Any,
+    times: Iterable[int | datetime] | None = None,
+    *,
+    mode: str = "multigraph",
+    window: Window | None = None,
+    columns: Mapping[str, str] | None = None,
+    prefixes: Mapping[str, str] | None = None,
+) -> Any:
+    """The answers of a query at each time: ``time``, the head's variables, ``multiplicity``.
+
+    `events_df` is a log with the columns ``time`` (milliseconds, or a timestamp), ``subject``,
+    ``predicate``, ``object`` (strings in N-Triples form, in the spelling of `triegs`, or integers)
+    and perhaps ``op``, ``id`` and ``order``; `columns` gives their names there. What has one time
+    comes in the order of ``order``, else in that of the DataFrame. Events are in the log at last,
+    so none is late. `times` are in milliseconds, and with a window they are its slides; without,
+    the one time at which the whole log is in.
+
+    Nothing runs before the result is read. Cost: that of Spark, see `triegs.spark.lifetimes` for
+    deletions; and the joins, at each of the times. A log that several results are read from is
+    worth a ``cache()``. A multiplicity that 64 bits cannot hold, a row without a term or a time,
+    and a sign that is none end the job that reads it.
+
+    Raises `UnsupportedQuery` for aggregates, LIMIT, OFFSET, windows in the text, and filters other
+    than ``=``, ``!=``, IN and NOT IN with IRIs, sameTerm, isIRI, isBlank and isLiteral and what
+    ``&&``, ``||`` and ``!`` make of these.
+    """
+    parsed = parse(query, prefixes) if isinstance(query, str) else query
+    _refuse(parsed)
+    weights = Mode(mode)
+    log = read_log(events_df, columns, window)
+    moments = _find_moments(log, times, window)
+    base = _weigh(find_lifetimes(log, window), moments, window, weights)
+    return _finish(_join(parsed, base, moments), parsed)
+
+
+def _refuse(query: Query) -> None:
+    if query.grouping is not None:
+        raise _make_refusal("aggregates and GROUP BY", "GROUP BY", "group the result with Spark")
+    if query.limit is not None or query.offset:
+        raise _make_refusal("LIMIT and OFFSET", "LIMIT", "limit the result with Spark")
+    if query.windows or query.output is not None or any(query.graphs):
+        raise _make_refusal("a window in the text", "window", "give it as window=triegs.Window(…)")
+    for name in (TIME, MULTIPLICITY):
+        if f"?{name}" in query.head:
+            raise _make_refusal(f"the variable ?{name}", name, "this column is ours; rename it")
+
+
+def _make_refusal(what: str, construct: str, hint: str) -> UnsupportedQuery:
+    message = f"{what}: Spark SQL does not recompute it"
+    return UnsupportedQuery(message, line=1, column=1, construct=construct, hint=hint)
+
+
+def _find_moments(log: Log, times: Iterable[int | datetime] | None, window: Window | None) -> Any:
+    """A DataFrame of the times."""
+    from pyspark.sql import functions
+
+    if times is None:
+        return log.frame.agg(functions.max("slide").alias(AT)).where(f"{AT} IS NOT NULL")
+    found = sorted({_read_moment(time, window) for time in times})
+    return log.frame.sparkSession.createDataFrame([(time,) for time in found], f"{AT} bigint")
+
+
+def _read_moment(time: int | datetime, window: Window | None) -> int:
+    if isinstance(time, datetime):
+        aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+        past = aware - _EPOCH
+        time = (past.days * 86_400 + past.seconds) * 1_000 + past.microseconds // 1_000
+    if type(time) is not int:
+        raise InputError(f"a time is an integer of milliseconds or a datetime, not {time!r}")
+    if window is not None and window.last_slide(time) != time:
+        near = window.last_slide(time)
+        raise WindowError(f"nothing is published at {time}; the slide before it is {near}")
+    return time
+
+
+def _weigh(lives: Any, moments: Any, window: Window | None, mode: Mode) -> Any:
+    """The assertions that are live at each time, with their weights."""
+    from pyspark.sql import functions
+
+    born, at = functions.col(BORN), functions.col(AT)
+    shift = 0 if window is None else window.shift
+    is_live = (born <= at - shift) & (functions.col(DIED).isNull() | (functions.col(DIED) > at))
+    if window is not None and window.width is not None:
+        is_live &= born > at - (shift + window.width)
+    found = lives.join(functions.broadcast(moments), is_live)
+    count = functions.count(functions.lit(1)) if mode is Mode.MULTIGRAPH else functions.lit(1)
+    return found.groupBy(AT, *TERMS).agg(count.cast("bigint").alias(WEIGHT))
+
+
+def _join(query: Query, base: Any, moments: Any) -> Any:
+    """The valuations at each time, each with a weight for each part of the query."""
+    names = {variable: f"triegs_{place}" for place, variable in enumerate(query.variables)}
+    parts: list[tuple[Atom | Values, int]] = [
+        (part, place) for place, part in enumerate([*query.atoms, *query.values])
+    ]
+    found = moments
+    known: set[str] = set()
+    has_atom = False
+    while parts:
+        # One that shares most with what is joined already; a product only if there is none.
+        chosen = max(parts, key=lambda part: (len(known & set(part[0].variables)), -part[1]))
+        parts.remove(chosen)
+        part, place = chosen
+        weight = f"{WEIGHT}_{place}"
+        shared = [names[v] for v in part.variables if v in known]
+        if isinstance(part, Atom):
+            rows = _select(part, base, names, weight)
+            found = found.join(rows, [AT, *shared]) if has_atom else rows
+            has_atom = True
+        else:
+            rows = _make_rows(part, moments.sparkSession, names, weight)
+            found = found.join(rows, shared) if shared else found.crossJoin(rows)
+        known |= set(part.variables)
+    for expression in query.filters:
+        found = found.where(_translate(expression, names))
+    return _multiply(found, query, names)
+
+
+def _select(atom: Atom, base: Any, names: Mapping[str, str], weight: str) -> Any:
+    from pyspark.sql import functions
+
+    columns: dict[str, Any] = {}
+    rows = base
+    for term, name in zip(atom, TERMS, strict=True):
+        column = functions.col(name)
+        if not is_variable(term):
+            rows = rows.where(column == functions.lit(term))
+        elif names[term] in columns:
+            rows = rows.where(column == columns[names[term]])
+        else:
+            columns[names[term]] = column
+    picked = [column.alias(name) for name, column in columns.items()]
+    return rows.select(AT, *picked, functions.col(WEIGHT).alias(weight))
+
+
+def _make_rows(block: Values, session: Any, names: Mapping[str, str], weight: str) -> Any:
+    counts: dict[tuple[str, ...], int] = {}
+    for row in block.rows:
+        counts[row] = counts.get(row, 0) + 1
+    fields = [f"{names[v]} string" for v in block.variables]
+    rows = [(*row, count) for row, count in counts.items()]
+    return session.createDataFrame(rows, ", ".join([*fields, f"{weight} bigint"]))
+
+
+def _multiply(found: Any, query: Query, names: Mapping[str, str]) -> Any:
+    """The weight of each valuation that passed the filters: what did not may be of any size."""
+    from pyspark.sql import functions
+
+    count = len(query.atoms) + len(query.values)
+    weights = [functions.col(f"{WEIGHT}_{place}") for place in range(count)]
+    product = reduce(functions.try_multiply, weights, functions.lit(1).cast("bigint"))
+    exact = functions.coalesce(product, functions.raise_error(TOO_LARGE))
+    picked = [functions.col(names[variable]) for variable in query.free]
+    return found.select(AT, *picked, exact.alias(WEIGHT))
+
+
+def _finish(found: Any, query: Query) -> Any:
+    """Sums by head, and columns by the names of the text."""
+    from pyspark.sql import functions
+
+    names = {variable: f"triegs_{place}" for place, variable in enumerate(query.variables)}
+    keys = [names[variable] for variable in query.free]
+    total = functions.try_sum(WEIGHT)
+    if query.form is Form.ASK or query.duplicates is Duplicates.DISTINCT:
+        total = functions.lit(1).cast("bigint")
+    exact = functions.coalesce(total, functions.raise_error(TOO_LARGE))
+    sums = found.groupBy(AT, *keys).agg(exact.alias(MULTIPLICITY))
+    unbound = functions.lit(None).cast("string")
+    head = [
+        (functions.col(names[variable]) if variable in query.free else unbound).alias(variable[1:])
+        for variable in query.head
+    ]
+    return sums.select(functions.col(AT).alias(TIME), *head, MULTIPLICITY)
+
+
+# Filters. Where SPARQL has an error Spark would need a null; these have neither.
+
+_FIRST = {"ISIRI": "<", "ISBLANK": "_", "ISLITERAL": '"'}
+
+
+def _translate(expression: Expression, names: Mapping[str, str]) -> Any:
+    from pyspark.sql import functions
+
+    if not isinstance(expression, Call):
+        raise _refuse_filter("a term as a condition")
+    operator, arguments = expression.operator, expression.arguments
+    if operator in ("&&", "||"):
+        parts = [_translate(argument, names) for argument in arguments]
+        return reduce(lambda a, b: a & b if operator == "&&" else a | b, parts)
+    if operator == "!":
+        return ~_translate(arguments[0], names)
+    terms = [_pick(argument, names, operator) for argument in arguments]
+    if operator in _FIRST:
+        return terms[0].startswith(_FIRST[operator])
+    if operator == "SAMETERM":
+        return terms[0] == terms[1]
+    if operator in ("=", "!=", "IN", "NOT IN"):
+        # Of literals, values are compared and not terms; an IRI is equal to itself alone.
+        sides = arguments[1:] if "IN" in operator else arguments
+        is_iri = [isinstance(each, str) and each.startswith("<") for each in sides]
+        if not (all(is_iri) if "IN" in operator else any(is_iri)):
+            raise _refuse_filter(f"{operator} of what may be literals")
+        is_equal = [terms[0] == other for other in terms[1:]]
+        found = reduce(lambda a, b: a | b, is_equal, functions.lit(False))
+        return found if operator in ("=", "IN") else ~found
+    raise _refuse_filter(operator)
+
+
+def _pick(expression: Expression, names: Mapping[str, str], operator: str) -> Any:
+    from pyspark.sql import functions
+
+    if not isinstance(expression, str) or (is_variable(expression) and expression not in names):
+        raise _refuse_filter(f"{operator} of an expression")
+    return (
+        functions.col(names[expression]) if is_variable(expression) else functions.lit(expression)
+    )
+
+
+def _refuse_filter(what: str) -> UnsupportedQuery:
+    hint = "=, !=, IN and NOT IN with IRIs, sameTerm, isIRI, isBlank, isLiteral, &&, || and !"
+    return _make_refusal(f"FILTER with {what}", "FILTER", f"it has {hint}")

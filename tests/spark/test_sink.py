@@ -1,0 +1,279 @@
+"""``format("triegs")``: events from DataFrames into the inbox of an engine, exactly once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from triegs import Engine, Window
+from triegs.spark import LocalSpark, SparkMissing
+from triegs.spark.claims import Claim, read_claims
+from triegs.spark.session import require_spark
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+P = "<http://ex/p>"
+SOAK = os.environ.get("TRIEGS_PROFILE", "short") != "short"
+SCHEMA = "time long, op string, subject string, predicate string, object string"
+FILES, ROWS = 6, 5
+WINDOW = Window("4s", slide="1s")
+QUERY = "SELECT ?x ?y { ?x <http://ex/p> ?y }"
+
+
+def write_files(folder: Path, files: int = FILES) -> list[dict[str, Any]]:
+    """Files of events in the order of their names, with deletes and, at the end, a bad row."""
+    folder.mkdir()
+    rows = []
+    for number in range(files):
+        part = [
+            {
+                "time": 1_000 * number + place,
+                "op": "-" if number and place == 4 else "+",
+                "subject": f"<a:{(number + place) % 4}>",
+                "predicate": P,
+                "object": f"<a:{place % 2}>",
+            }
+            for place in range(ROWS)
+        ]
+        rows += part
+        bad = {**part[0], "object": "no term"}
+        path = folder / f"{number}.json"
+        path.write_text("".join(json.dumps(row) + "\n" for row in [*part, bad]))
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+    return rows
+
+
+def read_answers(engine: Engine) -> dict[tuple[str, str], int]:
+    engine.advance()
+    with engine.queries["all"].snapshot() as snap:
+        return {(answer.x, answer.y): answer.multiplicity for answer in snap}
+
+
+def open_engine(directory: Path) -> Engine:
+    engine = Engine.open(directory, window=WINDOW)
+    if not engine.queries:
+        engine.register(QUERY, "all")
+    return engine
+
+
+def find_expected(rows: list[dict[str, Any]]) -> dict[tuple[str, str], int]:
+    """What an engine says that is given the rows directly, one push for each file."""
+    engine = Engine(window=WINDOW)
+    engine.register(QUERY, "all")
+    for first in range(0, len(rows), ROWS):
+        names = ("time", "subject", "predicate", "object", "op")
+        engine.push([tuple(row[n] for n in names) for row in rows[first : first + ROWS]])
+    return read_answers(engine)
+
+
+def start(session: Any, folder: Path, directory: Path, name: str = "triegs", **options: Any) -> Any:
+    frame = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder))
+    writer = frame.writeStream.format(name).option("path", str(directory))
+    checkpoint = options.pop("checkpoint", directory.with_name("checkpoint"))
+    writer = writer.option("checkpointLocation", str(checkpoint)).options(**options)
+    return writer.trigger(availableNow=True).start()
+
+
+def run(session: Any, folder: Path, directory: Path, **options: Any) -> None:
+    start(session, folder, directory, **options).awaitTermination()
+
+
+def fail(session: Any, folder: Path, directory: Path, **options: Any) -> str:
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        run(session, folder, directory, **options)
+    return str(caught.value)
+
+
+def test_a_stream_by_name(spark: LocalSpark, tmp_path: Path) -> None:
+    """Nobody registers the data source: the package does."""
+    rows = write_files(tmp_path / "in")
+    run(spark.get(), tmp_path / "in", tmp_path / "engine")
+    with open_engine(tmp_path / "engine") as engine:
+        taken = engine.take_inbox()
+        assert [each.number for each in taken] == list(range(FILES))
+        assert [each.outcome.accepted for each in taken] == [ROWS] * FILES
+        assert read_answers(engine) == find_expected(rows)
+    (claim,) = read_claims(tmp_path / "engine").values()
+    expected = (FILES - 1, len(rows), {"bad term": FILES})
+    assert (claim.last, claim.rows, claim.quarantined) == expected
+    quarantined = sorted((tmp_path / "engine" / "quarantine").iterdir())
+    assert [path.name for path in quarantined] == [
+        f"{claim.source}@{number:020}.jsonl" for number in range(FILES)
+    ]
+    entry = json.loads(quarantined[3].read_text())
+    assert entry["file"] == "batch 3, partition 0"
+    assert entry["line"] == ROWS + 1
+    assert not list((tmp_path / "engine" / "staging").glob("*/*"))
+
+
+def test_a_stream_goes_on_and_a_new_checkpoint_does_not(spark: LocalSpark, tmp_path: Path) -> None:
+    session, engine = spark.get(), tmp_path / "engine"
+    write_files(tmp_path / "in", 2)
+    run(session, tmp_path / "in", engine)
+    later = tmp_path / "in" / "later.json"
+    later.write_text(json.dumps({"time": 9_000, "subject": 1, "predicate": P, "object": 2}) + "\n")
+    run(session, tmp_path / "in", engine)
+    (claim,) = read_claims(engine).values()
+    assert (claim.last, claim.rows) == (2, 2 * ROWS)  # 1 and 2 are no terms as texts
+    assert claim.quarantined["bad term"] == 3
+    before = sorted((engine / "inbox").iterdir())
+    shutil.rmtree(tmp_path / "checkpoint")
+    told = fail(session, tmp_path / "in", engine)
+    assert f"source '{claim.source}' of {engine} belongs to {claim.writer}" in told
+    assert "Take the old checkpoint, or an empty engine directory" in told
+    assert sorted((engine / "inbox").iterdir()) == before
+    run(session, tmp_path / "in", engine, checkpoint=tmp_path / "other", source="more")
+    assert read_claims(engine)["more"].last == 2
+
+
+def test_a_new_directory_does_not_do_for_an_old_checkpoint(
+    spark: LocalSpark, tmp_path: Path
+) -> None:
+    session, engine = spark.get(), tmp_path / "engine"
+    write_files(tmp_path / "in", 2)
+    run(session, tmp_path / "in", engine)
+    shutil.rmtree(engine)
+    (tmp_path / "in" / "later.json").write_text("")
+    (tmp_path / "in" / "more.json").write_text('{"time": 1}\n')
+    assert "has nothing: events were left out" in fail(session, tmp_path / "in", engine)
+
+
+def test_columns_streams_and_ids(spark: LocalSpark, tmp_path: Path) -> None:
+    """Columns by other names, of other types; a repeated id counts once; a named stream."""
+    session = spark.get()
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text(
+        '{"at": "2024-05-01T10:00:00Z", "s": 1, "o": 2.5, "key": 7}\n'
+        '{"at": "2024-05-01T10:00:00Z", "s": 1, "o": 2.5, "key": 7}\n'
+        '{"at": null, "s": 1, "o": 2.5, "key": 8}\n'
+    )
+    frame = session.readStream.schema("at timestamp, s long, o double, key long")
+    frame = frame.json(str(tmp_path / "in")).selectExpr("*", f"'{P}' AS p", "1 AS sign")
+    writer = frame.writeStream.format("triegs").option("checkpointLocation", str(tmp_path / "c"))
+    writer = writer.option("columns", '{"subject": "s", "predicate": "p", "object": "o"}')
+    writer = writer.option("time", "at").option("op", "sign").option("id", "key")
+    writer = writer.option("stream", "http://ex/s").option("source", "feed")
+    writer.trigger(availableNow=True).start(str(tmp_path / "engine")).awaitTermination()
+    claim = read_claims(tmp_path / "engine")["feed"]
+    assert (claim.rows, claim.quarantined) == (2, {"no time": 1})
+    with Engine.open(tmp_path / "engine") as engine:
+        text = "SELECT * FROM NAMED WINDOW <http://ex/w> ON <http://ex/s> [RANGE 10s] "
+        query = engine.register(text + "{ WINDOW <http://ex/w> { ?x ?p ?y } }")
+        (taken,) = engine.take_inbox()
+        assert taken.problem is None
+        engine.close_stream()
+        with query.snapshot() as snap:
+            (answer,) = snap.answers("python")
+            assert (answer.x, answer.y, answer.multiplicity) == (1, 2.5, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"subject": "who"}, "the DataFrame has no column 'who'; its columns: time, op, subject"),
+        ({"columns": '{"graph": "g"}'}, "there is no column 'graph'; ours are time, op"),
+        ({"columns": "subject"}, "the option 'columns' is a JSON object of texts"),
+        ({"source": "a/b"}, "a source has letters, digits, '.', '_' and '-', not 'a/b'"),
+        ({"terms": "turtle"}, "terms are one of ntriples, plain, integers"),
+        ({"strict": "true"}, "batch 0, partition 0, line 6: bad term: object: "),
+        ({"path": "s3://b/x"}, "on a disk that all executors see, not 's3://b/x'"),
+        ({"time": "op"}, "'+' is not a number of milliseconds"),
+    ],
+)
+def test_what_is_wrong_is_told(
+    spark: LocalSpark, tmp_path: Path, options: dict[str, str], told: str
+) -> None:
+    write_files(tmp_path / "in", 1)
+    if options == {"time": "op"}:
+        run(spark.get(), tmp_path / "in", tmp_path / "engine", **options)
+        (path,) = (tmp_path / "engine" / "quarantine").iterdir()
+        assert told in path.read_text()
+        return
+    assert told in fail(spark.get(), tmp_path / "in", tmp_path / "engine", **options)
+    assert not list((tmp_path / "engine").glob("inbox/*"))
+    assert not list((tmp_path / "engine").glob("staging/*/*"))
+
+
+def test_a_batch_job(spark: LocalSpark, tmp_path: Path) -> None:
+    session = spark.get()
+    rows = [(n % 3, P, n) for n in range(20)]
+    frame = session.createDataFrame(rows, "subject int, predicate string, object int")
+    writer = frame.repartition(3).write.format("triegs").option("path", str(tmp_path / "engine"))
+    writer.mode("append").save()
+    writer.mode("append").option("source", "daily").option("batch", 4).save()
+    writer.mode("append").option("source", "daily").option("batch", 4).save()
+    with Engine.open(tmp_path / "engine") as engine:
+        engine.register(QUERY, "all")
+        taken = [(each.source, each.number) for each in engine.take_inbox()]
+        assert taken == [("daily", 4), ("spark-jobs", 0)]
+        with engine.queries["all"].snapshot() as snap:
+            assert len(snap) == 20
+            assert {answer.multiplicity for answer in snap} == {2}
+    assert read_claims(tmp_path / "engine")["daily"] == Claim("daily", "batch jobs", 4, 20)
+    assert not list((tmp_path / "engine" / "staging").iterdir())
+    with pytest.raises(Exception, match="events are appended to an engine"):
+        writer.mode("overwrite").save()
+
+
+# A driver of its own, which is killed.
+
+CHILD = """
+import os, sys
+from pathlib import Path
+from triegs.spark import LocalSpark
+from faulty import Faulty
+from test_sink import start
+if sys.argv[1] != "none":
+    os.environ["FAULTY"] = f"{sys.argv[1]} {sys.argv[2]} {os.getpid()}"
+folder = Path(sys.argv[3])
+with LocalSpark() as spark:
+    session = spark.get()
+    session.dataSource.register(Faulty)
+    start(session, folder / "in", folder / "engine", "faulty").awaitTermination()
+"""
+
+
+@pytest.fixture
+def _needs_spark() -> None:
+    try:
+        require_spark()
+    except SparkMissing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the Java process in /proc")
+@pytest.mark.usefixtures("_needs_spark")
+def test_killed_at_every_point(tmp_path: Path) -> None:
+    """Driver and Java are killed by SIGKILL; what is taken meanwhile, or not, counts once."""
+    rows = write_files(tmp_path / "in")
+    (tmp_path / "tmp").mkdir()
+    here = str(Path(__file__).parent)
+    path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path / "tmp")}
+    points = ["written 1", "staged 2", "problems 3", "committed 4", "noted 5", "none 0"]
+    if not SOAK:  # a start of Spark is slow
+        points = ["staged 1", "committed 2", "noted 3", "none 0"]
+    for number, point in enumerate(points):
+        given = [sys.executable, "-c", CHILD, *point.split(), str(tmp_path)]
+        done = subprocess.run(given, env=environment, capture_output=True, text=True, check=False)
+        expected = 0 if point == "none 0" else -signal.SIGKILL
+        assert done.returncode == expected, done.stderr
+        if number % 2:
+            with open_engine(tmp_path / "engine") as engine:
+                assert all(each.problem is None for each in engine.take_inbox())
+    with open_engine(tmp_path / "engine") as engine:
+        engine.take_inbox()
+        assert read_answers(engine) == find_expected(rows)
+    (claim,) = read_claims(tmp_path / "engine").values()
+    assert (claim.last, claim.rows) == (FILES - 1, len(rows))
+    assert claim.quarantined == {"bad term": FILES}
+    assert len(list((tmp_path / "engine" / "quarantine").iterdir())) == FILES
+    assert not list((tmp_path / "engine" / "staging").glob("*/*"))
