@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,7 @@ from triegs.spark import LocalSpark, generate
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
-def read_rows(path: Path) -> list[dict[str, object]]:
+def read_rows(path: Path) -> Any:
     with open_input(path) as source:
         rows = pa.Table.from_batches([b.cast(_plain(b.schema)) for b in source]).to_pylist()
     assert not source.report.quarantined

@@ -1,7 +1,7 @@
 """The data pipeline on Apache Spark: streams of events in, standing queries, answers out.
 
 `start` keeps queries over any streaming DataFrame, in an engine that lives in the driver: see
-`triegs.spark.pipeline`. `recompute` answers a query by Spark SQL alone, `generate` writes workloads.
+`triegs.spark.pipeline`. `recompute` answers a query by Spark SQL, `generate` writes workloads.
 ``spark.read.format("rdf")`` reads files of RDF, and ``df.writeStream.format("triegs")`` writes to
 the inbox of an engine; both names are known where this package is installed. `SparkSource` reads
 files by Spark for ``triegs run --engine spark``. ``docs/spark.md`` says what runs where.

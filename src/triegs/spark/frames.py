@@ -1,16 +1,22 @@
 """The answers of a pipeline as a DataFrame, read when Spark reads it.
 
-The reader behind ``spark.read.format("triegs")``. Each scan shows one epoch, the newest when the
-scan is planned unless ``asOf`` says otherwise; two scans in one query may show two epochs.
+The reader behind ``spark.read.format("triegs")``. Each scan shows one epoch, the newest when it is
+read unless ``asOf`` says otherwise; two scans in one query of Spark may show two epochs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import IO, TYPE_CHECKING, Any
 
 from triegs.errors import InputError
-from triegs.spark.serving import ask
+from triegs.spark.asking import ask
+
+try:
+    from pyspark.sql.datasource import DataSourceReader, InputPartition
+except ImportError:  # without Spark nobody asks for these classes
+    DataSourceReader = InputPartition = object
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,28 +31,40 @@ def find_schema(options: Mapping[str, str]) -> str:
         raise InputError(
             f"a DataFrame of answers needs the option {missing[0]!r}; Pipeline.table gives them"
         )
-    with ask(options[ADDRESS], options[SECRET], do="schema", query=options[QUERY]) as (told, _):
+    with Asked(options).ask("schema") as (told, _):
         columns: str = told["columns"]
         return columns
 
 
-def read_as_of(options: Mapping[str, str]) -> int | str | None:
-    """The epoch by number or name; None for the newest."""
-    given = options.get(AS_OF)
-    return int(given) if given is not None and given.isdecimal() else given
+class Asked(InputPartition):  # type: ignore[misc]
+    """Which answers, and of whom."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._link = options[ADDRESS], options[SECRET]
+        self._query = options[QUERY]
+        self._as_of = options.get(AS_OF)
+
+    def ask(self, what: str) -> AbstractContextManager[tuple[dict[str, Any], IO[bytes]]]:
+        as_of: int | str | None = self._as_of
+        if self._as_of is not None and self._as_of.isdecimal():
+            as_of = int(self._as_of)
+        return ask(*self._link, do=what, query=self._query, as_of=as_of)
 
 
-def plan(options: Mapping[str, str]) -> str:
-    """Pin what a scan shows; the name of the pin."""
-    asked: dict[str, Any] = {"query": options[QUERY], "as_of": read_as_of(options)}
-    with ask(options[ADDRESS], options[SECRET], do="plan", **asked) as (told, _):
-        pin: str = told["pin"]
-        return pin
+class SnapshotReader(DataSourceReader):  # type: ignore[misc]
+    """Reads the answers of one epoch, in one task. Spark plans a DataFrame once, and reads it as
+    often as it is used: so the epoch is chosen when it is read.
+    """
 
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._asked = Asked(options)
 
-def read(options: Mapping[str, str], pin: str) -> Iterator[pa.RecordBatch]:
-    """The answers that were pinned."""
-    import pyarrow as pa
+    def partitions(self) -> list[Asked]:
+        return [self._asked]
 
-    with ask(options[ADDRESS], options[SECRET], do="read", pin=pin) as (_, behind):
-        yield from pa.ipc.open_stream(behind)
+    def read(self, partition: Asked) -> Iterator[pa.RecordBatch]:
+        """On an executor: the answers."""
+        import pyarrow as pa
+
+        with partition.ask("read") as (_, behind):
+            yield from pa.ipc.open_stream(behind)

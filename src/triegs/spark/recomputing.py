@@ -129,9 +129,8 @@ def _weigh(lives: Any, moments: Any, window: Window | None, mode: Mode) -> Any:
 def _join(query: Query, base: Any, moments: Any) -> Any:
     """The valuations at each time, each with a weight for each part of the query."""
     names = {variable: f"triegs_{place}" for place, variable in enumerate(query.variables)}
-    parts: list[tuple[Atom | Values, int]] = [
-        (part, place) for place, part in enumerate([*query.atoms, *query.values])
-    ]
+    asked: list[Atom | Values] = [*query.atoms, *query.values]
+    parts = [(part, place) for place, part in enumerate(asked)]
     found = moments
     known: set[str] = set()
     has_atom = False

@@ -19,6 +19,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from triegs.errors import InputError
+from triegs.spark import frames
 
 try:
     from pyspark.sql.datasource import (
@@ -45,11 +46,19 @@ QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 class TriegsDataSource(DataSource):  # type: ignore[misc]
-    """The data source ``triegs``. What it reads is for its reader to say; it writes events."""
+    """The data source ``triegs``: reads the answers of a pipeline, and writes events."""
 
     @classmethod
     def name(cls) -> str:
         return NAME
+
+    def schema(self) -> str:
+        """Of what is read: the variables of the query, and the multiplicity."""
+        return frames.find_schema(self.options)
+
+    def reader(self, schema: Any) -> frames.SnapshotReader:  # noqa: ARG002
+        """For ``spark.read``; `triegs.spark.Pipeline.table` gives the options."""
+        return frames.SnapshotReader(self.options)
 
     def streamWriter(self, schema: Any, overwrite: bool) -> StreamWriter:  # noqa: N802
         """For ``df.writeStream``; each micro-batch is a batch of the inbox."""
