@@ -23,9 +23,9 @@ BATCHES = draw_batches(21, 5, rows=16)
 #: Lives of a state one after the other, each ending at a place the so manieth time it is passed.
 FEW = {"windows": [("sliding", 6), ("told", 2)]}
 MANY = {
-    kind: [(place, times) for times in (1, 2, 4) for place in PLACES]
-    + [("any", Random(times).randrange(100, 4_000)) for times in range(5)]
-    for kind in ("batches", "windows")
+    kind: [(place, each) for each in times for place in PLACES]
+    + [("any", Random(each).randrange(100, 4_000)) for each in range(4)]
+    for kind, times in {"batches": [2], "windows": [1, 3]}.items()
 }
 DEATHS = MANY if SOAK else FEW
 
