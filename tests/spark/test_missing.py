@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,20 @@ def test_following(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 2
     assert "Spark reads the files that there are" in done.stderr
+
+
+def test_the_format_rdf_without_spark() -> None:
+    """Spark imports this in processes that only look for formats: no kernels, and no failure."""
+    program = (
+        "import sys\n"
+        "{}\n"
+        "import pyspark_rdf\n"
+        "assert not {{'numba', 'triegs.inputs.scanning'}} & sys.modules.keys()\n"
+        "print(pyspark_rdf.DefaultSource.name())"
+    )
+    for line in ("", "sys.modules['pyspark'] = None"):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", program.format(line)],
+            capture_output=True, encoding="utf-8", check=False,
+        )  # fmt: skip
+        assert done.stdout == "rdf\n", done.stderr

@@ -27,7 +27,7 @@ class Part(NamedTuple):
 
 def plan_parts(wanted: Iterable[Part], settings: Settings) -> list[tuple[Part, ...]]:
     """The parts of each task: files of lines are cut, small parts that follow each other share a
-    task. Reads those files that are cut once, at some GB/s.
+    task. Reads those files that are cut once, at about 2 GB/s.
     """
     tasks: list[tuple[Part, ...]] = []
     bunch: list[Part] = []

@@ -27,7 +27,9 @@ try:
         InputPartition,
     )
 except ImportError:
-    DataSource = DataSourceReader = DataSourceStreamReader = InputPartition = object
+    DataSource = DataSourceReader = DataSourceStreamReader = InputPartition = type(
+        "Missing", (), {}
+    )
 try:
     from pyspark.sql.streaming.datasource import (
         ReadAllAvailable,
