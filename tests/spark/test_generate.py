@@ -20,9 +20,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 def read_rows(path: Path) -> Any:
     with open_input(path) as source:
-        rows = pa.Table.from_batches([b.cast(_plain(b.schema)) for b in source]).to_pylist()
+        table = pa.Table.from_batches([batch.cast(_plain(batch.schema)) for batch in source])
     assert not source.report.quarantined
-    return rows
+    return list(table.to_pylist())
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

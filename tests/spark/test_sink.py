@@ -3,83 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spark.feed import (
+    FILES,
+    QUERY,
+    ROWS,
+    P,
+    find_expected,
+    open_engine,
+    read_answers,
+    start,
+    write_files,
+)
 
-from triegs import Engine, Window
-from triegs.spark import LocalSpark, SparkMissing
+from triegs import Engine
+from triegs.spark import LocalSpark
 from triegs.spark.claims import Claim, read_claims
-from triegs.spark.session import require_spark
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
-
-P = "<http://ex/p>"
-SOAK = os.environ.get("TRIEGS_PROFILE", "short") != "short"
-SCHEMA = "time long, op string, subject string, predicate string, object string"
-FILES, ROWS = 6, 5
-WINDOW = Window("4s", slide="1s")
-QUERY = "SELECT ?x ?y { ?x <http://ex/p> ?y }"
-
-
-def write_files(folder: Path, files: int = FILES) -> list[dict[str, Any]]:
-    """Files of events in the order of their names, with deletes and, at the end, a bad row."""
-    folder.mkdir()
-    rows = []
-    for number in range(files):
-        part = [
-            {
-                "time": 1_000 * number + place,
-                "op": "-" if number and place == 4 else "+",
-                "subject": f"<a:{(number + place) % 4}>",
-                "predicate": P,
-                "object": f"<a:{place % 2}>",
-            }
-            for place in range(ROWS)
-        ]
-        rows += part
-        bad = {**part[0], "object": "no term"}
-        path = folder / f"{number}.json"
-        path.write_text("".join(json.dumps(row) + "\n" for row in [*part, bad]))
-        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
-    return rows
-
-
-def read_answers(engine: Engine) -> dict[tuple[str, str], int]:
-    engine.advance()
-    with engine.queries["all"].snapshot() as snap:
-        return {(answer.x, answer.y): answer.multiplicity for answer in snap}
-
-
-def open_engine(directory: Path) -> Engine:
-    engine = Engine.open(directory, window=WINDOW)
-    if not engine.queries:
-        engine.register(QUERY, "all")
-    return engine
-
-
-def find_expected(rows: list[dict[str, Any]]) -> dict[tuple[str, str], int]:
-    """What an engine says that is given the rows directly, one push for each file."""
-    engine = Engine(window=WINDOW)
-    engine.register(QUERY, "all")
-    for first in range(0, len(rows), ROWS):
-        names = ("time", "subject", "predicate", "object", "op")
-        engine.push([tuple(row[n] for n in names) for row in rows[first : first + ROWS]])
-    return read_answers(engine)
-
-
-def start(session: Any, folder: Path, directory: Path, name: str = "triegs", **options: Any) -> Any:
-    frame = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder))
-    writer = frame.writeStream.format(name).option("path", str(directory))
-    checkpoint = options.pop("checkpoint", directory.with_name("checkpoint"))
-    writer = writer.option("checkpointLocation", str(checkpoint)).options(**options)
-    return writer.trigger(availableNow=True).start()
 
 
 def run(session: Any, folder: Path, directory: Path, **options: Any) -> None:
@@ -221,59 +166,3 @@ def test_a_batch_job(spark: LocalSpark, tmp_path: Path) -> None:
     assert not list((tmp_path / "engine" / "staging").iterdir())
     with pytest.raises(Exception, match="events are appended to an engine"):
         writer.mode("overwrite").save()
-
-
-# A driver of its own, which is killed.
-
-CHILD = """
-import os, sys
-from pathlib import Path
-from triegs.spark import LocalSpark
-from faulty import Faulty
-from test_sink import start
-if sys.argv[1] != "none":
-    os.environ["FAULTY"] = f"{sys.argv[1]} {sys.argv[2]} {os.getpid()}"
-folder = Path(sys.argv[3])
-with LocalSpark() as spark:
-    session = spark.get()
-    session.dataSource.register(Faulty)
-    start(session, folder / "in", folder / "engine", "faulty").awaitTermination()
-"""
-
-
-@pytest.fixture
-def _needs_spark() -> None:
-    try:
-        require_spark()
-    except SparkMissing as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="finds the Java process in /proc")
-@pytest.mark.usefixtures("_needs_spark")
-def test_killed_at_every_point(tmp_path: Path) -> None:
-    """Driver and Java are killed by SIGKILL; what is taken meanwhile, or not, counts once."""
-    rows = write_files(tmp_path / "in")
-    (tmp_path / "tmp").mkdir()
-    here = str(Path(__file__).parent)
-    path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path / "tmp")}
-    points = ["written 1", "staged 2", "problems 3", "committed 4", "noted 5", "none 0"]
-    if not SOAK:  # a start of Spark is slow
-        points = ["staged 1", "committed 2", "noted 3", "none 0"]
-    for number, point in enumerate(points):
-        given = [sys.executable, "-c", CHILD, *point.split(), str(tmp_path)]
-        done = subprocess.run(given, env=environment, capture_output=True, text=True, check=False)
-        expected = 0 if point == "none 0" else -signal.SIGKILL
-        assert done.returncode == expected, done.stderr
-        if number % 2:
-            with open_engine(tmp_path / "engine") as engine:
-                assert all(each.problem is None for each in engine.take_inbox())
-    with open_engine(tmp_path / "engine") as engine:
-        engine.take_inbox()
-        assert read_answers(engine) == find_expected(rows)
-    (claim,) = read_claims(tmp_path / "engine").values()
-    assert (claim.last, claim.rows) == (FILES - 1, len(rows))
-    assert claim.quarantined == {"bad term": FILES}
-    assert len(list((tmp_path / "engine" / "quarantine").iterdir())) == FILES
-    assert not list((tmp_path / "engine" / "staging").glob("*/*"))

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from functools import reduce
 from typing import Any
 
+import pyarrow as pa
+
 from triegs.errors import InputError, UnsupportedQuery, WindowError
 from triegs.mode import Mode
 from triegs.spark.lifetimes import BORN, DIED, TERMS, Log, find_lifetimes, read_log
@@ -96,7 +98,7 @@ def _find_moments(log: Log, times: Iterable[int | datetime] | None, window: Wind
     if times is None:
         return log.frame.agg(functions.max("slide").alias(AT)).where(f"{AT} IS NOT NULL")
     found = sorted({_read_moment(time, window) for time in times})
-    return log.frame.sparkSession.createDataFrame([(time,) for time in found], f"{AT} bigint")
+    return _make_frame(log.frame.sparkSession, {AT: (found, pa.int64())})
 
 
 def _read_moment(time: int | datetime, window: Window | None) -> int:
@@ -129,8 +131,8 @@ def _weigh(lives: Any, moments: Any, window: Window | None, mode: Mode) -> Any:
 def _join(query: Query, base: Any, moments: Any) -> Any:
     """The valuations at each time, each with a weight for each part of the query."""
     names = {variable: f"triegs_{place}" for place, variable in enumerate(query.variables)}
-    asked: list[Atom | Values] = [*query.atoms, *query.values]
-    parts = [(part, place) for place, part in enumerate(asked)]
+    both: tuple[Atom | Values, ...] = (*query.atoms, *query.values)
+    parts = [(part, place) for place, part in enumerate(both)]
     found = moments
     known: set[str] = set()
     has_atom = False
@@ -175,9 +177,17 @@ def _make_rows(block: Values, session: Any, names: Mapping[str, str], weight: st
     counts: dict[tuple[str, ...], int] = {}
     for row in block.rows:
         counts[row] = counts.get(row, 0) + 1
-    fields = [f"{names[v]} string" for v in block.variables]
-    rows = [(*row, count) for row, count in counts.items()]
-    return session.createDataFrame(rows, ", ".join([*fields, f"{weight} bigint"]))
+    columns: dict[str, tuple[list[Any], Any]] = {
+        names[variable]: ([row[place] for row in counts], pa.string())
+        for place, variable in enumerate(block.variables)
+    }
+    return _make_frame(session, {**columns, weight: (list(counts.values()), pa.int64())})
+
+
+def _make_frame(session: Any, columns: Mapping[str, tuple[list[Any], Any]]) -> Any:
+    """A small DataFrame, which Spark has in its plan; rows of Python it would run Python for."""
+    arrays = {name: pa.array(values, kind) for name, (values, kind) in columns.items()}
+    return session.createDataFrame(pa.table(arrays))
 
 
 def _multiply(found: Any, query: Query, names: Mapping[str, str]) -> Any:

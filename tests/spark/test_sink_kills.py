@@ -1,0 +1,70 @@
+"""Driver and Java process of ``format("triegs")`` are killed; all counts once all the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.spark.feed import FILES, find_expected, open_engine, read_answers, write_files
+
+from triegs.spark import SparkMissing
+from triegs.spark.claims import read_claims
+from triegs.spark.session import require_spark
+
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
+CHILD = """
+import os, sys
+from pathlib import Path
+from triegs.spark import LocalSpark
+from tests.spark.faulty import Faulty
+from tests.spark.feed import start
+if sys.argv[1] != "none":
+    os.environ["FAULTY"] = f"{sys.argv[1]} {sys.argv[2]} {os.getpid()}"
+folder = Path(sys.argv[3])
+with LocalSpark() as spark:
+    session = spark.get()
+    session.dataSource.register(Faulty)
+    start(session, folder / "in", folder / "engine", "faulty").awaitTermination()
+"""
+
+
+@pytest.fixture
+def _needs_spark() -> None:
+    try:
+        require_spark()
+    except SparkMissing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the Java process in /proc")
+@pytest.mark.usefixtures("_needs_spark")
+def test_killed_at_every_point(tmp_path: Path) -> None:
+    """Driver and Java are killed by SIGKILL; what is taken meanwhile, or not, counts once."""
+    rows = write_files(tmp_path / "in")
+    (tmp_path / "tmp").mkdir()
+    root = str(Path(__file__).parents[2])
+    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path / "tmp")}
+    points = ["written 1", "staged 2", "problems 3", "committed 4", "noted 5", "none 0"]
+    if not SOAK:  # a start of Spark is slow
+        points = ["staged 1", "committed 2", "noted 3", "none 0"]
+    for number, point in enumerate(points):
+        given = [sys.executable, "-c", CHILD, *point.split(), str(tmp_path)]
+        done = subprocess.run(given, env=environment, capture_output=True, text=True, check=False)
+        expected = 0 if point == "none 0" else -signal.SIGKILL
+        assert done.returncode == expected, done.stderr
+        if number % 2:
+            with open_engine(tmp_path / "engine") as engine:
+                assert all(each.problem is None for each in engine.take_inbox())
+    with open_engine(tmp_path / "engine") as engine:
+        engine.take_inbox()
+        assert read_answers(engine) == find_expected(rows)
+    (claim,) = read_claims(tmp_path / "engine").values()
+    assert (claim.last, claim.rows) == (FILES - 1, len(rows))
+    assert claim.quarantined == {"bad term": FILES}
+    assert len(list((tmp_path / "engine" / "quarantine").iterdir())) == FILES
+    assert not list((tmp_path / "engine" / "staging").glob("*/*"))
