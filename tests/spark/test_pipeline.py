@@ -156,6 +156,7 @@ def test_a_sink_that_fails_is_told_the_same_again(session, tmp_path, is_windowed
 
 
 def test_malformed_rows_are_set_aside_and_the_rest_goes_on(session, tmp_path, caplog):
+    caplog.set_level("INFO", "triegs.spark")
     nothing: Any = None
     bad = [
         Event(1, "+", ("not a term", EX("p"), EX(0))), Event(nothing, "+", (EX(1), EX("p"), EX(0))),

@@ -5,10 +5,10 @@ Without Spark, or with ``--engine direct``, the same files are read by this proc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import partial
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +29,7 @@ from triegs.inputs import Source, open_input
 from triegs.read.snapshot import Snapshot
 from triegs.run.epochs import Published, WindowedEpochs
 from triegs.run.statistics import write_bytes, write_seconds
-from triegs.spark import LocalSpark, SparkMissing, SparkSource
+from triegs.spark import LocalSpark, Pipeline, SparkMissing, start
 from triegs.sparql.window import Window
 from triegs.standing_query import StandingQuery
 from triegs.workloads.timed import WindowQuery
@@ -43,7 +43,9 @@ QUERIES = {
 #: The slide at which a reader takes its snapshot, and the slides over which it reads it.
 HELD_AFTER, READ_DURING = 5, 8
 
-MakeSource = Callable[..., Source]
+#: Files that Spark takes at once, how often they come, and how often we look.
+FILES_PER_BATCH, PAUSE_SECONDS, POLL_SECONDS = 1, 0.6, 0.05
+SCHEMA = "time long, op byte, subject string, predicate string, object string, id long"
 
 
 class Slide(NamedTuple):
@@ -68,73 +70,100 @@ def run_demo(
     out = console or Screen()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="triegs-demo-")))
-        make = find_source(out, engine, stack)
-        is_spark = make is not Source
+        spark = find_spark(out, engine, stack)
         known = {query.name: query for query in workloads.get(WORKLOAD).asked}
         asked = [known[name] for name in QUERIES]
         write_title(out, "1. A stream of events")
-        write_files(out, folder, events)
+        files = Files(folder, events)
+        files.describe(out)
         write_title(out, "2. Three standing queries over windows of 10 s that slide by 5 s")
         for name, meaning in QUERIES.items():
             out.print(f"  {name:16} {meaning}")
-        reader = "Spark" if is_spark else "this process"
-        write_title(out, f"3. The files, read by {reader}: answers at each slide, and what changed")
-        if is_spark:
+        if spark is None:
+            files.write_all()
+            write_title(
+                out, "3. The files, read by this process: answers at each slide, and changes"
+            )
+            stream(folder, Board(out, asked))
+        else:
+            write_title(out, "3. Through Spark: answers after each batch, and what changed")
             out.print("Spark is starting, which takes some seconds …\n", style="dim")
-        show = Board(out, asked)
-        seen = stream(folder, make, show)
-        if is_spark:
+            seen = stream_by_spark(files, spark, Board(out, asked, files), folder / "state")
             write_title(out, "4. The same files without Spark")
-            compare(out, seen, stream(folder, Source, Board(None, asked)))
+            direct = stream(folder, Board(None, asked), until=seen.slides[-1].time)
+            compare(out, seen, direct)
     write_title(out, "Where to look next")
     out.print("  triegs demo --example        a small example step by step, with its plan")
     out.print("  triegs run --help            your own queries over your own files")
-    out.print("  docs/spark.md, docs/run.md   what the two readers promise")
+    out.print("  docs/spark.md                the same in a Spark job of yours: one call")
     out.print("  docs/engine.md               the same in Python")
 
 
-def find_source(out: Console, engine: str | None, stack: ExitStack) -> MakeSource:
+def find_spark(out: Console, engine: str | None, stack: ExitStack) -> LocalSpark | None:
     """Spark if it is there, unless the direct engine is asked for."""
     if engine == "direct":
-        return Source
+        return None
     try:
-        spark = stack.enter_context(LocalSpark())
+        return stack.enter_context(LocalSpark())
     except SparkMissing as missing:
         if engine == "spark":
             raise
         out.print(f"Without Spark ({missing}): the direct engine reads the files.", soft_wrap=True)
-        return Source
-    return partial(SparkSource, spark=spark, files_per_batch=1)
+        return None
 
 
-def write_files(out: Console, folder: Path, events: int) -> None:
-    """The workload as Parquet, some thousand events in a file."""
-    workload = workloads.get(WORKLOAD)
-    number = 0
-    for number, batch in enumerate(workload.events(events, SEED, batch_size=PER_FILE), 1):
-        pq.write_table(pa.table(batch), folder / f"events-{number:03}.parquet")
-    size = sum(path.stat().st_size for path in folder.iterdir())
-    out.print("  A generated social network: persons, friends, posts, likes, and deletes.")
-    out.print(
-        f"  {events:,} events, 1,000 in a second of event time, as {number} Parquet files "
-        f"({write_bytes(size)})"
-    )
+class Files:
+    """The workload as Parquet, some thousand events in a file, written one after the other."""
+
+    def __init__(self, folder: Path, events: int) -> None:
+        self.folder = folder
+        self.written = 0
+        self._events = events
+        self._is_stopped = threading.Event()
+
+    def describe(self, out: Console) -> None:
+        count = ceil(self._events / PER_FILE)
+        out.print("  A generated social network: persons, friends, posts, likes, and deletes.")
+        out.print(
+            f"  {self._events:,} events, 1,000 in a second of event time, as {count} Parquet files"
+        )
+
+    def write_all(self, pause: float = 0.0) -> None:
+        """Write them, with a pause behind each, as a live stream has."""
+        workload = workloads.get(WORKLOAD)
+        batches = workload.events(self._events, SEED, batch_size=PER_FILE)
+        for number, batch in enumerate(batches, 1):
+            beside = self.folder / f".events-{number:03}"
+            pq.write_table(pa.table(batch), beside)
+            beside.rename(self.folder / f"events-{number:03}.parquet")
+            self.written += batch.num_rows
+            if self._is_stopped.wait(pause):
+                return
+
+    def stop(self) -> None:
+        self._is_stopped.set()
+
+    @property
+    def is_whole(self) -> bool:
+        return self.written >= self._events
 
 
-def stream(folder: Path, make: MakeSource, board: Board) -> Seen:
-    """Run the queries over the files, and show each slide."""
+def stream(folder: Path, board: Board, until: int | None = None) -> Seen:
+    """Run the queries over the files, up to a slide, and show each."""
     workload = workloads.get(WORKLOAD)
     with Engine(prefixes=workload.prefixes) as engine:
         queries = [
-            engine.register(query.text, query.name, window=Window(query.width, slide=query.slide))
+            engine.register(query.text, query.name, window=make_window(query))
             for query in board.asked
         ]
         engine.apply(workload.static_table())
         epochs = WindowedEpochs(engine)
-        with open_input(folder, make=make) as source:
+        with open_input(folder) as source:
             board.begin(engine, queries)
             for epoch in publish(source, epochs, board):
                 board.show(epoch)
+                if until is not None and epoch.time == until:
+                    break
         return board.finish()
 
 
@@ -145,13 +174,62 @@ def publish(source: Source, epochs: WindowedEpochs, board: Board) -> Iterator[Pu
     yield from epochs.finish()
 
 
+def make_window(query: WindowQuery) -> Window:
+    return Window(query.width, slide=query.slide)
+
+
+def stream_by_spark(files: Files, spark: LocalSpark, board: Board, state: Path) -> Seen:
+    """The same by `triegs.spark.start`, while the files are being written."""
+    session = spark.get()
+    workload = workloads.get(WORKLOAD)
+    reader = session.readStream.option("maxFilesPerTrigger", FILES_PER_BATCH)
+    events = reader.schema(SCHEMA).parquet(f"{files.folder}/*.parquet")
+    asked = {each.name: {"text": each.text, "window": make_window(each)} for each in board.asked}
+    with start(
+        events, asked, checkpoint=state, static=workload.static_table(),
+        prefixes=workload.prefixes, sinks={name: state / "changes" / name for name in asked},
+    ) as pipeline:  # fmt: skip
+        writer = threading.Thread(target=files.write_all, args=(PAUSE_SECONDS,), daemon=True)
+        writer.start()
+        try:
+            board.begin(pipeline.engine, [pipeline.queries[name] for name in asked])
+            follow(pipeline, files, board)
+        finally:
+            files.stop()
+            writer.join()
+        board.tell_spark(pipeline, state / "changes")
+        return board.finish()
+
+
+def follow(pipeline: Pipeline, files: Files, board: Board) -> None:
+    """Show each batch, until all events are taken."""
+    last: int | None = None
+    time: int | None = None
+    taken = 0
+    while taken < files.written or not files.is_whole:
+        if pipeline.wait(POLL_SECONDS):
+            return
+        figures = pipeline.metrics()
+        taken = figures["rows"]
+        if figures["batch"] != last:
+            last = figures["batch"]
+            board.count(taken - board.events)
+            with next(iter(pipeline.queries.values())).snapshot() as snapshot:
+                shown, time = time, snapshot.time
+                if time != shown:
+                    board.show(Published(snapshot.epoch, time))
+
+
 class Board:
     """Prints a line for each slide, and has a reader hold one of them. ``out`` may be None."""
 
-    def __init__(self, out: Console | None, asked: list[WindowQuery]) -> None:
+    def __init__(
+        self, out: Console | None, asked: list[WindowQuery], files: Files | None = None
+    ) -> None:
         self.asked = asked
+        self.events = 0
         self._out = out
-        self._events = 0
+        self._files = files
         self._slides: list[Slide] = []
         self._start: float | None = None
         self._reader: SlowReader | None = None
@@ -160,14 +238,15 @@ class Board:
         self._engine = engine
         self._queries = queries
         self._before = [query.snapshot() for query in queries]
-        self._print(f"{'watermark':9} {'events':>8} {'per s':>7}", [q.name for q in self.asked])
-        self._print(f"{'':9} {'':8} {'':7}", ["answers  new gone"] * len(queries))
+        start = self._write_start("slide", "events", "per s", "waits")
+        self._print(start, [q.name for q in self.asked])
+        self._print(" " * len(start), ["answers  new gone"] * len(queries))
 
     def count(self, events: int) -> None:
         """So many have come. The clock starts with the first, without what Spark takes to start."""
         if self._start is None:
             self._start = perf_counter()
-        self._events += events
+        self.events += events
 
     def show(self, epoch: Published) -> None:
         """The answers of a slide, and how many are new or gone."""
@@ -175,9 +254,12 @@ class Board:
         sizes = [(snapshot.support(), snapshot.count()) for snapshot in now]
         self._slides.append(Slide(epoch.time, tuple(sizes)))
         if self._out is not None:
-            rate = self._events / max(self._seconds, 1e-6)
+            rate = self.events / max(self._seconds, 1e-6)
             changes = [count_changes(new, old) for new, old in zip(now, self._before, strict=True)]
-            start = f"{write_time(epoch.time):9} {self._events:8,} {write_count(int(rate)):>7}"
+            waits = 0 if self._files is None else self._files.written - self.events
+            start = self._write_start(
+                write_time(epoch.time), f"{self.events:,}", write_count(int(rate)), f"{waits:,}"
+            )
             self._print(start, list(map(write_cell, sizes, changes)))
             if self._reader is not None:
                 self._reader.go_on()
@@ -187,11 +269,25 @@ class Board:
             snapshot.close()
         self._before = now
 
+    def tell_spark(self, pipeline: Pipeline, sinks: Path) -> None:
+        """What the pipeline has done, and left behind."""
+        if self._out is None:
+            return
+        figures = pipeline.metrics()
+        size = sum(path.stat().st_size for path in sinks.rglob("*.parquet"))
+        timing = ", ".join(f"{name} {1e3 * took:.0f}" for name, took in figures["timing"].items())
+        self._out.print(
+            f"\n{figures['batches']} batches, each once and in a log; "
+            f"{figures['changes']:,} changes as Parquet ({write_bytes(size)}).\n"
+            f"Milliseconds of the last: {timing}",
+            end="",
+        )
+
     def finish(self) -> Seen:
         seconds = self._seconds
         if self._out is not None:
             self._out.print(
-                f"\n{self._events:,} events, {len(self._slides)} slides in {write_seconds(seconds)}"
+                f"\n{self.events:,} events, {len(self._slides)} slides in {write_seconds(seconds)}"
             )
         if self._reader is not None and self._out is not None:
             self._reader.finish(self._out)
@@ -203,6 +299,12 @@ class Board:
     @property
     def _seconds(self) -> float:
         return 0.0 if self._start is None else perf_counter() - self._start
+
+    def _write_start(self, slide: str, events: str, rate: str, waits: str) -> str:
+        """The columns in front; where files come while they are taken, also how many wait."""
+        if self._files is None:
+            return f"{slide:9} {events:>8} {rate:>7}"
+        return f"{slide[-5:]:5} {events:>7} {rate.replace(' ', ''):>5} {waits:>6}"
 
     def _print(self, start: str, cells: list[str]) -> None:
         if self._out is not None:
@@ -265,7 +367,10 @@ def sort_answers(snapshot: Snapshot) -> list[tuple[object, ...]]:
 
 def compare(out: Console, seen: Seen, direct: Seen) -> None:
     """Say whether both readers gave the same."""
-    is_same = seen.slides == direct.slides and seen.answers == direct.answers
+    # Spark may take several slides at once; then only the last of them was seen.
+    sizes = {slide.time: slide.sizes for slide in direct.slides}
+    is_same = all(sizes.get(slide.time) == slide.sizes for slide in seen.slides)
+    is_same = is_same and seen.answers == direct.answers
     told = "the same answers at every slide" if is_same else "OTHER ANSWERS, which is an error"
     out.print(f"  {told}; this took {write_seconds(direct.seconds)}.")
     out.print("  On one machine Spark costs time. It is for streams that come from elsewhere.")

@@ -179,7 +179,7 @@ class Feed:
         if refused:
             self.figures["refused"] += len(refused)
             place, reason = refused[0]
-            messages.warning(
+            messages.info(
                 "batch %d: %d events are refused; the first, number %d: %s",
                 batch, len(refused), place - first, reason,
             )  # fmt: skip

@@ -36,6 +36,8 @@ from triegs.windows.settings import EventTime
 messages = logging.getLogger("triegs.spark")
 #: Parts of a checkpoint.
 SPARK, ENGINE, RATE = "spark", "engine", "rate.json"
+#: What is noted with the epoch of the static graph.
+STATIC = "spark static"
 #: How many seconds a batch should take, for a source that can be told.
 BATCH_SECONDS = 1.0
 
@@ -47,6 +49,7 @@ def start(
     checkpoint: str | Path,
     columns: Mapping[str, str] | None = None,
     sinks: Mapping[str, Any] | None = None,
+    static: Any = None,
     mode: Mode | str | None = None,
     window: Window | None = None,
     event_time: EventTime | None = None,
@@ -67,6 +70,9 @@ def start(
     windows each batch is one epoch; with windows (in a text, or `window`), time is needed, and each
     slide is one. `sinks` are by query: a directory for Parquet files of changes, a function of a
     DataFrame and the number of the batch, `triegs.spark.Sink`, or several of these.
+
+    `static` is a graph that is there from the beginning, in no window: an Arrow table, or the path
+    of an RDF file. It is one epoch, when the checkpoint is new.
 
     `checkpoint` is a directory that the driver keeps: the engine's state, Spark's own checkpoint,
     and malformed rows. Started again with it, the pipeline goes on where it was: each batch is
@@ -89,6 +95,10 @@ def start(
         home / ENGINE, mode, sync="never", window=window, event_time=event_time, **options
     )
     try:
+        if static is not None and STATIC not in engine.positions:
+            engine.note({STATIC: True})
+            take = engine.load if isinstance(static, (str, Path)) else engine.apply
+            take(static)
         standing = _register(engine, asked)
         is_timed = engine._windows.is_used
         if is_timed and "time" not in found:
@@ -226,7 +236,8 @@ class Pipeline:
     def _make_views(self, as_of: str | None = None) -> None:
         for query in self.queries:
             view = name_view(query, as_of)
-            self.table(query, as_of).createOrReplaceTempView(view)
+            quoted = "`" + view.replace("`", "``") + "`"
+            self.table(query, as_of).createOrReplaceTempView(quoted)
             self._views.add(view)
 
     def _drop_view(self, view: str) -> None:
