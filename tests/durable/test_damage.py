@@ -178,7 +178,7 @@ def test_a_flipped_bit_in_any_region(kept, copy):
     outcomes = {"refused": 0, "opened": 0}
     for name in kept.files:
         path = copy / name
-        regions = list(list_regions(path))
+        regions = list(list_regions(kept.left / name))
         if name.parts[0] == "log" and not SOAK:
             regions = random.sample(regions, min(len(regions), 24))
         for region, start, end in regions:

@@ -50,10 +50,12 @@ def test_wheel(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """One test with parts, so that several workers still build one environment."""
     wheel = build_wheel(tmp_path)
 
-    with subtests.test("holds the package and its type marker, nothing else"):
+    with subtests.test("holds the package, its type marker, names for Spark, nothing else"):
         names = zipfile.ZipFile(wheel).namelist()
-        assert "triegs/py.typed" in names
-        ours = ("triegs/", "pyspark_rdf/", f"triegs-{PROJECT['version']}")
+        assert {"triegs/py.typed", "pyspark_rdf/__init__.py", "pyspark_triegs/__init__.py"} <= set(
+            names
+        )
+        ours = ("triegs/", "pyspark_", f"triegs-{PROJECT['version']}")
         assert all(name.startswith(ours) for name in names)
 
     (tmp_path / "environment").mkdir()

@@ -34,10 +34,11 @@ def generate(
     ``triegs run``. There must be nothing at that path.
 
     A workload remembers what it has drawn: its deletes take back its own events. So each task
-    draws the stream from its beginning, and writes its own part of it: drawing is repeated, what is
-    parallel is making terms, and writing. Cost: about a tenth of a microsecond for an event that is
-    drawn and not written, a few for one that is written. `partitions` are as many as Spark has
-    cores unless given; more of them do not help.
+    draws the stream from its beginning, and gives its own part of it to Spark. Only that and the
+    writing of Parquet is parallel, and drawing is a large share of the work, one or two
+    microseconds for an event: a few partitions help, many repeat each other. Cost: the drawing of
+    all events in the last task, on average of half of them in each. `partitions` are as many as
+    Spark has cores unless given.
     """
     from triegs import workloads
 
