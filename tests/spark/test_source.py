@@ -210,5 +210,5 @@ def test_run_gives_the_same_answers(
 def test_the_demo_finds_the_same_with_spark_and_without(spark: LocalSpark) -> None:
     file = StringIO()
     run_demo("spark", Screen(file=file), 15_000)
-    assert "read by Spark" in file.getvalue()
+    assert "Through Spark" in file.getvalue()
     assert "the same answers at every slide" in file.getvalue()
