@@ -16,6 +16,7 @@ from bench.sections.growth import measure_growth
 from bench.sections.inputs import measure_inputs
 from bench.sections.interference import measure_interference
 from bench.sections.payloads import measure_payloads
+from bench.sections.pipeline import measure_pipeline
 from bench.sections.skew import measure_hub, measure_zipf
 
 SECTIONS: dict[str, Section] = {
@@ -27,6 +28,7 @@ SECTIONS: dict[str, Section] = {
     "payloads": measure_payloads,
     "cold": measure_cold,
     "durability": measure_durability,
+    "pipeline": measure_pipeline,
     "growth": measure_growth,
 }
 DEFAULTS = replace(Settings(), seconds=10.0, large_seconds=120.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,36 @@ def test_views_show_the_newest_answers_and_held_ones(session, tmp_path):
             pipeline.table("edges", as_of="noon").count()
         assert pipeline.engine.metrics()["queries"] == 1
     assert not session.catalog.tableExists("edges")
+
+
+def test_figures_are_told_after_each_batch(session, tmp_path, caplog):
+    batches = draw_batches(6, 3)
+    stream = read_stream(session, write_all(tmp_path / "in", batches))
+    told: list[Any] = []
+    with start(
+        stream, QUERIES, checkpoint=tmp_path / "state", trigger=NOW, views=False,
+        on_progress=told.append,
+    ) as pipeline:  # fmt: skip
+        pipeline.wait()
+        wait_until(lambda: len(told) >= 3)
+        assert pipeline.metrics()["rows"] == sum(map(len, batches))
+    assert [each["batch"] for each in told[:3]] == sorted(each["batch"] for each in told[:3])
+    assert told[-1]["spark"]["batchId"] == 2
+    assert set(told[-1]["timing"]) == {"collect", "open", "engine", "commit", "sinks"}
+    with (
+        caplog.at_level("INFO", "triegs.spark"),
+        start(stream, QUERIES, checkpoint=tmp_path / "other", trigger=NOW, views=False) as pipeline,
+    ):
+        pipeline.wait()
+        wait_until(lambda: "batch 2:" in caplog.text)
+
+
+def wait_until(is_so):
+    for _ in range(600):
+        if is_so():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it never came")
 
 
 def test_snapshots_every_few_batches(session, tmp_path):

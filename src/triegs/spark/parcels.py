@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from triegs.errors import InputError
@@ -24,6 +23,7 @@ PARCEL_ROWS = 1 << 18
 #: The columns of the DataFrame of parcels, as Spark and as Arrow write it.
 SPARK_SCHEMA = "events long, bad long, payload binary"
 EVENTS, BAD, PAYLOAD = "events", "bad", "payload"
+SCHEMA = pa.schema([(EVENTS, pa.int64()), (BAD, pa.int64()), (PAYLOAD, pa.binary())])
 #: A bad row: why, and the row as JSON.
 BAD_SCHEMA = pa.schema([("reason", pa.string()), ("record", pa.string())])
 NO_SCOPE = ""
@@ -121,13 +121,8 @@ def _make_row(events: int, bad: int, table: pa.Table) -> pa.RecordBatch:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return pa.RecordBatch.from_pydict(
-        {
-            EVENTS: np.array([events]),
-            BAD: np.array([bad]),
-            PAYLOAD: pa.array([sink.getvalue().to_pybytes()], pa.binary()),
-        }
-    )
+    payload = sink.getvalue().to_pybytes()
+    return pa.RecordBatch.from_pylist([{EVENTS: events, BAD: bad, PAYLOAD: payload}], SCHEMA)
 
 
 def open_parcels(collected: pa.Table) -> tuple[list[pa.Table], list[pa.Table]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import time
@@ -26,6 +26,7 @@ from triegs.spark import frames
 from triegs.spark.answers import list_sinks
 from triegs.spark.failures import BatchFailed, explain, mute
 from triegs.spark.feeding import Feed
+from triegs.spark.listening import make_listener
 from triegs.spark.parcels import check_columns
 from triegs.spark.serving import SnapshotServer
 from triegs.spark.session import require_spark
@@ -57,6 +58,7 @@ def start(
     trigger: Mapping[str, Any] | None = None,
     name: str | None = None,
     views: bool = True,
+    on_progress: Callable[[dict[str, Any]], object] | None = None,
     **options: Any,
 ) -> Pipeline:
     """Keep standing queries over a streaming DataFrame of events, and start.
@@ -80,7 +82,8 @@ def start(
     (`DirectoryInUse`).
 
     With `views` each query is a temporary view of its name: ``spark.table("replies")`` are the
-    newest answers when it is read. `trigger` is as for `DataStreamWriter.trigger`, such as
+    newest answers when it is read. `on_progress` is called with `Pipeline.metrics` after each
+    batch, in a thread of Spark's. `trigger` is as for `DataStreamWriter.trigger`, such as
     ``{"availableNow": True}``; `name` is that of Spark's query; other options are those of
     `Engine.open`.
     """
@@ -105,7 +108,9 @@ def start(
             has = ", ".join(events.columns)
             raise InputError(f"a window needs a column for time; the columns are {has}")
         feed = Feed(engine, standing, wanted, found, home, is_timed=is_timed, stream=stream)
-        return Pipeline(engine, standing, feed, home, events, trigger, name, views=views)
+        return Pipeline(
+            engine, standing, feed, home, events, trigger, name, views=views, tell=on_progress
+        )
     except BaseException:
         engine.close()
         raise
@@ -176,6 +181,7 @@ class Pipeline:
         name: str | None,
         *,
         views: bool,
+        tell: Callable[[dict[str, Any]], object] | None,
     ) -> None:
         mute()
         self.engine = engine
@@ -189,10 +195,15 @@ class Pipeline:
         try:
             if views:
                 self._make_views()
+            self._listener = make_listener(self._is_ours, self.metrics, tell)
+            self._session.streams.addListener(self._listener)
             self.query: Any = self._start(events, trigger, name)
         except BaseException:
             self._end_views()
             raise
+
+    def _is_ours(self, query: str) -> bool:
+        return hasattr(self, "query") and str(self.query.id) == query
 
     def _start(self, events: Any, trigger: Mapping[str, Any] | None, name: str | None) -> Any:
         writer = events.writeStream.foreachBatch(self._take)
@@ -311,6 +322,8 @@ class Pipeline:
         try:
             self.stop()
         finally:
+            with suppress(Exception):  # Spark has ended
+                self._session.streams.removeListener(self._listener)
             self._end_views()
             self.engine.close()
 
