@@ -168,6 +168,7 @@ def _measure_slides(session: Any, folder: Path) -> Iterator[Figure]:
     ours = SLIDES / median(batches)
     log = session.read.parquet(str(folder / "in")).cache()
     log.count()
+    count = None
     taken = []
     for end in (time - 2 * SLIDE_MS, time - SLIDE_MS, time):
         begun = perf_counter()

@@ -1,6 +1,6 @@
 """Spark writes events to the inbox of an engine that another process has open.
 
-python examples/spark/inbox.py /tmp/inbox
+python examples/spark/inbox.py FOLDER
 """
 
 import sys

@@ -1,6 +1,6 @@
 """A directory of N-Triples files as a stream, and a query over all of them that stays exact.
 
-python examples/spark/rdf_files.py /tmp/graph
+python examples/spark/rdf_files.py FOLDER
 """
 
 import sys

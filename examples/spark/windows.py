@@ -1,6 +1,6 @@
 """What friends wrote, over a window of ten seconds: changes as Parquet, and a table.
 
-python examples/spark/windows.py /tmp/posts
+python examples/spark/windows.py FOLDER
 """
 
 import sys
