@@ -11,7 +11,7 @@ NEEDS_PEERS = $(BIN)/python -c 'import duckdb, matplotlib, polars' 2>/dev/null |
 # So is Spark, if there is Java. PySpark is built from source, by tools that pip has to fetch.
 NEEDS_SPARK = $(BIN)/python -c 'import pyspark' 2>/dev/null || [ -z "$$JAVA_HOME$$(command -v java)" ] || \
   { echo "Installing Spark (once) …"; $(BIN)/pip install -qq -c requirements.lock -e '.[spark]'; } || \
-  echo "Spark could not be installed; the demo does without it" >&2
+  echo "Spark could not be installed; it is done without" >&2
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -27,6 +27,7 @@ demo: $(READY) ## show standing queries at work on a generated stream (ARGS=--ex
 	@$(BIN)/triegs demo $(ARGS)
 
 test: $(READY) ## run all tests on two processes (ARGS="-k elimination")
+	@$(NEEDS_SPARK)
 	@$(BIN)/pytest -q -n 2 $(ARGS)
 
 check: $(READY) ## lint, format, types, import order, documentation
@@ -38,6 +39,7 @@ check: $(READY) ## lint, format, types, import order, documentation
 	@$(BIN)/pytest -q tests/docs
 
 soak: $(READY) ## run the property tests for long, with fresh random examples
+	@$(NEEDS_SPARK)
 	@TRIEGS_PROFILE=soak $(BIN)/pytest -q -n 2 -m property $(ARGS)
 
 bench: $(READY) ## measure against peers in ten minutes, rewrite docs/performance.md (ARGS="changes")

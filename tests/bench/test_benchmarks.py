@@ -99,10 +99,10 @@ def test_a_large_window_that_loads_too_long_is_left_out(
 def test_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All but the cold starts, which compile for long."""
+    """All but the cold starts, which compile for long, and Spark, which ``tests/spark`` has."""
     monkeypatch.setenv("POLARS_MAX_THREADS", "1")
     monkeypatch.setattr("bench.sections.interference.TURN_SECONDS", 0.05)
-    chosen = [name for name in full.SECTIONS if name != "cold"]
+    chosen = [name for name in full.SECTIONS if name not in ("cold", "pipeline")]
     history = tmp_path / "history.jsonl"
     sizes = ["--window", "640", "--slide", "64", "--seconds", "0", "--large-window", "6400"]
     options = [*chosen, *sizes, "--history", str(history)]
