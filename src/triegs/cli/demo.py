@@ -254,11 +254,12 @@ class Board:
         sizes = [(snapshot.support(), snapshot.count()) for snapshot in now]
         self._slides.append(Slide(epoch.time, tuple(sizes)))
         if self._out is not None:
-            rate = self.events / max(self._seconds, 1e-6)
+            per_second = int(self.events / max(self._seconds, 1e-6))
+            rate = write_count(per_second).replace(" ", "")
             changes = [count_changes(new, old) for new, old in zip(now, self._before, strict=True)]
             waits = 0 if self._files is None else self._files.written - self.events
             start = self._write_start(
-                write_time(epoch.time), f"{self.events:,}", write_count(int(rate)), f"{waits:,}"
+                write_time(epoch.time), f"{self.events:,}", rate, f"{waits:,}"
             )
             self._print(start, list(map(write_cell, sizes, changes)))
             if self._reader is not None:
@@ -304,7 +305,9 @@ class Board:
         """The columns in front; where files come while they are taken, also how many wait."""
         if self._files is None:
             return f"{slide:9} {events:>8} {rate:>7}"
-        return f"{slide[-5:]:5} {events:>7} {rate.replace(' ', ''):>5} {waits:>6}"
+        # The first batch has just come: there is no rate to tell.
+        rate = "" if 0 < self._seconds < 0.1 else rate
+        return f"{slide[-5:]:5} {events:>7} {rate:>5} {waits:>6}"
 
     def _print(self, start: str, cells: list[str]) -> None:
         if self._out is not None:
