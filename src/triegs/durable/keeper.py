@@ -94,7 +94,7 @@ class Keeper:
         self._log.rotate()
         sequence = self._log.last
         taken = capture_state(self._engine, sequence)
-        self._since = self._log.metrics().bytes
+        self._since = self._log.bytes
         self._is_settled = False
         self._hurry.clear()
         self._start(partial(self._write, taken, sequence, perf_counter() - started))

@@ -98,10 +98,14 @@ def start(
         home / ENGINE, mode, sync="never", window=window, event_time=event_time, **options
     )
     try:
-        if static is not None and STATIC not in engine.positions:
+        if static is not None and not engine.positions.get(STATIC):
             engine.note({STATIC: True})
             take = engine.load if isinstance(static, (str, Path)) else engine.apply
-            take(static)
+            try:
+                take(static)
+            except BaseException:
+                engine.note({STATIC: False})
+                raise
         standing = _register(engine, asked)
         is_timed = engine._windows.is_used
         if is_timed and "time" not in found:
