@@ -195,8 +195,9 @@ class Engine:
 
         They are one record with the next epoch, push or watermark: after a crash both are there or
         neither, so an input that goes on from its position gives nothing twice and leaves nothing
-        out. With `now` they are a record of their own, which is written before this returns; the
-        updater calls it. Values are what JSON can say. Without a directory nothing is kept.
+        out. If that fails they are not kept, and are to be noted again. With `now` they are a
+        record of their own, which is written before this returns; the updater calls it. Values are
+        what JSON can say. Without a directory nothing is kept.
         """
         if self._journal is not None:
             self._journal.note(positions)
@@ -393,8 +394,15 @@ class Engine:
             if len(batch.rows) <= FEW_TERMS:
                 few = FEW_TERMS
             return self._apply(batch, strict)
+        except BaseException:
+            self._drop_notes()
+            raise
         finally:
             self._end_update(few)
+
+    def _drop_notes(self) -> None:
+        if self._journal is not None:
+            self._journal.drop()
 
     def _end_update(self, few: int) -> None:
         """Free what is to be freed, begin a checkpoint if one is due, and let others update."""
@@ -457,6 +465,9 @@ class Engine:
             try:
                 batch = read_statements(self._dictionary, source, format)
                 return self._apply(batch, strict=False)
+            except BaseException:
+                self._drop_notes()
+                raise
             finally:
                 self._free_terms()
 
@@ -582,6 +593,9 @@ class Engine:
             columns = journal.describe_events(found)
             with journal.record(Kind.PUSH, self.epoch, fields, columns):
                 return windows.push(found, stream)
+        except BaseException:
+            self._drop_notes()
+            raise
         finally:
             self._end_update(FEW_TERMS)
 

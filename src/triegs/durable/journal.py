@@ -103,6 +103,11 @@ class Journal:
             for name in names:
                 self._noted["positions"].pop(name, None)
 
+    def drop(self) -> None:
+        """The change that positions were to go with was not made: they would tell of it."""
+        with self._lock:
+            self._noted["positions"].clear()
+
     def note_hold(self, name: str, epoch: int | None) -> None:
         """An epoch is held under a name, or that name is let go."""
         with self._lock:

@@ -115,13 +115,7 @@ class Feed:
             rows = sum(table.num_rows for table in events)
             self._is_small = rows <= FEW_ROWS
             marks.append(perf_counter())
-            try:
-                self._apply(events, {**noted, "batch": batch})
-            except BaseException:
-                # It waits for the next record, and that may be the last of this process.
-                if self._engine.positions.get(POSITION, noted)["batch"] != batch:
-                    self._engine.note({POSITION: noted})
-                raise
+            self._apply(events, {**noted, "batch": batch})
         marks.append(perf_counter())
         self._engine.sync()
         marks.append(perf_counter())

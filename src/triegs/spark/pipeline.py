@@ -101,11 +101,7 @@ def start(
         if static is not None and not engine.positions.get(STATIC):
             engine.note({STATIC: True})
             take = engine.load if isinstance(static, (str, Path)) else engine.apply
-            try:
-                take(static)
-            except BaseException:
-                engine.note({STATIC: False})
-                raise
+            take(static)
         standing = _register(engine, asked)
         is_timed = engine._windows.is_used
         if is_timed and "time" not in found:
