@@ -8,7 +8,6 @@ what the lives before have left.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import select
@@ -240,7 +239,6 @@ class Lives:
     def run(self, point: str, count: int, seconds: float | None) -> tuple[str, list[str]]:
         """One life in a child: how it ended, and what it told."""
         self.lives += 1
-        gc.collect()  # a fork asks for the memory that a forgotten engine has reserved
         readable, writable = os.pipe()
         child = os.fork()
         if child == 0:

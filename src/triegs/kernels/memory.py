@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import platform
+import sys
 from contextlib import suppress
 
 import numpy as np
@@ -17,6 +19,10 @@ from triegs.kernels.layout import BUMP, EPOCH, LIMIT, ROOM_WORDS, START
 from triegs.kernels.words import Words
 
 WORD_BYTES = 8
+# What is only reserved must not count as used: else a process with a few arenas cannot fork. Python
+# knows the flag by name since 3.13; Linux has other numbers for it on other processors.
+_NUMBER = 0x4000 if sys.platform == "linux" and platform.machine() in {"x86_64", "aarch64"} else 0
+NORESERVE = getattr(mmap, "MAP_NORESERVE", _NUMBER)
 SMALLEST_RESERVE_WORDS = 1 << 23  # 64 MB: below that, growing is cheap enough
 FIRST_WORDS = START + (1 << 17)  # of an array that grows
 
@@ -33,7 +39,7 @@ def reserve_words(count: int) -> Words | None:
     """Zero words at a fixed address, in large pages where offered; None where refused."""
     if not hasattr(mmap, "MAP_PRIVATE") or not hasattr(mmap, "MAP_ANONYMOUS"):
         return None
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
     try:
         mapping = mmap.mmap(-1, count * WORD_BYTES, flags=flags)
     except (OSError, ValueError, OverflowError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import shutil
@@ -169,9 +168,6 @@ def _start(folder: Path) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf.set("spark.local.dir", str(folder / "local"))
     conf.set("spark.sql.warehouse.dir", str(folder / "warehouse"))
-    # Java is started by a fork, which the system refuses to a process with too much memory: closed
-    # engines that wait for the collector have all of theirs.
-    gc.collect()
     log = folder / LOG_NAME
     try:
         with log.open("wb") as file:
