@@ -152,6 +152,54 @@ def _measure_floor(session: Any, folder: Path) -> Iterator[Figure]:
     )  # fmt: skip
 
 
+def _measure_joins(
+    events: Any, folder: Path, window: Window, end: int
+) -> Iterator[Figure]:  # fmt: skip
+    """New answers, by a pipeline (which tells those that go, too) and by a join of two streams.
+
+    Two edges are an answer if some window has both; the last window is that at `end`.
+    """
+    from pyspark.sql import functions
+
+    new = [0, 0]
+
+    def add_changes(frame: Any, _: int) -> None:
+        found = frame.where("change > 0").agg(functions.sum("change")).first()[0]
+        new[0] += found or 0
+
+    told, _ = _run(events, folder / "told", window=window, sinks={"query": add_changes})
+    seconds = [each["spark"]["durationMs"]["triggerExecution"] / 1e3 for each in told]
+    timed = events.withColumn("at", functions.timestamp_millis("time")).withWatermark("at", "1 ms")
+    sides = [
+        timed.where(timed["predicate"] == EX(label)).alias(label) for label in "pq"
+    ]  # fmt: skip
+    near = f"p.at BETWEEN q.at - INTERVAL {WINDOW_MS} MILLISECONDS AND q.at + "
+    near += f"INTERVAL {WINDOW_MS} MILLISECONDS"
+    slide = f"ceil(greatest(p.time, q.time) / {SLIDE_MS}) * {SLIDE_MS}"
+    both = f"p.object = q.subject AND {near} AND least(p.time, q.time) > {slide} - {WINDOW_MS}"
+    both += f" AND {slide} <= {end}"
+    joined = sides[0].join(sides[1], functions.expr(both)).select("p.subject", "q.object")
+
+    def add_rows(frame: Any, _: int) -> None:
+        new[1] += frame.count()
+
+    writer = joined.writeStream.foreachBatch(add_rows).trigger(**NOW)
+    query = writer.option("checkpointLocation", str(folder / "joined")).start()
+    query.awaitTermination()
+    theirs = [
+        each["durationMs"]["triggerExecution"] / 1e3
+        for each in query.recentProgress
+        if each["numInputRows"]
+    ]
+    if new[0] != new[1]:
+        raise WrongAnswer(f"{new[0]} new answers by the pipeline, {new[1]} by a join of streams")
+    rates = [SLIDES / median(each[1:]) for each in (seconds, theirs)]
+    row = "and all changes told"
+    yield Figure(row, "slides/s", rates[0], table="slides")
+    yield Figure(row, "a join of streams, slides/s", rates[1], table="slides")
+    yield Figure(row, "times the join", rates[0] / rates[1], "x", SPARK_GOAL, table="slides")
+
+
 def _measure_slides(session: Any, folder: Path) -> Iterator[Figure]:
     """An event each millisecond: batches of a hundred slides, of which the first fills windows."""
     rng = np.random.default_rng(3)
@@ -163,6 +211,7 @@ def _measure_slides(session: Any, folder: Path) -> Iterator[Figure]:
     _write(folder / "in", tables)
     window = Window(WINDOW_MS, slide=SLIDE_MS)
     events = _read(session, folder / "in")
+    yield from _measure_joins(events, folder, window, (3 * rows - 1) // SLIDE_MS * SLIDE_MS)
     told, (time, found) = _run(events, folder / "state", window=window)
     batches = [each["spark"]["durationMs"]["triggerExecution"] / 1e3 for each in told[1:]]
     ours = SLIDES / median(batches)

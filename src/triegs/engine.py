@@ -46,7 +46,7 @@ from triegs.maintain.standing import Refused, Standing
 from triegs.mode import Mode
 from triegs.pins import Pins
 from triegs.report import LoggedReport, Report
-from triegs.sparql import Query, parse
+from triegs.sparql import Query
 from triegs.sparql.model import is_variable
 from triegs.sparql.window import EVERY, Window
 from triegs.standing_query import StandingQuery
@@ -333,9 +333,9 @@ class Engine:
         return self._register(source)
 
     def _register(self, source: QuerySource) -> StandingQuery:
-        text, name, root, keep, window, prefixes = source
-        query, spaces = self._windows.resolve(parse(text, prefixes), window)
-        plan = compile_query(query, root=root, keep=list(keep))
+        name = source.name
+        query, spaces = self._windows.resolve(source.parse(), source.window)
+        plan = compile_query(query, root=source.root, keep=list(source.keep))
         _refuse_for_now(plan)
         with self._update():
             if name is None:

@@ -163,6 +163,9 @@ def test_file_that_is_no_text(tmp_path: Path) -> None:
         (["--text", SHORT, "--format", "png"], "--format"),
         (["--text", SHORT, "--prefix", "nonsense"], "NAME=IRI"),
         (["--text", SHORT, "--all-plans", "--format", "svg"], "text or json"),
+        (["--text", SHORT, "--partitions", "2", "--format", "svg"], "text or json"),
+        (["--text", SHORT, "--sample", "a.csv"], "a sample is for --partitions"),
+        (["--text", SHORT, "--partitions", "2", "--sample", "gone.csv"], "gone.csv"),
         (["--text", SHORT, "--nonsense"], "--nonsense"),
     ],
     ids=lambda part: "" if isinstance(part, list) else part,
@@ -173,3 +176,22 @@ def test_wrong_calls_end_with_two(arguments: list[str], said: str) -> None:
     assert done.stdout == ""
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_keys_of_parts(tmp_path: Path) -> None:
+    text = "SELECT ?x ?z { ?x <http://ex/p> ?y . ?y <http://ex/q> ?z . ?z <http://ex/r> 5 }"
+    done = run("--text", text, "--partitions", "4")
+    assert "→ 1  ?z     0.33    2.00  2.00" in done.stdout
+    assert "  r(?z, 5)  hashed by subject" in done.stdout
+    assert "Chosen: hashed by ?z: 2.0 times the work of one part" in done.stdout
+    sample = tmp_path / "sample.nt"
+    lines = [f"<a:{n}> <http://ex/{label}> <a:o{n}> .\n" for n, label in enumerate("pppppppqqr")]
+    sample.write_text("".join(lines))
+    found = json.loads(
+        run("--text", text, "--partitions", "4", "--sample", str(sample), "--format", "json").stdout
+    )
+    assert found["chosen"] == ["?y"]
+    best = found["keys"][0]
+    assert best["atoms"] == ["hashed by object", "hashed by subject", "replicated"]
+    assert best["replicated"] == pytest.approx(0.1)
+    assert best["copies"] == pytest.approx(1.3)

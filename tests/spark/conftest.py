@@ -1,4 +1,4 @@
-"""One Spark session for the tests of a module; they are skipped where Spark cannot run."""
+"""One Spark session for all tests of a process; they are skipped where Spark cannot run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from triegs.spark import LocalSpark, SparkMissing
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark() -> Iterator[LocalSpark]:
     try:
         found = LocalSpark()

@@ -38,7 +38,9 @@ class Shown(NamedTuple):
     answers: dict[str, Answers]
 
 
-def draw_batches(seed: int, batches: int, rows: int = 12) -> list[list[Event]]:
+def draw_batches(
+    seed: int, batches: int, rows: int = 12, *, is_late: bool = True
+) -> list[list[Event]]:
     """Events that wander upwards in time, a third of them deletions, some of which find nothing."""
     random = Random(seed)
     now = 0
@@ -48,7 +50,8 @@ def draw_batches(seed: int, batches: int, rows: int = 12) -> list[list[Event]]:
         for _ in range(random.randrange(rows)):
             now += random.choice([0, 0, 1, 2])
             triple = EX(random.randrange(3)), EX(random.choice("pq")), EX(random.randrange(3))
-            events.append(Event(now - random.randrange(3), random.choice("++-"), triple))
+            late = random.randrange(3) if is_late else 0
+            events.append(Event(now - late, random.choice("++-"), triple))
         found.append(events)
     return found
 
@@ -120,13 +123,13 @@ def look(queries: Any) -> Shown:
     return Shown(time, found)
 
 
-def sum_changes(folder: Path) -> Answers:
-    """What the changes in the files of a sink add up to."""
+def sum_changes(folder: Path, front: int = 2) -> Answers:
+    """What the changes in the files of a sink add up to; in front are epoch and time."""
     total: Counter[Any] = Counter()
     for path in sorted(folder.glob("*.parquet")):
         for row in pq.read_table(path).to_pylist():
-            _, _, *terms, change = row.values()
-            total[tuple(terms)] += change
+            *terms, change = row.values()
+            total[tuple(terms[front:])] += change
     return {terms: count for terms, count in total.items() if count}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from tests.spark.streams import (
     EX,
     QUERIES,
+    SCHEMA,
     draw_batches,
     expect,
     look,
@@ -24,7 +26,7 @@ from tests.spark.streams import (
 )  # fmt: skip
 
 from triegs import DirectoryInUse, Engine, InputError, QueryError, StateError
-from triegs.spark import BatchFailed, Sink, start
+from triegs.spark import BatchFailed, Sink, recompute, start
 from triegs.testing.window_oracle import Event
 
 NOW = {"availableNow": True}
@@ -81,6 +83,44 @@ def test_each_batch_equals_the_oracle_and_the_engine(session, tmp_path, mode, is
         assert engine.epoch == epochs
     for name, answers in expected[-1].answers.items():
         assert sum_changes(tmp_path / name) == answers
+
+
+@pytest.mark.parametrize("mode", ["multigraph", "rdf"])
+@pytest.mark.parametrize("is_windowed", [False, True])
+def test_each_batch_equals_what_spark_computes_anew(session, tmp_path, mode, is_windowed):
+    """A log knows nothing late, so nothing is; without windows a batch is what has one time."""
+    from pyspark.sql import functions
+
+    batches = draw_batches(11 + is_windowed, 5, is_late=False)
+    if not is_windowed:
+        batches = [[each._replace(time=n) for each in events] for n, events in enumerate(batches)]
+    window = make_window(is_windowed)
+    stream = read_stream(session, write_all(tmp_path / "in", batches))
+    seen: dict[str, dict[int, Any]] = {name: {} for name in QUERIES}
+
+    def see(name, frame, batch):
+        for row in frame.collect():
+            time = row["time"] if is_windowed else batch
+            seen[name].setdefault(time, {})[tuple(row[2:-1])] = row["multiplicity"]
+
+    sinks = {name: Sink(partial(see, name), what="snapshot") for name in QUERIES}
+    with start(
+        stream, QUERIES, checkpoint=tmp_path / "state", mode=mode, window=window, sinks=sinks,
+        views=False, trigger=NOW,
+    ) as pipeline:  # fmt: skip
+        pipeline.wait()
+    log = session.read.schema(SCHEMA).parquet(str(tmp_path / "in")).withColumn(
+        "n", functions.monotonically_increasing_id()
+    )  # fmt: skip
+    shown = [each.time for each in expect(batches, mode, is_windowed)]
+    times = [time for time in shown if time is not None] if is_windowed else range(len(batches))
+    for name, text in QUERIES.items():
+        found: dict[int, Any] = {}
+        anew = recompute(text, log, times, mode=mode, window=window, columns={"order": "n"})
+        for row in anew.collect():
+            found.setdefault(row["time"], {})[tuple(row[1:-1])] = row["multiplicity"]
+        assert found == seen[name], name
+    assert sum(map(len, seen.values())) > 8
 
 
 def test_changes_are_told_epoch_by_epoch(session, tmp_path):

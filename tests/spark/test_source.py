@@ -174,6 +174,23 @@ def test_a_reader_that_leaves_early(spark: LocalSpark, tmp_path: Path) -> None:
     read_both(spark, tmp_path / "in", tmp_path)
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_it_goes_on_where_either_reader_stopped(
+    spark: LocalSpark, tmp_path: Path, form: str
+) -> None:
+    write_folder(tmp_path / "in", form)
+    make: Any = partial(SparkSource, spark=spark, files_per_batch=2)
+    expected, _ = read_all(open_input(tmp_path / "in", batch_rows=25))
+    for first, then, taken in [(Source, make, 4), (make, Source, 7), (make, make, 8)]:
+        with open_input(tmp_path / "in", batch_rows=25, make=first) as source:
+            begun = [next(source).to_pydict() for _ in range(taken)]
+        assert "part-0" not in source.position["file"]
+        rest, _ = read_all(
+            open_input(tmp_path / "in", batch_rows=25, start=source.position, make=then)
+        )
+        assert begun + rest == expected
+
+
 def test_strict_ends_at_the_first_malformed_record(spark: LocalSpark, tmp_path: Path) -> None:
     write_folder(tmp_path / "in", "csv")
     messages = []
@@ -205,6 +222,27 @@ def test_run_gives_the_same_answers(
     assert done[0].stdout == done[1].stdout
     assert done[0].stderr == done[1].stderr
     assert len(done[0].stdout.splitlines()) > 50
+
+
+def test_a_run_with_a_state_takes_what_is_new(spark: LocalSpark, tmp_path: Path) -> None:
+    """Each run of three with more files than the last; one of them is by the other engine."""
+    write_folder(tmp_path / "all", "csv", seed=3)
+    told: dict[str, list[str]] = {}
+    for engines in (("direct",) * 3, ("spark", "direct", "spark")):
+        folder = tmp_path / engines[0]
+        (folder / "in").mkdir(parents=True)
+        files = iter(sorted((tmp_path / "all").iterdir()))
+        for engine, count in zip(engines, (2, 1, 2), strict=True):
+            for _ in range(count):
+                path = next(files)
+                (folder / "in" / path.name).write_bytes(path.read_bytes())
+            given = ["run", QUERY, "--input", str(folder / "in"), "--window", "2s", "--slide", "1s"]
+            given += ["--emit", "changes", "--state", str(folder / "state"), "--engine", engine]
+            done = CliRunner().invoke(app, given)
+            assert done.exit_code == 0, done.output
+            told.setdefault(engines[0], []).append(done.stdout)
+    assert told["spark"] == told["direct"]
+    assert all(len(text.splitlines()) > 10 for text in told["spark"])
 
 
 def test_the_demo_finds_the_same_with_spark_and_without(spark: LocalSpark) -> None:

@@ -95,6 +95,23 @@ def explain(
     all_plans: Annotated[
         bool, typer.Option("--all-plans", help="List all legal plans, not only the chosen one.")
     ] = False,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            "--partitions",
+            metavar="N",
+            min=1,
+            help="Show the keys by which N parts could keep it apart from each other.",
+        ),
+    ] = None,
+    sample: Annotated[
+        Path | None,
+        typer.Option(
+            "--sample",
+            metavar="FILE",
+            help="Events that say what the stream is like, for --partitions.",
+        ),
+    ] = None,
     prefix: Annotated[
         list[str] | None,
         typer.Option(
@@ -110,7 +127,11 @@ def explain(
         from triegs.cli.explaining import run_explain
 
         kept = [option.value for option in keep or ()]
-        write_result(run_explain(query, text, prefix or (), output.value, root, kept, all_plans))
+        write_result(
+            run_explain(
+                query, text, prefix or (), output.value, root, kept, all_plans, partitions, sample
+            )
+        )
 
 
 @app.command()

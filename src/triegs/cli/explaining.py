@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import typer
 
 from triegs.cli.queries import check_root, read_query
 from triegs.compiler import compile_query, legal_plans
+from triegs.compiler.observing import observe
+from triegs.compiler.partitions import Observed, plan_partitions
+from triegs.errors import InputError
 from triegs.explain import Format, explain
 from triegs.explain.listing import list_plans
+from triegs.explain.partitions import list_partitions
+from triegs.inputs import open_input
 
 #: Legal plans listed; of more, a sample of this many.
 LISTED = 200
+TERMS = ["subject", "predicate", "object"]
 
 
 def run_explain(
@@ -24,10 +31,19 @@ def run_explain(
     root: str | None,
     keep: Sequence[str],
     all_plans: bool,
+    partitions: int | None = None,
+    sample: Path | None = None,
 ) -> str:
     if all_plans and output not in (Format.TEXT.value, Format.JSON.value):
         raise typer.BadParameter("--all-plans lists as text or json", param_hint="--format")
+    if sample is not None and partitions is None:
+        raise typer.BadParameter("a sample is for --partitions", param_hint="--sample")
     query = read_query(path, text, prefixes)
+    if partitions is not None:
+        if output not in (Format.TEXT.value, Format.JSON.value):
+            raise typer.BadParameter("--partitions lists as text or json", param_hint="--format")
+        observed = None if sample is None else observe_file(sample)
+        return list_partitions(query, plan_partitions(query, partitions, observed), Format(output))
     check_root(query, root)
     chosen = compile_query(query, root=root, keep=keep)
     if not all_plans:
@@ -37,3 +53,13 @@ def run_explain(
         wanted = (f"?{root.removeprefix('?')}",)
         plans = [plan for plan in plans if any(c.root == wanted for c in plan.components)]
     return list_plans(plans, chosen, Format(output), is_sample)
+
+
+def observe_file(path: Path) -> Observed | None:
+    """What a file of events says of a stream; None if it has none."""
+    try:
+        with open_input(path) as source:
+            tables = [pa.Table.from_batches([batch]).select(TERMS) for batch in source]
+    except InputError as problem:
+        raise typer.BadParameter(str(problem), param_hint="--sample") from None
+    return observe(pa.concat_tables(tables)) if tables else None

@@ -107,8 +107,6 @@ def choose_source(request: Request, stack: ExitStack) -> Callable[..., Source]:
         return Source
     if request.follow:
         wrong("Spark reads the files that there are; --engine direct can follow one", "--follow")
-    if request.state is not None:
-        wrong("Spark cannot go on where it stopped yet; --engine direct can", "--state")
     from triegs.spark import LocalSpark, SparkSource
 
     return partial(SparkSource, spark=stack.enter_context(LocalSpark()))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from triegs.sparql import Query, parse
 from triegs.sparql.window import Window
 from triegs.windows.state import read_window, write_window
 
@@ -23,14 +25,26 @@ class QuerySource(NamedTuple):
     keep: tuple[str, ...]
     window: Window | None
     prefixes: Mapping[str, str]
+    #: The labels that its atoms read instead of their own, if it is given any.
+    labels: tuple[str, ...] = ()
 
     def write(self) -> dict[str, Any]:
         """As JSON has it."""
         window = None if self.window is None else write_window(self.window)
-        return {**self._asdict(), "keep": list(self.keep), "window": window}
+        kept = {"keep": list(self.keep), "window": window, "labels": list(self.labels)}
+        return {**self._asdict(), **kept}
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> QuerySource:
         window = None if fields["window"] is None else read_window(fields["window"])
-        values = {name: fields[name] for name in cls._fields}
-        return cls(**{**values, "keep": tuple(fields["keep"]), "window": window})
+        values = {name: fields[name] for name in cls._fields if name in fields}
+        lists = {"keep": tuple(fields["keep"]), "labels": tuple(fields.get("labels", ()))}
+        return cls(**{**values, **lists, "window": window})
+
+    def parse(self) -> Query:
+        """The query that is meant."""
+        found = parse(self.text, self.prefixes)
+        if not self.labels:
+            return found
+        atoms = zip(found.atoms, self.labels, strict=True)
+        return replace(found, atoms=tuple(atom._replace(predicate=to) for atom, to in atoms))

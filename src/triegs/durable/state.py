@@ -92,6 +92,15 @@ def list_parts(taken: Capture, engine: Engine) -> Iterator[Part]:
             more["counts"] = changes
         columns = terms.write_rows(events.rows, stamp) + lay_out(more)
         yield Part(EVENTS, {"stream": stream, "pending": is_pending}, columns)
+    for rows, counts in list_rows(taken):
+        columns = terms.write_rows(rows, next(stamps))
+        if counts.max() > 1:
+            columns += lay_out({"counts": counts})
+        yield Part(ROWS, {}, columns)
+
+
+def list_rows(taken: Capture) -> Iterator[tuple[Words, Words]]:
+    """The assertions that are in no window, each once, and their counts; a piece at a time."""
     for relation, predicate, order in taken.graph:
         walk = Walk(len(order), [Level(relation, (), tuple(range(len(order))), True)])
         for found, counts in read_columns(walk, taken.version, lambda: CHUNK_ROWS):
@@ -104,12 +113,19 @@ def list_parts(taken: Capture, engine: Engine) -> Iterator[Part]:
             if predicate is None and len(taken.labels):
                 kept = ~np.isin(rows[:, 2], taken.labels)
                 rows, counts = rows[kept], counts[kept]
-            if not len(rows):
-                continue
-            columns = terms.write_rows(rows, next(stamps))
-            if counts.max() > 1:
-                columns += lay_out({"counts": counts})
-            yield Part(ROWS, {}, columns)
+            if len(rows):
+                yield rows, counts
+
+
+def list_events(taken: Capture) -> Iterator[tuple[Words | None, Words]]:
+    """What a new engine must be told to stand where this one does: events of windows with their
+    times, and those of the graph without, as signed rows; a piece at a time.
+    """
+    for _, _, events in list_pieces(taken.windows, CHUNK_ROWS):
+        is_live = np.flatnonzero(events.rows[:, 0])
+        yield events.times[is_live], events.rows[is_live]
+    for rows, counts in list_rows(taken):
+        yield None, np.repeat(rows, counts, axis=0)
 
 
 def restore_state(engine: Engine, parts: Iterator[tuple[str, Content]]) -> dict[str, Any]:

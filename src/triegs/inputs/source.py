@@ -57,7 +57,11 @@ class Source:
         self.began: dict[str, Any] = {}
         names = position.get("names")
         self._names: list[str | None] = name_files(files) if names is None else names
-        self._places: list[Place] = position.get("places", [])
+        places: list[Place] = position.get("places") or [{} for _ in files]
+        self._first = _find_start(files, position)
+        if place := position.get("place"):
+            places[self._first] = place
+        self._places = places
         self._files = files
         self._work = work
         self._batches = self._read()
@@ -70,16 +74,13 @@ class Source:
 
     def _read(self) -> Iterator[Any]:
         try:
-            first = _find_start(self._files, self.position)
-            place = self.position.get("place", {})
-            for number in range(first, len(self._files)):
-                begin = self._places[number] if self._places else {}
-                yield from self._read_file(number, place if number == first and place else begin)
+            for number in range(self._first, len(self._files)):
+                yield from self._read_file(number)
         finally:
             self._work.quarantine.close()
 
-    def _read_file(self, number: int, place: Place) -> Iterator[Any]:
-        file, name = self._files[number], self._names[number]
+    def _read_file(self, number: int) -> Iterator[Any]:
+        file, name, place = self._files[number], self._names[number], self._places[number]
         self.report.files.append(file.name)
         skip = place.get("skip", 0)
         set_aside = place.get("aside", 0)
@@ -244,7 +245,6 @@ def open_input(
         position["names"] = [each.key for each in begun]
         position["places"] = [each.place for each in begun]
         report.quarantined.update(position.pop("quarantined", {}))
-    _find_start(files, position)
     return make(files, skipped, work, position)
 
 

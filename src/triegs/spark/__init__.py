@@ -1,7 +1,9 @@
 """The data pipeline on Apache Spark: streams of events in, standing queries, answers out.
 
-`start` keeps queries over any streaming DataFrame, in an engine that lives in the driver: see
-`triegs.spark.pipeline`. `recompute` answers a query by Spark SQL, `generate` writes workloads.
+`start` keeps queries over any streaming DataFrame, in an engine that lives in the driver (see
+`triegs.spark.pipeline`) or in parts in the executors (`triegs.spark.distributed`). `changes` are
+those of such parts, as a stream. `recompute` answers a query by Spark SQL, `generate` writes
+workloads.
 ``spark.read.format("rdf")`` reads files of RDF, and ``df.writeStream.format("triegs")`` writes to
 the inbox of an engine; both names are known where this package is installed. `SparkSource` reads
 files by Spark for ``triegs run --engine spark``. ``docs/spark.md`` says what runs where.
@@ -16,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from triegs.spark.answers import Sink
+    from triegs.spark.distributed.pipeline import Distributed
+    from triegs.spark.distributed.streaming import changes
     from triegs.spark.failures import BatchFailed
     from triegs.spark.generating import generate
     from triegs.spark.pipeline import Pipeline, start
@@ -25,19 +29,21 @@ if TYPE_CHECKING:
 
 _HOME = {
     "BatchFailed": "failures",
+    "Distributed": "distributed.pipeline",
     "LocalSpark": "session",
     "Pipeline": "pipeline",
     "Sink": "answers",
     "SparkMissing": "session",
     "SparkSource": "source",
+    "changes": "distributed.streaming",
     "generate": "generating",
     "recompute": "recomputing",
     "start": "pipeline",
 }
 
 __all__ = [
-    "BatchFailed", "LocalSpark", "Pipeline", "Sink", "SparkMissing", "SparkSource", "generate",
-    "recompute", "start",
+    "BatchFailed", "Distributed", "LocalSpark", "Pipeline", "Sink", "SparkMissing", "SparkSource",
+    "changes", "generate", "recompute", "start",
 ]  # fmt: skip
 
 

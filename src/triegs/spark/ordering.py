@@ -63,12 +63,14 @@ def require_readable(files: Iterable[InputFile]) -> None:
             )
 
 
-def find_runs(files: list[InputFile], options: Options) -> Iterator[Run]:
-    """Runs of files that have one form, and were written one after the other. Reads footers."""
+def find_runs(files: list[InputFile], options: Options, first: int = 0) -> Iterator[Run]:
+    """Runs of files that have one form, and were written one after the other, from one file on.
+    Reads footers.
+    """
     run: Run | None = None
     shape: object = None
     before = 0.0
-    for place, file in enumerate(files):
+    for place, file in enumerate(files[first:], first):
         assert file.path is not None
         read_as = READ_AS[file.format]
         found, columns = _read_shape(file, options) if read_as == "parquet" else (None, {})

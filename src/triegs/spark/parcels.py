@@ -118,11 +118,17 @@ def _seal(waiting: list[pa.RecordBatch], bad: list[dict[str, str]]) -> Iterator[
 
 
 def _make_row(events: int, bad: int, table: pa.Table) -> pa.RecordBatch:
+    row = {EVENTS: events, BAD: bad, PAYLOAD: write_stream(table)}
+    return pa.RecordBatch.from_pylist([row], SCHEMA)
+
+
+def write_stream(table: pa.Table) -> bytes:
+    """A table as an Arrow stream, for a cell."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    payload = sink.getvalue().to_pybytes()
-    return pa.RecordBatch.from_pylist([{EVENTS: events, BAD: bad, PAYLOAD: payload}], SCHEMA)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
 
 
 def open_parcels(collected: pa.Table) -> tuple[list[pa.Table], list[pa.Table]]:

@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import time
-from types import TracebackType
-from typing import Any
+from typing import Any, overload
 from urllib.parse import urlsplit
 
 from triegs.engine import Engine
@@ -24,8 +23,12 @@ from triegs.errors import InputError, StateError
 from triegs.mode import Mode
 from triegs.spark import frames
 from triegs.spark.answers import list_sinks
-from triegs.spark.failures import BatchFailed, explain, mute
+from triegs.spark.distributed.pipeline import Distributed
+from triegs.spark.distributed.planning import plan_job
+from triegs.spark.distributed.plans import PLAN
+from triegs.spark.failures import BatchFailed, mute
 from triegs.spark.feeding import Feed
+from triegs.spark.handles import Handle
 from triegs.spark.listening import make_listener
 from triegs.spark.parcels import check_columns
 from triegs.spark.serving import SnapshotServer
@@ -37,12 +40,24 @@ from triegs.windows.settings import EventTime
 messages = logging.getLogger("triegs.spark")
 #: Parts of a checkpoint.
 SPARK, ENGINE, RATE = "spark", "engine", "rate.json"
+#: Where the engines are, as a mode.
+DISTRIBUTED = "distributed"
 #: What is noted with the epoch of the static graph.
 STATIC = "spark static"
 #: How many seconds a batch should take, for a source that can be told.
 BATCH_SECONDS = 1.0
 
 
+@overload
+def start(
+    events: Any, queries: Mapping[str, str | Mapping[str, Any]], *, checkpoint: str | Path,
+    partitions: None = None, **options: Any,
+) -> Pipeline: ...  # fmt: skip
+@overload
+def start(
+    events: Any, queries: Mapping[str, str | Mapping[str, Any]], *, checkpoint: str | Path,
+    partitions: int, **options: Any,
+) -> Pipeline | Distributed: ...  # fmt: skip
 def start(
     events: Any,
     queries: Mapping[str, str | Mapping[str, Any]],
@@ -59,8 +74,10 @@ def start(
     name: str | None = None,
     views: bool = True,
     on_progress: Callable[[dict[str, Any]], object] | None = None,
+    partitions: int | None = None,
+    sample: Any = None,
     **options: Any,
-) -> Pipeline:
+) -> Pipeline | Distributed:
     """Keep standing queries over a streaming DataFrame of events, and start.
 
     `events` is any streaming DataFrame with the columns subject, predicate, object, and perhaps op
@@ -86,6 +103,11 @@ def start(
     batch, in a thread of Spark's. `trigger` is as for `DataStreamWriter.trigger`, such as
     ``{"availableNow": True}``; `name` is that of Spark's query; other options are those of
     `Engine.open`.
+
+    With `partitions`, or with ``mode="distributed"``, the engines are in the executors, so many
+    parts of the stream: see `triegs.spark.distributed`. `sample`, a DataFrame or an Arrow table of
+    events, says what the stream will be like. Where parts would not help, which is told, the engine
+    is in the driver.
     """
     require_spark()
     if not getattr(events, "isStreaming", False):
@@ -94,6 +116,26 @@ def start(
     asked = {each: _read_query(each, given) for each, given in queries.items()}
     wanted = list_sinks(sinks, asked)
     home = _find_home(checkpoint)
+    if mode == DISTRIBUTED or partitions is not None:
+        mode = None if mode == DISTRIBUTED else mode
+        if partitions is None:
+            partitions = events.sparkSession.sparkContext.defaultParallelism
+        if static is not None:
+            raise StateError("a static graph is for the engine in the driver; stream it to parts")
+        prefixes = options.pop("prefixes", None)
+        if options:
+            raise StateError(f"{min(options)!r} is an option of an engine in the driver")
+        job = plan_job(
+            asked, partitions, home, events.sparkSession, columns=found, sample=sample,
+            sinks=wanted, mode=mode, window=window, event_time=event_time, stream=stream,
+            prefixes=prefixes,
+        )  # fmt: skip
+        if job is not None:
+            home.mkdir(parents=True, exist_ok=True)
+            return Distributed(events, job, found, home, wanted, trigger, name, on_progress)
+        options = {} if prefixes is None else {"prefixes": prefixes}
+    elif (home / PLAN).exists():
+        raise StateError(f"the checkpoint {home} is that of a pipeline in parts; say how many")
     engine = Engine.open(
         home / ENGINE, mode, sync="never", window=window, event_time=event_time, **options
     )
@@ -162,7 +204,7 @@ def name_view(query: str, as_of: str | None) -> str:
     return query if as_of is None else f"{query}_as_of_{as_of}"
 
 
-class Pipeline:
+class Pipeline(Handle):
     """A running pipeline. `start` makes it; use it in a ``with`` statement, or `close` it.
 
     ``query`` is Spark's streaming query, ``engine`` the engine, ``queries`` are its standing
@@ -270,28 +312,9 @@ class Pipeline:
             with suppress(OSError):  # it is advice
                 (self.checkpoint / RATE).write_text(json.dumps(told), encoding="utf-8")
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the stream has ended, so long at most; whether it has.
-
-        A batch that failed is `BatchFailed`, with its number and reason.
-        """
-        try:
-            ended = self.query.awaitTermination(*() if seconds is None else (seconds,))
-        except Exception as problem:
-            raise self._explain(problem) from problem
-        return True if seconds is None else bool(ended)
-
-    def process_all(self) -> None:
-        """Wait until everything that the source has now is taken; for tests and notebooks."""
-        try:
-            self.query.processAllAvailable()
-        except Exception as problem:
-            raise self._explain(problem) from problem
-
-    def _explain(self, problem: Exception) -> Exception:
-        if self._feed.failure is not None:
-            return self._feed.failure
-        return BatchFailed(f"Spark failed: {explain(problem)}")
+    @property
+    def failure(self) -> BatchFailed | None:  # type: ignore[override]
+        return self._feed.failure
 
     def metrics(self) -> dict[str, Any]:
         """Figures of the moment. Any thread.
@@ -326,14 +349,3 @@ class Pipeline:
                 self._session.streams.removeListener(self._listener)
             self._end_views()
             self.engine.close()
-
-    def __enter__(self) -> Pipeline:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

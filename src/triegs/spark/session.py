@@ -17,6 +17,7 @@ from typing import Any
 from triegs.errors import TriegsError
 
 OLDEST_JAVA = 17
+OLDEST_PYSPARK = (4, 2)
 LOG_NAME = "spark.log"
 #: Of a session of ours. What else a user wants comes by SPARK_CONF_DIR, as for all of Spark.
 SETTINGS = {
@@ -108,14 +109,15 @@ class LocalSpark:
 
 
 def require_spark() -> None:
-    """Raise `SparkMissing` unless PySpark 4 and Java 17 are there. Cost: a start of ``java``."""
+    """Raise `SparkMissing` unless PySpark 4.2 and Java 17 are there. Cost: a start of ``java``."""
     if find_spec("pyspark") is None:
         raise SparkMissing("PySpark is not installed: pip install 'triegs[spark]'")
     from pyspark import __version__
 
-    if int(__version__.partition(".")[0]) < 4:
+    if tuple(map(int, re.findall(r"\d+", __version__)[:2])) < OLDEST_PYSPARK:
+        oldest = ".".join(map(str, OLDEST_PYSPARK))
         raise SparkMissing(
-            f"PySpark {__version__} is too old, 4 is needed: pip install 'triegs[spark]'"
+            f"PySpark {__version__} is too old, {oldest} is needed: pip install -U 'triegs[spark]'"
         )
     needed = f"Spark needs Java {OLDEST_JAVA} or newer"
     java = find_java()

@@ -99,12 +99,10 @@ class SparkSource(Source):
         files_per_batch: int = FILES_PER_BATCH,
     ) -> None:
         super().__init__(files, skipped, work, position)
-        if position.get("file"):
-            raise InputError("Spark does not go on from a position yet; --engine direct does")
         require_readable(files)
         self._spark = spark
         self._files_per_batch = files_per_batch
-        self._runs = list(find_runs(files, work.options))
+        self._runs = list(find_runs(files, work.options, self._first))
         self._folder = Path(mkdtemp(prefix="input-", dir=spark.folder))
         self._handover = Handover()
         self._query: Any = None
@@ -158,8 +156,8 @@ class SparkSource(Source):
         place = about["file_name"].substr(1, PLACE_DIGITS).cast("int").alias(PLACE)
         start = about["file_block_start"].alias(START)
         frame = reader.load(path).select(place, start, *wanted)
-        # The full pipeline will keep its checkpoint, and the engine the number of the batch with
-        # its state, and skip what it has already: exactly once. This one is read once and gone.
+        # The checkpoint goes with the run: a run that goes on is told what was read by the engine's
+        # state, as it is without Spark.
         return (
             frame.writeStream.foreachBatch(self._receive)
             .option("checkpointLocation", (folder / "checkpoint").as_uri())
@@ -179,7 +177,7 @@ class SparkSource(Source):
     # The reader's side
 
     def _read(self) -> Iterator[Any]:
-        following = 0
+        following = self._first
         try:
             for table in self._handover.take():
                 for place, part in split_files(table):
@@ -195,12 +193,12 @@ class SparkSource(Source):
 
     def _read_table(self, place: int, table: pa.Table | None) -> Iterator[Any]:
         self._held = table
-        yield from self._read_file(place, {})
+        yield from self._read_file(place)
 
     def _read_records(self, file: InputFile, place: Place) -> Iterator[Found]:
         table, self._held = self._held, None
         if file.format == "parquet":
-            return read_rows(file, self._work, table)
+            return read_rows(file, self._work, table, place)
         text = b"" if table is None else join_lines(table.column(LINE))
         if not _has_last_end(file):
             text = text.removesuffix(b"\n")
@@ -299,9 +297,9 @@ def _receive_text(file: InputFile, text: bytes) -> ReceivedText:
     return ReceivedText(file.name, file.given, file.format, "none", text)
 
 
-def read_rows(file: InputFile, work: Work, table: pa.Table | None) -> Iterator[Found]:
+def read_rows(file: InputFile, work: Work, table: pa.Table | None, place: Place) -> Iterator[Found]:
     """Rows of Parquet, whose columns have our names; as `triegs.inputs.tables` reads them."""
-    first = 0
+    first = place.get("row", 0)
     size = work.options.batch_rows
     while table is not None and first < table.num_rows:
         part = table.slice(first, size).combine_chunks().to_batches()[0]

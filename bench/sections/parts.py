@@ -1,0 +1,139 @@
+"""A pipeline in parts: what a batch costs its state, how often engines are found, and what a second
+executor does, beside the law of replication.
+
+Executors are processes of one core. The answers of every run are compared to those of an engine.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench.answers import WrongAnswer
+from bench.parts_job import EX, QUERY
+from bench.report import Figure, Sense
+from bench.run import Bench, LeftOut
+from bench.sections.pipeline import _write
+from triegs import Engine, Window
+from triegs.compiler.partitions import Observed, plan_partitions
+from triegs.spark import SparkMissing
+from triegs.spark.session import require_spark
+from triegs.sparql import parse
+
+ROWS, BATCHES, SKIPPED, NODES = 20_000, 14, 4, 20_000
+#: Of p and q as many as there are of all but r, which goes to all parts.
+REPLICATED = 0.2
+BATCH_MS, WINDOW_MS = 1_000, 4_000
+GROWTH_GOAL, HIT_GOAL = 1.3, 95.0
+
+
+def measure_parts(bench: Bench) -> Iterator[Figure]:
+    try:
+        require_spark()
+    except SparkMissing as missing:
+        raise LeftOut(str(missing)) from None
+    with TemporaryDirectory() as folder:
+        home = Path(folder)
+        bench.say("two executors")
+        two = _run(home / "two", executors=2, partitions=2, window_ms=WINDOW_MS)
+        bench.say("one executor")
+        one = _run(home / "one", executors=1, partitions=1, window_ms=WINDOW_MS)
+        yield from _compare(one, two)
+        bench.say("a window of ten times the size")
+        more = _run(home / "more", executors=2, partitions=2, window_ms=10 * WINDOW_MS, begins=40)
+        yield from _grow(two, more)
+
+
+def _draw(rng: np.random.Generator, batch: int, rows: int) -> pa.Table:
+    ends = rng.integers(0, NODES, (2, rows))
+    labels = pa.array([EX("p"), EX("q"), EX("r")])
+    shares = [(1 - REPLICATED) / 2, (1 - REPLICATED) / 2, REPLICATED]
+    chosen = labels.take(pa.array(rng.choice(3, rows, p=shares)))
+    times = np.sort(rng.integers(0, BATCH_MS, rows)) + batch * BATCH_MS
+    names = ["time", "subject", "predicate", "object"]
+    return pa.table([times, ends[0], chosen, ends[1]], names)
+
+
+def _run(home: Path, *, begins: int = 0, **asked: int) -> list[dict[str, Any]]:
+    """The figures of each batch behind the first ones; `begins` batches fill the window in one."""
+    rng = np.random.default_rng(1)
+    tables = [_draw(rng, batch, ROWS) for batch in range(begins + BATCHES)]
+    if begins:
+        tables = [pa.concat_tables(tables[:begins]), *tables[begins:]]
+    paths = _write(home / "in", tables)
+    (home / "job.json").write_text(json.dumps(asked), encoding="utf-8")
+    program = [sys.executable, "-m", "bench.parts_job", str(home)]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=1_200)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2_000:])
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    *figures, last = told
+    with Engine(window=Window(asked["window_ms"], slide=1_000)) as engine:
+        query = engine.register(QUERY)
+        for path in paths:
+            engine.push(pq.read_table(path))
+            engine.advance()
+        with query.snapshot() as snapshot:
+            if snapshot.count() != last["total"]:
+                raise WrongAnswer(f"{last['total']} answers of parts, {snapshot.count()} of one")
+    return figures
+
+
+def _time(figures: list[dict[str, Any]]) -> float:
+    """Seconds of a batch."""
+    return float(median(each["spark"]["durationMs"]["triggerExecution"] / 1e3 for each in figures))
+
+
+def _engine_time(figures: list[dict[str, Any]]) -> float:
+    """Seconds of the slowest part of a batch."""
+    return float(median(max(part["engine_s"] for part in each["parts"]) for each in figures))
+
+
+def _compare(one: list[dict[str, Any]], two: list[dict[str, Any]]) -> Iterator[Figure]:
+    observed = Observed({EX("p"): (1 - REPLICATED) / 2, EX("q"): (1 - REPLICATED) / 2,
+                         EX("r"): REPLICATED})  # fmt: skip
+    chosen = plan_partitions(parse(QUERY), 2, observed).chosen
+    assert chosen is not None
+    table = "a second executor"
+    last = two[-1]
+    sent = last["sent"]
+    copied = last["labels"][EX("r")] / sent
+    yield Figure("replicated events, f", "measured", copied, table=table)
+    yield Figure("replicated events, f", "by the law", chosen.replicated, table=table)
+    yield Figure("deliveries of an event", "measured", last["fan_out"], table=table)
+    yield Figure("deliveries of an event", "by the law", 1 + copied, table=table)
+    law = chosen.find_speedup(2)
+    ours = _engine_time(one[SKIPPED:]) / _engine_time(two[SKIPPED:])
+    yield Figure("speed-up of the engines", "measured", ours, "x", table=table)
+    yield Figure("speed-up of the engines", "by the law", law, "x", table=table)
+    whole = _time(one[SKIPPED:]) / _time(two[SKIPPED:])
+    yield Figure("speed-up of a whole batch", "measured", whole, "x", table=table)
+    yield Figure("speed-up of a whole batch", "by the law", law, "x", table=table)
+    steady = two[SKIPPED:]
+    hits = steady[-1]["hits"] - two[SKIPPED - 1]["hits"]
+    looked = hits + steady[-1]["builds"] - two[SKIPPED - 1]["builds"]
+    yield Figure("engines found", "%", 100 * hits / looked, "%", HIT_GOAL, table="engines found")
+
+
+def _grow(less: list[dict[str, Any]], more: list[dict[str, Any]]) -> Iterator[Figure]:
+    table = "a window of ten times the size"
+    for row, read in (
+        ("bytes to the state store", lambda each: sum(p["written_bytes"] for p in each["parts"])),
+        ("ms for the state of a part", lambda each: 1e3 * max(p["state_s"] for p in each["parts"])),
+        ("ms of a batch", lambda each: each["spark"]["durationMs"]["triggerExecution"]),
+    ):
+        small, large = (median(map(read, each[SKIPPED:])) for each in (less, more))
+        yield Figure(row, f"{WINDOW_MS // 1_000} s", small, table=table)
+        yield Figure(row, f"{WINDOW_MS // 100} s", large, table=table)
+        goal = GROWTH_GOAL if row != "ms of a batch" else None
+        yield Figure(row, "ratio", large / small, "x", goal, Sense.AT_MOST, table)

@@ -1,0 +1,108 @@
+"""The keys by which a query could be cut into parts, side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from triegs.compiler.partitions import OBJECT, Candidate, Partitioning
+from triegs.explain.as_json import write_json
+from triegs.explain.formats import Format
+from triegs.explain.lines import fold_text
+from triegs.explain.names import Names
+from triegs.sparql.model import Query, is_variable
+
+TITLES = ("key", "f", "copies", "S(N)", "hottest", "summed")
+
+
+def list_partitions(query: Query, found: Partitioning, output: Format = Format.TEXT) -> str:
+    """A line for each key, the chosen one marked, and what its atoms would do; or as JSON.
+
+    The drawings, Mermaid and SVG, are of plans: ``ValueError``.
+    """
+    if output is Format.JSON:
+        return write_json(_describe(found))
+    if output is not Format.TEXT:
+        raise ValueError(f"keys are listed as text or json, not as {output.value}")
+    return "\n".join(_table(query, found)) + "\n"
+
+
+def _describe(found: Partitioning) -> dict[str, Any]:
+    return {
+        "partitions": found.partitions,
+        "chosen": None if found.chosen is None else list(found.chosen.variables),
+        "reason": found.reason,
+        "keys": [
+            {
+                "variables": list(each.variables),
+                "atoms": _list_atoms(each),
+                "replicated": each.replicated,
+                "copies": each.find_copies(found.partitions),
+                "speedup": each.find_speedup(found.partitions),
+                "hottest": each.hottest,
+                "summed": each.is_summed,
+                "hot": list(each.hot),
+                "problem": each.problem,
+            }
+            for each in found.candidates
+        ],
+    }
+
+
+def _list_atoms(candidate: Candidate) -> list[str]:
+    """
+    >>> _list_atoms(Candidate(("?x",), ((0,), ())))
+    ['hashed by subject', 'replicated']
+    """
+    names = [
+        " and ".join("object" if position == OBJECT else "subject" for position in route)
+        for route in candidate.routes
+    ]
+    return [f"hashed by {name}" if name else "replicated" for name in names]
+
+
+def _measure(candidate: Candidate, partitions: int) -> tuple[str, ...]:
+    if candidate.problem:
+        return ("",) * (len(TITLES) - 1)
+    return (
+        f"{candidate.replicated:.2f}", f"{candidate.find_copies(partitions):.2f}",
+        f"{candidate.find_speedup(partitions):.2f}",
+        f"{candidate.hottest:.0%}" if candidate.hottest else "",
+        "yes" if candidate.is_summed else "",
+    )  # fmt: skip
+
+
+def _table(query: Query, found: Partitioning) -> list[str]:
+    many = "1 part" if found.partitions == 1 else f"{found.partitions} parts"
+    lines = [f"{many}; → marks the chosen key" if found.chosen else f"{many}; no key is chosen", ""]
+    rows: list[tuple[str, ...]] = [("", *TITLES)]
+    for number, candidate in enumerate(found.candidates, 1):
+        rows.append(
+            (str(number), " ".join(candidate.variables), *_measure(candidate, found.partitions))
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    shown: list[Candidate | None] = [None, *found.candidates]
+    for row, each in zip(rows, shown, strict=True):
+        mark = "→ " if each is not None and each is found.chosen else "  "
+        cells = [row[0].rjust(widths[0]), row[1].ljust(widths[1])]
+        cells += [cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
+        line = (mark + "  ".join(cells)).rstrip()
+        lines.append(line)
+        if each is not None and each.problem:
+            lines += fold_text(f"not possible: {each.problem}", " " * 7, " " * 7)
+    if found.chosen is not None:
+        hot = found.chosen.hot
+        names = Names([*(term for atom in query.atoms for term in atom), *hot])
+        lines += ["", "Atoms"]
+        for (s, p, o), what in zip(query.atoms, _list_atoms(found.chosen), strict=True):
+            ends = [end if is_variable(end) else names.constant(end) for end in (s, o)]
+            lines.append(f"  {names.label(p)}({', '.join(ends)})  {what}")
+        if hot:
+            lines += fold_text(f"Hot keys, split: {', '.join(map(names.constant, hot))}", "", "  ")
+    lines += ["", *fold_text(f"Chosen: {found.reason}" if found.chosen else found.reason, "", "")]
+    legend = (
+        "f is the fraction of events that go to all parts; copies is how often an event is sent, "
+        "1 + f(N - 1); S(N) is the work that N parts do, 1 / ((1 - f)/N + f), or less if one key "
+        "has more than a part's share (hottest); summed: the head does not show the key, so the "
+        "multiplicities of the parts are added up."
+    )
+    return [*lines, "", *fold_text(legend, "", "")]

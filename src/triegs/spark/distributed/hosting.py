@@ -1,0 +1,127 @@
+"""Parts inside Spark: their state is Spark's, their engines are a cache in the worker's process.
+
+Spark runs a part where it likes. So a process that has the engine of a part may have an old one:
+each batch leaves a token of its own in the state, and only the engine that left it goes on. Any
+other is built anew from the state.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from triegs.spark.distributed.job import Job
+from triegs.spark.distributed.keeping import Piece
+from triegs.spark.distributed.parts import REPORT, Out, Parcel, Part
+
+# Nothing of `triegs.spark` needs Spark to be imported.
+try:
+    from pyspark.sql.streaming import StatefulProcessor
+except ImportError:
+    StatefulProcessor = object
+
+#: What parts give, as Spark writes it.
+OUT_SCHEMA = "part int, kind string, query string, rows long, payload binary"
+OUT = pa.schema(
+    [
+        ("part", pa.int32()),
+        ("kind", pa.string()),
+        ("query", pa.string()),
+        ("rows", pa.int64()),
+        ("payload", pa.binary()),
+    ]
+)
+#: Names and types of what is in the state.
+PIECES, PIECE_KEY, PIECE_VALUE = "pieces", "file string, number int", "data binary"
+ABOUT, ABOUT_VALUE = "about", "token string, newest long"
+#: Engines that a process keeps; more are those of parts that have moved away.
+MOST_CACHED = 8
+
+_cache: dict[tuple[str, int], tuple[str, Part]] = {}
+
+
+class Host(StatefulProcessor):  # type: ignore[misc]
+    """For `transformWithStateInPandas`, grouped by slot."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def init(self, handle: Any) -> None:
+        self._about = handle.getValueState(ABOUT, ABOUT_VALUE)
+        self._pieces = handle.getMapState(PIECES, PIECE_KEY, PIECE_VALUE)
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: Any,  # noqa: ARG002, N803
+    ) -> Iterator[Any]:
+        """Take the parcels of a batch, which come as frames of pandas."""
+        job = self._job
+        if key[0] in job.retired:
+            self._about.clear()
+            self._pieces.clear()
+            return
+        number = job.slots.index(key[0])
+        begun = perf_counter()
+        parcels = [parcel for frame in rows for parcel in read_parcels(frame)]
+        about = self._about.get()
+        token, newest = (None, job.newest) if about is None else (about[0], about[1])
+        part, is_hit = self._find_part(number, token)
+        try:
+            marks = [perf_counter()]
+            outs, newest = part.take(parcels, newest)
+            marks.append(perf_counter())
+            written = part.save(self)
+            token = uuid4().hex
+            self._about.update((token, newest))
+        except BaseException:
+            part.close()
+            raise
+        marks.append(perf_counter())
+        told = {
+            **part.told, "hit": is_hit, "build_s": 0.0 if is_hit else part.build_seconds,
+            "state_bytes": part.bytes, "written_bytes": written, "read_s": marks[0] - begun,
+            "engine_s": marks[1] - marks[0], "state_s": marks[2] - marks[1],
+        }  # fmt: skip
+        _cache[job.identity, number] = token, part
+        outs.append(Out(REPORT, "", 0, json.dumps(told).encode()))
+        rows_out = [{"part": number, **out._asdict()} for out in outs]
+        yield pa.Table.from_pylist(rows_out, OUT).to_pandas()
+
+    def _find_part(self, number: int, token: str | None) -> tuple[Part, bool]:
+        """The engine that wrote the state, else a new one of what it says; not in the cache until
+        the batch is done.
+        """
+        known, part = _cache.pop((self._job.identity, number), (None, None))
+        if part is not None:
+            if known == token:
+                return part, True
+            part.close()
+        while len(_cache) >= MOST_CACHED:
+            _cache.pop(next(iter(_cache)))[1].close()
+        return Part(self._job, number, self._list_pieces() if token is not None else ()), False
+
+    def _list_pieces(self) -> Iterator[Piece]:
+        for (file, number), (data,) in self._pieces.iterator():
+            yield Piece(file, number, bytes(data))
+
+    # What `Part.save` writes to.
+
+    def put(self, piece: Piece) -> None:
+        self._pieces.updateValue((piece.file, piece.number), (piece.data,))
+
+    def remove(self, file: str, number: int) -> None:
+        self._pieces.removeKey((file, number))
+
+
+def read_parcels(frame: Any) -> Iterator[Parcel]:
+    for task, number, kind, payload in zip(
+        frame["task"], frame["number"], frame["kind"], frame["payload"], strict=True
+    ):
+        yield Parcel(int(task), int(number), kind, bytes(payload))

@@ -1,0 +1,250 @@
+"""A part of a distributed pipeline: its engine, and what a batch makes of it. Knows no Spark."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import mkdtemp
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from triegs.engine import Engine
+from triegs.read.snapshot import Snapshot
+from triegs.spark.answers import free_name
+from triegs.spark.distributed.job import Job
+from triegs.spark.distributed.keeping import Keeping, Piece, Store
+from triegs.spark.distributed.routing import (
+    BAD,
+    CONTROL,
+    EVENTS,
+    FIRST,
+    FIRST_OF_EVENT,
+    LABELS,
+    find_reach,
+)
+from triegs.spark.distributed.seeding import load_seed
+from triegs.spark.parcels import write_stream
+
+CHANGES, REPORT = "changes", "report"
+TIME = "time"
+#: Noted in the engine: deletions that wait, by number, with their times.
+COUNTED_HERE = "counted here"
+NEVER = 1 << 62
+#: What a part counts of a batch: events by their first delivery, what it was sent by the first one
+#: of each route, all that it was sent, and what became of events.
+COUNTED = ("rows", "sent", "delivered", "refused", "late", "ahead")
+
+
+class Parcel(NamedTuple):
+    """What a task sent to a part."""
+
+    task: int
+    number: int
+    kind: str
+    payload: bytes
+
+    def read(self) -> pa.Table:
+        return pa.ipc.open_stream(self.payload).read_all()
+
+
+class Out(NamedTuple):
+    """What a part gives for a batch: changes of a query, malformed rows, or its report."""
+
+    kind: str
+    query: str
+    rows: int
+    payload: bytes
+
+
+class Part:
+    """The engine of one part, in a directory of its own that ends with it."""
+
+    def __init__(self, job: Job, number: int, pieces: Iterable[Piece] = ()) -> None:
+        """As the store has it; new if it has nothing. Cost: the state."""
+        self.job = job
+        self.number = number
+        begun = perf_counter()
+        within = job.folder or os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or None
+        if within is not None:
+            Path(within).mkdir(parents=True, exist_ok=True)
+        self.directory = Path(mkdtemp(prefix="triegs-part-", dir=within))
+        self._keeping = Keeping(self.directory)
+        is_new = not self._keeping.restore(pieces)
+        self.engine = Engine.open(
+            self.directory, job.mode, sync="never", checkpoint_bytes=NEVER, window=job.window,
+            event_time=job.make_event_time(),
+        )  # fmt: skip
+        if is_new:
+            for source in job.list_sources(number):
+                self.engine._register(source)
+            if job.seeds is not None:
+                mark = None if job.newest is None else job.newest - job.event_time.lateness
+                load_seed(self.engine, Path(job.seeds), number, job.stream, mark)
+        self.build_seconds = perf_counter() - begun
+
+    def take(self, parcels: Iterable[Parcel], newest: int | None) -> tuple[list[Out], int | None]:
+        """Take a batch: what it gives, and the newest time of all parts behind it."""
+        found = sorted(parcels)
+        told: dict[str, Any] = {"part": self.number, **dict.fromkeys(COUNTED, 0)}
+        outs = [Out(BAD, "", 0, each.payload) for each in found if each.kind == BAD]
+        for each in found:
+            if each.kind == LABELS:
+                counts = told.setdefault("labels", {})
+                for row in each.read().to_pylist():
+                    counts[row["label"]] = counts.get(row["label"], 0) + row["events"]
+        tables = [each.read() for each in found if each.kind == EVENTS]
+        table = pa.concat_tables(tables) if tables else None
+        begun = perf_counter()
+        if self.job.is_timed:
+            spans = [
+                (row["low"], row["high"])
+                for each in found
+                if each.kind == CONTROL
+                for row in each.read().to_pylist()
+            ]
+            gap = self.job.event_time.max_ahead
+            newest = find_reach(spans, newest, gap)
+            changes = self._slide(table, newest, told)
+        else:
+            changes = self._apply(table, told)
+        for name, each in changes.items():
+            if each.num_rows:
+                outs.append(Out(CHANGES, name, each.num_rows, write_stream(each)))
+        told["seconds"] = perf_counter() - begun
+        self.told = told
+        return outs, newest
+
+    def _apply(self, table: pa.Table | None, told: dict[str, Any]) -> dict[str, pa.Table]:
+        if table is None:
+            return {}
+        is_first = self._count(table, told)
+        events = table.drop_columns([name for name in (FIRST, TIME) if name in table.schema.names])
+        before = self._look()
+        try:
+            report = self.engine.apply(events)
+            told["refused"] += int(sum(is_first[place] for place, _ in report.refused))
+            after = self._look()
+            try:
+                return {name: subtract(after[name], before[name]) for name in after}
+            finally:
+                close_all(after)
+        finally:
+            close_all(before)
+
+    def _slide(
+        self, table: pa.Table | None, newest: int | None, told: dict[str, Any]
+    ) -> dict[str, pa.Table]:
+        if newest is None:
+            return {}
+        if table is not None:
+            self._push(table, newest, told)
+        counted = self.engine.positions.get(COUNTED_HERE, {})
+        found: dict[str, list[pa.Table]] = {}
+        before = self._look()
+        try:
+            for slide in self.engine.each_slide(to=newest - self.job.event_time.lateness):
+                told["refused"] += sum(str(place) in counted for place, _ in slide.refused)
+                after = self._look()
+                for name in after:
+                    found.setdefault(name, []).append(subtract(after[name], before[name]))
+                close_all(before)
+                before = after
+        finally:
+            close_all(before)
+        return {name: pa.concat_tables(tables) for name, tables in found.items()}
+
+    def _push(self, table: pa.Table, newest: int, told: dict[str, Any]) -> None:
+        """Let events wait for their slides. Deletions may be refused then, by several parts: those
+        that are counted here are noted with the events.
+        """
+        is_first = self._count(table, told)
+        times = table.column(TIME).to_numpy()
+        mark = self.engine._windows.watermark
+        if mark is not None:
+            told["late"] = int(np.count_nonzero((times <= mark) & is_first))
+        is_ahead = times > newest
+        if is_ahead.any():
+            told["ahead"] = int(np.count_nonzero(is_ahead & is_first))
+            table = table.filter(pa.array(~is_ahead))
+            times, is_first = times[~is_ahead], is_first[~is_ahead]
+        waiting = self.engine.positions.get(COUNTED_HERE, {})
+        counted = {n: time for n, time in waiting.items() if mark is None or time > mark}
+        places = np.flatnonzero((table.column("op").to_numpy() < 0) & is_first)
+        arrivals = self.engine._windows._find_stream(self.job.stream).arrivals
+        counted |= {str(arrivals + place): int(times[place]) for place in places.tolist()}
+        if counted or waiting:
+            self.engine.note({COUNTED_HERE: counted})
+        self.engine.push(table.drop_columns([FIRST]), self.job.stream)
+
+    @staticmethod
+    def _count(table: pa.Table, told: dict[str, Any]) -> Any:
+        firsts = table.column(FIRST).to_numpy()
+        is_first = firsts == FIRST_OF_EVENT
+        told["rows"] = int(np.count_nonzero(is_first))
+        told["sent"] = int(np.count_nonzero(firsts))
+        told["delivered"] = table.num_rows
+        return is_first
+
+    def _look(self) -> dict[str, Snapshot]:
+        found = {}
+        for name, query in self.engine.queries.items():
+            if query.error is not None:
+                raise query.error
+            found[name] = query.snapshot()
+        return found
+
+    def save(self, store: Store) -> int:
+        """Keep in a store what has changed; returns the bytes written."""
+        return self._keeping.save(self.engine, store)
+
+    @property
+    def bytes(self) -> int:
+        """What the store has of it."""
+        return self._keeping.bytes
+
+    def read(self, query: str) -> Iterator[pa.RecordBatch]:
+        """The answers of a query, with their multiplicities; none of one that is kept elsewhere."""
+        if query not in self.engine.queries:
+            return
+        with self.engine.queries[query].snapshot() as snapshot:
+            yield from plain(snapshot.to_arrow()).to_batches()
+
+    def count(self, query: str) -> int:
+        """The total multiplicity of the answers."""
+        if query not in self.engine.queries:
+            return 0
+        with self.engine.queries[query].snapshot() as snapshot:
+            return snapshot.count()
+
+    def close(self) -> None:
+        try:
+            self.engine.close()
+        finally:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def close_all(snapshots: dict[str, Snapshot]) -> None:
+    for snapshot in snapshots.values():
+        snapshot.close()
+
+
+def subtract(new: Snapshot, old: Snapshot) -> pa.Table:
+    """The signed changes, with the time in front."""
+    table = plain(new.diff(old).to_arrow())
+    time = pa.array([new.time] * table.num_rows, pa.int64())
+    return table.add_column(0, free_name(TIME, table.schema.names), time)
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """Texts as Spark takes them."""
+    columns = [
+        pc.cast(column, pa.string()) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
+    return pa.table(columns, table.schema.names)

@@ -1,0 +1,341 @@
+"""A pipeline whose engines are in Spark's executors, one for each part of the stream."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from time import perf_counter
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from triegs.compiler.layout import Layout, Placed
+from triegs.durable.directory import Lock as DirectoryLock
+from triegs.durable.source import QuerySource
+from triegs.errors import StateError
+from triegs.mode import Mode
+from triegs.spark.answers import Sink, write_once
+from triegs.spark.distributed.hosting import OUT_SCHEMA, Host
+from triegs.spark.distributed.job import Job
+from triegs.spark.distributed.parts import CHANGES, COUNTED, REPORT
+from triegs.spark.distributed.plans import (
+    LABELS,
+    SPARK,
+    find_last,
+    keep_plan,
+    read_labels,
+    read_pieces,
+)
+from triegs.spark.distributed.reading import (
+    COUNT,
+    COUNTS,
+    make_counter,
+    make_reader,
+    make_summer,
+    sum_rows,
+    unpack,
+)
+from triegs.spark.distributed.routing import BAD, SPARK_SCHEMA, make_router
+from triegs.spark.distributed.slots import find_slots
+from triegs.spark.failures import BatchFailed, Cancelled, explain, mute
+from triegs.spark.handles import Handle
+from triegs.spark.listening import make_listener
+from triegs.sparql.window import Window
+from triegs.windows.settings import EventTime
+
+messages = logging.getLogger("triegs.spark")
+#: What the state store must be, whatever the session has.
+SETTINGS = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # A batch costs the state store what it changes, and not the state.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+SHUFFLE = "spark.sql.shuffle.partitions"
+MULTIPLICITY, CHANGE = "multiplicity", "change"
+
+
+@contextmanager
+def setting(session: Any, wanted: Mapping[str, str]) -> Any:
+    """With other settings of a session; a query that is started keeps them."""
+    before = {name: session.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, value)
+
+
+class Distributed(Handle):
+    """A running pipeline in parts. `triegs.spark.start` makes it, with ``partitions``; use it in a
+    ``with`` statement, or `close` it.
+
+    ``layout`` says which part has what; ``query`` is Spark's streaming query.
+    """
+
+    def __init__(
+        self,
+        events: Any,
+        job: Job,
+        columns: Mapping[str, str],
+        home: Path,
+        sinks: Mapping[str, list[Sink]],
+        trigger: Mapping[str, Any] | None,
+        name: str | None,
+        tell: Callable[[dict[str, Any]], object] | None,
+    ) -> None:
+        mute()
+        self.checkpoint = home
+        self._lock = DirectoryLock(home)
+        try:
+            self._session = events.sparkSession
+            self._plan = keep_plan(home, job, self._session)
+            self._job = job = self._plan.job
+            self.layout = job.layout
+            self._sinks = sinks
+            self._busy = Lock()
+            self._is_stopped = False
+            self._parts: list[dict[str, Any]] = [{} for _ in job.slots]
+            self._figures: dict[str, Any] = {
+                "batches": 0, **dict.fromkeys(COUNTED, 0), "quarantined": 0, "changes": 0,
+                "hits": 0, "builds": 0, "batch": None, "timing": None,
+                "labels": read_labels(home),
+            }  # fmt: skip
+            self._listener = make_listener(self._is_ours, self.metrics, tell)
+            self._session.streams.addListener(self._listener)
+            stream = make_stream(events, job, columns)
+            writer = stream.writeStream.foreachBatch(self._take)
+            writer = writer.option("checkpointLocation", (home / SPARK).as_uri())
+            writer = writer.outputMode("append")
+            if name is not None:
+                writer = writer.queryName(name)
+            if trigger is not None:
+                writer = writer.trigger(**trigger)
+            with setting(self._session, {**SETTINGS, SHUFFLE: str(len(job.slots))}):
+                self.query = writer.start()
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _is_ours(self, query: str) -> bool:
+        return hasattr(self, "query") and str(self.query.id) == query
+
+    # Batches
+
+    def _take(self, frame: Any, batch: int) -> None:
+        with self._busy:
+            if self._is_stopped:
+                raise Cancelled
+            try:
+                self._tell(frame, batch)
+            except Exception as problem:
+                self.failure = BatchFailed(f"batch {batch}: {explain(problem)}")
+                self.failure.__cause__ = problem
+                raise self.failure from problem
+
+    def _tell(self, frame: Any, batch: int) -> None:
+        begun = perf_counter()
+        collected = frame.toArrow().to_pylist()
+        marks = [perf_counter() - begun]
+        bad = [row["payload"] for row in collected if row["kind"] == BAD]
+        if bad:
+            table = pa.concat_tables([pa.ipc.open_stream(each).read_all() for each in bad])
+            write_once(self.checkpoint / "quarantine", batch, table)
+            self._figures["quarantined"] += table.num_rows
+            messages.warning(
+                "batch %d: %d rows are malformed and in %s", batch, table.num_rows,
+                self.checkpoint / "quarantine",
+            )  # fmt: skip
+        for placed in self.layout.queries:
+            rows = [
+                pa.ipc.open_stream(row["payload"]).read_all()
+                for row in collected
+                if row["kind"] == CHANGES and row["query"] == placed.name
+            ]
+            self._hand_on(placed, rows, batch, frame.sparkSession)
+        marks.append(perf_counter() - begun - marks[0])
+        reports = [json.loads(row["payload"]) for row in collected if row["kind"] == REPORT]
+        self._measure(batch, reports, marks)
+
+    def _hand_on(
+        self, placed: Placed, parts: list[pa.Table], batch: int, session: Any
+    ) -> None:  # fmt: skip
+        sinks = self._sinks.get(placed.name, [])
+        schema = find_schema(self._job, placed.name, CHANGE)
+        changes = pa.concat_tables(parts) if parts else schema.empty_table()
+        if placed.is_summed:
+            changes = sum_rows(changes, changes.schema.names[-1])
+        self._figures["changes"] += changes.num_rows
+        for sink in sinks:
+            sink.write(changes, batch, session)
+
+    def _measure(self, batch: int, reports: Iterable[dict[str, Any]], marks: list[float]) -> None:
+        figures = self._figures
+        figures["batch"] = batch
+        figures["batches"] += 1
+        figures["timing"] = dict(zip(("parts", "sinks"), marks, strict=True))
+        for report in reports:
+            for name in COUNTED:
+                figures[name] += report[name]
+            figures["hits" if report["hit"] else "builds"] += 1
+            for label, count in report.pop("labels", {}).items():
+                figures["labels"][label] = figures["labels"].get(label, 0) + count
+            self._parts[report["part"]] = report
+        with suppress(OSError):  # it is for the next plan
+            (self.checkpoint / LABELS).write_text(json.dumps(figures["labels"]), encoding="utf-8")
+
+    # Answers
+
+    def table(self, name: str, batch: int | None = None) -> Any:
+        """The full result of a query after a batch, the last one unless given, as a DataFrame with
+        multiplicities.
+
+        It is read from Spark's state store, part by part on executors, when Spark runs it; the
+        stream goes on meanwhile. A batch can be read while Spark keeps its state, which is for
+        ``spark.sql.streaming.minBatchesToRetain`` batches. Cost: the state, and the answers.
+        """
+        job, pieces = self._read_pieces(name, batch)
+        (placed,) = (each for each in job.layout.queries if each.name == name)
+        schema = find_schema(job, name, MULTIPLICITY)
+        text = write_schema(schema)
+        found = pieces.mapInArrow(make_reader(job, name, schema), text)
+        if placed.is_summed:
+            found = add_up(found, schema, job.layout.partitions)
+        return found
+
+    def count(self, name: str, batch: int | None = None) -> int:
+        """The total multiplicity of the answers after a batch: the sum over the parts."""
+        job, pieces = self._read_pieces(name, batch)
+        found = pieces.mapInArrow(make_counter(job, name), write_schema(COUNTS)).toArrow()
+        return sum(found.column(COUNT).to_pylist())
+
+    def _read_pieces(self, name: str, batch: int | None) -> tuple[Job, Any]:
+        if name not in self._job.queries:
+            raise StateError(
+                f"there is no query {name!r}; there are {', '.join(self._job.queries)}"
+            )
+        last = self.batch
+        if last is None:
+            raise StateError("no batch is done yet")
+        if batch is not None and batch > last:
+            raise StateError(f"batch {batch} is not done yet; the last one is {last}")
+        wanted = last if batch is None else batch
+        job = self._plan.find_job(wanted)
+        return job, read_pieces(self._session, self.checkpoint, job, wanted)
+
+    @property
+    def batch(self) -> int | None:
+        """The last batch that is done for good; None before the first."""
+        return find_last(self.checkpoint)
+
+    # Operations
+
+    def metrics(self) -> dict[str, Any]:
+        """Figures of the moment. Any thread.
+
+        ``rows`` counts events that some query reads, ``sent`` one for each route of theirs, and
+        ``delivered`` what parts got; ``fan_out`` is how many parts got what was sent. ``hits``
+        counts batches of a part that found its engine in the process, ``builds`` those that built
+        it. ``parts`` has the last report of each part, such as ``state_bytes`` and ``build_s``;
+        ``skew`` is the largest share of a part in the last batch, as a multiple of the fair one.
+        """
+        figures = dict(self._figures)
+        given = [part.get("delivered", 0) for part in self._parts]
+        last = self.query.lastProgress
+        looked = figures["hits"] + figures["builds"]
+        return {
+            **figures,
+            "fan_out": figures["delivered"] / figures["sent"] if figures["sent"] else None,
+            "hit_rate": figures["hits"] / looked if looked else None,
+            "skew": max(given) * len(given) / sum(given) if sum(given) else None,
+            "parts": [dict(part) for part in self._parts],
+            "spark": None if last is None else json.loads(last.json),
+        }
+
+    def stop(self) -> None:
+        """Stop after the batch at hand; again does nothing."""
+        with self._busy:
+            self._is_stopped = True
+            self.query.stop()
+
+    def close(self) -> None:
+        """Stop, and let the checkpoint go."""
+        try:
+            self.stop()
+        finally:
+            with suppress(Exception):  # Spark has ended
+                self._session.streams.removeListener(self._listener)
+            self._lock.close()
+
+
+def make_stream(events: Any, job: Job, columns: Mapping[str, str]) -> Any:
+    """What the parts give, as a streaming DataFrame."""
+    router = make_router(columns, job)
+    picked = events.select(*(f"`{name}`" for name in columns.values()))
+    routed = picked.mapInArrow(router, SPARK_SCHEMA)
+    return routed.groupBy("slot").transformWithStateInPandas(
+        statefulProcessor=Host(job), outputStructType=OUT_SCHEMA, outputMode="Append",
+        timeMode="None",
+    )  # fmt: skip
+
+
+def make_changes(stream: Any, job: Job, name: str) -> Any:
+    """The changes of a query out of what parts give, as a streaming DataFrame."""
+    (placed,) = (each for each in job.layout.queries if each.name == name)
+    schema = find_schema(job, name, CHANGE)
+    text = write_schema(schema)
+    rows = stream.where((stream["kind"] == CHANGES) & (stream["query"] == name))
+    found = rows.select("payload").mapInArrow(unpack, text)
+    if placed.is_summed:
+        found = add_up(found, schema, job.layout.partitions)
+    return found
+
+
+def add_up(frame: Any, schema: pa.Schema, partitions: int) -> Any:
+    """Sums over all parts, of a batch or of a stream."""
+    keys = [f"`{column}`" for column in schema.names[:-1]]
+    parts = frame.repartition(partitions, *keys) if keys else frame.coalesce(1)
+    return parts.mapInArrow(make_summer(schema, schema.names[-1]), write_schema(schema))
+
+
+def find_schema(job: Job, name: str, weight: str) -> pa.Schema:
+    """The columns of a query's answers, or of its changes with their time in front."""
+    from triegs.spark.answers import free_name
+
+    heads = [variable[1:] for variable in QuerySource.read(job.queries[name]).parse().head]
+    fields = [(head, pa.string()) for head in heads]
+    weight = free_name(weight, heads)
+    fields.append((weight, pa.int64()))
+    if weight.startswith(CHANGE):
+        fields.insert(0, (free_name("time", [*heads, weight]), pa.int64()))
+    return pa.schema(fields)
+
+
+def write_schema(schema: pa.Schema) -> str:
+    """As Spark writes it."""
+    kinds = {pa.string(): "string", pa.int64(): "long"}
+    return ", ".join(f"`{field.name}` {kinds[field.type]}" for field in schema)
+
+
+def make_job(
+    layout: Layout, queries: Mapping[str, QuerySource], mode: str | Mode | None,
+    window: Window | None, event_time: EventTime | None, stream: str | None, is_timed: bool,
+    folder: str | None,
+) -> Job:  # fmt: skip
+    sources = {name: source.write() for name, source in queries.items()}
+    return Job(
+        uuid4().hex, layout, find_slots(layout.partitions), sources,
+        Mode(mode or Mode.MULTIGRAPH).value, window, event_time or EventTime(), stream, is_timed,
+        folder,
+    )  # fmt: skip

@@ -1,0 +1,115 @@
+"""From what a caller asks for to a job in parts, or to the reason why there is none."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from triegs.compiler.layout import lay_out
+from triegs.compiler.observing import observe
+from triegs.compiler.partitions import Observed
+from triegs.durable.source import QuerySource
+from triegs.engine import Engine
+from triegs.errors import InputError, StateError, WindowError
+from triegs.exercise import call_everything
+from triegs.inputs import open_input
+from triegs.kernels.warmth import warm_up
+from triegs.mode import Mode
+from triegs.spark.answers import SNAPSHOT, Sink
+from triegs.spark.distributed.job import Job
+from triegs.spark.distributed.pipeline import make_job
+from triegs.spark.distributed.plans import PLAN, read_labels
+from triegs.sparql.window import Kind, Window
+from triegs.windows.settings import EventTime
+
+messages = logging.getLogger("triegs.spark")
+#: Rows of a sample that are looked at.
+SAMPLE_ROWS = 1_000_000
+#: The engine's directory, in a checkpoint of a pipeline whose engine is in the driver.
+ENGINE = "engine"
+
+
+def plan_job(
+    queries: Mapping[str, Mapping[str, Any]],
+    partitions: int,
+    home: Path | None,
+    session: Any,
+    *,
+    columns: Mapping[str, str],
+    sample: Any,
+    sinks: Mapping[str, Iterable[Sink]],
+    mode: Mode | str | None,
+    window: Window | None,
+    event_time: EventTime | None,
+    stream: str | None,
+    prefixes: Mapping[str, str] | None,
+) -> Job | None:
+    """A job in so many parts; None if they do not help, which is told in the log.
+
+    A checkpoint, if there is one, decides what it was made for.
+    """
+    if partitions < 1:
+        raise ValueError(f"there is at least one part, not {partitions}")
+    if home is not None and (home / ENGINE).exists():
+        messages.warning("%s has its engine in the driver; so has this pipeline", home)
+        return None
+    _refuse(columns, sinks)
+    sources = {name: _read_source(name, given, prefixes) for name, given in queries.items()}
+    parsed = {name: source.parse() for name, source in sources.items()}
+    windows = [window, *(source.window for source in sources.values())]
+    windows += [each for query in parsed.values() for _, each in query.windows]
+    for each in windows:
+        if each is not None and (each.kind is Kind.TRIPLES or each.slide is None):
+            raise WindowError("a window that events move needs the order of all of them, not parts")
+    is_timed = any(each is not None for each in windows)
+    if is_timed and "time" not in columns:
+        raise InputError("a window needs a column for time")
+    observed = read_sample(sample, columns)
+    if observed is None and home is not None and (seen := read_labels(home)):
+        observed = Observed({label: count / sum(seen.values()) for label, count in seen.items()})
+    layout = lay_out(parsed, partitions, observed)
+    warm_up(partial(call_everything, Engine, open_input))  # as executors of this machine would
+    if layout.problem and not (home is not None and (home / PLAN).exists()):
+        messages.warning("parts do not help; the engine is in the driver: %s", layout.problem)
+        return None
+    folder = session.conf.get("spark.local.dir", None)
+    return make_job(layout, sources, mode, window, event_time, stream, is_timed, folder)
+
+
+def _refuse(columns: Mapping[str, str], sinks: Mapping[str, Iterable[Sink]]) -> None:
+    if "id" in columns:
+        raise InputError(
+            "parts cannot tell whether an id was used before; leave the column out, or have the "
+            "engine in the driver"
+        )
+    for name, several in sinks.items():
+        if any(sink.what == SNAPSHOT for sink in several):
+            raise StateError(
+                f"the sink of {name!r} wants snapshots, which parts do not send; "
+                "Distributed.table reads the result of any batch"
+            )
+
+
+def _read_source(
+    name: str, given: Mapping[str, Any], prefixes: Mapping[str, str] | None
+) -> QuerySource:
+    known = {"text", "root", "keep", "window"}
+    if unknown := given.keys() - known:
+        raise StateError(f"the query {name!r} has {min(unknown)!r}, which is none of {known}")
+    keep = tuple(given.get("keep", ()))
+    window = given.get("window")
+    return QuerySource(given["text"], name, given.get("root"), keep, window, dict(prefixes or {}))
+
+
+def read_sample(sample: Any, columns: Mapping[str, str]) -> Observed | None:
+    """What a sample says, a DataFrame or an Arrow table with the columns of the stream."""
+    if sample is None or isinstance(sample, Observed):
+        return sample
+    table = sample if isinstance(sample, pa.Table) else sample.limit(SAMPLE_ROWS).toArrow()
+    ours = {name: table.column(columns[name]) for name in ("subject", "predicate", "object")}
+    return observe(pa.table(ours)) if table.num_rows else None

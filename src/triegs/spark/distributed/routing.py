@@ -1,0 +1,237 @@
+"""Events to the parts that need them: what executors make of the rows of a batch.
+
+A task tells every part what it has for it, and how far its times go, also if there is nothing: so
+each part knows when a batch is whole, and moves to the same watermark as all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from triegs.compiler.layout import Layout, Route
+from triegs.dictionary.arrays import Words
+from triegs.dictionary.placing import find_parts
+from triegs.dictionary.values import TermForm, read_value
+from triegs.spark.distributed.job import Job
+from triegs.spark.parcels import make_packer, open_parcels, write_stream
+
+#: What goes to a part: events, the times that a task has, malformed rows, how often labels came.
+EVENTS, CONTROL, BAD, LABELS = "events", "control", "bad", "labels"
+SPARK_SCHEMA = "slot int, task int, number int, kind string, rows long, payload binary"
+SCHEMA = pa.schema(
+    [
+        ("slot", pa.int32()),
+        ("task", pa.int32()),
+        ("number", pa.int32()),
+        ("kind", pa.string()),
+        ("rows", pa.int64()),
+        ("payload", pa.binary()),
+    ]
+)
+#: Marks the first delivery of an event, and the first one by each of its routes.
+FIRST = "triegs_first"
+#: Where a task finds the number of its batch.
+BATCH = "streaming.sql.batchId"
+FIRST_OF_EVENT, FIRST_OF_ROUTE, COPY = 2, 1, 0
+TERMS = ("subject", "predicate", "object")
+Table = pa.Table
+
+
+class Delivery(NamedTuple):
+    """What of a table goes to one part: rows, the tag of each, and which are first ones."""
+
+    rows: Words
+    tags: Words
+    first: NDArray[np.int8]
+
+
+def make_router(
+    columns: Mapping[str, str], job: Job
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For `DataFrame.mapInArrow`: rows with these columns, to parcels for the parts.
+
+    Cost: the rows, once for each route of their label.
+    """
+    pack = make_packer(columns, is_timed=job.is_timed)
+    gap = job.event_time.max_ahead
+
+    def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        batch = None if context is None else context.getLocalProperty(BATCH)
+        number = 0
+        spans: list[tuple[int, int]] = []
+        counts: dict[str, int] = {}
+        for batch in pack(batches):
+            events, bad = open_parcels(pa.Table.from_batches([batch]))
+            for table in events:
+                count_labels(table, counts)
+                if job.is_timed:
+                    spans = join_spans([*spans, *find_spans(table.column("time"), gap)], gap)
+                for part, parcel in split_table(table, job.layout):
+                    yield _make_row(job.slots[part], task, number, EVENTS, parcel)
+                    number += 1
+            for table in bad:
+                yield _make_row(job.slots[0], task, number, BAD, table)
+                number += 1
+        told = pa.table({"low": [s[0] for s in spans], "high": [s[1] for s in spans]})
+        labels = pa.table({"label": list(counts), "events": list(counts.values())})
+        if batch == str(job.retired_in):
+            for slot in job.retired:
+                yield _make_row(slot, task, number, CONTROL, told)
+        for part, slot in enumerate(job.slots):
+            yield _make_row(slot, task, number, CONTROL, told)
+            if part == 0 and counts:
+                yield _make_row(slot, task, number + 1, LABELS, labels)
+
+    return route
+
+
+def _make_row(slot: int, task: int, number: int, kind: str, table: pa.Table) -> pa.RecordBatch:
+    row = {
+        "slot": slot, "task": task, "number": number, "kind": kind, "rows": table.num_rows,
+        "payload": write_stream(table),
+    }  # fmt: skip
+    return pa.RecordBatch.from_pylist([row], SCHEMA)
+
+
+def count_labels(table: pa.Table, counts: dict[str, int]) -> None:
+    for each in pc.value_counts(table.column("predicate").combine_chunks()).to_pylist():
+        label = str(each["values"])
+        counts[label] = counts.get(label, 0) + each["counts"]
+
+
+def find_spans(times: Any, gap: int) -> list[tuple[int, int]]:
+    """The times, as spans with more than `gap` between them.
+
+    >>> find_spans(pa.chunked_array([[5, 1, 90, 3]]), 10)
+    [(1, 5), (90, 90)]
+    """
+    values = np.unique(times.to_numpy())
+    if len(values) == 0:
+        return []
+    cuts = np.flatnonzero(np.diff(values) > gap)
+    lows = values[np.concatenate([[0], cuts + 1])]
+    highs = values[np.concatenate([cuts, [len(values) - 1]])]
+    return list(zip(lows.tolist(), highs.tolist(), strict=True))
+
+
+def join_spans(spans: list[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
+    """
+    >>> join_spans([(1, 5), (90, 95), (12, 14)], 10)
+    [(1, 14), (90, 95)]
+    """
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(spans):
+        if found and low - found[-1][1] <= gap:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
+    return found
+
+
+def find_reach(spans: list[tuple[int, int]], newest: int | None, gap: int) -> int | None:
+    """The newest time that is not too far ahead of what is before it; None if there is none.
+
+    >>> find_reach([(1, 14), (90, 95)], None, 10), find_reach([(90, 95)], 85, 10)
+    (14, 95)
+    """
+    reach = newest
+    for low, high in sorted(spans):
+        if reach is None or low - reach <= gap:
+            reach = high if reach is None else max(reach, high)
+    return reach
+
+
+def split_table(table: pa.Table, layout: Layout) -> Iterator[tuple[int, pa.Table]]:
+    """What each part gets of a table, under the labels of the routes, in the order of its rows.
+
+    An event is counted by the first of its deliveries; one whose label nobody reads, by none.
+    """
+    table = table.combine_chunks()
+    tags = pa.array([route.tag for route in layout.routes])
+    for part, found in enumerate(deliver(table, layout)):
+        if len(found.rows):
+            rows = table.take(pa.array(found.rows))
+            labels = pa.DictionaryArray.from_arrays(pa.array(found.tags, pa.int32()), tags)
+            place = rows.schema.get_field_index("predicate")
+            rows = rows.set_column(place, "predicate", labels)
+            yield part, rows.append_column(FIRST, pa.array(found.first))
+
+
+def deliver(table: pa.Table, layout: Layout) -> list[Delivery]:
+    """The rows of a table that go to each part."""
+    labels = table.column("predicate").combine_chunks()
+    counted = np.zeros(table.num_rows, np.bool_)
+    hashes: dict[tuple[int, ...], Words] = {}
+    pieces: list[tuple[Words, Words, Words, NDArray[np.int8]]] = []
+    for number, route in enumerate(layout.routes):
+        mine = np.flatnonzero(mark_terms(labels, [route.label]))
+        if len(mine) == 0:
+            continue
+        rows, parts = _choose(table, mine, route, layout.partitions, hashes)
+        first = np.full(len(rows), COPY, np.int8)
+        once = np.unique(rows, return_index=True)[1]
+        first[once] = np.where(counted[rows[once]], FIRST_OF_ROUTE, FIRST_OF_EVENT)
+        counted[mine] = True
+        pieces.append((parts, rows, np.full(len(rows), number), first))
+    if not pieces:
+        none = np.zeros(0, np.int64)
+        return [Delivery(none, none, none.astype(np.int8))] * layout.partitions
+    parts, rows, tags, marks = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    found = []
+    for part in range(layout.partitions):
+        here = np.flatnonzero(parts == part)
+        here = here[np.argsort(rows[here], kind="stable")]
+        found.append(Delivery(rows[here], tags[here], marks[here]))
+    return found
+
+
+def _choose(
+    table: pa.Table, rows: Words, route: Route, partitions: int, hashes: dict[Any, Words]
+) -> tuple[Words, Words]:
+    """The rows of a route and the parts that they go to; one that goes to several is repeated."""
+    if not route.positions:
+        return _copy(rows, np.asarray(route.to, np.int64))
+    parts = _find_parts(table, route.positions, partitions, hashes)[rows]
+    if not route.hot:
+        return rows, parts
+    column = table.column(TERMS[route.positions[0]]).combine_chunks()
+    is_hot = mark_terms(column, route.hot)[rows]
+    hot = rows[is_hot]
+    if route.spread:
+        moved = hot, _find_parts(table, route.spread, partitions, hashes)[hot]
+    else:
+        moved = _copy(hot, np.arange(partitions))
+    return np.concatenate([rows[~is_hot], moved[0]]), np.concatenate([parts[~is_hot], moved[1]])
+
+
+def _copy(rows: Words, parts: Words) -> tuple[Words, Words]:
+    return np.repeat(rows, len(parts)), np.tile(parts, len(rows))
+
+
+def _find_parts(
+    table: pa.Table, positions: tuple[int, ...], partitions: int, hashes: dict[Any, Words]
+) -> Words:
+    if positions not in hashes:
+        columns = [table.column(TERMS[position]) for position in positions]
+        hashes[positions] = find_parts(columns, partitions)
+    return hashes[positions]
+
+
+def mark_terms(column: Any, terms: Sequence[str]) -> NDArray[np.bool_]:
+    """Which rows have one of these terms; integers are compared as terms."""
+    if pa.types.is_integer(column.type):
+        values = [read_value(term, TermForm.PYTHON) for term in terms]
+        whole = [value for value in values if type(value) is int]
+        return np.isin(column.to_numpy(), whole)
+    marked: NDArray[np.bool_] = pc.is_in(column, pa.array(terms)).to_numpy(zero_copy_only=False)
+    return marked

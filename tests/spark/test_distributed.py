@@ -1,0 +1,283 @@
+"""A pipeline in parts gives, batch by batch, what the oracle gives for the same events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.spark.streams import (
+    EX,
+    QUERIES,
+    SCHEMA,
+    draw_batches,
+    expect,
+    look,
+    make_window,
+    read_stream,
+    sum_changes,
+    write_batch,
+)
+
+from triegs import InputError, StateError, UnsupportedQuery, Window, WindowError
+from triegs.errors import DirectoryInUse
+from triegs.spark import BatchFailed, Distributed, Pipeline, Sink, changes, recompute, start
+from triegs.testing.window_oracle import Event
+
+NOW = {"availableNow": True}
+
+
+@pytest.fixture
+def session(spark):
+    return spark.get()
+
+
+def write_all(folder: Path, batches) -> Path:
+    for number, events in enumerate(batches):
+        write_batch(folder, number, events)
+    return folder
+
+
+def sum_until(folder: Path, batch: int) -> dict[tuple[Any, ...], int]:
+    """What the changes add up to after a batch."""
+    total: Counter[Any] = Counter()
+    for path in sorted(folder.glob("*.parquet")):
+        if int(path.stem) <= batch:
+            for row in pq.read_table(path).to_pylist():
+                _, *terms, change = row.values()
+                total[tuple(terms)] += change
+    return {terms: count for terms, count in total.items() if count}
+
+
+def read_answers(frame) -> dict[tuple[Any, ...], int]:
+    rows = [tuple(row) for row in frame.collect()]
+    found = {row[:-1]: row[-1] for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("partitions", "mode", "is_windowed"),
+    [(1, "multigraph", True), (2, "multigraph", False), (2, "rdf", True), (4, "multigraph", True)],
+)
+def test_each_batch_equals_the_oracle(session, tmp_path, partitions, mode, is_windowed):
+    batches = draw_batches(20 + partitions, 5)
+    stream = read_stream(session, write_all(tmp_path / "in", batches))
+    sinks = {name: tmp_path / name for name in QUERIES}
+    with start(
+        stream, QUERIES, checkpoint=tmp_path / "state", mode=mode, window=make_window(is_windowed),
+        sinks=sinks, partitions=partitions, trigger=NOW,
+    ) as pipeline:  # fmt: skip
+        assert isinstance(pipeline, Distributed)
+        pipeline.wait()
+        expected = expect(batches, mode, is_windowed)
+        figures = pipeline.metrics()
+        assert figures["rows"] == sum(map(len, batches))
+        for batch, shown in enumerate(expected):
+            for name in QUERIES:
+                assert sum_until(tmp_path / name, batch) == shown.answers[name], (batch, name)
+        for batch in (1, len(batches) - 1):
+            for name in QUERIES:
+                wanted = expected[batch].answers[name]
+                assert read_answers(pipeline.table(name, batch)) == wanted, (batch, name)
+                assert pipeline.count(name, batch) == sum(wanted.values())
+    if partitions > 1:
+        held = [part["state_bytes"] for part in figures["parts"]]
+        assert all(0 < size < sum(held) for size in held)
+
+
+def run(session, folder: Path, batches, home: Path, partitions: int = 2, **options: Any):
+    """A pipeline that has taken all files."""
+    for number, events in enumerate(batches):
+        if not (folder / f"{number:05}.parquet").exists():
+            write_batch(folder, number, events)
+    options = {"window": make_window(True), "trigger": NOW, **options}
+    pipeline = start(
+        read_stream(session, folder), QUERIES, checkpoint=home / "state", partitions=partitions,
+        sinks={name: home / name for name in QUERIES}, **options,
+    )  # fmt: skip
+    pipeline.wait()
+    assert isinstance(pipeline, Distributed)
+    return pipeline
+
+
+def check_all(home: Path, pipeline, batches) -> None:
+    shown = expect(batches, "multigraph", True)[-1]
+    for name, answers in shown.answers.items():
+        assert read_answers(pipeline.table(name)) == answers
+        assert sum_changes(home / name, 1) == answers
+
+
+def test_other_numbers_of_parts_one_after_the_other(session, tmp_path):
+    """Each start with more files; the state of one is dealt to the parts of the next."""
+    batches = draw_batches(41, 6, rows=16)
+    seen = []
+    for count, partitions in [(2, 2), (3, 4), (5, 4), (6, 1)]:
+        with run(session, tmp_path / "in", batches[:count], tmp_path, partitions) as pipeline:
+            check_all(tmp_path, pipeline, batches[:count])
+            seen.append((pipeline.batch, count))
+    # What was read before is there still, from the parts of then.
+    with run(session, tmp_path / "in", batches, tmp_path, 1) as pipeline:
+        for batch, count in seen:
+            wanted = expect(batches[:count], "multigraph", True)[-1].answers["path"]
+            assert read_answers(pipeline.table("path", batch)) == wanted
+
+
+def test_each_batch_equals_what_spark_computes_anew(session, tmp_path):
+    batches = draw_batches(43, 4, is_late=False)
+    with run(session, tmp_path / "in", batches, tmp_path):
+        pass
+    log = session.read.schema(SCHEMA).parquet(str(tmp_path / "in"))
+    log = log.selectExpr("*", "monotonically_increasing_id() AS n").cache()
+    for batch, shown in enumerate(expect(batches, "multigraph", True)):
+        if shown.time is None:
+            continue
+        for name, text in QUERIES.items():
+            anew = recompute(
+                text, log, [shown.time], window=make_window(True), columns={"order": "n"}
+            )
+            found = {tuple(row)[1:-1]: row[-1] for row in anew.collect()}
+            assert found == sum_until(tmp_path / name, batch)
+    log.unpersist()
+
+
+def test_changes_as_a_stream(session, tmp_path):
+    batches = draw_batches(44, 3)
+    events = read_stream(session, write_all(tmp_path / "in", batches))
+    before = session.conf.get("spark.sql.shuffle.partitions")
+    try:
+        found = changes(events, QUERIES["twice"], partitions=2, window=make_window(True))
+        assert found.isStreaming
+        writer = found.writeStream.format("parquet").trigger(**NOW)
+        writer = writer.option("checkpointLocation", str(tmp_path / "state"))
+        writer.start(str(tmp_path / "out")).awaitTermination()
+    finally:
+        session.conf.set("spark.sql.shuffle.partitions", before)
+    expected = expect(batches, "multigraph", True)[-1].answers["twice"]
+    assert sum_changes(tmp_path / "out", 1) == expected
+    with pytest.raises(UnsupportedQuery, match="parts do not help this query"):
+        changes(events, "SELECT * { ?x ?p ?y }", partitions=2)
+
+
+def test_rows_that_are_late_null_malformed_and_ahead(session, tmp_path):
+    good = [Event(t, "+", (EX(t), EX("p"), EX(0))) for t in (1, 6, 11)]
+    rows = [
+        *good,
+        Event(12, "+", (None, EX("p"), EX(0))),  # type: ignore[arg-type]
+        Event(12, "+", ("no term", EX("p"), EX(0))),
+        Event(10**12, "+", (EX(9), EX("p"), EX(0))),
+    ]
+    late = [Event(2, "+", (EX(7), EX("p"), EX(0))), Event(16, "-", (EX(8), EX("p"), EX(0)))]
+    more = [Event(21, "+", (EX(5), EX("unread"), EX(0)))]
+    with run(session, tmp_path / "in", [rows, late, more], tmp_path) as pipeline:
+        figures = pipeline.metrics()
+    assert figures["quarantined"] == 2
+    assert figures["ahead"] == figures["late"] == figures["refused"] == 1
+    kept = pq.read_table(tmp_path / "state" / "quarantine").to_pylist()
+    assert sorted(row["reason"].split(":")[0] for row in kept) == ["bad term", "no subject"]
+    assert figures["labels"][EX("unread")] == 1
+
+
+@pytest.mark.parametrize("partitions", [4, 7])
+def test_one_key_and_more_parts_than_keys(session, tmp_path, partitions):
+    """All events have one key; parts without any move on with the others."""
+    events = [Event(t, "+", (EX("hub"), EX("pq"[t % 2]), EX("hub"))) for t in range(1, 30)]
+    batches = [events[:10], events[10:20], events[20:]]
+    with run(session, tmp_path / "in", batches, tmp_path, partitions) as pipeline:
+        check_all(tmp_path, pipeline, batches)
+        figures = pipeline.metrics()
+    assert len(figures["parts"]) == partitions
+    assert figures["skew"] > 1
+
+
+def test_many_queries_are_lanes(session, tmp_path):
+    labels = [EX(f"l{n}") for n in range(4)]
+    asked = {
+        f"q{n}": f"SELECT DISTINCT ?y {{ ?x {label} ?y . ?z {label} ?w }}"
+        for n, label in enumerate(labels)
+    }
+    batch = [Event(1, "+", (EX(n % 5), labels[n % 4], EX(n % 3))) for n in range(40)]
+    stream = read_stream(session, write_all(tmp_path / "in", [batch]))
+    with start(stream, asked, checkpoint=tmp_path / "state", partitions=2, trigger=NOW) as found:
+        assert isinstance(found, Distributed)
+        found.wait()
+        assert sorted(placed.parts for placed in found.layout.queries) == [(0,), (0,), (1,), (1,)]
+        for n in range(4):
+            wanted = {(each.triple[2],): 1 for each in batch if each.triple[1] == labels[n]}
+            assert read_answers(found.table(f"q{n}")) == wanted
+        figures = found.metrics()
+    assert figures["fan_out"] == 1
+    assert all(part["delivered"] < 40 for part in figures["parts"])
+
+
+def test_where_parts_do_not_help_the_engine_is_in_the_driver(session, tmp_path, caplog):
+    stream = read_stream(session, write_all(tmp_path / "in", draw_batches(4, 1)))
+    query = {"all": "SELECT * { ?x ?p ?y }"}
+    for _ in range(2):
+        with start(
+            stream, query, checkpoint=tmp_path / "state", mode="distributed", trigger=NOW,
+            views=False,
+        ) as pipeline:  # fmt: skip
+            assert isinstance(pipeline, Pipeline)
+            pipeline.wait()
+            assert look(pipeline.queries).answers["all"]
+    assert "a predicate is a variable" in caplog.text
+    assert "has its engine in the driver" in caplog.text
+
+
+def test_what_is_refused(session, tmp_path):
+    stream = read_stream(session, write_all(tmp_path / "in", draw_batches(4, 1)))
+
+    def begin(queries=QUERIES, events=stream, **options: Any):
+        return start(events, queries, checkpoint=tmp_path / "state", partitions=2, **options)
+
+    with pytest.raises(WindowError, match="a window that events move"):
+        begin(window=Window.triples(3))
+    with pytest.raises(InputError, match="parts cannot tell whether an id was used"):
+        begin(events=stream.withColumn("id", stream["subject"]))
+    with pytest.raises(InputError, match="a window needs a column for time"):
+        begin(events=stream.drop("time"), window=Window(5))
+    with pytest.raises(StateError, match="wants snapshots, which parts do not send"):
+        begin(sinks={"path": Sink(tmp_path, what="snapshot")})
+    with pytest.raises(StateError, match="a static graph is for the engine in the driver"):
+        begin(static=tmp_path / "a.ttl")
+    with pytest.raises(StateError, match="'memory_limit' is an option of an engine"):
+        begin(memory_limit=10)
+    with pytest.raises(ValueError, match="at least one part"):
+        start(stream, QUERIES, checkpoint=tmp_path / "state", partitions=0)
+    assert not (tmp_path / "state").exists()
+    with begin(trigger=NOW) as pipeline:
+        assert isinstance(pipeline, Distributed)
+        with pytest.raises(DirectoryInUse):
+            begin()
+        pipeline.wait()
+        with pytest.raises(StateError, match="there is no query 'other'; there are path, twice"):
+            pipeline.table("other")
+        with pytest.raises(StateError, match="batch 9 is not done yet; the last one is 0"):
+            pipeline.table("path", 9)
+    with pytest.raises(StateError, match="is that of a pipeline in parts; say how many"):
+        start(stream, QUERIES, checkpoint=tmp_path / "state")
+    with pytest.raises(StateError, match="was made with other queries"):
+        begin({"path": QUERIES["path"]})
+
+
+def test_a_sink_that_fails_is_told_again(session, tmp_path):
+    batches = draw_batches(8, 3, rows=20)
+    stream = read_stream(session, write_all(tmp_path / "in", batches))
+    told = []
+
+    def fail_once(frame, batch):
+        told.append((batch, sorted(map(str, frame.collect()))))
+        if len(told) == 2:
+            raise OSError("the disk of the sink is full")
+
+    options: Any = {"checkpoint": tmp_path / "state", "partitions": 2, "trigger": NOW}
+    told_of = pytest.raises(BatchFailed, match="batch 1: the disk of the sink is full")
+    with start(stream, QUERIES, sinks={"path": fail_once}, **options) as pipeline, told_of:
+        pipeline.wait()
+    with start(stream, QUERIES, sinks={"path": fail_once}, **options) as pipeline:
+        pipeline.wait()
+    assert [batch for batch, _ in told] == [0, 1, 1, 2]
+    assert told[1] == told[2]

@@ -1,0 +1,222 @@
+"""What parts find apart from each other is what is found together. Starts no Spark.
+
+The oracle evaluates each part's own events under the labels that they were sent with; the sum over
+the parts must be what it finds in the whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from triegs.compiler.layout import Layout, lay_out
+from triegs.compiler.observing import observe
+from triegs.compiler.partitions import Key, Observed, plan_partitions
+from triegs.dictionary.placing import find_parts
+from triegs.spark.distributed.routing import FIRST, FIRST_OF_EVENT, split_table
+from triegs.sparql import parse
+from triegs.testing import oracle
+from triegs.testing.strategies import ALL_TWISTS, Pattern, Twist, patterns, updates
+
+TWISTS = [twist for twist in ALL_TWISTS if twist is not Twist.VARIABLE_PREDICATE]
+EX = "<http://ex/{}>".format
+P, Q, R = EX("p"), EX("q"), EX("r")
+
+
+def make_table(events):
+    ops, *terms = zip(*events, strict=True) if events else [()] * 4
+    columns = [pa.array(column, pa.string()).dictionary_encode() for column in terms]
+    signs = pa.array([1 if op == "+" else -1 for op in ops], pa.int8())
+    return pa.table([signs, *columns], ["op", "subject", "predicate", "object"])
+
+
+def relabel(pattern: Pattern, labels) -> Pattern:
+    atoms = [(s, to, o) for (s, _, o), to in zip(pattern.atoms, labels, strict=True)]
+    return replace(pattern, atoms=tuple(atoms))
+
+
+def read_part(table) -> list[tuple[str, ...]]:
+    signs = ["+" if op == 1 else "-" for op in table.column("op").to_pylist()]
+    terms = [table.column(name).to_pylist() for name in ("subject", "predicate", "object")]
+    return list(zip(signs, *terms, strict=True))
+
+
+def check(asked: dict[str, Pattern], events, layout: Layout, mode: str) -> None:
+    table = make_table(events)
+    parts: dict[int, list] = {part: [] for part in range(layout.partitions)}
+    counted = 0
+    for part, rows in split_table(table, layout):
+        parts[part] += read_part(rows)
+        counted += rows.column(FIRST).to_pylist().count(FIRST_OF_EVENT)
+    read = {route.label for route in layout.routes}
+    assert counted == sum(event[2] in read for event in events)
+    for placed in layout.queries:
+        pattern = asked[placed.name]
+        question = relabel(pattern, placed.labels).text
+        total: Counter = Counter()
+        seen = 0
+        for part in placed.parts:
+            found = oracle.answers(question, parts[part], mode)
+            total.update(found)
+            seen += len(found)
+        assert dict(total) == oracle.answers(pattern.text, events, mode)
+        if not placed.is_summed:
+            assert seen == len(total)
+
+
+@pytest.mark.property
+@given(
+    patterns(twists=TWISTS, max_atoms=4),
+    st.lists(updates(), max_size=30),
+    st.integers(1, 5),
+    st.booleans(),
+    st.sampled_from(["multigraph", "rdf"]),
+)
+def test_parts_find_what_the_whole_has(pattern, events, partitions, is_seen, mode):
+    assume(pattern.head)
+    observed = observe(make_table(events)) if is_seen and events else None
+    query = parse(pattern.text)
+    plan = plan_partitions(query, partitions, observed)
+    layout = lay_out({"query": query}, partitions, observed)
+    assert bool(layout.problem) == (plan.chosen is None and partitions > 1)
+    check({"query": pattern}, events, layout, mode)
+
+
+@pytest.mark.property
+@given(
+    st.lists(patterns(twists=TWISTS, max_atoms=3), min_size=2, max_size=6),
+    st.lists(updates(), max_size=30),
+    st.integers(2, 4),
+)
+def test_many_queries_share_what_they_are_sent(several, events, partitions):
+    asked = {f"query {n}": pattern for n, pattern in enumerate(several)}
+    layout = lay_out({name: parse(each.text) for name, each in asked.items()}, partitions)
+    assert {placed.name for placed in layout.queries} == set(asked)
+    check(asked, events, layout, "multigraph")
+    assert Layout.read(layout.write()) == layout
+
+
+def draw_star(hot: float) -> list[tuple[str, str, str, str]]:
+    """Half of each label is of one hub."""
+    random = np.random.default_rng(4)
+    hubs = [EX(0) if random.random() < hot else EX(n) for n in range(400)]
+    return [("+", hub, (P, Q)[n % 2], EX(f"o{random.integers(30)}")) for n, hub in enumerate(hubs)]
+
+
+@pytest.mark.parametrize("head", ["?x ?y ?z", "?x", "?z"])
+def test_a_hot_key_is_split(head):
+    pattern = Pattern((("?x", P, "?y"), ("?x", Q, "?z")), tuple(head.split()))
+    events = draw_star(0.5)
+    observed = observe(make_table(events))
+    layout = lay_out({"star": parse(pattern.text)}, 4, observed)
+    (placed,) = layout.queries
+    assert placed.key == ("?x",)
+    assert [route.hot for route in layout.routes] == [(EX(0),)] * 2
+    check({"star": pattern}, events, layout, "multigraph")
+    loads = [rows.num_rows for _, rows in split_table(make_table(events), layout)]
+    spread = lay_out({"star": parse(pattern.text)}, 4)
+    before = [rows.num_rows for _, rows in split_table(make_table(events), spread)]
+    assert max(loads) < 0.8 * max(before)
+
+
+def test_a_hot_key_stays_whole_where_a_split_would_tear_answers():
+    query = parse(f"SELECT DISTINCT ?x {{ ?x {P} ?y . ?x {Q} ?z }}")
+    layout = lay_out({"star": query}, 4, observe(make_table(draw_star(0.5))))
+    assert not any(route.hot for route in layout.routes)
+
+
+def name(text, partitions=4, **shares):
+    observed = Observed({EX(label): share for label, share in shares.items()})
+    return plan_partitions(parse(text), partitions, observed if shares else None)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "copied", "is_summed"),
+    [
+        (f"SELECT ?x ?y {{ ?x {P} ?y . ?y {Q} ?z }}", ("?y",), 0, False),
+        (f"SELECT ?x ?z {{ ?x {P} ?y . ?y {P} ?z }}", ("?y",), 0, True),
+        (f"SELECT ?x ?z {{ ?x {P} <a:b> . <a:b> {Q} ?z }}", ("?x",), 0.5, False),
+        (f"SELECT * {{ ?a {P} ?b . ?b {Q} ?c . ?c {R} ?d }}", ("?b",), 1 / 3, False),
+        (f"SELECT DISTINCT ?x {{ ?x {P} ?y . ?y {Q} ?z }}", ("?x",), 0.5, False),
+        (f"SELECT ?x (SUM(?z) AS ?n) {{ ?x {P} ?y . ?y {Q} ?z }} GROUP BY ?x", ("?x",), 0.5, False),
+        (f"SELECT * {{ ?x {P} ?y . ?y {P} ?x }}", ("?x",), 0, False),
+    ],
+)  # fmt: skip
+def test_the_key(text, key, copied, is_summed):
+    plan = name(text)
+    assert plan.chosen is not None
+    assert plan.chosen.variables == key
+    assert plan.chosen.replicated == pytest.approx(copied)
+    assert plan.chosen.is_summed == is_summed
+
+
+def test_shares_decide():
+    text = f"SELECT * {{ ?a {P} ?b . ?b {Q} ?c . ?c {R} ?d }}"
+    plan = name(text, p=0.1, q=0.1, r=0.8)
+    assert plan.chosen is not None
+    assert plan.chosen.variables == ("?c",)
+    assert plan.chosen.find_copies(4) == pytest.approx(1.3)
+    assert plan.chosen.find_speedup(4) == pytest.approx(1 / (0.9 / 4 + 0.1))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SELECT * { ?x ?p ?y . ?y ?q ?z }", "a predicate is a variable"),
+        (f"ASK {{ ?x {P} ?y }}", "ASK is one answer"),
+        (f"SELECT ?x {{ ?x {P} ?y }} LIMIT 3", "LIMIT and OFFSET count"),
+        (
+            f"SELECT DISTINCT ?x {{ ?x {P} ?y . ?u {Q} ?v . ?w {R} ?s . ?s <a:t> ?r }}",
+            r"by \?x, the",
+        ),
+        (f"SELECT (COUNT(*) AS ?n) {{ ?x {P} ?y }}", "GROUP BY does not have it"),
+        (f"SELECT ?x {{ {EX(1)} {P} {EX(2)} }}", "no atom has a variable"),
+    ],
+)
+def test_why_not(text, reason):
+    plan = plan_partitions(parse(text), 2)
+    assert plan.chosen is None
+    with pytest.raises(AssertionError, match=reason):
+        raise AssertionError(plan.reason)
+
+
+def test_a_key_with_everything_is_no_use():
+    keys: Any = {(label, (0,)): (Key((EX(0),), 1.0),) for label in (P, Q)}
+    text = f"SELECT DISTINCT ?x {{ ?x {P} ?y . ?x {Q} ?z }}"
+    plan = plan_partitions(parse(text), 4, Observed({P: 0.5, Q: 0.5}, keys))
+    assert plan.chosen is None
+    assert "?x, the best key, 4 parts do 1.00 times" in plan.reason
+
+
+def test_lanes_have_equal_loads():
+    shares = {EX(f"l{n}"): share for n, share in enumerate([0.4, 0.3, 0.2, 0.1])}
+    asked = {
+        f"q{n}": parse(f"SELECT DISTINCT ?y {{ ?x {label} ?y . ?z {label} ?w }}")
+        for n, label in enumerate(shares)
+    }
+    layout = lay_out(asked, 2, Observed(shares))
+    assert {placed.name: placed.parts for placed in layout.queries} == {
+        "q0": (0,), "q1": (1,), "q2": (1,), "q3": (0,),
+    }  # fmt: skip
+
+
+@pytest.mark.property
+@given(st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.text(max_size=9)), min_size=1))
+def test_a_term_is_in_one_part_however_it_comes(terms):
+    integer = '"{}"^^<http://www.w3.org/2001/XMLSchema#integer>'.format
+    texts = [integer(term) if isinstance(term, int) else f"<a:{term}>" for term in terms]
+    column = pa.array(texts)
+    whole = find_parts([column], 7)
+    assert whole.tolist() == find_parts([column.dictionary_encode()], 7).tolist()
+    assert whole.tolist() == find_parts([pa.array(texts, pa.large_string())], 7).tolist()
+    for place, term in enumerate(terms):
+        assert find_parts([column.slice(place, 1)], 7)[0] == whole[place]
+        if isinstance(term, int):
+            assert find_parts([pa.array([term])], 7)[0] == whole[place]
