@@ -169,7 +169,9 @@ def _measure_joins(
 
     told, _ = _run(events, folder / "told", window=window, sinks={"query": add_changes})
     seconds = [each["spark"]["durationMs"]["triggerExecution"] / 1e3 for each in told]
-    timed = events.withColumn("at", functions.timestamp_millis("time")).withWatermark("at", "1 ms")
+    timed = events.withColumn("at", functions.timestamp_millis("time")).withWatermark(
+        "at", "1 millisecond"
+    )
     sides = [
         timed.where(timed["predicate"] == EX(label)).alias(label) for label in "pq"
     ]  # fmt: skip

@@ -26,10 +26,8 @@ SETTINGS = {
     "spark.executor.cores": "1",
     "spark.task.maxFailures": "50",
     "spark.deploy.maxExecutorRetries": "-1",
-    # A killed executor is no reason to shun its machine, and is noticed soon.
+    # A killed executor is no reason to shun its machine.
     "spark.excludeOnFailure.enabled": "false",
-    "spark.network.timeout": "20s",
-    "spark.executor.heartbeatInterval": "2s",
     "spark.stage.maxConsecutiveAttempts": "50",
     "spark.sql.session.timeZone": "UTC",
 }

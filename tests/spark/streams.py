@@ -47,6 +47,7 @@ def draw_batches(
     found = []
     for _ in range(batches):
         events = []
+        now += not is_late  # what has the time of the batch before is late, too
         for _ in range(random.randrange(rows)):
             now += random.choice([0, 0, 1, 2])
             triple = EX(random.randrange(3)), EX(random.choice("pq")), EX(random.randrange(3))

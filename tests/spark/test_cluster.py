@@ -22,9 +22,13 @@ from triegs.spark import SparkMissing
 from triegs.spark.session import require_spark
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
+#: Two executors of one core.
 CLUSTER = "local-cluster[2,1,512]"
-BATCHES = draw_batches(31, 6, rows=16)
-KILLS = {"executors": 34, "driver": 16} if SOAK else {"executors": 1, "driver": 1}
+LOCAL = "local[2]"
+BATCHES = draw_batches(32, 24, rows=10) if SOAK else draw_batches(31, 3, rows=16)
+#: Lives, and how often executors are killed in each; and how often the driver is.
+LIVES, KILLS, DEATHS = 3, 12, 32
+needs_time = pytest.mark.skipif(not SOAK, reason="takes minutes; make soak runs it")
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +37,14 @@ def _spark() -> None:
         require_spark()
     except SparkMissing as missing:
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, _spark) -> Path:
+    """A life that nothing meets."""
+    home = make_home(tmp_path_factory.mktemp("whole"))
+    check(home, Life(home, master=LOCAL).end())
+    return home
 
 
 pytestmark = [
@@ -56,7 +68,7 @@ class Life:
         arguments += [str(partitions), self.mark]
         self.log = home / f"{self.mark}.log"
         with self.log.open("w") as file:
-            self.process = subprocess.Popen(
+            self.process: Any = subprocess.Popen(
                 arguments, stdout=subprocess.PIPE, stderr=file, text=True, start_new_session=True
             )
 
@@ -80,12 +92,12 @@ class Life:
     def kill_driver(self) -> None:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        self.process.stdout.close()
         for executor in self.find_executors():
             os.kill(executor, signal.SIGKILL)
 
     def read_until(self, batches: int) -> bool:
         """Wait for the so manieth batch; False if the process ends before."""
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.startswith("batch"):
                 batches -= 1
@@ -99,6 +111,7 @@ class Life:
         """What it shows at its end."""
         self.read_until(1 << 30)
         code = self.process.wait(120)
+        self.process.stdout.close()
         assert code == 0, self.log.read_text()[-4_000:]
         wait_until_gone(self)
         found: dict[str, Any] = self.found
@@ -121,7 +134,8 @@ def check(home: Path, found: dict[str, Any]) -> None:
         assert sum_changes(home / "out" / name, 1) == answers
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 4])
+@pytest.mark.property
+@pytest.mark.parametrize("partitions", [1, 2, 4] if SOAK else [2])
 def test_parts_are_in_processes_of_their_own(tmp_path, partitions):
     home = make_home(tmp_path / "home")
     found = Life(home, partitions).end()
@@ -131,42 +145,40 @@ def test_parts_are_in_processes_of_their_own(tmp_path, partitions):
     assert partitions == 1 or max(held) < sum(held)
 
 
+@needs_time
 @pytest.mark.property
-def test_executors_are_killed(tmp_path):
-    whole = make_home(tmp_path / "whole")
-    check(whole, Life(whole).end())
+def test_executors_are_killed(tmp_path, whole):
     random = Random(5)
-    killed, number = 0, 0
-    while killed < KILLS["executors"]:
-        number += 1
+    killed = 0
+    for number in range(LIVES):
         home = make_home(tmp_path / str(number))
         life = Life(home)
-        for batch in range(1, len(BATCHES)):
-            if not life.read_until(1):
-                break
-            if killed < KILLS["executors"] and batch % 2:
-                time.sleep(random.random())
-                killed += life.kill_executor(random)
+        left = KILLS
+        while left and life.read_until(1):
+            time.sleep(2 * random.random())
+            if life.kill_executor(random):
+                left -= 1
+                killed += 1
         check(home, life.end())
         compare_sinks(home, whole)
+    assert killed >= LIVES * KILLS * 2 // 3
 
 
+@needs_time
 @pytest.mark.property
-def test_the_driver_is_killed(tmp_path):
-    whole = make_home(tmp_path / "whole")
-    check(whole, Life(whole).end())
+def test_the_driver_is_killed(tmp_path, whole):
     random = Random(6)
     home = make_home(tmp_path / "0")
-    for number in range(KILLS["driver"]):
-        life = Life(home)
-        if life.read_until(1):
+    for number in range(DEATHS):
+        life = Life(home, master=LOCAL)
+        if life.read_until(random.randrange(1, 3)):
             time.sleep(random.random() * 2)
         life.kill_driver()
-        if number % 3 == 2:
-            check(home, Life(home).end())
+        if number % 8 == 7:
+            check(home, Life(home, master=LOCAL).end())
             compare_sinks(home, whole)
             home = make_home(tmp_path / str(number + 1))
-    check(home, Life(home).end())
+    check(home, Life(home, master=LOCAL).end())
     compare_sinks(home, whole)
 
 

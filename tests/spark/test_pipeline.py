@@ -85,8 +85,7 @@ def test_each_batch_equals_the_oracle_and_the_engine(session, tmp_path, mode, is
         assert sum_changes(tmp_path / name) == answers
 
 
-@pytest.mark.parametrize("mode", ["multigraph", "rdf"])
-@pytest.mark.parametrize("is_windowed", [False, True])
+@pytest.mark.parametrize(("mode", "is_windowed"), [("multigraph", True), ("rdf", False)])
 def test_each_batch_equals_what_spark_computes_anew(session, tmp_path, mode, is_windowed):
     """A log knows nothing late, so nothing is; without windows a batch is what has one time."""
     from pyspark.sql import functions

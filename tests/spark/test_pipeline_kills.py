@@ -21,7 +21,7 @@ from triegs.spark.session import require_spark
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 BATCHES = draw_batches(21, 5, rows=16)
 #: Lives of a state one after the other, each ending at a place the so manieth time it is passed.
-FEW = {"windows": [("sliding", 6), ("told", 2)]}
+FEW = {"windows": [("sliding", 6)]}
 MANY = {
     kind: [(place, each) for each in times for place in PLACES]
     + [("any", Random(each).randrange(100, 4_000)) for each in range(4)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -117,10 +118,12 @@ def check(
     frame.unpersist()
 
 
-@pytest.mark.parametrize(
-    ("seed", "mode", "ids"),
-    [(1, "multigraph", ""), (2, "rdf", ""), (3, "multigraph", "abcdefg"), (4, "rdf", "abcdefg")],
-)
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
+WINDOWED = [(1, "multigraph", ""), (4, "rdf", "abcdefg"), (2, "rdf", ""), (3, "multigraph", "abc")]
+
+
+@pytest.mark.property
+@pytest.mark.parametrize(("seed", "mode", "ids"), WINDOWED if SOAK else WINDOWED[:2])
 def test_windows(spark: LocalSpark, seed: int, mode: str, ids: str) -> None:
     events = draw_events(seed, 60, ids)
     window, shape = WINDOWS[seed % len(WINDOWS)]
