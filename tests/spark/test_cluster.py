@@ -25,10 +25,9 @@ SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 #: Two executors of one core.
 CLUSTER = "local-cluster[2,1,512]"
 LOCAL = "local[2]"
-BATCHES = draw_batches(32, 24, rows=10) if SOAK else draw_batches(31, 3, rows=16)
+BATCHES = draw_batches(32, 24, rows=10)
 #: Lives, and how often executors are killed in each; and how often the driver is.
 LIVES, KILLS, DEATHS = 3, 12, 32
-needs_time = pytest.mark.skipif(not SOAK, reason="takes minutes; make soak runs it")
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +47,7 @@ def whole(tmp_path_factory, _spark) -> Path:
 
 
 pytestmark = [
+    pytest.mark.skipif(not SOAK, reason="takes minutes; make soak runs it"),
     pytest.mark.usefixtures("_spark"),
     pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes in /proc"),
 ]
@@ -135,7 +135,7 @@ def check(home: Path, found: dict[str, Any]) -> None:
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("partitions", [1, 2, 4] if SOAK else [2])
+@pytest.mark.parametrize("partitions", [1, 2, 4])
 def test_parts_are_in_processes_of_their_own(tmp_path, partitions):
     home = make_home(tmp_path / "home")
     found = Life(home, partitions).end()
@@ -145,7 +145,6 @@ def test_parts_are_in_processes_of_their_own(tmp_path, partitions):
     assert partitions == 1 or max(held) < sum(held)
 
 
-@needs_time
 @pytest.mark.property
 def test_executors_are_killed(tmp_path, whole):
     random = Random(5)
@@ -164,7 +163,6 @@ def test_executors_are_killed(tmp_path, whole):
     assert killed >= LIVES * KILLS * 2 // 3
 
 
-@needs_time
 @pytest.mark.property
 def test_the_driver_is_killed(tmp_path, whole):
     random = Random(6)
