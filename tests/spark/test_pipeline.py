@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.spark.streams import (
@@ -392,3 +393,31 @@ def test_a_query_that_stalls_stops_its_sink_and_no_other_query(session, tmp_path
         pytest.raises(BatchFailed, match=r"batch 0: the sink of 'huge': .* 64 bits"),
     ):  # fmt: skip
         pipeline.wait()
+
+
+def test_integers_and_labels_that_nobody_reads(session, tmp_path):
+    """Ends that are integers do not go through Python on executors; malformed rows are told."""
+    rows = [
+        (1, EX("p"), 2), (2, EX("q"), 3), (2, EX("other"), 3), (None, EX("p"), 3),
+        (1, None, 2), (5, "no term", 6),
+    ]  # fmt: skip
+    columns = list(zip(*rows, strict=True))
+    table = pa.table({n: pa.array(c) for n, c in zip("spo", columns, strict=True)})
+    (tmp_path / "in").mkdir()
+    pq.write_table(table, tmp_path / "in" / "a.parquet")
+    stream = session.readStream.schema("s long, p string, o long").parquet(str(tmp_path / "in"))
+    names = {"subject": "s", "predicate": "p", "object": "o"}
+    query = {**QUERIES, "any": "SELECT ?p { ?x ?p ?y }"}
+    with start(
+        stream, query, checkpoint=tmp_path / "state", columns=names, trigger=NOW, views=False
+    ) as pipeline:
+        pipeline.wait()
+        integer = '"{}"^^<http://www.w3.org/2001/XMLSchema#integer>'.format
+        shown = look(pipeline.queries).answers
+        assert shown["path"] == {(integer(1), integer(2), integer(3)): 1}
+        assert shown["any"] == {(EX("p"),): 1, (EX("q"),): 1, (EX("other"),): 1}
+        assert pipeline.metrics()["quarantined"] == 3
+    kept = pq.read_table(tmp_path / "state" / "quarantine").column("reason").to_pylist()
+    assert sorted(reason.partition(":")[0] for reason in kept) == [
+        "bad term", "no predicate", "no subject",
+    ]  # fmt: skip

@@ -23,6 +23,7 @@ from triegs.engine import Engine
 from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.standing import Refused
 from triegs.spark.answers import CHANGES, SNAPSHOT, Sink, label, read_changes, write_once
+from triegs.spark.coding import code_labels, decode_labels, is_coded, list_labels
 from triegs.spark.failures import BatchFailed, Cancelled, explain
 from triegs.spark.parcels import SCHEMA, SPARK_SCHEMA, make_packer, open_parcels
 from triegs.standing_query import StandingQuery
@@ -71,6 +72,7 @@ class Feed:
         self._is_timed = is_timed
         self._stream = stream
         self._pack = make_packer(columns, is_timed="time" in columns)
+        self._labels = list_labels(query.query for query in queries.values())
         self._is_small = False  # the last batch
         self._is_between = True  # two batches, so that a checkpoint loses no epoch that is needed
         #: Held while a batch is taken.
@@ -129,12 +131,19 @@ class Feed:
 
     def _collect(self, frame: Any) -> pa.Table:
         """The parcels of a batch. Executors make them; but to have their Python do so takes a tenth
-        of a second, so if the last batch was small, this one is taken for small, too.
+        of a second, so if the last batch was small, this one is taken for small, too. Nor is there
+        much for Python to do if all ends are integers.
         """
-        if not self._is_small:
+        name = self._columns["predicate"]
+        if is_coded(frame, self._columns):
+            rows = code_labels(frame, self._columns, self._labels).toArrow()
+            batches = decode_labels(rows.combine_chunks(), name, self._labels)
+        elif self._is_small:
+            rows = frame.select(*(f"`{column}`" for column in self._columns.values())).toArrow()
+            batches = iter(rows.to_batches())
+        else:
             return frame.mapInArrow(self._pack, SPARK_SCHEMA).toArrow()
-        rows = frame.select(*(f"`{name}`" for name in self._columns.values())).toArrow()
-        return pa.Table.from_batches(self._pack(iter(rows.to_batches())), SCHEMA)
+        return pa.Table.from_batches(self._pack(batches), SCHEMA)
 
     def _check_number(self, batch: int) -> dict[str, Any]:
         """What the engine's directory knows, if this batch is the last one or the next."""
