@@ -18,14 +18,14 @@ from typing import Any
 from tests.spark.streams import QUERIES, look, make_window, read_stream
 
 from triegs.durable.files import DiskFile, DiskFiles
-from triegs.spark import LocalSpark, feeding, start
+from triegs.spark import LocalSpark, start
 from triegs.spark.feeding import Feed
 
 #: Places by name: what is called, and whether the life ends before, behind, or in the middle.
 BEFORE, BEHIND, MIDDLE = "before", "behind", "middle"
 PLACES: dict[str, tuple[Any, str, str]] = {
     "planned": (Feed, "take", BEFORE),
-    "collected": (feeding, "open_parcels", BEFORE),
+    "collected": (Feed, "_set_aside", BEFORE),
     "writing": (DiskFile, "write", MIDDLE),
     "applied": (Feed, "_apply", BEHIND),
     "sliding": (Feed, "_hold_newest", BEHIND),

@@ -12,6 +12,7 @@ from tests.spark.streams import EX, QUERIES
 from triegs import Engine
 from triegs.spark.failures import BatchFailed
 from triegs.spark.feeding import POSITION, Feed
+from triegs.spark.parcels import Checked
 
 GOOD = pa.table({"op": [1], "subject": [EX(1)], "predicate": [EX("p")], "object": [EX(2)]})
 COLUMNS = {name: name for name in ("subject", "predicate", "object")}
@@ -29,8 +30,7 @@ def open_feed(home: Any, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> tu
         if name not in engine.queries:
             engine.register(text, name)
     feed = Feed(engine, engine.queries, {}, COLUMNS, home, is_timed=False, stream=None)
-    monkeypatch.setattr(feed, "_collect", lambda frame: None)
-    monkeypatch.setattr("triegs.spark.feeding.open_parcels", lambda collected: ([table], []))
+    monkeypatch.setattr(feed, "_collect", lambda frame: [Checked(table, False)])
     return engine, feed
 
 

@@ -25,7 +25,13 @@ from triegs.maintain.standing import Refused
 from triegs.spark.answers import CHANGES, SNAPSHOT, Sink, label, read_changes, write_once
 from triegs.spark.coding import code_labels, decode_labels, is_coded, list_labels
 from triegs.spark.failures import BatchFailed, Cancelled, explain
-from triegs.spark.parcels import SCHEMA, SPARK_SCHEMA, make_packer, open_parcels
+from triegs.spark.parcels import (
+    SPARK_SCHEMA,
+    Checked,
+    make_checker,
+    make_packer,
+    open_parcels,
+)
 from triegs.standing_query import StandingQuery
 
 messages = logging.getLogger("triegs.spark")
@@ -72,6 +78,7 @@ class Feed:
         self._is_timed = is_timed
         self._stream = stream
         self._pack = make_packer(columns, is_timed="time" in columns)
+        self._check = make_checker(columns, is_timed="time" in columns)
         self._labels = list_labels(query.query for query in queries.values())
         self._is_small = False  # the last batch
         self._is_between = True  # two batches, so that a checkpoint loses no epoch that is needed
@@ -112,7 +119,7 @@ class Feed:
         else:
             collected = self._collect(frame)
             marks.append(perf_counter())
-            events, bad = open_parcels(collected)
+            events, bad = self._open(collected)
             self._set_aside(bad, batch)
             rows = sum(table.num_rows for table in events)
             self._is_small = rows <= FEW_ROWS
@@ -129,7 +136,7 @@ class Feed:
         self._engine.checkpoint(if_due=True)
         self._measure(batch, rows, marks)
 
-    def _collect(self, frame: Any) -> pa.Table:
+    def _collect(self, frame: Any) -> pa.Table | list[Checked]:
         """The parcels of a batch. Executors make them; but to have their Python do so takes a tenth
         of a second, so if the last batch was small, this one is taken for small, too. Nor is there
         much for Python to do if all ends are integers.
@@ -143,7 +150,15 @@ class Feed:
             batches = iter(rows.to_batches())
         else:
             return frame.mapInArrow(self._pack, SPARK_SCHEMA).toArrow()
-        return pa.Table.from_batches(self._pack(batches), SCHEMA)
+        return list(self._check(batches))
+
+    @staticmethod
+    def _open(collected: pa.Table | list[Checked]) -> tuple[list[pa.Table], list[pa.Table]]:
+        """Tables of events, and of malformed rows."""
+        if isinstance(collected, pa.Table):
+            return open_parcels(collected)
+        events = [found.table for found in collected if not found.is_bad]
+        return events, [found.table for found in collected if found.is_bad]
 
     def _check_number(self, batch: int) -> dict[str, Any]:
         """What the engine's directory knows, if this batch is the last one or the next."""

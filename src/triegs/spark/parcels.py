@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -50,6 +50,13 @@ def check_columns(names: Iterable[str], columns: Mapping[str, str] | None) -> di
     return found
 
 
+class Checked(NamedTuple):
+    """A table of events, or of bad rows."""
+
+    table: pa.Table
+    is_bad: bool
+
+
 class Aside(Quarantine):
     """Keeps bad rows in memory, up to the end of a parcel."""
 
@@ -70,11 +77,25 @@ class Aside(Quarantine):
 def make_packer(
     columns: Mapping[str, str], *, is_timed: bool
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `DataFrame.mapInArrow`: rows with these columns, to parcels. Cost: the rows, checked and
-    encoded column by column.
-    """
+    """For `DataFrame.mapInArrow`: rows with these columns, to parcels. Cost: as `make_checker`."""
+    check = make_checker(columns, is_timed=is_timed)
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for found, is_bad in check(batches):
+            rows = found.num_rows
+            yield _make_row(0 if is_bad else rows, rows if is_bad else 0, found)
+
+    return pack
+
+
+def make_checker(
+    columns: Mapping[str, str], *, is_timed: bool
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[Checked]]:
+    """Rows with these columns, to events and to bad rows. Cost: the rows, checked and encoded
+    column by column.
+    """
+
+    def check(batches: Iterator[pa.RecordBatch]) -> Iterator[Checked]:
         report = InputReport()
         aside = Aside(report)
         options = Options({}, frozenset(), TermReading.NTRIPLES, {}, PARCEL_ROWS, None)
@@ -89,7 +110,7 @@ def make_packer(
                 waiting, rows = [], 0
         yield from _seal(waiting, aside.take())
 
-    return pack
+    return check
 
 
 def _shape(
@@ -105,16 +126,16 @@ def _shape(
     return found if is_timed else found.drop_columns(["time"])
 
 
-def _seal(waiting: list[pa.RecordBatch], bad: list[dict[str, str]]) -> Iterator[pa.RecordBatch]:
+def _seal(waiting: list[pa.RecordBatch], bad: list[dict[str, str]]) -> Iterator[Checked]:
     if sum(batch.num_rows for batch in waiting):
         events = pa.Table.from_batches(waiting).combine_chunks()
         for place, name in enumerate(events.schema.names):
             if is_text(events.schema.field(name).type):
                 coded = events.column(name).dictionary_encode()
                 events = events.set_column(place, name, coded)
-        yield _make_row(events.num_rows, 0, events)
+        yield Checked(events, False)
     if bad:
-        yield _make_row(0, len(bad), pa.Table.from_pylist(bad, BAD_SCHEMA))
+        yield Checked(pa.Table.from_pylist(bad, BAD_SCHEMA), True)
 
 
 def _make_row(events: int, bad: int, table: pa.Table) -> pa.RecordBatch:

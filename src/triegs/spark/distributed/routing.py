@@ -19,7 +19,7 @@ from triegs.dictionary.arrays import Words
 from triegs.dictionary.placing import find_parts
 from triegs.dictionary.values import TermForm, read_value
 from triegs.spark.distributed.job import Job
-from triegs.spark.parcels import make_packer, open_parcels, write_stream
+from triegs.spark.parcels import make_checker, write_stream
 
 #: What goes to a part: events, the times that a task has, malformed rows, how often labels came.
 EVENTS, CONTROL, BAD, LABELS = "events", "control", "bad", "labels"
@@ -58,7 +58,7 @@ def make_router(
 
     Cost: the rows, once for each route of their label.
     """
-    pack = make_packer(columns, is_timed=job.is_timed)
+    check = make_checker(columns, is_timed=job.is_timed)
     gap = job.event_time.max_ahead
 
     def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -70,17 +70,16 @@ def make_router(
         number = 0
         spans: list[tuple[int, int]] = []
         counts: dict[str, int] = {}
-        for batch in pack(batches):
-            events, bad = open_parcels(pa.Table.from_batches([batch]))
-            for table in events:
-                count_labels(table, counts)
-                if job.is_timed:
-                    spans = join_spans([*spans, *find_spans(table.column("time"), gap)], gap)
-                for part, parcel in split_table(table, job.layout):
-                    yield _make_row(job.slots[part], task, number, EVENTS, parcel)
-                    number += 1
-            for table in bad:
+        for table, is_bad in check(batches):
+            if is_bad:
                 yield _make_row(job.slots[0], task, number, BAD, table)
+                number += 1
+                continue
+            count_labels(table, counts)
+            if job.is_timed:
+                spans = join_spans([*spans, *find_spans(table.column("time"), gap)], gap)
+            for part, parcel in split_table(table, job.layout):
+                yield _make_row(job.slots[part], task, number, EVENTS, parcel)
                 number += 1
         told = pa.table({"low": [s[0] for s in spans], "high": [s[1] for s in spans]})
         labels = pa.table({"label": list(counts), "events": list(counts.values())})
