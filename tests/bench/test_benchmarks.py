@@ -102,7 +102,7 @@ def test_full(
     """All but the cold starts, which compile for long, and Spark, which ``tests/spark`` has."""
     monkeypatch.setenv("POLARS_MAX_THREADS", "1")
     monkeypatch.setattr("bench.sections.interference.TURN_SECONDS", 0.05)
-    chosen = [name for name in full.SECTIONS if name not in ("cold", "pipeline")]
+    chosen = [name for name in full.SECTIONS if name not in ("cold", "pipeline", "parts")]
     history = tmp_path / "history.jsonl"
     sizes = ["--window", "640", "--slide", "64", "--seconds", "0", "--large-window", "6400"]
     options = [*chosen, *sizes, "--history", str(history)]

@@ -152,8 +152,6 @@ def test_wrong_calls(place):
     assert "there is nothing to be synced without --state" in done.stderr
     done = call("run", LIKES, "-i", place.events, "--state", place.events, code=2)
     assert "events.csv is a file, not a directory" in " ".join(done.stderr.split())
-    done = place.run("--engine", "spark", code=2)
-    assert "Spark cannot go on where it stopped yet" in done.stderr
 
 
 def test_settings_stay(place):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -143,6 +144,61 @@ def test_parts_are_in_processes_of_their_own(tmp_path, partitions):
     held = [part["state_bytes"] for part in found["figures"]["parts"]]
     assert len(held) == partitions
     assert partitions == 1 or max(held) < sum(held)
+
+
+@pytest.fixture
+def standalone(tmp_path):
+    """The address of a master on loopback with two workers of one core."""
+    import pyspark
+
+    program = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+    port = find_port()
+    environment = {**os.environ, "SPARK_WORKER_DIR": str(tmp_path / "work")}
+    master = ["org.apache.spark.deploy.master.Master", "--port", str(port), "--webui-port", "0"]
+    worker = ["org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g"]
+    worker += ["--webui-port", "0", f"spark://127.0.0.1:{port}"]
+    started = []
+    try:
+        for name, arguments in (("master", master), ("one", worker), ("two", worker)):
+            kind, *rest = arguments
+            given = [program, kind, "--host", "127.0.0.1", *rest]
+            with (tmp_path / f"{name}.log").open("w") as log:
+                started.append(
+                    subprocess.Popen(
+                        given, stdout=log, stderr=log, env=environment, start_new_session=True
+                    )
+                )
+        for name in ("one", "two"):
+            wait_for_text(tmp_path / f"{name}.log", "Successfully registered with master")
+        yield f"spark://127.0.0.1:{port}"
+    finally:
+        for process in started:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def find_port() -> int:
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        port: int = opened.getsockname()[1]
+        return port
+
+
+def wait_for_text(path: Path, text: str) -> None:
+    for _ in range(300):
+        if text in path.read_text():
+            return
+        time.sleep(0.2)
+    raise AssertionError(path.read_text()[-2_000:])
+
+
+@pytest.mark.property
+def test_a_master_and_workers_of_their_own(tmp_path, standalone):
+    home = make_home(tmp_path / "home")
+    found = Life(home, 2, standalone).end()
+    check(home, found)
+    held = [part["state_bytes"] for part in found["figures"]["parts"]]
+    assert max(held) < sum(held)
 
 
 @pytest.mark.property
