@@ -9,7 +9,7 @@ NEEDS_PEERS = $(BIN)/python -c 'import duckdb, matplotlib, polars' 2>/dev/null |
   $(BIN)/pip install -qq -c requirements.lock --no-build-isolation -e '.[bench]'
 
 # So is Spark, if there is Java. PySpark is built from source, by tools that pip has to fetch.
-NEEDS_SPARK = $(BIN)/python -c 'import pyspark' 2>/dev/null || [ -z "$$JAVA_HOME$$(command -v java)" ] || \
+NEEDS_SPARK = $(BIN)/python -c 'import pyspark, google.protobuf' 2>/dev/null || [ -z "$$JAVA_HOME$$(command -v java)" ] || \
   { echo "Installing Spark (once) …"; $(BIN)/pip install -qq -c requirements.lock -e '.[spark]'; } || \
   echo "Spark could not be installed; it is done without" >&2
 

@@ -13,6 +13,7 @@ from triegs.cli.app import app
 from triegs.errors import InputError
 from triegs.inputs.files import InputFile
 from triegs.spark import SparkMissing, session
+from triegs.spark.distributed.planning import require_protobuf
 from triegs.spark.ordering import require_readable
 
 QUERY = "SELECT * { ?x <http://ex/p> ?y }"
@@ -84,3 +85,16 @@ def test_the_format_rdf_without_spark() -> None:
             capture_output=True, encoding="utf-8", check=False,
         )  # fmt: skip
         assert done.stdout == "rdf\n", done.stderr
+
+
+def test_parts_without_protobuf(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    with pytest.raises(SparkMissing, match="parts need protobuf: pip install -U"):
+        require_protobuf()
+
+
+def test_an_old_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    pyspark = pytest.importorskip("pyspark")
+    monkeypatch.setattr(pyspark, "__version__", "4.1.0.dev1")
+    with pytest.raises(SparkMissing, match=r"PySpark 4\.1\.0\.dev1 is too old, 4\.2 is needed"):
+        session.require_spark()

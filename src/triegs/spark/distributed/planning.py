@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from triegs.spark.answers import SNAPSHOT, Sink
 from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.pipeline import make_job
 from triegs.spark.distributed.plans import PLAN, read_labels
+from triegs.spark.session import SparkMissing
 from triegs.sparql.window import Kind, Window
 from triegs.windows.settings import EventTime
 
@@ -53,6 +55,7 @@ def plan_job(
 
     A checkpoint, if there is one, decides what it was made for.
     """
+    require_protobuf()
     if partitions < 1:
         raise ValueError(f"there is at least one part, not {partitions}")
     if home is not None and (home / ENGINE).exists():
@@ -79,6 +82,14 @@ def plan_job(
         return None
     folder = session.conf.get("spark.local.dir", None)
     return make_job(layout, sources, mode, window, event_time, stream, is_timed, folder)
+
+
+def require_protobuf() -> None:
+    """Raise `SparkMissing` without what PySpark's client of the state store needs."""
+    try:
+        import_module("google.protobuf")
+    except ImportError:
+        raise SparkMissing("parts need protobuf: pip install -U 'triegs[spark]'") from None
 
 
 def _refuse(columns: Mapping[str, str], sinks: Mapping[str, Iterable[Sink]]) -> None:
