@@ -8,7 +8,10 @@ from bench.run import Bench, Settings
 from bench.sections import pipeline
 from triegs.spark import LocalSpark
 
-SMALL = {"EVENTS": 2_000, "BATCHES": 2, "NODES": 200, "TINY_BATCHES": 4, "SKIPPED": 1, "SLIDES": 35}
+SMALL = {
+    "EVENTS": 2_000, "BATCHES": 2, "NODES": 200, "TINY_BATCHES": 4, "SKIPPED": 1,
+    "WINDOW_MS": 2_000, "SLIDE_MS": 500, "SLIDES": 8,
+}  # fmt: skip
 
 
 def test_every_table_has_its_figures(spark: LocalSpark, monkeypatch: pytest.MonkeyPatch) -> None:
