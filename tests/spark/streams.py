@@ -71,6 +71,12 @@ def write_batch(folder: Path, number: int, events: list[Event]) -> None:
     beside.rename(folder / f"{number:05}.parquet")
 
 
+def write_all(folder: Path, batches: list[list[Event]]) -> Path:
+    for number, events in enumerate(batches):
+        write_batch(folder, number, events)
+    return folder
+
+
 def read_stream(session: Any, folder: Path) -> Any:
     """The files as a stream, each a batch."""
     reader = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)

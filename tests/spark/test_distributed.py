@@ -19,6 +19,7 @@ from tests.spark.streams import (
     make_window,
     read_stream,
     sum_changes,
+    write_all,
     write_batch,
 )
 
@@ -35,12 +36,6 @@ ALL = [(4, "multigraph", True), (2, "rdf", False), (1, "multigraph", True), (2, 
 @pytest.fixture
 def session(spark):
     return spark.get()
-
-
-def write_all(folder: Path, batches) -> Path:
-    for number, events in enumerate(batches):
-        write_batch(folder, number, events)
-    return folder
 
 
 def sum_until(folder: Path, batch: int) -> dict[tuple[Any, ...], int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from tests.spark.streams import (
     read_sink,
     read_stream,
     sum_changes,
+    write_all,
     write_batch,
 )  # fmt: skip
 
@@ -36,12 +36,6 @@ NOW = {"availableNow": True}
 @pytest.fixture
 def session(spark):
     return spark.get()
-
-
-def write_all(folder: Path, batches) -> Path:
-    for number, events in enumerate(batches):
-        write_batch(folder, number, events)
-    return folder
 
 
 @pytest.mark.parametrize("mode", ["multigraph", "rdf"])

@@ -119,7 +119,12 @@ def check(
 
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
-WINDOWED = [(1, "multigraph", ""), (4, "rdf", "abcdefg"), (2, "rdf", ""), (3, "multigraph", "abc")]
+WINDOWED = [
+    (1, "multigraph", ""),
+    (4, "rdf", "abcdefg"),
+    (2, "rdf", ""),
+    (3, "multigraph", "abcdefg"),
+]
 
 
 @pytest.mark.property

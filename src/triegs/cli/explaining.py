@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-import pyarrow as pa
 import typer
 
 from triegs.cli.queries import check_root, read_query
 from triegs.compiler import compile_query, legal_plans
-from triegs.compiler.observing import observe
 from triegs.compiler.partitions import Observed, plan_partitions
 from triegs.errors import InputError
 from triegs.explain import Format, explain
 from triegs.explain.listing import list_plans
 from triegs.explain.partitions import list_partitions
-from triegs.inputs import open_input
 
 #: Legal plans listed; of more, a sample of this many.
 LISTED = 200
@@ -57,6 +54,11 @@ def run_explain(
 
 def observe_file(path: Path) -> Observed | None:
     """What a file of events says of a stream; None if it has none."""
+    import pyarrow as pa
+
+    from triegs.compiler.observing import observe
+    from triegs.inputs import open_input
+
     try:
         with open_input(path) as source:
             tables = [pa.Table.from_batches([batch]).select(TERMS) for batch in source]

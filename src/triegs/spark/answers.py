@@ -95,12 +95,18 @@ def label(table: pa.Table, snapshot: Snapshot) -> pa.Table:
     mask = np.full(rows, snapshot.time is None)
     columns = [pa.array(np.full(rows, snapshot.epoch)), pa.array(times, pa.int64(), mask=mask)]
     names = [free_name(name, table.schema.names) for name in (EPOCH, TIME)]
-    for name in table.schema.names:
-        column = table.column(name)
-        kind = column.type
-        columns.append(column.cast(pa.string()) if pa.types.is_dictionary(kind) else column)
-        names.append(name)
-    return pa.table(columns, names)
+    return pa.table(
+        [*columns, *write_texts(table).columns], [*names, *table.schema.names]
+    )  # fmt: skip
+
+
+def write_texts(table: pa.Table) -> pa.Table:
+    """With texts instead of dictionaries, as Spark takes them."""
+    columns = [
+        column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
+    return pa.table(columns, table.schema.names)
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:

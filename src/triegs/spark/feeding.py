@@ -23,7 +23,7 @@ from triegs.engine import Engine
 from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.standing import Refused
 from triegs.spark.answers import CHANGES, SNAPSHOT, Sink, label, read_changes, write_once
-from triegs.spark.coding import code_labels, decode_labels, is_coded, list_labels
+from triegs.spark.coding import code_labels, decode_labels, list_labels
 from triegs.spark.failures import BatchFailed, Cancelled, explain
 from triegs.spark.parcels import (
     SPARK_SCHEMA,
@@ -69,6 +69,7 @@ class Feed:
         *,
         is_timed: bool,
         stream: str | None,
+        has_integers: bool = False,
     ) -> None:
         self._engine = engine
         self._queries = queries
@@ -80,6 +81,7 @@ class Feed:
         self._pack = make_packer(columns, is_timed="time" in columns)
         self._check = make_checker(columns, is_timed="time" in columns)
         self._labels = list_labels(query.query for query in queries.values())
+        self._has_integers = has_integers
         self._is_small = False  # the last batch
         self._is_between = True  # two batches, so that a checkpoint loses no epoch that is needed
         #: Held while a batch is taken.
@@ -141,8 +143,8 @@ class Feed:
         of a second, so if the last batch was small, this one is taken for small, too. Nor is there
         much for Python to do if all ends are integers.
         """
-        name = self._columns["predicate"]
-        if is_coded(frame, self._columns):
+        if self._has_integers:
+            name = self._columns["predicate"]
             rows = code_labels(frame, self._columns, self._labels).toArrow()
             batches = decode_labels(rows.combine_chunks(), name, self._labels)
         elif self._is_small:

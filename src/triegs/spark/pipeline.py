@@ -23,6 +23,7 @@ from triegs.errors import InputError, StateError
 from triegs.mode import Mode
 from triegs.spark import frames
 from triegs.spark.answers import list_sinks
+from triegs.spark.coding import is_coded
 from triegs.spark.distributed.pipeline import Distributed
 from triegs.spark.distributed.planning import plan_job
 from triegs.spark.distributed.plans import PLAN
@@ -149,7 +150,10 @@ def start(
         if is_timed and "time" not in found:
             has = ", ".join(events.columns)
             raise InputError(f"a window needs a column for time; the columns are {has}")
-        feed = Feed(engine, standing, wanted, found, home, is_timed=is_timed, stream=stream)
+        feed = Feed(
+            engine, standing, wanted, found, home, is_timed=is_timed, stream=stream,
+            has_integers=is_coded(events, found),
+        )  # fmt: skip
         return Pipeline(
             engine, standing, feed, home, events, trigger, name, views=views, tell=on_progress
         )

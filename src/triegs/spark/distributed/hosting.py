@@ -26,13 +26,12 @@ except ImportError:
     StatefulProcessor = object
 
 #: What parts give, as Spark writes it.
-OUT_SCHEMA = "part int, kind string, query string, rows long, payload binary"
+OUT_SCHEMA = "part int, kind string, query string, payload binary"
 OUT = pa.schema(
     [
         ("part", pa.int32()),
         ("kind", pa.string()),
         ("query", pa.string()),
-        ("rows", pa.int64()),
         ("payload", pa.binary()),
     ]
 )
@@ -90,7 +89,7 @@ class Host(StatefulProcessor):  # type: ignore[misc]
             "engine_s": marks[1] - marks[0], "state_s": marks[2] - marks[1],
         }  # fmt: skip
         _cache[job.identity, number] = token, part
-        outs.append(Out(REPORT, "", 0, json.dumps(told).encode()))
+        outs.append(Out(REPORT, "", json.dumps(told).encode()))
         rows_out = [{"part": number, **out._asdict()} for out in outs]
         yield pa.Table.from_pylist(rows_out, OUT).to_pandas()
 

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from triegs.engine import Engine
 from triegs.read.snapshot import Snapshot
-from triegs.spark.answers import free_name
+from triegs.spark.answers import label, write_texts
 from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.keeping import Keeping, Piece, Store
 from triegs.spark.distributed.routing import (
@@ -58,7 +57,6 @@ class Out(NamedTuple):
 
     kind: str
     query: str
-    rows: int
     payload: bytes
 
 
@@ -92,7 +90,7 @@ class Part:
         """Take a batch: what it gives, and the newest time of all parts behind it."""
         found = sorted(parcels)
         told: dict[str, Any] = {"part": self.number, **dict.fromkeys(COUNTED, 0)}
-        outs = [Out(BAD, "", 0, each.payload) for each in found if each.kind == BAD]
+        outs = [Out(BAD, "", each.payload) for each in found if each.kind == BAD]
         for each in found:
             if each.kind == LABELS:
                 counts = told.setdefault("labels", {})
@@ -100,7 +98,6 @@ class Part:
                     counts[row["label"]] = counts.get(row["label"], 0) + row["events"]
         tables = [each.read() for each in found if each.kind == EVENTS]
         table = pa.concat_tables(tables) if tables else None
-        begun = perf_counter()
         if self.job.is_timed:
             spans = [
                 (row["low"], row["high"])
@@ -115,8 +112,7 @@ class Part:
             changes = self._apply(table, told)
         for name, each in changes.items():
             if each.num_rows:
-                outs.append(Out(CHANGES, name, each.num_rows, write_stream(each)))
-        told["seconds"] = perf_counter() - begun
+                outs.append(Out(CHANGES, name, write_stream(each)))
         self.told = told
         return outs, newest
 
@@ -213,7 +209,7 @@ class Part:
         if query not in self.engine.queries:
             return
         with self.engine.queries[query].snapshot() as snapshot:
-            yield from plain(snapshot.to_arrow()).to_batches()
+            yield from write_texts(snapshot.to_arrow()).to_batches()
 
     def count(self, query: str) -> int:
         """The total multiplicity of the answers."""
@@ -235,16 +231,5 @@ def close_all(snapshots: dict[str, Snapshot]) -> None:
 
 
 def subtract(new: Snapshot, old: Snapshot) -> pa.Table:
-    """The signed changes, with the time in front."""
-    table = plain(new.diff(old).to_arrow())
-    time = pa.array([new.time] * table.num_rows, pa.int64())
-    return table.add_column(0, free_name(TIME, table.schema.names), time)
-
-
-def plain(table: pa.Table) -> pa.Table:
-    """Texts as Spark takes them."""
-    columns = [
-        pc.cast(column, pa.string()) if pa.types.is_dictionary(column.type) else column
-        for column in table.columns
-    ]
-    return pa.table(columns, table.schema.names)
+    """The signed changes, with the time in front; epochs are a part's own."""
+    return label(new.diff(old).to_arrow(), new).remove_column(0)

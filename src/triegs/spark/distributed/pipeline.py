@@ -25,6 +25,7 @@ from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.parts import CHANGES, COUNTED, REPORT
 from triegs.spark.distributed.plans import (
     LABELS,
+    SHUFFLE,
     SPARK,
     find_last,
     keep_plan,
@@ -57,7 +58,6 @@ SETTINGS = {
     # A batch costs the state store what it changes, and not the state.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
-SHUFFLE = "spark.sql.shuffle.partitions"
 MULTIPLICITY, CHANGE = "multiplicity", "change"
 
 
@@ -125,8 +125,14 @@ class Distributed(Handle):
             with setting(self._session, {**SETTINGS, SHUFFLE: str(len(job.slots))}):
                 self.query = writer.start()
         except BaseException:
-            self._lock.close()
+            self._let_go()
             raise
+
+    def _let_go(self) -> None:
+        if hasattr(self, "_listener"):
+            with suppress(Exception):  # Spark has ended
+                self._session.streams.removeListener(self._listener)
+        self._lock.close()
 
     def _is_ours(self, query: str) -> bool:
         return hasattr(self, "query") and str(self.query.id) == query
@@ -274,9 +280,7 @@ class Distributed(Handle):
         try:
             self.stop()
         finally:
-            with suppress(Exception):  # Spark has ended
-                self._session.streams.removeListener(self._listener)
-            self._lock.close()
+            self._let_go()
 
 
 def make_stream(events: Any, job: Job, columns: Mapping[str, str]) -> Any:

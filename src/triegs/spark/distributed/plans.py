@@ -43,7 +43,11 @@ def keep_plan(home: Path, job: Job, session: Any) -> Plan:
     path = home / PLAN
     told = describe(job)
     if not path.exists():
-        fields = {"identity": job.identity, "generations": [write_generation(job, 0)], **told}
+        fields = {
+            "identity": job.identity,
+            "generations": [write_generation(job.layout, 0)],
+            **told,
+        }
         write_plan(path, fields)
     fields = json.loads(path.read_text(encoding="utf-8"))
     for name, value in json.loads(json.dumps(told)).items():
@@ -71,8 +75,8 @@ def describe(job: Job) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write_generation(job: Job, number: int, **more: Any) -> dict[str, Any]:
-    return {"number": number, "layout": job.layout.write(), **more}
+def write_generation(layout: Layout, number: int, **more: Any) -> dict[str, Any]:
+    return {"number": number, "layout": layout.write(), **more}
 
 
 def write_plan(path: Path, fields: Mapping[str, Any]) -> None:
@@ -117,9 +121,7 @@ def deal(home: Path, old: Job, layout: Layout, number: int, session: Any) -> dic
     about = read_state(session, home, ABOUT, last).selectExpr("max(value.newest)").first()
     # Spark's own change of its tasks is a batch, of the old parts.
     after = last + (count_tasks(home) != layout.partitions)
-    return {
-        "number": number, "layout": layout.write(), "after": after, "newest": about[0],
-    }  # fmt: skip
+    return write_generation(layout, number, after=after, newest=about[0])
 
 
 def match_tasks(home: Path, partitions: int, session: Any) -> None:

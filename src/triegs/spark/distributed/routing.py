@@ -23,14 +23,13 @@ from triegs.spark.parcels import make_checker, write_stream
 
 #: What goes to a part: events, the times that a task has, malformed rows, how often labels came.
 EVENTS, CONTROL, BAD, LABELS = "events", "control", "bad", "labels"
-SPARK_SCHEMA = "slot int, task int, number int, kind string, rows long, payload binary"
+SPARK_SCHEMA = "slot int, task int, number int, kind string, payload binary"
 SCHEMA = pa.schema(
     [
         ("slot", pa.int32()),
         ("task", pa.int32()),
         ("number", pa.int32()),
         ("kind", pa.string()),
-        ("rows", pa.int64()),
         ("payload", pa.binary()),
     ]
 )
@@ -40,7 +39,6 @@ FIRST = "triegs_first"
 BATCH = "streaming.sql.batchId"
 FIRST_OF_EVENT, FIRST_OF_ROUTE, COPY = 2, 1, 0
 TERMS = ("subject", "predicate", "object")
-Table = pa.Table
 
 
 class Delivery(NamedTuple):
@@ -96,7 +94,7 @@ def make_router(
 
 def _make_row(slot: int, task: int, number: int, kind: str, table: pa.Table) -> pa.RecordBatch:
     row = {
-        "slot": slot, "task": task, "number": number, "kind": kind, "rows": table.num_rows,
+        "slot": slot, "task": task, "number": number, "kind": kind,
         "payload": write_stream(table),
     }  # fmt: skip
     return pa.RecordBatch.from_pylist([row], SCHEMA)
@@ -168,13 +166,13 @@ def split_table(table: pa.Table, layout: Layout) -> Iterator[tuple[int, pa.Table
 
 def deliver(table: pa.Table, layout: Layout) -> list[Delivery]:
     """The rows of a table that go to each part."""
-    labels = table.column("predicate").combine_chunks()
+    by_label = group_rows(table.column("predicate").combine_chunks())
     counted = np.zeros(table.num_rows, np.bool_)
     hashes: dict[tuple[int, ...], Words] = {}
     pieces: list[tuple[Words, Words, Words, NDArray[np.int8]]] = []
     for number, route in enumerate(layout.routes):
-        mine = np.flatnonzero(mark_terms(labels, [route.label]))
-        if len(mine) == 0:
+        mine = by_label.get(route.label)
+        if mine is None:
             continue
         rows, parts = _choose(table, mine, route, layout.partitions, hashes)
         first = np.full(len(rows), COPY, np.int8)
@@ -192,6 +190,21 @@ def deliver(table: pa.Table, layout: Layout) -> list[Delivery]:
         here = here[np.argsort(rows[here], kind="stable")]
         found.append(Delivery(rows[here], tags[here], marks[here]))
     return found
+
+
+def group_rows(labels: Any) -> dict[str, Words]:
+    """The rows of each label, in their order. Cost: the rows, however many routes there are.
+
+    >>> {label: rows.tolist() for label, rows in group_rows(pa.array(["p", "q", "p"])).items()}
+    {'p': [0, 2], 'q': [1]}
+    """
+    coded = labels if pa.types.is_dictionary(labels.type) else labels.dictionary_encode()
+    codes = coded.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    names = coded.dictionary.to_pylist()
+    bounds = np.searchsorted(codes[order], np.arange(len(names) + 1))
+    parts = {name: order[bounds[n] : bounds[n + 1]] for n, name in enumerate(names)}
+    return {name: rows for name, rows in parts.items() if len(rows)}
 
 
 def _choose(

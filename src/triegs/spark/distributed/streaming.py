@@ -7,8 +7,9 @@ from typing import Any
 
 from triegs.errors import InputError, UnsupportedQuery
 from triegs.mode import Mode
-from triegs.spark.distributed.pipeline import SETTINGS, SHUFFLE, make_changes, make_stream
+from triegs.spark.distributed.pipeline import SETTINGS, make_changes, make_stream
 from triegs.spark.distributed.planning import plan_job
+from triegs.spark.distributed.plans import SHUFFLE
 from triegs.spark.parcels import check_columns
 from triegs.spark.session import require_spark
 from triegs.sparql.window import Window
