@@ -220,3 +220,16 @@ def test_a_term_is_in_one_part_however_it_comes(terms):
         assert find_parts([column.slice(place, 1)], 7)[0] == whole[place]
         if isinstance(term, int):
             assert find_parts([pa.array([term])], 7)[0] == whole[place]
+
+
+@pytest.mark.parametrize("partitions", [2, 3, 5])
+@pytest.mark.parametrize("head", ["?a ?b ?c ?d", "?a ?d", "?b"])
+def test_what_is_replicated_is_in_every_part(partitions, head):
+    pattern = Pattern((("?a", P, "?b"), ("?b", Q, "?c"), ("?c", R, "?d")), tuple(head.split()))
+    random = np.random.default_rng(7)
+    events = [
+        ("+", EX(random.integers(5)), (P, Q, R)[n % 3], EX(random.integers(5))) for n in range(60)
+    ]
+    layout = lay_out({"path": parse(pattern.text)}, partitions)
+    assert [bool(route.positions) for route in layout.routes].count(False) == 1
+    check({"path": pattern}, events, layout, "multigraph")
