@@ -130,10 +130,14 @@ def look(queries: Any) -> Shown:
     return Shown(time, found)
 
 
-def sum_changes(folder: Path, front: int = 2) -> Answers:
-    """What the changes in the files of a sink add up to; in front are epoch and time."""
+def sum_changes(folder: Path, front: int = 2, until: int = 1 << 30) -> Answers:
+    """What the changes in the files of a sink add up to, up to a batch; in front are epoch and
+    time.
+    """
     total: Counter[Any] = Counter()
     for path in sorted(folder.glob("*.parquet")):
+        if path.stem.isdecimal() and int(path.stem) > until:
+            continue
         for row in pq.read_table(path).to_pylist():
             *terms, change = row.values()
             total[tuple(terms[front:])] += change

@@ -11,24 +11,42 @@ import socket
 import subprocess
 import sys
 import time
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.spark.streams import QUERIES, draw_batches, expect, read_sink, sum_changes, write_batch
+from tests.spark.streams import (
+    QUERIES,
+    Answers,
+    Shown,
+    draw_batches,
+    expect,
+    look,
+    make_table,
+    make_window,
+    read_sink,
+    sum_changes,
+    write_batch,
+)
 
+from triegs import Engine
 from triegs.spark import SparkMissing
 from triegs.spark.session import require_spark
+from triegs.testing.window_oracle import Event
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 #: Two executors of one core.
 CLUSTER = "local-cluster[2,1,512]"
 LOCAL = "local[2]"
 BATCHES = draw_batches(32, 24, rows=10)
-#: Lives, and how often executors are killed in each; and how often the driver is.
-LIVES, KILLS, DEATHS = 3, 12, 32
+#: What is computed anew has nothing late.
+EVEN = draw_batches(33, 6, rows=20, is_late=False)
+#: How often executors are killed, and how often the driver is.
+KILLS, DEATHS = 32, 32
+WINDOWED = {"mode": "multigraph", "is_windowed": True, "times": []}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +61,7 @@ def _spark() -> None:
 def whole(tmp_path_factory, _spark) -> Path:
     """A life that nothing meets."""
     home = make_home(tmp_path_factory.mktemp("whole"))
-    check(home, Life(home, master=LOCAL).end())
+    check(home, Life(home, LOCAL))
     return home
 
 
@@ -54,8 +72,8 @@ pytestmark = [
 ]
 
 
-def make_home(home: Path) -> Path:
-    for number, events in enumerate(BATCHES):
+def make_home(home: Path, batches: list[list[Event]] = BATCHES) -> Path:
+    for number, events in enumerate(batches):
         write_batch(home / "in", number, events)
     return home
 
@@ -63,10 +81,13 @@ def make_home(home: Path) -> Path:
 class Life:
     """One run of the program, in a process group of its own."""
 
-    def __init__(self, home: Path, partitions: int = 2, master: str = CLUSTER) -> None:
+    def __init__(self, home: Path, master: str = CLUSTER, **options: Any) -> None:
         self.mark = uuid4().hex
-        arguments = [sys.executable, "-m", "tests.spark.cluster", str(home), master]
-        arguments += [str(partitions), self.mark]
+        #: What was read while batches came: batch, query, answers.
+        self.reads: list[dict[str, Any]] = []
+        asked = json.dumps({"partitions": 2, **WINDOWED, **options})
+        arguments = [sys.executable, "-m", "tests.spark.cluster", str(home), master, self.mark]
+        arguments.append(asked)
         self.log = home / f"{self.mark}.log"
         with self.log.open("w") as file:
             self.process: Any = subprocess.Popen(
@@ -104,8 +125,12 @@ class Life:
                 batches -= 1
                 if batches == 0:
                     return True
-            elif line.startswith("{"):
-                self.found = json.loads(line)
+            elif line.startswith("{") and line.endswith("\n"):
+                told = json.loads(line)
+                if "read" in told:
+                    self.reads.append(told)
+                else:
+                    self.found = told
         return False
 
     def end(self) -> dict[str, Any]:
@@ -127,23 +152,90 @@ def wait_until_gone(life: Life) -> None:
     raise AssertionError("executors are left")
 
 
-def check(home: Path, found: dict[str, Any]) -> None:
-    """Answers, and the sum of all changes."""
-    expected = expect(BATCHES, "multigraph", True)[-1].answers
-    for name, answers in expected.items():
-        assert found["answers"][name] == sorted(str(each) for each in answers.items())
+EXPECTED = expect(BATCHES, "multigraph", True)
+
+
+def write(answers: Answers) -> list[str]:
+    return sorted(str(each) for each in answers.items())
+
+
+def check(home: Path, life: Life) -> None:
+    """The answers at the end, the sum of all changes, and what was read meanwhile."""
+    found = life.end()
+    for name, answers in EXPECTED[-1].answers.items():
+        assert found["answers"][str(len(BATCHES) - 1)][name] == write(answers)
         assert sum_changes(home / "out" / name, 1) == answers
+    check_reads(life)
 
 
-@pytest.mark.property
-@pytest.mark.parametrize("partitions", [1, 2, 4])
-def test_parts_are_in_processes_of_their_own(tmp_path, partitions):
-    home = make_home(tmp_path / "home")
-    found = Life(home, partitions).end()
-    check(home, found)
+def check_reads(life: Life) -> None:
+    for told in life.reads:
+        batch, name = told["batch"], told["name"]
+        assert told["read"] == write(EXPECTED[batch].answers[name]), (batch, name)
+
+
+def show_directly(mode: str, is_windowed: bool) -> list[Shown]:
+    """What one engine shows after each batch, here."""
+    shown = []
+    with Engine(mode=mode, window=make_window(is_windowed)) as engine:
+        queries = {name: engine.register(text, name=name) for name, text in QUERIES.items()}
+        for events in EVEN:
+            rows = make_table(events)
+            if is_windowed:
+                engine.push(rows)
+                engine.advance()
+            else:
+                engine.apply(rows.drop_columns(["time"]))
+            shown.append(look(queries))
+    return shown
+
+
+def list_times(mode: str, is_windowed: bool) -> list[int | None]:
+    """The time of each batch's answers: its last slide, or the newest event."""
+    if is_windowed:
+        return [shown.time for shown in expect(EVEN, mode, True)]
+    ends = accumulate((max((e.time for e in events), default=0) for events in EVEN), max)
+    return [*ends]
+
+
+def live_evenly(
+    home: Path, master: str = CLUSTER, partitions: int = 2, mode: str = "multigraph",
+    is_windowed: bool = True,
+) -> None:  # fmt: skip
+    """A life over `EVEN`, every batch of which is compared."""
+    make_home(home, EVEN)
+    times = list_times(mode, is_windowed)
+    asked = sorted({time for time in times if time is not None})
+    found = Life(
+        home, master, partitions=partitions, mode=mode, is_windowed=is_windowed, times=asked
+    ).end()
+    check_each_batch(home, found, mode, is_windowed)
     held = [part["state_bytes"] for part in found["figures"]["parts"]]
     assert len(held) == partitions
     assert partitions == 1 or max(held) < sum(held)
+
+
+def check_each_batch(home: Path, found: dict[str, Any], mode: str, is_windowed: bool) -> None:
+    """Against the oracle, an engine, Spark's own joins and the changes in the sinks."""
+    direct = show_directly(mode, is_windowed)
+    times = list_times(mode, is_windowed)
+    for batch, shown in enumerate(expect(EVEN, mode, is_windowed)):
+        assert direct[batch].answers == shown.answers
+        for name, answers in shown.answers.items():
+            assert found["answers"][str(batch)][name] == write(answers), (batch, name)
+            assert sum_changes(home / "out" / name, 1, batch) == answers, (batch, name)
+            if times[batch] is not None:
+                anew = found["anew"][name].get(str(times[batch]), [])
+                assert anew == write(answers), (batch, name)
+
+
+ALL = [(1, "multigraph", True), (2, "rdf", True), (4, "multigraph", True), (2, "rdf", False)]
+
+
+@pytest.mark.property
+@pytest.mark.parametrize(("partitions", "mode", "is_windowed"), ALL)
+def test_parts_are_in_processes_of_their_own(tmp_path, partitions, mode, is_windowed):
+    live_evenly(tmp_path, CLUSTER, partitions, mode, is_windowed)
 
 
 @pytest.fixture
@@ -194,29 +286,23 @@ def wait_for_text(path: Path, text: str) -> None:
 
 @pytest.mark.property
 def test_a_master_and_workers_of_their_own(tmp_path, standalone):
-    home = make_home(tmp_path / "home")
-    found = Life(home, 2, standalone).end()
-    check(home, found)
-    held = [part["state_bytes"] for part in found["figures"]["parts"]]
-    assert max(held) < sum(held)
+    live_evenly(tmp_path / "home", standalone)
 
 
 @pytest.mark.property
 def test_executors_are_killed(tmp_path, whole):
     random = Random(5)
-    killed = 0
-    for number in range(LIVES):
-        home = make_home(tmp_path / str(number))
+    killed = read = 0
+    while killed < KILLS:
+        home = make_home(tmp_path / str(killed))
         life = Life(home)
-        left = KILLS
-        while left and life.read_until(1):
+        while killed < KILLS and life.read_until(1):
             time.sleep(2 * random.random())
-            if life.kill_executor(random):
-                left -= 1
-                killed += 1
-        check(home, life.end())
+            killed += life.kill_executor(random)
+        check(home, life)
         compare_sinks(home, whole)
-    assert killed >= LIVES * KILLS * 2 // 3
+        read += len(life.reads)
+    assert read > KILLS
 
 
 @pytest.mark.property
@@ -224,16 +310,15 @@ def test_the_driver_is_killed(tmp_path, whole):
     random = Random(6)
     home = make_home(tmp_path / "0")
     for number in range(DEATHS):
-        life = Life(home, master=LOCAL)
+        life = Life(home, LOCAL)
         if life.read_until(random.randrange(1, 3)):
             time.sleep(random.random() * 2)
         life.kill_driver()
+        check_reads(life)
         if number % 8 == 7:
-            check(home, Life(home, master=LOCAL).end())
+            check(home, Life(home, LOCAL))
             compare_sinks(home, whole)
             home = make_home(tmp_path / str(number + 1))
-    check(home, Life(home, master=LOCAL).end())
-    compare_sinks(home, whole)
 
 
 def compare_sinks(home: Path, whole: Path) -> None:

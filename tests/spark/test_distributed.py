@@ -26,6 +26,7 @@ from tests.spark.streams import (
 from triegs import InputError, StateError, UnsupportedQuery, Window, WindowError
 from triegs.errors import DirectoryInUse
 from triegs.spark import BatchFailed, Distributed, Pipeline, Sink, changes, recompute, start
+from triegs.testing import oracle
 from triegs.testing.window_oracle import Event
 
 NOW = {"availableNow": True}
@@ -36,17 +37,6 @@ ALL = [(4, "multigraph", True), (2, "rdf", False), (1, "multigraph", True), (2, 
 @pytest.fixture
 def session(spark):
     return spark.get()
-
-
-def sum_until(folder: Path, batch: int) -> dict[tuple[Any, ...], int]:
-    """What the changes add up to after a batch."""
-    total: Counter[Any] = Counter()
-    for path in sorted(folder.glob("*.parquet")):
-        if int(path.stem) <= batch:
-            for row in pq.read_table(path).to_pylist():
-                _, *terms, change = row.values()
-                total[tuple(terms)] += change
-    return {terms: count for terms, count in total.items() if count}
 
 
 def read_answers(frame) -> dict[tuple[Any, ...], int]:
@@ -73,7 +63,7 @@ def test_each_batch_equals_the_oracle(session, tmp_path, partitions, mode, is_wi
         assert figures["rows"] == sum(map(len, batches))
         for batch, shown in enumerate(expected):
             for name in QUERIES:
-                assert sum_until(tmp_path / name, batch) == shown.answers[name], (batch, name)
+                assert sum_changes(tmp_path / name, 1, batch) == shown.answers[name], (batch, name)
         for batch, name in [(1, "path"), *((len(batches) - 1, name) for name in QUERIES)]:
             wanted = expected[batch].answers[name]
             assert read_answers(pipeline.table(name, batch)) == wanted, (batch, name)
@@ -134,7 +124,7 @@ def test_each_batch_equals_what_spark_computes_anew(session, tmp_path):
                 text, log, [shown.time], window=make_window(True), columns={"order": "n"}
             )
             found = {tuple(row)[1:-1]: row[-1] for row in anew.collect()}
-            assert found == sum_until(tmp_path / name, batch)
+            assert found == sum_changes(tmp_path / name, 1, batch)
     log.unpersist()
 
 
@@ -185,6 +175,39 @@ def test_one_key_and_more_parts_than_keys(session, tmp_path, partitions):
         figures = pipeline.metrics()
     assert len(figures["parts"]) == partitions
     assert figures["skew"] > 1
+
+
+def test_a_hot_key_is_told_and_then_split(session, tmp_path, caplog):
+    """Two thirds of what is hashed have one key; the parts of the next start share it."""
+    asked = {"star": f"SELECT ?x ?y ?z {{ ?x {EX('p')} ?y . ?x {EX('q')} ?z }}"}
+    events = [
+        Event(1, "+", (EX("hub" if n % 3 else n), EX("pq"[n % 2]), EX(n % 7))) for n in range(180)
+    ]
+    answers = oracle.answers(oracle.read_query(asked["star"]), Counter(e.triple for e in events))
+    stream = read_stream(session, write_all(tmp_path / "in", [events]))
+    options: Any = {"checkpoint": tmp_path / "state", "trigger": NOW}
+    for partitions, is_split in [(4, False), (3, True)]:
+        with start(stream, asked, partitions=partitions, **options) as found:
+            assert isinstance(found, Distributed)
+            found.wait()
+            assert read_answers(found.table("star")) == answers
+            figures = found.metrics()
+            assert any(route.hot for route in found.layout.routes) == is_split
+            if is_split:  # more of the same, in parts that share it
+                more = [event._replace(time=2) for event in events]
+                write_batch(tmp_path / "in", 1, more)
+        if not is_split:
+            (hot,) = figures["hot_keys"]
+            assert hot["share"] == pytest.approx(2 / 3, abs=0.01)
+            assert hot == {**hot, "query": "star", "key": "?x", "term": EX("hub")}
+            assert not hot["is_split"]
+    assert "star: 67% of what is hashed by ?x is of <http://ex/hub>" in caplog.text
+    with start(stream, asked, partitions=3, **options) as found:
+        found.wait()
+        assert isinstance(found, Distributed)
+        assert read_answers(found.table("star")) == {row: 4 * n for row, n in answers.items()}
+        assert found.metrics()["skew"] < 1.5
+        assert [hot["is_split"] for hot in found.metrics()["hot_keys"]] == [True]
 
 
 def test_many_queries_are_lanes(session, tmp_path):

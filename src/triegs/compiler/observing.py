@@ -36,10 +36,11 @@ def observe(events: Any) -> Observed:
             top = mine.sort_by([("count_all", "descending")]).slice(0, MOST_KEYS).to_pylist()
             whole = share * rows
             keys[label, (position,)] = tuple(
-                Key((_write(each[name]),), each["count_all"] / whole) for each in top
+                Key((write_term(each[name]),), each["count_all"] / whole) for each in top
             )
     return Observed(shares, keys)
 
 
-def _write(term: object) -> str:
+def write_term(term: object) -> str:
+    """A term of a column, as text: integers are columns of their own."""
     return term if isinstance(term, str) else write_value(term)

@@ -174,8 +174,8 @@ def _weigh(query: Query, key: tuple[str, ...], partitions: int, seen: Observed) 
     hottest = max(load.values(), default=0.0)
     split = _find_split(query, key, routes, shown, seen)
     hot: tuple[str, ...] = ()
-    if split is not None and hottest > HOT / partitions and partitions > 1:
-        hot = tuple(sorted(terms[0] for terms, share in load.items() if share > HOT / partitions))
+    if split is not None and (found := _list_hot(load, partitions)):
+        hot = tuple(sorted(each.terms[0] for each in found))
         # What was of a hot key is now in every part, but for the atom that is split.
         apart = (query.atoms[split].predicate, routes[split])
         moved = sum(_find_share(stream, hot, seen) for stream in hashed if stream != apart)
@@ -208,6 +208,24 @@ def _find_load(hashed: list[tuple[str, Positions]], seen: Observed) -> dict[tupl
         for terms, share in seen.keys.get((label, positions), ()):
             load[terms] = load.get(terms, 0.0) + share * seen.share(label) / (whole or 1.0)
     return load
+
+
+def _list_hot(load: Mapping[tuple[str, ...], float], partitions: int) -> list[Key]:
+    found = [Key(terms, share) for terms, share in load.items() if share > HOT / partitions]
+    return sorted(found, key=lambda each: -each.share) if partitions > 1 else []
+
+
+def find_hot(query: Query, key: tuple[str, ...], partitions: int, seen: Observed) -> list[Key]:
+    """The values of a key with more than their fair part of the hashed events, the hottest first.
+
+    >>> p, q = "<http://ex/p>", "<http://ex/q>"
+    >>> query = Query(Form.SELECT, ("?x",), (Atom("?x", p, "?y"), Atom("?x", q, "?z")))
+    >>> seen = Observed({p: 0.5, q: 0.5}, {(p, (0,)): (Key(("<http://ex/hub>",), 0.8),)})
+    >>> find_hot(query, ("?x",), 4, seen)
+    [Key(terms=('<http://ex/hub>',), share=0.4)]
+    """
+    streams = {(atom.predicate, find_positions(atom, key)) for atom in query.atoms}
+    return _list_hot(_find_load(sorted(s for s in streams if s[1]), seen), partitions)
 
 
 def _find_share(stream: tuple[str, Positions], hot: tuple[str, ...], seen: Observed) -> float:

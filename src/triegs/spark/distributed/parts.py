@@ -28,6 +28,7 @@ from triegs.spark.distributed.routing import (
     find_reach,
 )
 from triegs.spark.distributed.seeding import load_seed
+from triegs.spark.distributed.seeing import count_keys
 from triegs.spark.parcels import write_stream
 
 CHANGES, REPORT = "changes", "report"
@@ -98,6 +99,8 @@ class Part:
                     counts[row["label"]] = counts.get(row["label"], 0) + row["events"]
         tables = [each.read() for each in found if each.kind == EVENTS]
         table = pa.concat_tables(tables) if tables else None
+        if table is not None:
+            told["keys"] = list(count_keys(table, self.job.layout))
         if self.job.is_timed:
             spans = [
                 (row["low"], row["high"])

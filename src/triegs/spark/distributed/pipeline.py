@@ -24,12 +24,10 @@ from triegs.spark.distributed.hosting import OUT_SCHEMA, Host
 from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.parts import CHANGES, COUNTED, REPORT
 from triegs.spark.distributed.plans import (
-    LABELS,
     SHUFFLE,
     SPARK,
     find_last,
     keep_plan,
-    read_labels,
     read_pieces,
 )
 from triegs.spark.distributed.reading import (
@@ -42,6 +40,7 @@ from triegs.spark.distributed.reading import (
     unpack,
 )
 from triegs.spark.distributed.routing import BAD, SPARK_SCHEMA, make_router
+from triegs.spark.distributed.seeing import Counted, Seen
 from triegs.spark.distributed.slots import find_slots
 from triegs.spark.failures import BatchFailed, Cancelled, explain, mute
 from triegs.spark.handles import Handle
@@ -106,12 +105,15 @@ class Distributed(Handle):
             self._sinks = sinks
             self._busy = Lock()
             self._is_stopped = False
+            self._parsed = {n: QuerySource.read(q).parse() for n, q in job.queries.items()}
             self._parts: list[dict[str, Any]] = [{} for _ in job.slots]
             self._figures: dict[str, Any] = {
                 "batches": 0, **dict.fromkeys(COUNTED, 0), "quarantined": 0, "changes": 0,
                 "hits": 0, "builds": 0, "batch": None, "timing": None,
-                "labels": read_labels(home),
+                "labels": {},
             }  # fmt: skip
+            self._seen = Seen.read(home)
+            self._hot: list[dict[str, Any]] = []
             self._listener = make_listener(self._is_ours, self.metrics, tell)
             self._session.streams.addListener(self._listener)
             stream = make_stream(events, job, columns)
@@ -191,15 +193,38 @@ class Distributed(Handle):
         figures["batch"] = batch
         figures["batches"] += 1
         figures["timing"] = dict(zip(("parts", "sinks"), marks, strict=True))
+        labels: dict[str, int] = {}
+        keys: list[Counted] = []
         for report in reports:
             for name in COUNTED:
                 figures[name] += report[name]
             figures["hits" if report["hit"] else "builds"] += 1
-            for label, count in report.pop("labels", {}).items():
-                figures["labels"][label] = figures["labels"].get(label, 0) + count
+            labels |= report.pop("labels", {})
+            keys += [Counted(k[0], tuple(k[1]), tuple(k[2]), k[3]) for k in report.pop("keys", ())]
             self._parts[report["part"]] = report
-        with suppress(OSError):  # it is for the next plan
-            (self.checkpoint / LABELS).write_text(json.dumps(figures["labels"]), encoding="utf-8")
+        for label, count in labels.items():
+            figures["labels"][label] = figures["labels"].get(label, 0) + count
+        self._seen.add(labels, keys)
+        self._seen.write(self.checkpoint)
+        self._look_for_hot_keys()
+
+    def _look_for_hot_keys(self) -> None:
+        """Note them for `metrics`, and tell each that is new and whole."""
+        known = {(each["query"], each["term"]) for each in self._hot}
+        self._hot = [
+            {
+                "query": placed.name, "key": " ".join(placed.key), "term": " ".join(key.terms),
+                "share": key.share, "is_split": is_split,
+            }
+            for placed, key, is_split in self._seen.list_hot(self.layout, self._parsed)
+        ]  # fmt: skip
+        for each in self._hot:
+            if not each["is_split"] and (each["query"], each["term"]) not in known:
+                messages.warning(
+                    "%(query)s: %(share).0f%% of what is hashed by %(key)s is of %(term)s, and so "
+                    "in one part; see hot keys in docs/distributed.md",
+                    {**each, "share": 100 * each["share"]},
+                )
 
     # Answers
 
@@ -255,6 +280,8 @@ class Distributed(Handle):
         counts batches of a part that found its engine in the process, ``builds`` those that built
         it. ``parts`` has the last report of each part, such as ``state_bytes`` and ``build_s``;
         ``skew`` is the largest share of a part in the last batch, as a multiple of the fair one.
+        ``hot_keys`` are those with more than one and a half times a part's share of what is hashed,
+        of late: ``query``, ``key``, ``term``, ``share``, ``is_split``.
         """
         figures = dict(self._figures)
         given = [part.get("delivered", 0) for part in self._parts]
@@ -265,6 +292,7 @@ class Distributed(Handle):
             "fan_out": figures["delivered"] / figures["sent"] if figures["sent"] else None,
             "hit_rate": figures["hits"] / looked if looked else None,
             "skew": max(given) * len(given) / sum(given) if sum(given) else None,
+            "hot_keys": [dict(each) for each in self._hot],
             "parts": [dict(part) for part in self._parts],
             "spark": None if last is None else json.loads(last.json),
         }

@@ -24,7 +24,8 @@ from triegs.mode import Mode
 from triegs.spark.answers import SNAPSHOT, Sink
 from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.pipeline import make_job
-from triegs.spark.distributed.plans import PLAN, read_labels
+from triegs.spark.distributed.plans import PLAN
+from triegs.spark.distributed.seeing import Seen
 from triegs.spark.session import SparkMissing
 from triegs.sparql.window import Kind, Window
 from triegs.windows.settings import EventTime
@@ -73,8 +74,8 @@ def plan_job(
     if is_timed and "time" not in columns:
         raise InputError("a window needs a column for time")
     observed = read_sample(sample, columns)
-    if observed is None and home is not None and (seen := read_labels(home)):
-        observed = Observed({label: count / sum(seen.values()) for label, count in seen.items()})
+    if observed is None and home is not None:
+        observed = Seen.read(home).observe()
     layout = lay_out(parsed, partitions, observed)
     warm_up(partial(call_everything, Engine, open_input))  # as executors of this machine would
     if layout.problem and not (home is not None and (home / PLAN).exists()):

@@ -18,7 +18,7 @@ from triegs.spark.distributed.slots import find_slots
 from triegs.spark.failures import explain
 
 messages = logging.getLogger("triegs.spark")
-SPARK, PLAN, SEEDS, LABELS = "spark", "distributed.json", "seeds", "labels.json"
+SPARK, PLAN, SEEDS = "spark", "distributed.json", "seeds"
 SHUFFLE = "spark.sql.shuffle.partitions"
 
 
@@ -153,15 +153,6 @@ def find_last(home: Path, log: str = "commits") -> int | None:
     except FileNotFoundError:
         return None
     return max((int(name) for name in names if name.isdecimal()), default=None)
-
-
-def read_labels(home: Path) -> dict[str, int]:
-    """How many events of each label were seen; none before the first."""
-    try:
-        found: dict[str, int] = json.loads((home / LABELS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # it is advice
-        return {}
-    return found
 
 
 def read_state(session: Any, home: Path, variable: str, batch: int) -> Any:
