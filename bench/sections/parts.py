@@ -30,7 +30,7 @@ from triegs.spark import SparkMissing
 from triegs.spark.session import require_spark
 from triegs.sparql import parse
 
-ROWS, BATCHES, SKIPPED, NODES = 20_000, 14, 4, 20_000
+ROWS, BATCHES, SKIPPED, NODES = 60_000, 16, 4, 60_000
 #: Of p and q as many as there are of all but r, which goes to all parts.
 REPLICATED = 0.2
 BATCH_MS, WINDOW_MS = 1_000, 4_000

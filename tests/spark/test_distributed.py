@@ -281,6 +281,26 @@ def test_what_is_refused(session, tmp_path):
         begin({"path": QUERIES["path"]})
 
 
+def test_a_sink_that_comes_later(session, tmp_path):
+    """What changes before there is a sink is not given to it; what comes then is."""
+    batches = draw_batches(9, 3, rows=40, is_late=False)
+    folder = tmp_path / "in"
+    options: Any = {"checkpoint": tmp_path / "state", "partitions": 2, "trigger": NOW}
+    stream = read_stream(session, write_all(folder, batches[:1]))
+    with start(stream, QUERIES, **options) as pipeline:
+        pipeline.wait()
+        assert pipeline.metrics()["changes"] == 0
+    write_batch(folder, 1, batches[1])
+    write_batch(folder, 2, batches[2])
+    with start(stream, QUERIES, sinks={"path": tmp_path / "path"}, **options) as pipeline:
+        pipeline.wait()
+        assert pipeline.metrics()["changes"] > 0
+    first, *_, last = expect(batches, "multigraph", False)
+    total = Counter(first.answers["path"])
+    total.update(sum_changes(tmp_path / "path", 1))
+    assert {row: count for row, count in total.items() if count} == last.answers["path"]
+
+
 def test_a_sink_that_fails_is_told_again(session, tmp_path):
     batches = draw_batches(8, 3, rows=20)
     stream = read_stream(session, write_all(tmp_path / "in", batches))

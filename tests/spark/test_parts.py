@@ -20,10 +20,16 @@ from triegs.compiler.layout import Layout, lay_out
 from triegs.compiler.observing import observe
 from triegs.compiler.partitions import Key, Observed, plan_partitions
 from triegs.dictionary.placing import find_parts
-from triegs.spark.distributed.routing import FIRST, FIRST_OF_EVENT, split_table
+from triegs.durable.source import QuerySource
+from triegs.spark.distributed import parts
+from triegs.spark.distributed.job import Job
+from triegs.spark.distributed.parts import Part
+from triegs.spark.distributed.routing import EVENTS, FIRST, FIRST_OF_EVENT, split_table
+from triegs.spark.parcels import write_stream
 from triegs.sparql import parse
 from triegs.testing import oracle
 from triegs.testing.strategies import ALL_TWISTS, Pattern, Twist, patterns, updates
+from triegs.windows.settings import EventTime
 
 TWISTS = [twist for twist in ALL_TWISTS if twist is not Twist.VARIABLE_PREDICATE]
 EX = "<http://ex/{}>".format
@@ -50,10 +56,10 @@ def read_part(table) -> list[tuple[str, ...]]:
 
 def check(asked: dict[str, Pattern], events, layout: Layout, mode: str) -> None:
     table = make_table(events)
-    parts: dict[int, list] = {part: [] for part in range(layout.partitions)}
+    dealt: dict[int, list] = {part: [] for part in range(layout.partitions)}
     counted = 0
     for part, rows in split_table(table, layout):
-        parts[part] += read_part(rows)
+        dealt[part] += read_part(rows)
         counted += rows.column(FIRST).to_pylist().count(FIRST_OF_EVENT)
     read = {route.label for route in layout.routes}
     assert counted == sum(event[2] in read for event in events)
@@ -63,7 +69,7 @@ def check(asked: dict[str, Pattern], events, layout: Layout, mode: str) -> None:
         total: Counter = Counter()
         seen = 0
         for part in placed.parts:
-            found = oracle.answers(question, parts[part], mode)
+            found = oracle.answers(question, dealt[part], mode)
             total.update(found)
             seen += len(found)
         assert dict(total) == oracle.answers(pattern.text, events, mode)
@@ -233,3 +239,29 @@ def test_what_is_replicated_is_in_every_part(partitions, head):
     layout = lay_out({"path": parse(pattern.text)}, partitions)
     assert [bool(route.positions) for route in layout.routes].count(False) == 1
     check({"path": pattern}, events, layout, "multigraph")
+
+
+def test_changes_that_are_wanted_come_in_small_cells(monkeypatch):
+    monkeypatch.setattr(parts, "OUT_ROWS", 3)
+    pattern = Pattern((("?x", P, "?y"), ("?x", Q, "?z")), ("?x", "?y", "?z"))
+    events = draw_star(0.1)
+    layout = lay_out({"star": parse(pattern.text)}, 1)
+    sources = {"star": QuerySource(pattern.text, "star", None, (), None, {}).write()}
+    job = Job("one", layout, (0,), sources, "multigraph", None, EventTime(), None, False)
+    ((_, rows),) = split_table(make_table(events), layout)
+    halves = [rows.slice(0, 200), rows.slice(200)]
+    part = Part(job, 0)
+    try:
+        (first, _), (second, _) = (
+            part.take([parts.Parcel(0, 0, EVENTS, write_stream(half))], None)
+            for part.job, half in zip([job, job._replace(wanted=("star",))], halves, strict=True)
+        )
+    finally:
+        part.close()
+    assert not first
+    cells = [pa.ipc.open_stream(out.payload).read_all() for out in second]
+    assert max(cell.num_rows for cell in cells) == 3
+    found = {tuple(row.values())[1:-1]: row["change"] for cell in cells for row in cell.to_pylist()}
+    wanted = Counter(oracle.answers(pattern.text, events))
+    wanted.subtract(oracle.answers(pattern.text, events[:200]))
+    assert found == {row: count for row, count in wanted.items() if count}

@@ -90,8 +90,9 @@ class Host(StatefulProcessor):  # type: ignore[misc]
         }  # fmt: skip
         _cache[job.identity, number] = token, part
         outs.append(Out(REPORT, "", json.dumps(told).encode()))
-        rows_out = [{"part": number, **out._asdict()} for out in outs]
-        yield pa.Table.from_pylist(rows_out, OUT).to_pandas()
+        for out in outs:
+            row = {"part": number, **out._asdict()}
+            yield pa.Table.from_pylist([row], OUT).to_pandas()
 
     def _find_part(self, number: int, token: str | None) -> tuple[Part, bool]:
         """The engine that wrote the state, else a new one of what it says; not in the cache until
@@ -100,6 +101,7 @@ class Host(StatefulProcessor):  # type: ignore[misc]
         known, part = _cache.pop((self._job.identity, number), (None, None))
         if part is not None:
             if known == token:
+                part.job = self._job  # the same parts, but other changes may be wanted
                 return part, True
             part.close()
         while len(_cache) >= MOST_CACHED:

@@ -28,6 +28,8 @@ class Job(NamedTuple):
     event_time: EventTime
     stream: str | None
     is_timed: bool
+    #: Queries whose changes parts give; of others only the state is kept.
+    wanted: tuple[str, ...] = ()
     #: Where parts keep files while they run.
     folder: str | None = None
     #: Where a part that has no state finds what it begins with, and the newest time then.

@@ -36,6 +36,8 @@ TIME = "time"
 #: Noted in the engine: deletions that wait, by number, with their times.
 COUNTED_HERE = "counted here"
 NEVER = 1 << 62
+#: Rows of a cell at most: Spark has a whole one in memory, several times.
+OUT_ROWS = 1 << 16
 #: What a part counts of a batch: events by their first delivery, what it was sent by the first one
 #: of each route, all that it was sent, and what became of events.
 COUNTED = ("rows", "sent", "delivered", "refused", "late", "ahead")
@@ -114,8 +116,8 @@ class Part:
         else:
             changes = self._apply(table, told)
         for name, each in changes.items():
-            if each.num_rows:
-                outs.append(Out(CHANGES, name, write_stream(each)))
+            cuts = [each.slice(n, OUT_ROWS) for n in range(0, each.num_rows, OUT_ROWS)]
+            outs += [Out(CHANGES, name, write_stream(cut)) for cut in cuts]
         self.told = told
         return outs, newest
 
@@ -195,7 +197,8 @@ class Part:
         for name, query in self.engine.queries.items():
             if query.error is not None:
                 raise query.error
-            found[name] = query.snapshot()
+            if name in self.job.wanted:
+                found[name] = query.snapshot()
         return found
 
     def save(self, store: Store) -> int:

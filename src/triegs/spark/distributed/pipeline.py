@@ -166,6 +166,8 @@ class Distributed(Handle):
                 self.checkpoint / "quarantine",
             )  # fmt: skip
         for placed in self.layout.queries:
+            if placed.name not in self._sinks:
+                continue
             rows = [
                 pa.ipc.open_stream(row["payload"]).read_all()
                 for row in collected
@@ -179,13 +181,12 @@ class Distributed(Handle):
     def _hand_on(
         self, placed: Placed, parts: list[pa.Table], batch: int, session: Any
     ) -> None:  # fmt: skip
-        sinks = self._sinks.get(placed.name, [])
         schema = find_schema(self._job, placed.name, CHANGE)
         changes = pa.concat_tables(parts) if parts else schema.empty_table()
         if placed.is_summed:
             changes = sum_rows(changes, changes.schema.names[-1])
         self._figures["changes"] += changes.num_rows
-        for sink in sinks:
+        for sink in self._sinks[placed.name]:
             sink.write(changes, batch, session)
 
     def _measure(self, batch: int, reports: Iterable[dict[str, Any]], marks: list[float]) -> None:
@@ -275,13 +276,14 @@ class Distributed(Handle):
     def metrics(self) -> dict[str, Any]:
         """Figures of the moment. Any thread.
 
-        ``rows`` counts events that some query reads, ``sent`` one for each route of theirs, and
-        ``delivered`` what parts got; ``fan_out`` is how many parts got what was sent. ``hits``
-        counts batches of a part that found its engine in the process, ``builds`` those that built
-        it. ``parts`` has the last report of each part, such as ``state_bytes`` and ``build_s``;
-        ``skew`` is the largest share of a part in the last batch, as a multiple of the fair one.
-        ``hot_keys`` are those with more than one and a half times a part's share of what is hashed,
-        of late: ``query``, ``key``, ``term``, ``share``, ``is_split``.
+        ``changes`` counts what sinks were given. ``rows`` counts events that some query reads,
+        ``sent`` one for each route of theirs, and ``delivered`` what parts got; ``fan_out`` is how
+        many parts got what was sent. ``hits`` counts batches of a part that found its engine in the
+        process, ``builds`` those that built it. ``parts`` has the last report of each part, such as
+        ``state_bytes`` and ``build_s``; ``skew`` is the largest share of a part in the last batch,
+        as a multiple of the fair one. ``hot_keys`` are those that have of late more
+        than one and a half times a part's share of what is hashed: ``query``, ``key``, ``term``,
+        ``share``, ``is_split``.
         """
         figures = dict(self._figures)
         given = [part.get("delivered", 0) for part in self._parts]
@@ -363,11 +365,9 @@ def write_schema(schema: pa.Schema) -> str:
 def make_job(
     layout: Layout, queries: Mapping[str, QuerySource], mode: str | Mode | None,
     window: Window | None, event_time: EventTime | None, stream: str | None, is_timed: bool,
-    folder: str | None,
 ) -> Job:  # fmt: skip
     sources = {name: source.write() for name, source in queries.items()}
     return Job(
         uuid4().hex, layout, find_slots(layout.partitions), sources,
         Mode(mode or Mode.MULTIGRAPH).value, window, event_time or EventTime(), stream, is_timed,
-        folder,
     )  # fmt: skip

@@ -82,7 +82,8 @@ def plan_job(
         messages.warning("parts do not help; the engine is in the driver: %s", layout.problem)
         return None
     folder = session.conf.get("spark.local.dir", None)
-    return make_job(layout, sources, mode, window, event_time, stream, is_timed, folder)
+    job = make_job(layout, sources, mode, window, event_time, stream, is_timed)
+    return job._replace(folder=folder, wanted=tuple(sinks))
 
 
 def require_protobuf() -> None:

@@ -55,4 +55,5 @@ def changes(
         )  # fmt: skip
     for name, value in {**SETTINGS, SHUFFLE: str(partitions)}.items():
         session.conf.set(name, value)
+    job = job._replace(wanted=(NAME,))
     return make_changes(make_stream(events, job, found), job, NAME)
