@@ -30,7 +30,10 @@ from triegs.spark import SparkMissing
 from triegs.spark.session import require_spark
 from triegs.sparql import parse
 
-ROWS, BATCHES, SKIPPED, NODES = 60_000, 16, 4, 60_000
+#: Rows of a batch, also the number of nodes: for the speed-up, and for a window that grows.
+ROWS, GROWING_ROWS = 200_000, 60_000
+#: Batches, and the first ones, in which the JVMs still compile.
+BATCHES, SKIPPED = 20, 8
 #: Of p and q as many as there are of all but r, which goes to all parts.
 REPLICATED = 0.2
 BATCH_MS, WINDOW_MS = 1_000, 4_000
@@ -49,13 +52,16 @@ def measure_parts(bench: Bench) -> Iterator[Figure]:
         bench.say("one executor")
         one = _run(home / "one", executors=1, partitions=1, window_ms=WINDOW_MS)
         yield from _compare(one, two)
+        growing: Any = {"rows": GROWING_ROWS, "executors": 2, "partitions": 2}
+        bench.say("a small window")
+        less = _run(home / "less", window_ms=WINDOW_MS, **growing)
         bench.say("a window of ten times the size")
-        more = _run(home / "more", executors=2, partitions=2, window_ms=10 * WINDOW_MS, begins=40)
-        yield from _grow(two, more)
+        more = _run(home / "more", window_ms=10 * WINDOW_MS, begins=40, **growing)
+        yield from _grow(less, more)
 
 
 def _draw(rng: np.random.Generator, batch: int, rows: int) -> pa.Table:
-    ends = rng.integers(0, NODES, (2, rows))
+    ends = rng.integers(0, rows, (2, rows))
     labels = pa.array([EX("p"), EX("q"), EX("r")])
     shares = [(1 - REPLICATED) / 2, (1 - REPLICATED) / 2, REPLICATED]
     chosen = labels.take(pa.array(rng.choice(3, rows, p=shares)))
@@ -64,10 +70,10 @@ def _draw(rng: np.random.Generator, batch: int, rows: int) -> pa.Table:
     return pa.table([times, ends[0], chosen, ends[1]], names)
 
 
-def _run(home: Path, *, begins: int = 0, **asked: int) -> list[dict[str, Any]]:
+def _run(home: Path, *, rows: int = ROWS, begins: int = 0, **asked: int) -> list[dict[str, Any]]:
     """The figures of each batch behind the first ones; `begins` batches fill the window in one."""
     rng = np.random.default_rng(1)
-    tables = [_draw(rng, batch, ROWS) for batch in range(begins + BATCHES)]
+    tables = [_draw(rng, batch, rows) for batch in range(begins + BATCHES)]
     if begins:
         tables = [pa.concat_tables(tables[:begins]), *tables[begins:]]
     paths = _write(home / "in", tables)
