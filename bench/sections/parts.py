@@ -10,13 +10,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench.answers import WrongAnswer
@@ -25,8 +29,14 @@ from bench.report import Figure, Sense
 from bench.run import Bench, LeftOut
 from bench.sections.pipeline import _write
 from triegs import Engine, Window
+from triegs.compiler.layout import lay_out
 from triegs.compiler.partitions import Observed, plan_partitions
+from triegs.durable.source import QuerySource
 from triegs.spark import SparkMissing
+from triegs.spark.distributed.job import Job
+from triegs.spark.distributed.parts import Parcel, Part
+from triegs.spark.distributed.pipeline import make_job
+from triegs.spark.distributed.routing import make_router
 from triegs.spark.session import require_spark
 from triegs.sparql import parse
 
@@ -51,7 +61,9 @@ def measure_parts(bench: Bench) -> Iterator[Figure]:
         two = _run(home / "two", executors=2, partitions=2, window_ms=WINDOW_MS)
         bench.say("one executor")
         one = _run(home / "one", executors=1, partitions=1, window_ms=WINDOW_MS)
-        yield from _compare(one, two)
+        bench.say("the same without Spark")
+        alone = [_run_alone(home / "two" / "in", parts) for parts in (1, 2)]
+        yield from _compare(one, two, alone[0] / alone[1])
         growing: Any = {"rows": GROWING_ROWS, "executors": 2, "partitions": 2}
         bench.say("a small window")
         less = _run(home / "less", window_ms=WINDOW_MS, **growing)
@@ -95,6 +107,34 @@ def _run(home: Path, *, rows: int = ROWS, begins: int = 0, **asked: int) -> list
     return figures
 
 
+def _run_alone(folder: Path, partitions: int) -> float:
+    """Seconds of the slowest part of a batch; each part has a process, and there is no Spark."""
+    sources = {"query": QuerySource(QUERY, "query", None, (), None, {})}
+    layout = lay_out({"query": sources["query"].parse()}, partitions)
+    window = Window(WINDOW_MS, slide=1_000)
+    job = make_job(layout, sources, None, window, None, None, is_timed=True)
+    with get_context("spawn").Pool(partitions) as pool:
+        take = partial(_take_all, job, sorted(folder.glob("*.parquet")))
+        parts = pool.map(take, range(partitions), chunksize=1)
+    return float(median(max(each) for each in list(zip(*parts, strict=True))[SKIPPED:]))
+
+
+def _take_all(job: Job, paths: list[Path], number: int) -> list[float]:
+    """Seconds that a part takes for each batch."""
+    columns = {name: name for name in ("time", "subject", "predicate", "object")}
+    route = make_router(columns, job)
+    part, newest, seconds = Part(job, number), None, []
+    for path in paths:
+        routed = pa.Table.from_batches(route(iter(pq.read_table(path).to_batches())))
+        rows = routed.filter(pc.equal(routed.column("slot"), job.slots[number])).to_pylist()
+        mine = [Parcel(row["task"], row["number"], row["kind"], row["payload"]) for row in rows]
+        begun = perf_counter()
+        _, newest = part.take(mine, newest)
+        seconds.append(perf_counter() - begun)
+    part.close()
+    return seconds
+
+
 def _time(figures: list[dict[str, Any]]) -> float:
     """Seconds of a batch."""
     return float(median(each["spark"]["durationMs"]["triggerExecution"] / 1e3 for each in figures))
@@ -105,7 +145,9 @@ def _engine_time(figures: list[dict[str, Any]]) -> float:
     return float(median(max(part["engine_s"] for part in each["parts"]) for each in figures))
 
 
-def _compare(one: list[dict[str, Any]], two: list[dict[str, Any]]) -> Iterator[Figure]:
+def _compare(
+    one: list[dict[str, Any]], two: list[dict[str, Any]], alone: float
+) -> Iterator[Figure]:
     observed = Observed({EX("p"): (1 - REPLICATED) / 2, EX("q"): (1 - REPLICATED) / 2,
                          EX("r"): REPLICATED})  # fmt: skip
     chosen = plan_partitions(parse(QUERY), 2, observed).chosen
@@ -121,6 +163,7 @@ def _compare(one: list[dict[str, Any]], two: list[dict[str, Any]]) -> Iterator[F
     law = chosen.find_speedup(2)
     ours = _engine_time(one[SKIPPED:]) / _engine_time(two[SKIPPED:])
     yield Figure("speed-up of the engines", "measured", ours, "x", table=table)
+    yield Figure("speed-up of the engines", "without Spark", alone, "x", table=table)
     yield Figure("speed-up of the engines", "by the law", law, "x", table=table)
     whole = _time(one[SKIPPED:]) / _time(two[SKIPPED:])
     yield Figure("speed-up of a whole batch", "measured", whole, "x", table=table)
