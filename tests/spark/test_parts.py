@@ -25,6 +25,7 @@ from triegs.spark.distributed import parts
 from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.parts import Part
 from triegs.spark.distributed.routing import EVENTS, FIRST, FIRST_OF_EVENT, split_table
+from triegs.spark.distributed.seeing import FILE, Counted, Seen, count_keys
 from triegs.spark.parcels import write_stream
 from triegs.sparql import parse
 from triegs.testing import oracle
@@ -265,3 +266,31 @@ def test_changes_that_are_wanted_come_in_small_cells(monkeypatch):
     wanted = Counter(oracle.answers(pattern.text, events))
     wanted.subtract(oracle.answers(pattern.text, events[:200]))
     assert found == {row: count for row, count in wanted.items() if count}
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+def test_parts_count_a_hot_key_once(is_split):
+    """Whether one part has it, or all have copies of it, their counts add up to its events."""
+    text = f"SELECT ?x ?y ?z {{ ?x {P} ?y . ?x {Q} ?z }}"
+    asked = {"star": parse(text), "again": parse(text)}
+    table = make_table(draw_star(0.5))
+    layout = lay_out(asked, 4, observe(table) if is_split else None)
+    assert any(route.hot for route in layout.routes) == is_split
+    seen = Seen()
+    keys = [key for _, rows in split_table(table, layout) for key in count_keys(rows, layout)]
+    seen.add({P: 200, Q: 200}, keys)
+    found, exact = seen.observe(), observe(table)
+    assert found is not None
+    for stream, (first, *_) in found.keys.items():
+        assert first == exact.keys[stream][0]
+    hot = [(placed.name, key.terms, told) for placed, key, told in seen.list_hot(layout, asked)]
+    assert hot == [(name, (EX(0),), is_split) for name in asked]
+
+
+def test_what_was_seen_is_read_again(tmp_path):
+    seen = Seen()
+    seen.add({P: 8, Q: 2}, [Counted(P, (0,), (EX(0),), 6)])
+    seen.write(tmp_path)
+    assert Seen.read(tmp_path).observe() == seen.observe()
+    (tmp_path / FILE).write_text('[{"a": 1}, [[]]]')
+    assert Seen.read(tmp_path).observe() is None
