@@ -28,6 +28,7 @@ from tests.spark.streams import (
 
 from triegs import DirectoryInUse, Engine, InputError, QueryError, StateError
 from triegs.spark import BatchFailed, Sink, recompute, start
+from triegs.spark.answers import make_frame
 from triegs.testing.window_oracle import Event
 
 NOW = {"availableNow": True}
@@ -297,6 +298,16 @@ def test_snapshots_every_few_batches(session, tmp_path):
         rows = pq.read_table(tmp_path / "out" / f"{batch:020}.parquet").to_pylist()
         found = {(row["x"], row["y"], row["z"]): row["multiplicity"] for row in rows}
         assert found == expected[batch].answers["path"]
+
+
+def test_many_chunks_are_few_tasks(session):
+    table = pa.concat_tables([pa.table({"x": [f"<a:{n}>"], "change": [n]}) for n in range(50)])
+    frame = make_frame(session, table)
+    assert frame.rdd.getNumPartitions() <= session.sparkContext.defaultParallelism
+    assert sorted(tuple(row) for row in frame.collect()) == sorted(
+        zip(*table.to_pydict().values(), strict=True)
+    )
+    assert make_frame(session, table.slice(0, 0)).collect() == []
 
 
 def test_readers_hold_a_snapshot_while_batches_go_on(session, tmp_path):

@@ -51,9 +51,17 @@ class Sink:
     def write(self, table: pa.Table, batch: int, session: Any) -> None:
         """Hand a table on. A file that is there already is left as it is."""
         if callable(self.target):
-            self.target(session.createDataFrame(table), batch)
+            self.target(make_frame(session, table), batch)
         elif table.num_rows or self.what == SNAPSHOT:
             write_once(Path(self.target), batch, table)
+
+
+def make_frame(session: Any, table: pa.Table) -> Any:
+    """A DataFrame with a task for each core. Spark makes one for each chunk of a table, and for
+    each ten thousand rows of it.
+    """
+    frame = session.createDataFrame(table.combine_chunks())
+    return frame.coalesce(session.sparkContext.defaultParallelism)
 
 
 def list_sinks(given: Mapping[str, Any] | None, queries: Iterable[str]) -> dict[str, list[Sink]]:
