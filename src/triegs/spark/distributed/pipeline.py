@@ -281,9 +281,9 @@ class Distributed(Handle):
         many parts got what was sent. ``hits`` counts batches of a part that found its engine in the
         process, ``builds`` those that built it. ``parts`` has the last report of each part, such as
         ``state_bytes`` and ``build_s``; ``skew`` is the largest share of a part in the last batch,
-        as a multiple of the fair one. ``hot_keys`` are those that have of late more
-        than one and a half times a part's share of what is hashed: ``query``, ``key``, ``term``,
-        ``share``, ``is_split``.
+        as a multiple of the fair one. ``hot_keys`` are those that have of late more than one and a
+        half times a part's share of what is hashed: ``query``, ``key``, ``term``, ``share``,
+        ``is_split``.
         """
         figures = dict(self._figures)
         given = [part.get("delivered", 0) for part in self._parts]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from triegs.compiler.layout import Layout, Placed
 from triegs.compiler.observing import MOST_KEYS, write_term
@@ -47,7 +48,7 @@ def count_keys(table: pa.Table, layout: Layout) -> Iterator[Counted]:
     parts got as well is counted by the first of them only. Cost: the rows.
     """
     told = set()
-    first = table.filter(pa.compute.not_equal(table.column(FIRST), COPY)).combine_chunks()
+    first = table.filter(pc.not_equal(table.column(FIRST), COPY)).combine_chunks()
     by_tag = group_rows(first.column("predicate").combine_chunks())
     for route in layout.routes:
         stream = route.label, route.positions
