@@ -1,11 +1,10 @@
 """A program that runs a pipeline in parts on a cluster, with executors in processes of their own.
 
 ``python -m tests.spark.cluster HOME MASTER MARK OPTIONS``; the options are JSON: ``partitions``,
-``mode``, ``is_windowed`` and ``times``. It prints ``batch N`` as batches end, and lines of
-JSON: as long as batches come, what a thread reads of one that is done; and at last what the queries
-show at the end, or with ``times`` after each batch and what Spark computes anew for each of them;
-and the figures. ``MARK`` is in the
-command line of every executor.
+``mode``, ``is_windowed`` and ``times``. It prints ``batch N`` as batches end, and lines of JSON: as
+long as batches come, what a thread reads of one that is done; and last what the queries show at the
+end, or with ``times`` after each batch, what Spark computes anew for these, and the figures.
+``MARK`` is in the command line of every executor.
 """
 
 from __future__ import annotations

@@ -111,12 +111,15 @@ class Life:
             os.kill(random.choice(found), signal.SIGKILL)
         return bool(found)
 
-    def kill_driver(self) -> None:
+    def kill_driver(self) -> bool:
+        """False if it had come to its end before."""
         os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        code = self.process.wait()
         self.process.stdout.close()
         for executor in self.find_executors():
             os.kill(executor, signal.SIGKILL)
+        assert code in (0, -signal.SIGKILL), self.log.read_text()[-4_000:]
+        return bool(code)
 
     def read_until(self, batches: int) -> bool:
         """Wait for the so manieth batch; False if the process ends before."""
@@ -308,17 +311,21 @@ def test_executors_are_killed(tmp_path, whole):
 @pytest.mark.property
 def test_the_driver_is_killed(tmp_path, whole):
     random = Random(6)
+    killed = 0
     home = make_home(tmp_path / "0")
-    for number in range(DEATHS):
+    while killed < DEATHS:
         life = Life(home, LOCAL)
         if life.read_until(random.randrange(1, 3)):
             time.sleep(random.random() * 2)
-        life.kill_driver()
+        is_killed = life.kill_driver()
+        killed += is_killed
         check_reads(life)
-        if number % 8 == 7:
+        if not is_killed or killed % 6 == 0:
             check(home, Life(home, LOCAL))
             compare_sinks(home, whole)
-            home = make_home(tmp_path / str(number + 1))
+            home = make_home(tmp_path / f"{killed}-{is_killed}")
+    check(home, Life(home, LOCAL))
+    compare_sinks(home, whole)
 
 
 def compare_sinks(home: Path, whole: Path) -> None:
