@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -44,7 +45,7 @@ LOCAL = "local[2]"
 BATCHES = draw_batches(32, 24, rows=10)
 #: What is computed anew has nothing late.
 EVEN = draw_batches(33, 6, rows=20, is_late=False)
-#: How often executors are killed, and how often the driver is.
+#: How many executors a driver loses, and how often it is killed itself.
 KILLS, DEATHS = 32, 32
 WINDOWED = {"mode": "multigraph", "is_windowed": True, "times": []}
 
@@ -106,10 +107,13 @@ class Life:
                 found.append(int(path.name))
         return found
 
-    def kill_executor(self, random: Random) -> bool:
+    def kill_executor(self, random: Random) -> None:
         if found := self.find_executors():
             os.kill(random.choice(found), signal.SIGKILL)
-        return bool(found)
+
+    def count_lost(self) -> int:
+        """Executors that the driver knew and lost by our signal."""
+        return len(re.findall(r"Lost executor .* exited with code 137", self.log.read_text()))
 
     def kill_driver(self) -> bool:
         """False if it had come to its end before."""
@@ -295,15 +299,17 @@ def test_a_master_and_workers_of_their_own(tmp_path, standalone):
 @pytest.mark.property
 def test_executors_are_killed(tmp_path, whole):
     random = Random(5)
-    killed = read = 0
-    while killed < KILLS:
-        home = make_home(tmp_path / str(killed))
+    lost = read = 0
+    while lost < KILLS:
+        home = make_home(tmp_path / str(lost))
         life = Life(home)
-        while killed < KILLS and life.read_until(1):
+        while lost + life.count_lost() < KILLS and life.read_until(1):
             time.sleep(2 * random.random())
-            killed += life.kill_executor(random)
+            life.kill_executor(random)
         check(home, life)
         compare_sinks(home, whole)
+        assert life.count_lost()
+        lost += life.count_lost()
         read += len(life.reads)
     assert read > KILLS
 

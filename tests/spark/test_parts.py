@@ -21,7 +21,7 @@ from triegs.compiler.observing import observe
 from triegs.compiler.partitions import Key, Observed, plan_partitions
 from triegs.dictionary.placing import find_parts
 from triegs.durable.source import QuerySource
-from triegs.spark.distributed import parts
+from triegs.spark.distributed import hosting, parts
 from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.parts import Part
 from triegs.spark.distributed.routing import EVENTS, FIRST, FIRST_OF_EVENT, split_table
@@ -266,6 +266,21 @@ def test_changes_that_are_wanted_come_in_small_cells(monkeypatch):
     wanted = Counter(oracle.answers(pattern.text, events))
     wanted.subtract(oracle.answers(pattern.text, events[:200]))
     assert found == {row: count for row, count in wanted.items() if count}
+
+
+@given(sizes=st.lists(st.integers(0, 8)))
+def test_small_cells_are_sent_together(sizes):
+    outs = [parts.Out("changes", str(number), bytes(size)) for number, size in enumerate(sizes)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hosting, "FRAME_BYTES", 5)
+        frames = list(hosting.pack(outs))
+    assert [out for frame in frames for out in frame] == outs
+    held = [sum(len(out.payload) for out in frame) for frame in frames]
+    assert all(size <= 5 or len(frame) == 1 for size, frame in zip(held, frames, strict=True))
+    # None could have taken what begins the next.
+    assert all(
+        size + len(then[0].payload) > 5 for size, then in zip(held, frames[1:], strict=False)
+    )
 
 
 @pytest.mark.parametrize("is_split", [False, True])

@@ -8,7 +8,7 @@ other is built anew from the state.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from time import perf_counter
 from typing import Any
 from uuid import uuid4
@@ -35,6 +35,8 @@ OUT = pa.schema(
         ("payload", pa.binary()),
     ]
 )
+#: Bytes of a frame for Spark at most, unless one cell has more.
+FRAME_BYTES = 4 << 20
 #: Names and types of what is in the state.
 PIECES, PIECE_KEY, PIECE_VALUE = "pieces", "file string, number int", "data binary"
 ABOUT, ABOUT_VALUE = "about", "token string, newest long"
@@ -90,9 +92,9 @@ class Host(StatefulProcessor):  # type: ignore[misc]
         }  # fmt: skip
         _cache[job.identity, number] = token, part
         outs.append(Out(REPORT, "", json.dumps(told).encode()))
-        for out in outs:
-            row = {"part": number, **out._asdict()}
-            yield pa.Table.from_pylist([row], OUT).to_pandas()
+        for frame in pack(outs):
+            table = pa.Table.from_pylist([{"part": number, **out._asdict()} for out in frame], OUT)
+            yield table.to_pandas()
 
     def _find_part(self, number: int, token: str | None) -> tuple[Part, bool]:
         """The engine that wrote the state, else a new one of what it says; not in the cache until
@@ -119,6 +121,20 @@ class Host(StatefulProcessor):  # type: ignore[misc]
 
     def remove(self, file: str, number: int) -> None:
         self._pieces.removeKey((file, number))
+
+
+def pack(outs: Iterable[Out]) -> Iterator[list[Out]]:
+    """Small cells together, large ones alone: a frame has its price, whatever is in it."""
+    frame: list[Out] = []
+    held = 0
+    for out in outs:
+        if frame and held + len(out.payload) > FRAME_BYTES:
+            yield frame
+            frame, held = [], 0
+        frame.append(out)
+        held += len(out.payload)
+    if frame:
+        yield frame
 
 
 def read_parcels(frame: Any) -> Iterator[Parcel]:

@@ -165,15 +165,14 @@ class Distributed(Handle):
                 "batch %d: %d rows are malformed and in %s", batch, table.num_rows,
                 self.checkpoint / "quarantine",
             )  # fmt: skip
+        changes: dict[str, list[pa.Table]] = {}
+        for row in collected:
+            if row["kind"] == CHANGES:
+                found = changes.setdefault(row["query"], [])
+                found.append(pa.ipc.open_stream(row["payload"]).read_all())
         for placed in self.layout.queries:
-            if placed.name not in self._sinks:
-                continue
-            rows = [
-                pa.ipc.open_stream(row["payload"]).read_all()
-                for row in collected
-                if row["kind"] == CHANGES and row["query"] == placed.name
-            ]
-            self._hand_on(placed, rows, batch, frame.sparkSession)
+            if placed.name in self._sinks:
+                self._hand_on(placed, changes.get(placed.name, []), batch, frame.sparkSession)
         marks.append(perf_counter() - begun - marks[0])
         reports = [json.loads(row["payload"]) for row in collected if row["kind"] == REPORT]
         self._measure(batch, reports, marks)
