@@ -200,6 +200,10 @@ class StandingQuery:
             self._engine._close_query(self, self._standing, self._constants)
             self._standing = None
 
+    def _measure(self) -> float:
+        """Seconds that the last epoch took for it, about; what queries share counts for each."""
+        return self._engine._core.measure(self._open())
+
     def _refuse_limits(self) -> None:
         if self.query.limit is not None or self.query.offset:
             raise StateError(NO_CHANGES)

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.spark.streams import (
@@ -16,6 +17,7 @@ from tests.spark.streams import (
     draw_batches,
     expect,
     look,
+    make_table,
     make_window,
     read_stream,
     sum_changes,
@@ -230,6 +232,37 @@ def test_many_queries_are_lanes(session, tmp_path):
     assert all(part["delivered"] < 40 for part in figures["parts"])
 
 
+def test_a_lane_that_costs_most_is_alone(session, tmp_path):
+    """The same number of events, but a filter on them takes a hundred times as long."""
+    labels = [EX(f"l{n}") for n in range(4)]
+    asked = {}
+    for n in range(4):
+        first, *others = labels[n:] + labels[:n]
+        beside = " . ".join(f"?s{i} {label} ?o{i}" for i, label in enumerate(others))
+        # No key helps: the others would be copied.
+        asked[f"q{n}"] = f"SELECT DISTINCT ?y {{ ?x {first} ?y . {beside} }}"
+    asked["q3"] = asked["q3"].replace("}", "FILTER(?x != ?y) }")
+    batch = [Event(1, "+", (EX(n % 5), labels[n % 4], EX(n % 3))) for n in range(400)]
+    stream = read_stream(session, write_all(tmp_path / "in", [batch]))
+    options: Any = {"checkpoint": tmp_path / "state", "trigger": NOW}
+
+    def list_alone(**more: Any) -> list[str]:
+        with start(stream, asked, **{**options, **more}) as found:
+            assert isinstance(found, Distributed)
+            found.wait()
+            for name, text in asked.items():
+                wanted = oracle.answers(oracle.read_query(text), Counter(e.triple for e in batch))
+                assert read_answers(found.table(name)) == wanted
+            parts = Counter(placed.parts for placed in found.layout.queries)
+            return [placed.name for placed in found.layout.queries if parts[placed.parts] == 1]
+
+    assert list_alone(partitions=3) != ["q3"]  # nothing was seen yet
+    assert list_alone(partitions=2) == ["q3"]
+    rows = make_table(batch)
+    sample = pa.table({name: [None, *rows.column(name).to_pylist()] for name in rows.schema.names})
+    assert list_alone(partitions=2, checkpoint=tmp_path / "other", sample=sample) == ["q3"]
+
+
 def test_where_parts_do_not_help_the_engine_is_in_the_driver(session, tmp_path, caplog):
     stream = read_stream(session, write_all(tmp_path / "in", draw_batches(4, 1)))
     query = {"all": "SELECT * { ?x ?p ?y }"}
@@ -263,6 +296,10 @@ def test_what_is_refused(session, tmp_path):
         begin(static=tmp_path / "a.ttl")
     with pytest.raises(StateError, match="'memory_limit' is an option of an engine"):
         begin(memory_limit=10)
+    with pytest.raises(UnsupportedQuery, match="a cyclic pattern"):
+        begin({"ring": f"SELECT * {{ ?x {EX('p')} ?y . ?y {EX('q')} ?z . ?z {EX('r')} ?x }}"})
+    with pytest.raises(InputError, match="the sample has no column 'object'"):
+        begin(sample=pa.table({"subject": [1], "predicate": [EX("p")]}))
     with pytest.raises(ValueError, match="at least one part"):
         start(stream, QUERIES, checkpoint=tmp_path / "state", partitions=0)
     assert not (tmp_path / "state").exists()

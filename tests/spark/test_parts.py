@@ -214,6 +214,22 @@ def test_lanes_have_equal_loads():
     }  # fmt: skip
 
 
+def test_lanes_go_by_what_was_measured():
+    beside = " . ".join(f"?s{label} {EX(label)} ?o{label}" for label in "qrstu")
+    text = f"SELECT DISTINCT ?y {{ ?x {P} ?y . {beside} }}"
+    asked = {f"q{n}": parse(text) for n in range(4)}
+
+    def place(known) -> dict[str, tuple[int, ...]]:
+        layout = lay_out(asked, 3, Observed(costs=known))
+        return {placed.name: placed.parts for placed in layout.queries}
+
+    costs = {"q0": 1.0, "q1": 2.0, "q2": 9.0, "q3": 2.0}
+    assert place(costs) == {"q2": (0,), "q1": (1,), "q3": (2,), "q0": (1,)}
+    # Without all of them, or if they say nothing, queries are alike.
+    for known in ({"q2": 9.0}, dict.fromkeys(asked, 0.0)):
+        assert place(known) == {"q0": (0,), "q1": (1,), "q2": (2,), "q3": (0,)}
+
+
 @pytest.mark.property
 @given(st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.text(max_size=9)), min_size=1))
 def test_a_term_is_in_one_part_however_it_comes(terms):

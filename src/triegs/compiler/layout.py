@@ -49,6 +49,8 @@ class Placed(NamedTuple):
     is_summed: bool
     cost: float
     reason: str
+    #: How often an event for it is sent, on average.
+    copies: float = 1.0
 
 
 class Layout(NamedTuple):
@@ -86,7 +88,8 @@ def lay_out(
     """Place queries, so that the part with most to do has as little as possible.
 
     Either each query has the key that is best for it, and is a lane if none helps; or all are
-    lanes, the most expensive first, each where least is to do. Cost: as `plan_partitions`.
+    lanes, the most expensive first, each where least is to do. What a query costs was measured, or
+    else it is the events that it is given, once for each atom. Cost: as `plan_partitions`.
     """
     seen = observed or Observed()
     for name, query in queries.items():
@@ -96,7 +99,12 @@ def lay_out(
                 partitions, (), (), f"{name}: {plan_partitions(query, partitions).reason}"
             )
     plans = {name: plan_partitions(query, partitions, seen) for name, query in queries.items()}
-    costs = {name: _find_cost(query, seen) for name, query in queries.items()}
+    costs = seen.costs
+    if not queries.keys() <= costs.keys():
+        costs = {
+            name: sum(seen.share(atom.predicate) for atom in query.atoms)
+            for name, query in queries.items()
+        }
     keyed = {name: plan.chosen for name, plan in plans.items() if plan.chosen is not None}
     shared = sum(costs[name] / chosen.find_speedup(partitions) for name, chosen in keyed.items())
     mixed = _spread_lanes([name for name in queries if name not in keyed], costs, partitions)
@@ -118,15 +126,10 @@ def lay_out(
             found.append(
                 Placed(
                     name, labels, tuple(range(partitions)), chosen.variables, chosen.is_summed,
-                    costs[name], plans[name].reason,
+                    costs[name], plans[name].reason, chosen.find_copies(partitions),
                 )
             )  # fmt: skip
     return Layout(partitions, tuple(routes.values()), tuple(found), problem)
-
-
-def _find_cost(query: Query, seen: Observed) -> float:
-    """What a query is given to do: its events, once for each atom that reads them."""
-    return sum(seen.share(atom.predicate) for atom in query.atoms)
 
 
 def _spread_lanes(
@@ -136,11 +139,11 @@ def _spread_lanes(
     >>> _spread_lanes(["a", "b", "c"], {"a": 1.0, "b": 3.0, "c": 2.5}, 2)
     {'b': 0, 'c': 1, 'a': 1}
     """
-    load = [0.0] * partitions
+    load = [(0.0, 0)] * partitions  # of equal ones, that with fewer queries
     found = {}
     for name in sorted(names, key=lambda name: -costs[name]):
-        found[name] = load.index(min(load))
-        load[found[name]] += costs[name]
+        part = found[name] = load.index(min(load))
+        load[part] = load[part][0] + costs[name], load[part][1] + 1
     return found
 
 

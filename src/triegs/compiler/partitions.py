@@ -35,11 +35,13 @@ class Key(NamedTuple):
 class Observed:
     """What a stream was seen to have: the share of each label, and the most frequent keys of a
     label by positions, the first one first. Of a label that was not seen nothing is known, and
-    without any they are taken to be equal.
+    without any they are taken to be equal. ``costs`` are what queries took, by name; they compare
+    queries with each other.
     """
 
     shares: Mapping[str, float] = field(default_factory=dict)
     keys: Mapping[tuple[str, Positions], tuple[Key, ...]] = field(default_factory=dict)
+    costs: Mapping[str, float] = field(default_factory=dict)
 
     def share(self, label: str) -> float:
         return self.shares.get(label, 0.0) if self.shares else 1.0

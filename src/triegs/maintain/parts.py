@@ -117,8 +117,9 @@ class Parts:
         self.steps: list[Step] = []
         self.labels: dict[int, int] = {}
         #: Room for what the kernel notes by list and by label.
-        self.changed = np.empty(0, np.int64)
-        self.bounds = np.empty(0, np.int64)
+        self.changed = np.zeros(0, np.int64)
+        self.bounds = np.zeros(0, np.int64)
+        self._lists: dict[Part, int] = {}
         self.table = self.write_table()
         self._cursor = np.zeros(FILL_CURSOR_WORDS, np.int64)
 
@@ -352,21 +353,33 @@ class Parts:
 
         check_parts(self)
 
+    def count_touched(self, held: Sequence[Part]) -> int:
+        """What the last epoch had to do for some parts: updates of labels, keys of steps."""
+        found = 0
+        for part in set(held):
+            if isinstance(part, Index):
+                label = self.labels[part.predicate]
+                found += int(self.bounds[label + 1] - self.bounds[label])
+            elif part in self._lists:
+                start, end = self.changed[2 * self._lists[part] :][:2].tolist()
+                found += (end - start) >> 1
+        return found
+
     # The table
 
     def write_table(self) -> Words:
         """Number labels, steps and lists, and write all of them down."""
         parts = list(self.by_name.values())
         listed = [part for part in parts if part.listed]
-        numbers = {part: number for number, part in enumerate(listed)}
+        numbers = self._lists = {part: number for number, part in enumerate(listed)}
         labels: dict[int, list[Index]] = {}
         for part in parts:
             if isinstance(part, Index):
                 labels.setdefault(part.predicate, []).append(part)
         self.labels = {predicate: number for number, predicate in enumerate(labels)}
         self.steps = [part for part in parts if isinstance(part, Step)]
-        self.changed = np.empty(2 * len(listed) + 2, np.int64)
-        self.bounds = np.empty(len(labels) + 2, np.int64)
+        self.changed = np.zeros(2 * len(listed) + 2, np.int64)
+        self.bounds = np.zeros(len(labels) + 2, np.int64)
         table = [0] * TABLE_HEAD
         table[REST], table[IS_RDF] = slot_at(self.rest.slot), int(self.mode is Mode.RDF)
         table[LABELS], table[LABEL_ROWS] = len(labels), len(table)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Any
 
 from triegs.compiler.keys import alias_text, static_text
@@ -40,9 +41,12 @@ class Part:
     depends: list[Part] = field(default_factory=list)
     uses: int = 0
     error: MultiplicityOverflow | None = None
+    #: What the last epoch took.
+    seconds: float = 0.0
 
     def run(self) -> None:
         """Maintain the part; rebuild it where it had stalled."""
+        begun = perf_counter()
         stalled = self.error is not None
         self.error = next((part.error for part in self.depends if part.error), None)
         if self.error is not None:
@@ -55,6 +59,7 @@ class Part:
                 step.build() if stalled else step.maintain()
         except MultiplicityOverflow as error:
             self.error = error
+        self.seconds = perf_counter() - begun
 
 
 @dataclass(slots=True)
@@ -79,6 +84,11 @@ class Registered:
     names: list[str] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     labels: list[int | None] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """What the last epoch took for it, with what it shares with others."""
+        return sum(part.seconds for part in self.parts)
 
     @property
     def error(self) -> MultiplicityOverflow | None:

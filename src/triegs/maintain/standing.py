@@ -91,6 +91,10 @@ class Publisher(Generic[StoreType]):
         """The bindings that epochs have touched so far."""
         return self.program.affected
 
+    def measure(self, standing: Standing) -> float:
+        """Seconds of the last epoch for a plan, with what it shares with others."""
+        return 0.0 if standing.registered is None else standing.registered.seconds
+
     def apply_one(
         self,
         row: NDArray[np.int64],  # noqa: ARG002

@@ -129,6 +129,7 @@ class Part:
         before = self._look()
         try:
             report = self.engine.apply(events)
+            self._measure(told)
             told["refused"] += int(sum(is_first[place] for place, _ in report.refused))
             after = self._look()
             try:
@@ -147,6 +148,7 @@ class Part:
             self._push(table, newest, told)
         counted = self.engine.positions.get(COUNTED_HERE, {})
         found: dict[str, list[pa.Table]] = {}
+        has_slid = False
         before = self._look()
         try:
             for slide in self.engine.each_slide(to=newest - self.job.event_time.lateness):
@@ -156,8 +158,11 @@ class Part:
                     found.setdefault(name, []).append(subtract(after[name], before[name]))
                 close_all(before)
                 before = after
+                has_slid = True
         finally:
             close_all(before)
+        if has_slid:
+            self._measure(told)
         return {name: pa.concat_tables(tables) for name, tables in found.items()}
 
     def _push(self, table: pa.Table, newest: int, told: dict[str, Any]) -> None:
@@ -200,6 +205,10 @@ class Part:
             if name in self.job.wanted:
                 found[name] = query.snapshot()
         return found
+
+    def _measure(self, told: dict[str, Any]) -> None:
+        """Tell what each query took in the last epoch."""
+        told["costs"] = {name: query._measure() for name, query in self.engine.queries.items()}
 
     def save(self, store: Store) -> int:
         """Keep in a store what has changed; returns the bytes written."""

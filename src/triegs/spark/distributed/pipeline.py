@@ -195,16 +195,22 @@ class Distributed(Handle):
         figures["timing"] = dict(zip(("parts", "sinks"), marks, strict=True))
         labels: dict[str, int] = {}
         keys: list[Counted] = []
+        costs: dict[str, float] = {}
         for report in reports:
             for name in COUNTED:
                 figures[name] += report[name]
             figures["hits" if report["hit"] else "builds"] += 1
             labels |= report.pop("labels", {})
             keys += [Counted(k[0], tuple(k[1]), tuple(k[2]), k[3]) for k in report.pop("keys", ())]
+            for name, cost in report.pop("costs", {}).items():
+                costs[name] = costs.get(name, 0) + cost
             self._parts[report["part"]] = report
         for label, count in labels.items():
             figures["labels"][label] = figures["labels"].get(label, 0) + count
-        self._seen.add(labels, keys)
+        for placed in self.layout.queries:
+            if placed.name in costs:
+                costs[placed.name] /= placed.copies
+        self._seen.add(labels, keys, costs)
         self._seen.write(self.checkpoint)
         self._look_for_hot_keys()
 

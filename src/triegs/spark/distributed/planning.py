@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -27,12 +28,15 @@ from triegs.spark.distributed.pipeline import make_job
 from triegs.spark.distributed.plans import PLAN
 from triegs.spark.distributed.seeing import Seen
 from triegs.spark.session import SparkMissing
+from triegs.sparql.model import Query
 from triegs.sparql.window import Kind, Window
 from triegs.windows.settings import EventTime
 
 messages = logging.getLogger("triegs.spark")
 #: Rows of a sample that are looked at.
 SAMPLE_ROWS = 1_000_000
+#: Rows of it that queries are tried with.
+TRIED_ROWS = 20_000
 #: The engine's directory, in a checkpoint of a pipeline whose engine is in the driver.
 ENGINE = "engine"
 
@@ -73,7 +77,7 @@ def plan_job(
     is_timed = any(each is not None for each in windows)
     if is_timed and "time" not in columns:
         raise InputError("a window needs a column for time")
-    observed = read_sample(sample, columns)
+    observed = try_out(sources, mode, read_sample(sample, columns))
     if observed is None and home is not None:
         observed = Seen.read(home).observe()
     layout = lay_out(parsed, partitions, observed)
@@ -119,10 +123,36 @@ def _read_source(
     return QuerySource(given["text"], name, given.get("root"), keep, window, dict(prefixes or {}))
 
 
-def read_sample(sample: Any, columns: Mapping[str, str]) -> Observed | None:
-    """What a sample says, a DataFrame or an Arrow table with the columns of the stream."""
-    if sample is None or isinstance(sample, Observed):
-        return sample
+def read_sample(sample: Any, columns: Mapping[str, str]) -> pa.Table | None:
+    """Events of a sample, a DataFrame or an Arrow table with the columns of the stream; None if
+    there are none.
+    """
+    if sample is None:
+        return None
     table = sample if isinstance(sample, pa.Table) else sample.limit(SAMPLE_ROWS).toArrow()
-    ours = {name: table.column(columns[name]) for name in ("subject", "predicate", "object")}
-    return observe(pa.table(ours)) if table.num_rows else None
+    names = {name: columns[name] for name in ("subject", "predicate", "object")}
+    if missing := set(names.values()) - set(table.schema.names):
+        raise InputError(f"the sample has no column {min(missing)!r}")
+    events = pa.table({ours: table.column(name) for ours, name in names.items()}).drop_null()
+    return events if events.num_rows else None
+
+
+class _Plain(QuerySource):
+    """A query over one graph, whatever windows it has."""
+
+    def parse(self) -> Query:
+        return replace(super().parse(), windows=(), graphs=())
+
+
+def try_out(
+    sources: Mapping[str, QuerySource], mode: Mode | str | None, sample: pa.Table | None
+) -> Observed | None:
+    """What a sample says, and what an engine takes for each query with its first events. Refuses,
+    as an engine does, what no part could keep.
+    """
+    with Engine(Mode(mode or Mode.MULTIGRAPH).value) as engine:
+        queries = [engine._register(_Plain(*s)._replace(window=None)) for s in sources.values()]
+        if sample is None:
+            return None
+        engine.apply(sample.slice(0, TRIED_ROWS))
+        return replace(observe(sample), costs={each.name: each._measure() for each in queries})

@@ -1,4 +1,5 @@
-"""What a pipeline in parts sees of its stream: how often labels come, and which keys are frequent.
+"""What a pipeline in parts sees of its stream: how often labels come, which keys are frequent, and
+what queries cost.
 
 Parts count the keys of a batch, the driver adds up what they tell. Keys that are hot by it are
 reported, and the layout of another number of parts goes by it.
@@ -64,7 +65,7 @@ def count_keys(table: pa.Table, layout: Layout) -> Iterator[Counted]:
 
 
 class Seen:
-    """Counts of labels and keys, in which older batches weigh less.
+    """Counts of labels and keys and costs of queries, in which older batches weigh less.
 
     >>> seen = Seen()
     >>> seen.add({"<a:p>": 8}, [Counted("<a:p>", (0,), ("<a:hub>",), 6)])
@@ -75,12 +76,17 @@ class Seen:
     def __init__(self) -> None:
         self._labels: dict[str, float] = {}
         self._keys: dict[tuple[str, Positions], dict[tuple[str, ...], float]] = {}
+        self._costs: dict[str, float] = {}
 
-    def add(self, labels: Mapping[str, int], keys: Iterable[Counted]) -> None:
+    def add(
+        self,
+        labels: Mapping[str, float],
+        keys: Iterable[Counted],
+        costs: Mapping[str, float] | None = None,
+    ) -> None:
         """Count a batch."""
-        self._labels = {label: LEFT * events for label, events in self._labels.items()}
-        for label, events in labels.items():
-            self._labels[label] = self._labels.get(label, 0) + events
+        self._labels = _add_up(self._labels, labels)
+        self._costs = _add_up(self._costs, costs or {})
         for stream, counts in self._keys.items():
             self._keys[stream] = {terms: LEFT * events for terms, events in counts.items()}
         for key in keys:
@@ -100,7 +106,7 @@ class Seen:
             stream: tuple(Key(terms, n / self._labels[stream[0]]) for terms, n in counts.items())
             for stream, counts in self._keys.items()
         }
-        return Observed(shares, keys)
+        return Observed(shares, keys, self._costs)
 
     def list_hot(
         self, layout: Layout, queries: Mapping[str, Query]
@@ -121,14 +127,23 @@ class Seen:
             Counted(*s, terms, n) for s, found in self._keys.items() for terms, n in found.items()
         ]
         with suppress(OSError):
-            (home / FILE).write_text(json.dumps([self._labels, keys]), encoding="utf-8")
+            (home / FILE).write_text(
+                json.dumps([self._labels, keys, self._costs]), encoding="utf-8"
+            )
 
     @classmethod
     def read(cls, home: Path) -> Seen:
         """What a checkpoint has; nothing if it is not to be read."""
         seen = cls()
         with suppress(OSError, ValueError, TypeError, LookupError):
-            labels, keys = json.loads((home / FILE).read_text(encoding="utf-8"))
+            labels, keys, costs = json.loads((home / FILE).read_text(encoding="utf-8"))
             read: list[Any] = [Counted(k[0], tuple(k[1]), tuple(k[2]), k[3]) for k in keys]
-            seen.add(labels, read)
+            seen.add(labels, read, costs)
         return seen
+
+
+def _add_up(old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, float]:
+    found = {name: LEFT * amount for name, amount in old.items()}
+    for name, amount in new.items():
+        found[name] = found.get(name, 0) + amount
+    return found
