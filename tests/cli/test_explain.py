@@ -195,3 +195,7 @@ def test_the_keys_of_parts(tmp_path: Path) -> None:
     assert best["atoms"] == ["hashed by object", "hashed by subject", "replicated"]
     assert best["replicated"] == pytest.approx(0.1)
     assert best["copies"] == pytest.approx(1.3)
+    sample.write_text("".join([*lines, "<a:a> <a:b .\n"]))
+    done = run("--text", text, "--partitions", "4", "--sample", str(sample))
+    assert "→ 1  ?y     0.10    1.30" in done.stdout
+    assert done.stderr == f"{sample}: 1 of 11 records are malformed\n"

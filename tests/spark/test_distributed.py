@@ -229,6 +229,8 @@ def test_many_queries_are_lanes(session, tmp_path):
             assert read_answers(found.table(f"q{n}")) == wanted
         figures = found.metrics()
     assert figures["fan_out"] == 1
+    assert figures["costs"].keys() == asked.keys()
+    assert min(figures["costs"].values()) > 0
     assert all(part["delivered"] < 40 for part in figures["parts"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -64,4 +65,6 @@ def observe_file(path: Path) -> Observed | None:
             tables = [pa.Table.from_batches([batch]).select(TERMS) for batch in source]
     except InputError as problem:
         raise typer.BadParameter(str(problem), param_hint="--sample") from None
+    if bad := sum(source.report.quarantined.values()):
+        sys.stderr.write(f"{path}: {bad:,} of {source.report.read:,} records are malformed\n")
     return observe(pa.concat_tables(tables)) if tables else None

@@ -110,7 +110,7 @@ class Distributed(Handle):
             self._figures: dict[str, Any] = {
                 "batches": 0, **dict.fromkeys(COUNTED, 0), "quarantined": 0, "changes": 0,
                 "hits": 0, "builds": 0, "batch": None, "timing": None,
-                "labels": {},
+                "labels": {}, "costs": {},
             }  # fmt: skip
             self._seen = Seen.read(home)
             self._hot: list[dict[str, Any]] = []
@@ -210,6 +210,7 @@ class Distributed(Handle):
         for placed in self.layout.queries:
             if placed.name in costs:
                 costs[placed.name] /= placed.copies
+        figures["costs"] = costs
         self._seen.add(labels, keys, costs)
         self._seen.write(self.checkpoint)
         self._look_for_hot_keys()
@@ -288,7 +289,7 @@ class Distributed(Handle):
         ``state_bytes`` and ``build_s``; ``skew`` is the largest share of a part in the last batch,
         as a multiple of the fair one. ``hot_keys`` are those that have of late more than one and a
         half times a part's share of what is hashed: ``query``, ``key``, ``term``, ``share``,
-        ``is_split``.
+        ``is_split``. ``costs`` are about the seconds of the last epoch, by query.
         """
         figures = dict(self._figures)
         given = [part.get("delivered", 0) for part in self._parts]

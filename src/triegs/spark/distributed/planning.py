@@ -35,8 +35,8 @@ from triegs.windows.settings import EventTime
 messages = logging.getLogger("triegs.spark")
 #: Rows of a sample that are looked at.
 SAMPLE_ROWS = 1_000_000
-#: Rows of it that queries are tried with.
-TRIED_ROWS = 20_000
+#: Rows of it that queries are tried with; few, because what is kept of them may be their square.
+TRIED_ROWS = 2_000
 #: The engine's directory, in a checkpoint of a pipeline whose engine is in the driver.
 ENGINE = "engine"
 
@@ -77,11 +77,11 @@ def plan_job(
     is_timed = any(each is not None for each in windows)
     if is_timed and "time" not in columns:
         raise InputError("a window needs a column for time")
+    warm_up(partial(call_everything, Engine, open_input))  # as executors of this machine would
     observed = try_out(sources, mode, read_sample(sample, columns))
     if observed is None and home is not None:
         observed = Seen.read(home).observe()
     layout = lay_out(parsed, partitions, observed)
-    warm_up(partial(call_everything, Engine, open_input))  # as executors of this machine would
     if layout.problem and not (home is not None and (home / PLAN).exists()):
         messages.warning("parts do not help; the engine is in the driver: %s", layout.problem)
         return None
