@@ -244,6 +244,25 @@ def test_names_and_states():
         Engine("nonsense")
 
 
+@pytest.mark.parametrize("text", [[], {}, None, 3, b"ASK { ?x ?p ?y }"])
+def test_a_query_is_a_text(text):
+    with pytest.raises(TypeError, match=f"a query is a str, not {type(text).__name__}"):
+        Engine().register(text)
+
+
+PLACES = ("http://one/", "http://two/")
+
+
+def test_a_text_that_comes_again_is_read_with_its_own_prefixes():
+    text = "SELECT ?y { 1 a:p ?y }"
+    for place in PLACES:
+        with Engine(prefixes={"a": place}) as engine:
+            query = engine.register(text)
+            engine.apply([("+", 1, f"<{each}p>", f"<{each}>") for each in PLACES])
+            with query.snapshot() as snapshot:
+                assert [row[0] for row in snapshot] == [f"<{place}>"]
+
+
 def test_a_second_updater_is_told_so():
     engine = Engine()
     started, go_on = threading.Event(), threading.Event()

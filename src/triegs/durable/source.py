@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from triegs.sparql import Query, parse
@@ -42,9 +43,17 @@ class QuerySource(NamedTuple):
         return cls(**{**values, **lists, "window": window})
 
     def parse(self) -> Query:
-        """The query that is meant."""
-        found = parse(self.text, self.prefixes)
+        """The query that is meant. Cost: that of parsing, once for a text that comes again."""
+        try:
+            found = _parse(self.text, tuple(self.prefixes.items()))
+        except TypeError:  # what cannot be hashed is no text, which `parse` says better
+            found = parse(self.text, self.prefixes)
         if not self.labels:
             return found
         atoms = zip(found.atoms, self.labels, strict=True)
         return replace(found, atoms=tuple(atom._replace(predicate=to) for atom, to in atoms))
+
+
+@lru_cache(1_024)
+def _parse(text: str, prefixes: tuple[tuple[str, str], ...]) -> Query:
+    return parse(text, dict(prefixes))
