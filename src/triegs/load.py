@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from triegs.dictionary import Dictionary
 from triegs.errors import InputError, InvalidUpdate
@@ -16,6 +18,18 @@ from triegs.inputs.files import find_format
 FORMATS = ("n-triples", "n-quads", "turtle", "trig", "rdf-xml")
 
 
+def list_statements(source: Any, name: str | None = None) -> Iterator[pa.RecordBatch]:
+    """All statements of a file, as batches of events; `InvalidUpdate` if it is not well-formed."""
+    is_path = isinstance(source, str | PathLike)
+    label = fspath(source) if is_path else str(getattr(source, "name", "the file"))
+    try:
+        if find_format(label, name, None)[0] not in FORMATS:
+            raise InputError(f"{label}: the format is one of {', '.join(FORMATS)}")
+        yield from open_input(source, format=name, strict=True)
+    except InputError as problem:
+        raise InvalidUpdate(f"{problem}; nothing changed") from problem
+
+
 def read_statements(dictionary: Dictionary, source: Any, name: str | None) -> Batch:
     """All statements of a file as insertions; `InvalidUpdate` if it is not well-formed.
 
@@ -23,16 +37,6 @@ def read_statements(dictionary: Dictionary, source: Any, name: str | None) -> Ba
     >>> read_statements(Dictionary(), BytesIO(b"<a:a> <a:p> <a:b> ."), "n-triples").rows
     array([[1, 0, 1, 2]])
     """
-    is_path = isinstance(source, str | PathLike)
-    label = fspath(source) if is_path else str(getattr(source, "name", "the file"))
-    try:
-        if find_format(label, name, None)[0] not in FORMATS:
-            raise InputError(f"{label}: the format is one of {', '.join(FORMATS)}")
-        batches = [
-            encode_table(dictionary, batch)
-            for batch in open_input(source, format=name, strict=True)
-        ]
-    except InputError as problem:
-        raise InvalidUpdate(f"{problem}; nothing changed") from problem
+    batches = [encode_table(dictionary, batch) for batch in list_statements(source, name)]
     empty = np.empty((0, 4), np.int64)
     return Batch(np.concatenate([empty, *(batch.rows for batch in batches)]), None, [])

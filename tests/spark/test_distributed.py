@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from pathlib import Path
@@ -25,7 +26,15 @@ from tests.spark.streams import (
     write_batch,
 )
 
-from triegs import InputError, StateError, UnsupportedQuery, Window, WindowError
+from triegs import (
+    Engine,
+    InputError,
+    StateError,
+    TriegsError,
+    UnsupportedQuery,
+    Window,
+    WindowError,
+)
 from triegs.errors import DirectoryInUse
 from triegs.spark import BatchFailed, Distributed, Pipeline, Sink, changes, recompute, start
 from triegs.testing import oracle
@@ -112,6 +121,76 @@ def test_other_numbers_of_parts_one_after_the_other(session, tmp_path):
             assert read_answers(pipeline.table("path", batch)) == wanted
 
 
+def test_numbers_of_parts_that_take_no_batch(session, tmp_path):
+    """A start that finds nothing new is no reason to forget what the parts before it had."""
+    batches = draw_batches(41, 3, rows=16)
+    for count, partitions in [(2, 2), (2, 3), (2, 4), (2, 2), (3, 3)]:
+        with run(session, tmp_path / "in", batches[:count], tmp_path, partitions) as pipeline:
+            check_all(tmp_path, pipeline, batches[:count])
+
+
+@pytest.mark.parametrize("is_windowed", [True, False])
+def test_a_static_graph_is_there_from_the_beginning(session, tmp_path, is_windowed):
+    """In parts, also in others after them, and in the driver, what one engine gives."""
+    batches = draw_batches(45, 3, rows=16, is_late=False)
+    rows = [("+", EX(n % 3), EX("pq"[n % 2]), EX(n % 5 % 3)) for n in range(12)]
+    names = ["op", "subject", "predicate", "object"]
+    static = pa.table([list(column) for column in zip(*rows, strict=True)], names)
+    (tmp_path / "static.nt").write_text("".join(f"{s} {p} {o} .\n" for _, s, p, o in rows))
+    window = make_window(is_windowed)
+    with Engine(window=window) as engine:
+        engine.apply(static)
+        queries = {name: engine.register(text, name=name) for name, text in QUERIES.items()}
+        begun, shown = look(queries), []
+        for events in batches:
+            if is_windowed:
+                engine.push(make_table(events))
+                engine.advance()
+            else:
+                engine.apply(make_table(events).drop_columns(["time"]))
+            shown.append(look(queries))
+    assert begun.answers["path"]
+
+    def check(home, count, given, **options: Any):
+        stream = read_stream(session, write_all(home / "in", batches[:count]))
+        sinks = {name: home / name for name in QUERIES}
+        options |= {"window": window, "trigger": NOW, "sinks": sinks, "static": given}
+        with start(stream, QUERIES, checkpoint=home / "state", **options) as pipeline:
+            pipeline.wait()
+            compare(home, count, pipeline)
+
+    def compare(home, count, pipeline):
+        for name, answers in shown[count - 1].answers.items():
+            assert read_answers(pipeline.table(name)) == answers, name
+            total = Counter(begun.answers[name])
+            total.update(sum_changes(home / name, 1 if isinstance(pipeline, Distributed) else 2))
+            assert {row: n for row, n in total.items() if n} == answers, name
+
+    check(tmp_path / "file", 3, tmp_path / "static.nt", partitions=2)
+    check(tmp_path / "driver", 3, static)
+    # Other parts have it from those before them, and not once more.
+    check(tmp_path / "table", 2, static, partitions=2)
+    check(tmp_path / "table", 3, static, partitions=3)
+
+
+def test_a_static_graph_that_is_malformed(session, tmp_path):
+    stream = read_stream(session, write_all(tmp_path / "in", draw_batches(4, 1)))
+    bad = pa.table({"subject": [EX(1), "no term"], "predicate": [EX("p")] * 2, "object": [1, 2]})
+    for number, (given, told) in enumerate(
+        [
+            (bad, "no term|1 updates are malformed"),
+            (tmp_path / "absent.ttl", "absent.ttl"),
+            (bad.drop_columns(["object"]), "no column '?object"),
+        ]
+    ):
+        for partitions in (2, None):
+            with pytest.raises(TriegsError, match=told):
+                start(
+                    stream, QUERIES, checkpoint=tmp_path / f"{number}", partitions=partitions,
+                    static=given,
+                )  # fmt: skip
+
+
 def test_each_batch_equals_what_spark_computes_anew(session, tmp_path):
     batches = draw_batches(43, 3, is_late=False)
     with run(session, tmp_path / "in", batches, tmp_path):
@@ -130,22 +209,79 @@ def test_each_batch_equals_what_spark_computes_anew(session, tmp_path):
     log.unpersist()
 
 
+def stream_changes(session, events, query: str, home: Path, **options: Any):
+    """Spark's query, which has ended; its rows are files in ``out``."""
+    before = session.conf.get("spark.sql.shuffle.partitions")
+    try:
+        found = changes(events, QUERIES[query], partitions=2, **options)
+        assert found.isStreaming
+        writer = found.writeStream.format("parquet").trigger(**NOW)
+        writer = writer.option("checkpointLocation", str(home / "state"))
+        running = writer.start(str(home / "out"))
+        running.awaitTermination()
+    finally:
+        session.conf.set("spark.sql.shuffle.partitions", before)
+    return running
+
+
 def test_changes_as_a_stream(session, tmp_path):
     batches = draw_batches(44, 3)
     events = read_stream(session, write_all(tmp_path / "in", batches))
-    before = session.conf.get("spark.sql.shuffle.partitions")
-    try:
-        found = changes(events, QUERIES["twice"], partitions=2, window=make_window(True))
-        assert found.isStreaming
-        writer = found.writeStream.format("parquet").trigger(**NOW)
-        writer = writer.option("checkpointLocation", str(tmp_path / "state"))
-        writer.start(str(tmp_path / "out")).awaitTermination()
-    finally:
-        session.conf.set("spark.sql.shuffle.partitions", before)
+    stream_changes(session, events, "twice", tmp_path, window=make_window(True))
     expected = expect(batches, "multigraph", True)[-1].answers["twice"]
     assert sum_changes(tmp_path / "out", 1) == expected
     with pytest.raises(UnsupportedQuery, match="parts do not help this query"):
         changes(events, "SELECT * { ?x ?p ?y }", partitions=2)
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_a_stream_of_changes_leaves_out_is_told(session, tmp_path, is_kept):
+    good = [Event(n, "+", (EX(n), EX("p"), EX(0))) for n in (1, 6, 11)]
+    bad = [Event(12, "+", (f"no term {n}", EX("p"), EX(0))) for n in range(3)]
+    late = [Event(2, "+", (EX(7), EX("p"), EX(0))), Event(16, "-", (EX(8), EX("p"), EX(0)))]
+    events = read_stream(session, write_all(tmp_path / "in", [good + bad[:2], late + bad[2:]]))
+    aside = tmp_path / "aside" if is_kept else None
+    query = stream_changes(
+        session, events.repartition(3), "heads", tmp_path, window=Window(10, 1), name="parts",
+        quarantine=aside,
+    )  # fmt: skip
+    told = [each.observedMetrics["parts"] for each in query.recentProgress]
+    assert [each["rows"] for each in told] == [3, 2]
+    assert [each["quarantined"] for each in told] == [2, 1]
+    assert [each["late"] for each in told] == [0, 1]
+    assert sum(each["refused"] for each in told) == 1
+    if aside is not None:
+        kept = [json.loads(row["record"]) for row in pq.read_table(aside).to_pylist()]
+        assert sorted(each["subject"] for each in kept) == [f"no term {n}" for n in range(3)]
+
+
+def test_counts_that_do_not_fit(session, tmp_path):
+    """The query is stalled, and says so when it is read; others go on. With a sink the batch
+    fails, because there is nothing to give to it.
+    """
+    asked = {
+        "huge": " . ".join(f"?x {EX('p')} ?y" for _ in range(5)).join(["SELECT ?x {", "}"]),
+        "plain": f"SELECT ?x ?y {{ ?x {EX('p')} ?y }}",
+    }
+    many = [Event(1, "+", (EX(0), EX("p"), EX(0)))] * 7_200  # to the fifth, more than 2 to the 63rd
+    few = [Event(2, "+", (EX(n), EX("p"), EX(0))) for n in (1, 2)]
+    stream = read_stream(session, write_all(tmp_path / "in", [few, many, few]))
+    options: Any = {"partitions": 2, "trigger": NOW}
+    with start(stream, asked, checkpoint=tmp_path / "one", **options) as pipeline:
+        assert isinstance(pipeline, Distributed)
+        pipeline.wait()
+        wanted = {(EX(0), EX(0)): 7_200, (EX(1), EX(0)): 2, (EX(2), EX(0)): 2}
+        assert read_answers(pipeline.table("plain")) == wanted
+        assert read_answers(pipeline.table("huge", 0)) == {(EX(1),): 1, (EX(2),): 1}
+        with pytest.raises(Exception, match="MultiplicityOverflow: huge:"):
+            pipeline.table("huge").collect()
+        with pytest.raises(Exception, match="MultiplicityOverflow: huge:"):
+            pipeline.count("huge")
+    sinks = {"huge": tmp_path / "huge"}
+    told_of = pytest.raises(BatchFailed, match=r"batch 1: .*huge: ")
+    options |= {"checkpoint": tmp_path / "two", "sinks": sinks}
+    with start(stream, asked, **options) as pipeline, told_of:
+        pipeline.wait()
 
 
 def test_rows_that_are_late_null_malformed_and_ahead(session, tmp_path):
@@ -235,7 +371,7 @@ def test_many_queries_are_lanes(session, tmp_path):
 
 
 def test_a_lane_that_costs_most_is_alone(session, tmp_path):
-    """The same number of events, but a filter on them takes a hundred times as long."""
+    """The same events, but filters on them take far longer, and still longer if others work."""
     labels = [EX(f"l{n}") for n in range(4)]
     asked = {}
     for n in range(4):
@@ -243,8 +379,10 @@ def test_a_lane_that_costs_most_is_alone(session, tmp_path):
         beside = " . ".join(f"?s{i} {label} ?o{i}" for i, label in enumerate(others))
         # No key helps: the others would be copied.
         asked[f"q{n}"] = f"SELECT DISTINCT ?y {{ ?x {first} ?y . {beside} }}"
-    asked["q3"] = asked["q3"].replace("}", "FILTER(?x != ?y) }")
-    batch = [Event(1, "+", (EX(n % 5), labels[n % 4], EX(n % 3))) for n in range(400)]
+    filters = "".join(f" FILTER(?x != ?y || ?y = {EX(n)})" for n in range(20))
+    asked["q3"] = asked["q3"].replace("}", filters + "}")
+    ends = [(n, n % 7) if n % 4 == 3 else (0, 0) for n in range(1_200)]
+    batch = [Event(1, "+", (EX(x), labels[n % 4], EX(y))) for n, (x, y) in enumerate(ends)]
     stream = read_stream(session, write_all(tmp_path / "in", [batch]))
     options: Any = {"checkpoint": tmp_path / "state", "trigger": NOW}
 
@@ -294,8 +432,6 @@ def test_what_is_refused(session, tmp_path):
         begin(events=stream.drop("time"), window=Window(5))
     with pytest.raises(StateError, match="wants snapshots, which parts do not send"):
         begin(sinks={"path": Sink(tmp_path, what="snapshot")})
-    with pytest.raises(StateError, match="a static graph is for the engine in the driver"):
-        begin(static=tmp_path / "a.ttl")
     with pytest.raises(StateError, match="'memory_limit' is an option of an engine"):
         begin(memory_limit=10)
     with pytest.raises(UnsupportedQuery, match="a cyclic pattern"):

@@ -299,6 +299,29 @@ def test_small_cells_are_sent_together(sizes):
     )
 
 
+def test_engines_of_parts_that_moved_away_are_closed(monkeypatch):
+    """However many parts a process has, those of the last batch stay; older ones cannot be used."""
+    closed = []
+
+    class Closing:
+        def __init__(self, name):
+            self.close = lambda: closed.append(name)
+
+    def put(identity, number, batch):
+        name = f"{identity} {number}"
+        cache[identity, number] = hosting.Cached("", batch, Closing(name))  # type: ignore[arg-type]
+
+    cache: dict = {}
+    monkeypatch.setattr(hosting, "_cache", cache)
+    for number in range(20):
+        put("ours", number, 7 if number % 2 else 6)
+    for number in range(hosting.MOST_OTHERS + 1):
+        put("theirs", number, 0)
+    hosting.drop_stale("ours", 8)
+    assert closed == [*(f"ours {n}" for n in range(0, 20, 2)), "theirs 0"]
+    assert len(cache) == 10 + hosting.MOST_OTHERS
+
+
 @pytest.mark.parametrize("is_split", [False, True])
 def test_parts_count_a_hot_key_once(is_split):
     """Whether one part has it, or all have copies of it, their counts add up to its events."""

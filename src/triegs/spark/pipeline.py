@@ -92,7 +92,8 @@ def start(
     DataFrame and the number of the batch, `triegs.spark.Sink`, or several of these.
 
     `static` is a graph that is there from the beginning, in no window: an Arrow table, or the path
-    of an RDF file. It is one epoch, when the checkpoint is new.
+    of an RDF file. It is one epoch, when the checkpoint is new; `InvalidUpdate` if something in it
+    is malformed.
 
     `checkpoint` is a directory that the driver keeps: the engine's state, Spark's own checkpoint,
     and malformed rows. Started again with it, the pipeline goes on where it was: each batch is
@@ -121,8 +122,6 @@ def start(
         mode = None if mode == DISTRIBUTED else mode
         if partitions is None:
             partitions = events.sparkSession.sparkContext.defaultParallelism
-        if static is not None:
-            raise StateError("a static graph is for the engine in the driver; stream it to parts")
         prefixes = options.pop("prefixes", None)
         if options:
             raise StateError(f"{min(options)!r} is an option of an engine in the driver")
@@ -133,7 +132,7 @@ def start(
         )  # fmt: skip
         if job is not None:
             home.mkdir(parents=True, exist_ok=True)
-            return Distributed(events, job, found, home, wanted, trigger, name, on_progress)
+            return Distributed(events, job, found, home, wanted, trigger, name, on_progress, static)
         options = {} if prefixes is None else {"prefixes": prefixes}
     elif (home / PLAN).exists():
         raise StateError(f"the checkpoint {home} is that of a pipeline in parts; say how many")
@@ -143,8 +142,10 @@ def start(
     try:
         if static is not None and not engine.positions.get(STATIC):
             engine.note({STATIC: True})
-            take = engine.load if isinstance(static, (str, Path)) else engine.apply
-            take(static)
+            if isinstance(static, (str, Path)):
+                engine.load(static)
+            else:
+                engine.apply(static, strict=True)
         standing = _register(engine, asked)
         is_timed = engine._windows.is_used
         if is_timed and "time" not in found:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pyarrow as pa
 from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.keeping import Piece
 from triegs.spark.distributed.parts import REPORT, Out, Parcel, Part
+from triegs.spark.distributed.routing import find_batch
 
 # Nothing of `triegs.spark` needs Spark to be imported.
 try:
@@ -40,10 +41,20 @@ FRAME_BYTES = 4 << 20
 #: Names and types of what is in the state.
 PIECES, PIECE_KEY, PIECE_VALUE = "pieces", "file string, number int", "data binary"
 ABOUT, ABOUT_VALUE = "about", "token string, newest long"
-#: Engines that a process keeps; more are those of parts that have moved away.
-MOST_CACHED = 8
+#: Engines of other pipelines that a process keeps.
+MOST_OTHERS = 8
 
-_cache: dict[tuple[str, int], tuple[str, Part]] = {}
+
+class Cached(NamedTuple):
+    """The engine of a part, the token that it left in the state, and the batch in which it did."""
+
+    token: str
+    batch: int
+    part: Part
+
+
+#: By the pipeline's identity and the number of the part.
+_cache: dict[tuple[str, int], Cached] = {}
 
 
 class Host(StatefulProcessor):  # type: ignore[misc]
@@ -90,7 +101,7 @@ class Host(StatefulProcessor):  # type: ignore[misc]
             "state_bytes": part.bytes, "written_bytes": written, "read_s": marks[0] - begun,
             "engine_s": marks[1] - marks[0], "state_s": marks[2] - marks[1],
         }  # fmt: skip
-        _cache[job.identity, number] = token, part
+        _cache[job.identity, number] = Cached(token, find_batch() or 0, part)
         outs.append(Out(REPORT, "", json.dumps(told).encode()))
         for frame in pack(outs):
             table = pa.Table.from_pylist([{"part": number, **out._asdict()} for out in frame], OUT)
@@ -100,14 +111,13 @@ class Host(StatefulProcessor):  # type: ignore[misc]
         """The engine that wrote the state, else a new one of what it says; not in the cache until
         the batch is done.
         """
-        known, part = _cache.pop((self._job.identity, number), (None, None))
-        if part is not None:
-            if known == token:
-                part.job = self._job  # the same parts, but other changes may be wanted
-                return part, True
-            part.close()
-        while len(_cache) >= MOST_CACHED:
-            _cache.pop(next(iter(_cache)))[1].close()
+        drop_stale(self._job.identity, find_batch() or 0)
+        known = _cache.pop((self._job.identity, number), None)
+        if known is not None:
+            if known.token == token:
+                known.part.job = self._job  # the same parts, but other changes may be wanted
+                return known.part, True
+            known.part.close()
         return Part(self._job, number, self._list_pieces() if token is not None else ()), False
 
     def _list_pieces(self) -> Iterator[Piece]:
@@ -121,6 +131,17 @@ class Host(StatefulProcessor):  # type: ignore[misc]
 
     def remove(self, file: str, number: int) -> None:
         self._pieces.removeKey((file, number))
+
+
+def drop_stale(identity: str, batch: int) -> None:
+    """Close engines that no batch can find again: each batch reaches every part, so what was left
+    before the last one is of a part that has moved away. Of other pipelines, which may have ended,
+    the newest are kept.
+    """
+    stale = [k for k, known in _cache.items() if k[0] == identity and known.batch < batch - 1]
+    others = [k for k in _cache if k[0] != identity]
+    for key in stale + others[:-MOST_OTHERS]:
+        _cache.pop(key).part.close()
 
 
 def pack(outs: Iterable[Out]) -> Iterator[list[Out]]:

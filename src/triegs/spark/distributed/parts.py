@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from triegs.engine import Engine
+from triegs.errors import MultiplicityOverflow
 from triegs.read.snapshot import Snapshot
 from triegs.spark.answers import label, write_texts
 from triegs.spark.distributed.job import Job
@@ -40,7 +41,7 @@ NEVER = 1 << 62
 OUT_ROWS = 1 << 16
 #: What a part counts of a batch: events by their first delivery, what it was sent by the first one
 #: of each route, all that it was sent, and what became of events.
-COUNTED = ("rows", "sent", "delivered", "refused", "late", "ahead")
+COUNTED = ("rows", "sent", "delivered", "refused", "late", "ahead", "quarantined")
 
 
 class Parcel(NamedTuple):
@@ -95,6 +96,8 @@ class Part:
         told: dict[str, Any] = {"part": self.number, **dict.fromkeys(COUNTED, 0)}
         outs = [Out(BAD, "", each.payload) for each in found if each.kind == BAD]
         for each in found:
+            if each.kind == BAD:
+                told["quarantined"] += each.read().num_rows
             if each.kind == LABELS:
                 counts = told.setdefault("labels", {})
                 for row in each.read().to_pylist():
@@ -198,13 +201,16 @@ class Part:
         return is_first
 
     def _look(self) -> dict[str, Snapshot]:
-        found = {}
-        for name, query in self.engine.queries.items():
-            if query.error is not None:
-                raise query.error
-            if name in self.job.wanted:
-                found[name] = query.snapshot()
-        return found
+        return {name: self._open(name) for name in self.engine.queries if name in self.job.wanted}
+
+    def _open(self, name: str) -> Snapshot:
+        """What a query shows now. One that is stalled has no answer: the last good epoch of this
+        part may be another than that of others.
+        """
+        query = self.engine.queries[name]
+        if query.error is not None:
+            raise MultiplicityOverflow(f"{name}: {query.error}", query.error.view)
+        return query.snapshot()
 
     def _measure(self, told: dict[str, Any]) -> None:
         """Tell what each query took in the last epoch."""
@@ -223,14 +229,14 @@ class Part:
         """The answers of a query, with their multiplicities; none of one that is kept elsewhere."""
         if query not in self.engine.queries:
             return
-        with self.engine.queries[query].snapshot() as snapshot:
+        with self._open(query) as snapshot:
             yield from write_texts(snapshot.to_arrow()).to_batches()
 
     def count(self, query: str) -> int:
         """The total multiplicity of the answers."""
         if query not in self.engine.queries:
             return 0
-        with self.engine.queries[query].snapshot() as snapshot:
+        with self._open(query) as snapshot:
             return snapshot.count()
 
     def close(self) -> None:

@@ -36,8 +36,8 @@ from triegs.spark.distributed.reading import (
     make_counter,
     make_reader,
     make_summer,
+    make_unpacker,
     sum_rows,
-    unpack,
 )
 from triegs.spark.distributed.routing import BAD, SPARK_SCHEMA, make_router
 from triegs.spark.distributed.seeing import Counted, Seen
@@ -93,13 +93,14 @@ class Distributed(Handle):
         trigger: Mapping[str, Any] | None,
         name: str | None,
         tell: Callable[[dict[str, Any]], object] | None,
+        static: Any = None,
     ) -> None:
         mute()
         self.checkpoint = home
         self._lock = DirectoryLock(home)
         try:
             self._session = events.sparkSession
-            self._plan = keep_plan(home, job, self._session)
+            self._plan = keep_plan(home, job, self._session, static)
             self._job = job = self._plan.job
             self.layout = job.layout
             self._sinks = sinks
@@ -108,7 +109,7 @@ class Distributed(Handle):
             self._parsed = {n: QuerySource.read(q).parse() for n, q in job.queries.items()}
             self._parts: list[dict[str, Any]] = [{} for _ in job.slots]
             self._figures: dict[str, Any] = {
-                "batches": 0, **dict.fromkeys(COUNTED, 0), "quarantined": 0, "changes": 0,
+                "batches": 0, **dict.fromkeys(COUNTED, 0), "changes": 0,
                 "hits": 0, "builds": 0, "batch": None, "timing": None,
                 "labels": {}, "costs": {},
             }  # fmt: skip
@@ -160,7 +161,6 @@ class Distributed(Handle):
         if bad:
             table = pa.concat_tables([pa.ipc.open_stream(each).read_all() for each in bad])
             write_once(self.checkpoint / "quarantine", batch, table)
-            self._figures["quarantined"] += table.num_rows
             messages.warning(
                 "batch %d: %d rows are malformed and in %s", batch, table.num_rows,
                 self.checkpoint / "quarantine",
@@ -330,16 +330,29 @@ def make_stream(events: Any, job: Job, columns: Mapping[str, str]) -> Any:
     )  # fmt: skip
 
 
-def make_changes(stream: Any, job: Job, name: str) -> Any:
-    """The changes of a query out of what parts give, as a streaming DataFrame."""
+def make_changes(stream: Any, job: Job, name: str, quarantine: str | None = None) -> Any:
+    """The changes of a query out of what parts give, as a streaming DataFrame; malformed rows go to
+    files in `quarantine`.
+    """
     (placed,) = (each for each in job.layout.queries if each.name == name)
     schema = find_schema(job, name, CHANGE)
-    text = write_schema(schema)
-    rows = stream.where((stream["kind"] == CHANGES) & (stream["query"] == name))
-    found = rows.select("payload").mapInArrow(unpack, text)
+    rows = stream.where(stream["kind"].isin(CHANGES, BAD)).select("kind", "payload")
+    found = rows.mapInArrow(make_unpacker(schema, quarantine), write_schema(schema))
     if placed.is_summed:
         found = add_up(found, schema, job.layout.partitions)
     return found
+
+
+def observe_figures(stream: Any, name: str) -> Any:
+    """A stream of what parts give that tells Spark what it counts, by batch."""
+    from pyspark.sql import functions
+
+    told = functions.when(stream["kind"] == REPORT, stream["payload"].cast("string"))
+    sums = [
+        functions.sum(functions.get_json_object(told, f"$.{each}").cast("long")).alias(each)
+        for each in COUNTED
+    ]
+    return stream.observe(name, *sums)
 
 
 def add_up(frame: Any, schema: pa.Schema, partitions: int) -> Any:

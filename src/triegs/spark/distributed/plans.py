@@ -14,6 +14,7 @@ from triegs.errors import StateError
 from triegs.spark.distributed.hosting import ABOUT, PIECES
 from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.rescaling import SEED_SCHEMA, make_dealer
+from triegs.spark.distributed.seeding import read_static, write_seed
 from triegs.spark.distributed.slots import find_slots
 from triegs.spark.failures import explain
 
@@ -36,13 +37,15 @@ class Plan(NamedTuple):
         return self.job
 
 
-def keep_plan(home: Path, job: Job, session: Any) -> Plan:
+def keep_plan(home: Path, job: Job, session: Any, static: Any = None) -> Plan:
     """The plan of a checkpoint: a new one gets this, another number of parts is another generation
-    of the same, and what else differs is refused.
+    of the same, and what else differs is refused. The static graph is for a new one.
     """
     path = home / PLAN
     told = describe(job)
     if not path.exists():
+        if static is not None:
+            write_seed(home / SEEDS / "0", job.layout, read_static(static))
         fields = {
             "identity": job.identity,
             "generations": [write_generation(job.layout, 0)],
@@ -59,7 +62,12 @@ def keep_plan(home: Path, job: Job, session: Any) -> Plan:
     job = job._replace(identity=fields["identity"])
     plan = read_plan(home, job, fields)
     if plan.job.layout.partitions != job.layout.partitions:
-        fields["generations"] += [deal(home, plan.job, job.layout, len(plan.past) + 1, session)]
+        last = find_settled(home, plan.job.layout.partitions)
+        if plan.past and plan.past[-1][0] >= last:  # no batch was of these parts: they have nothing
+            fields["generations"].pop()
+            plan = read_plan(home, job, fields)
+        number = len(fields["generations"])
+        fields["generations"] += [deal(home, plan.job, job.layout, number, last, session)]
         write_plan(path, fields)
         plan = read_plan(home, job, fields)
     match_tasks(home, plan.job.layout.partitions, session)
@@ -91,27 +99,36 @@ def read_plan(home: Path, job: Job, fields: Mapping[str, Any]) -> Plan:
     for each in fields["generations"]:
         layout = Layout.read(each["layout"])
         slots = find_slots(layout.partitions, each["number"])
+        seeds = home / SEEDS / str(each["number"])
         found = job._replace(layout=layout, slots=slots)
+        if jobs or seeds.exists():
+            found = found._replace(seeds=str(seeds))
         if jobs:
             after = each["after"]
             past.append((after, jobs[-1]))
-            seeds = str(home / SEEDS / str(each["number"]))
             found = found._replace(
-                identity=f"{job.identity}-{each['number']}", seeds=seeds, newest=each["newest"],
+                identity=f"{job.identity}-{each['number']}", newest=each["newest"],
                 retired=jobs[-1].slots, retired_in=after + 1,
             )  # fmt: skip
         jobs.append(found)
     return Plan(jobs[-1], tuple(past))
 
 
-def deal(home: Path, old: Job, layout: Layout, number: int, session: Any) -> dict[str, Any]:
-    """Files for the parts of a new layout, from the state after the last batch."""
+def find_settled(home: Path, partitions: int) -> int:
+    """The last batch, which must be done if there are to be other parts behind it."""
     last = find_last(home)
     if last is None or find_last(home, "offsets") != last:
         raise StateError(
-            f"{home} has a batch that is not done; start with {old.layout.partitions} parts until "
-            "it is, and then with another number"
+            f"{home} has a batch that is not done; start with {partitions} parts until it is, and "
+            "then with another number"
         )
+    return last
+
+
+def deal(
+    home: Path, old: Job, layout: Layout, number: int, last: int, session: Any
+) -> dict[str, Any]:
+    """Files for the parts of a new layout, from the state after the last batch."""
     messages.info("dealing the state of batch %d to %d parts", last, layout.partitions)
     folder = home / SEEDS / str(number)
     shutil.rmtree(folder, ignore_errors=True)

@@ -7,15 +7,18 @@ moment can be read, on executors and part by part, while the stream goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from triegs.errors import MultiplicityOverflow
+from triegs.spark.answers import write_once
 from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.keeping import Piece
 from triegs.spark.distributed.parts import Part
+from triegs.spark.distributed.routing import BAD, find_batch
 
 COUNT = "count"
 COUNTS = pa.schema([(COUNT, pa.int64())])
@@ -59,11 +62,24 @@ def make_summer(schema: pa.Schema, weight: str) -> Mapper:
     return add_up
 
 
-def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: the tables that lie in the cells of a column."""
-    for batch in batches:
-        for cell in batch.column("payload"):
-            yield from pa.ipc.open_stream(cell.as_buffer()).read_all().to_batches()
+def make_unpacker(schema: pa.Schema, quarantine: str | None) -> Mapper:
+    """For `mapInArrow`: the changes that lie in cells. Malformed rows, which one part has of all,
+    are a file of the batch.
+    """
+
+    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        bad = []
+        for batch in batches:
+            for kind, cell in zip(batch.column("kind"), batch.column("payload"), strict=True):
+                table = pa.ipc.open_stream(cell.as_buffer()).read_all()
+                if kind.as_py() == BAD:
+                    bad.append(table)
+                else:
+                    yield from table.cast(schema).to_batches()
+        if bad and quarantine is not None:
+            write_once(Path(quarantine), find_batch() or 0, pa.concat_tables(bad))
+
+    return unpack
 
 
 def make_reader(job: Job, query: str, schema: pa.Schema) -> Mapper:

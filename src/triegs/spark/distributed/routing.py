@@ -64,7 +64,6 @@ def make_router(
 
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
-        batch = None if context is None else context.getLocalProperty(BATCH)
         number = 0
         spans: list[tuple[int, int]] = []
         counts: dict[str, int] = {}
@@ -81,7 +80,7 @@ def make_router(
                 number += 1
         told = pa.table({"low": [s[0] for s in spans], "high": [s[1] for s in spans]})
         labels = pa.table({"label": list(counts), "events": list(counts.values())})
-        if batch == str(job.retired_in):
+        if find_batch() == job.retired_in:
             for slot in job.retired:
                 yield _make_row(slot, task, number, CONTROL, told)
         for part, slot in enumerate(job.slots):
@@ -90,6 +89,15 @@ def make_router(
                 yield _make_row(slot, task, number + 1, LABELS, labels)
 
     return route
+
+
+def find_batch() -> int | None:
+    """The number of the batch that a task of Spark's is for; None elsewhere."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    found = None if context is None else context.getLocalProperty(BATCH)
+    return None if found is None else int(found)
 
 
 def _make_row(slot: int, task: int, number: int, kind: str, table: pa.Table) -> pa.RecordBatch:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from triegs.errors import InputError, UnsupportedQuery
 from triegs.mode import Mode
-from triegs.spark.distributed.pipeline import SETTINGS, make_changes, make_stream
+from triegs.spark.distributed.pipeline import (
+    SETTINGS,
+    make_changes,
+    make_stream,
+    observe_figures,
+)
 from triegs.spark.distributed.planning import plan_job
 from triegs.spark.distributed.plans import SHUFFLE
 from triegs.spark.parcels import check_columns
@@ -29,15 +35,21 @@ def changes(
     event_time: EventTime | None = None,
     stream: str | None = None,
     prefixes: Mapping[str, str] | None = None,
+    name: str = "triegs",
+    quarantine: str | Path | None = None,
 ) -> Any:
     """The signed changes of a query's answers, kept in so many parts: a streaming DataFrame with
     ``time``, the head's variables and ``change``, whose rows go from executors to the sink.
 
-    `events` is as for `triegs.spark.start`. Malformed rows are left out; `start` keeps them. The
-    checkpoint of the stream that is made of it has the state, so it is started again with the same
-    query and parts. Settings of the session that it needs when it is started are made here: the
-    state store, and as many tasks of a shuffle as there are parts. Raises `UnsupportedQuery` for a
-    query that parts cannot keep.
+    `events` is as for `triegs.spark.start`. What became of the events of a batch is in the progress
+    of Spark's query, as observed metrics of this `name`: ``rows``, ``refused``, ``late``,
+    ``ahead``, and ``quarantined``, the malformed ones. These are Parquet files in the directory
+    `quarantine`, one for each batch, if there is one; executors must see it.
+
+    The checkpoint of the stream that is made of it has the state, so it is started again with the
+    same query and parts. Settings of the session that it needs when it is started are made here:
+    the state store, and as many tasks of a shuffle as there are parts. Raises `UnsupportedQuery`
+    for a query that parts cannot keep.
     """
     require_spark()
     if not getattr(events, "isStreaming", False):
@@ -53,7 +65,10 @@ def changes(
             "parts do not help this query", line=1, column=1, construct="query",
             hint="`triegs explain --partitions` says why; start() keeps it in the driver",
         )  # fmt: skip
-    for name, value in {**SETTINGS, SHUFFLE: str(partitions)}.items():
-        session.conf.set(name, value)
+    for setting, value in {**SETTINGS, SHUFFLE: str(partitions)}.items():
+        session.conf.set(setting, value)
     job = job._replace(wanted=(NAME,))
-    return make_changes(make_stream(events, job, found), job, NAME)
+    given = observe_figures(make_stream(events, job, found), name)
+    return make_changes(
+        given, job, NAME, None if quarantine is None else str(Path(quarantine).absolute())
+    )
