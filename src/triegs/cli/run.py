@@ -326,7 +326,9 @@ def run(
     --follow, which has no other end, with 0. With --state the next run goes on.
     """
     request = Request(**locals())
-    with ending_quietly():
+    from triegs.run.stopping import ending_at_once
+
+    with ending_quietly(), ending_at_once():
         from triegs.cli.running import run_queries
 
         code = run_queries(request)

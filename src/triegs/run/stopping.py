@@ -10,6 +10,22 @@ from types import FrameType
 from typing import Any
 
 
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """While this lasts, Ctrl-C ends the process as it ends any other. The exception that Python
+    makes of it may be lost where compiled code or the import of a module calls back.
+    """
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Stopped(BaseException):
     """Raised where a run waits for input and is asked to stop; not for readers to catch."""
 
