@@ -182,7 +182,8 @@ def test_the_keys_of_parts(tmp_path: Path) -> None:
     text = "SELECT ?x ?z { ?x <http://ex/p> ?y . ?y <http://ex/q> ?z . ?z <http://ex/r> 5 }"
     done = run("--text", text, "--partitions", "4")
     assert "→ 1  ?z     0.33    2.00  2.00" in done.stdout
-    assert "  r(?z, 5)  hashed by subject" in done.stdout
+    assert "  r(?z, 5)   hashed by subject" in done.stdout
+    assert "All labels are taken to have as many events; --sample FILE" in done.stdout
     assert "Chosen: hashed by ?z: 2.0 times the work of one part" in done.stdout
     sample = tmp_path / "sample.nt"
     lines = [f"<a:{n}> <http://ex/{label}> <a:o{n}> .\n" for n, label in enumerate("pppppppqqr")]
@@ -191,6 +192,7 @@ def test_the_keys_of_parts(tmp_path: Path) -> None:
         run("--text", text, "--partitions", "4", "--sample", str(sample), "--format", "json").stdout
     )
     assert found["chosen"] == ["?y"]
+    assert found["shares"]["<http://ex/q>"] == pytest.approx(0.2)
     best = found["keys"][0]
     assert best["atoms"] == ["hashed by object", "hashed by subject", "replicated"]
     assert best["replicated"] == pytest.approx(0.1)
@@ -198,4 +200,13 @@ def test_the_keys_of_parts(tmp_path: Path) -> None:
     sample.write_text("".join([*lines, "<a:a> <a:b .\n"]))
     done = run("--text", text, "--partitions", "4", "--sample", str(sample))
     assert "→ 1  ?y     0.10    1.30" in done.stdout
+    assert "  q(?y, ?z)  20%  hashed by subject" in done.stdout
+    assert "All labels are taken" not in done.stdout
     assert done.stderr == f"{sample}: 1 of 11 records are malformed\n"
+
+
+def test_without_a_key_there_is_one_engine() -> None:
+    done = run("--text", "ASK { ?x <http://ex/p> ?y }", "--partitions", "4")
+    assert done.stdout == (
+        "4 parts; no key is chosen\n\nOne engine keeps it: ASK is one answer for all parts\n"
+    )

@@ -41,7 +41,8 @@ def run_explain(
         if output not in (Format.TEXT.value, Format.JSON.value):
             raise typer.BadParameter("--partitions lists as text or json", param_hint="--format")
         observed = None if sample is None else observe_file(sample)
-        return list_partitions(query, plan_partitions(query, partitions, observed), Format(output))
+        found = plan_partitions(query, partitions, observed)
+        return list_partitions(query, found, Format(output), observed)
     check_root(query, root)
     chosen = compile_query(query, root=root, keep=keep)
     if not all_plans:

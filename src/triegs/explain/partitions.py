@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from triegs.compiler.partitions import OBJECT, Candidate, Partitioning
+from triegs.compiler.partitions import OBJECT, Candidate, Observed, Partitioning
 from triegs.explain.as_json import write_json
 from triegs.explain.formats import Format
 from triegs.explain.lines import fold_text
@@ -12,25 +12,43 @@ from triegs.explain.names import Names
 from triegs.sparql.model import Query, is_variable
 
 TITLES = ("key", "f", "copies", "S(N)", "hottest", "summed")
+LEGEND = (
+    "f is the fraction of events that go to all parts; copies is how often an event is sent, "
+    "1 + f(N - 1); S(N) is the work that N parts do, 1 / ((1 - f)/N + f), or less if one key "
+    "has more than a part's share (hottest); summed: the head does not show the key, so the "
+    "multiplicities of the parts are added up."
+)
 
 
-def list_partitions(query: Query, found: Partitioning, output: Format = Format.TEXT) -> str:
-    """A line for each key, the chosen one marked, and what its atoms would do; or as JSON.
+def list_partitions(
+    query: Query,
+    found: Partitioning,
+    output: Format = Format.TEXT,
+    observed: Observed | None = None,
+) -> str:
+    """A line for each key, the chosen one marked, and what its atoms would do; or as JSON. What was
+    observed is what the keys were weighed by.
 
     The drawings, Mermaid and SVG, are of plans: ``ValueError``.
     """
     if output is Format.JSON:
-        return write_json(_describe(found))
+        return write_json(_describe(found, observed))
     if output is not Format.TEXT:
         raise ValueError(f"keys are listed as text or json, not as {output.value}")
-    return "\n".join(_table(query, found)) + "\n"
+    lines = [*_table(found), *_list_routes(query, found, observed)]
+    why = f"Chosen: {found.reason}" if found.chosen else f"One engine keeps it: {found.reason}"
+    lines += ["", *fold_text(why, "", "")]
+    if found.candidates:
+        lines += [*_tell_shares(observed), "", *fold_text(LEGEND, "", "")]
+    return "\n".join(lines) + "\n"
 
 
-def _describe(found: Partitioning) -> dict[str, Any]:
+def _describe(found: Partitioning, observed: Observed | None) -> dict[str, Any]:
     return {
         "partitions": found.partitions,
         "chosen": None if found.chosen is None else list(found.chosen.variables),
         "reason": found.reason,
+        "shares": None if observed is None else dict(observed.shares),
         "keys": [
             {
                 "variables": list(each.variables),
@@ -71,9 +89,11 @@ def _measure(candidate: Candidate, partitions: int) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _table(query: Query, found: Partitioning) -> list[str]:
+def _table(found: Partitioning) -> list[str]:
     many = "1 part" if found.partitions == 1 else f"{found.partitions} parts"
-    lines = [f"{many}; → marks the chosen key" if found.chosen else f"{many}; no key is chosen", ""]
+    lines = [f"{many}; → marks the chosen key" if found.chosen else f"{many}; no key is chosen"]
+    if not found.candidates:
+        return lines
     rows: list[tuple[str, ...]] = [("", *TITLES)]
     for number, candidate in enumerate(found.candidates, 1):
         rows.append(
@@ -81,6 +101,7 @@ def _table(query: Query, found: Partitioning) -> list[str]:
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     shown: list[Candidate | None] = [None, *found.candidates]
+    lines.append("")
     for row, each in zip(rows, shown, strict=True):
         mark = "→ " if each is not None and each is found.chosen else "  "
         cells = [row[0].rjust(widths[0]), row[1].ljust(widths[1])]
@@ -89,20 +110,32 @@ def _table(query: Query, found: Partitioning) -> list[str]:
         lines.append(line)
         if each is not None and each.problem:
             lines += fold_text(f"not possible: {each.problem}", " " * 7, " " * 7)
-    if found.chosen is not None:
-        hot = found.chosen.hot
-        names = Names([*(term for atom in query.atoms for term in atom), *hot])
-        lines += ["", "Atoms"]
-        for (s, p, o), what in zip(query.atoms, _list_atoms(found.chosen), strict=True):
-            ends = [end if is_variable(end) else names.constant(end) for end in (s, o)]
-            lines.append(f"  {names.label(p)}({', '.join(ends)})  {what}")
-        if hot:
-            lines += fold_text(f"Hot keys, split: {', '.join(map(names.constant, hot))}", "", "  ")
-    lines += ["", *fold_text(f"Chosen: {found.reason}" if found.chosen else found.reason, "", "")]
-    legend = (
-        "f is the fraction of events that go to all parts; copies is how often an event is sent, "
-        "1 + f(N - 1); S(N) is the work that N parts do, 1 / ((1 - f)/N + f), or less if one key "
-        "has more than a part's share (hottest); summed: the head does not show the key, so the "
-        "multiplicities of the parts are added up."
-    )
-    return [*lines, "", *fold_text(legend, "", "")]
+    return lines
+
+
+def _list_routes(query: Query, found: Partitioning, observed: Observed | None) -> list[str]:
+    """What the atoms do by the chosen key, with the share of the events that each reads."""
+    if found.chosen is None:
+        return []
+    hot = found.chosen.hot
+    names = Names([*(term for atom in query.atoms for term in atom), *hot])
+    rows = []
+    for (s, p, o), what in zip(query.atoms, _list_atoms(found.chosen), strict=True):
+        ends = [end if is_variable(end) else names.constant(end) for end in (s, o)]
+        share = "" if observed is None else f"{observed.share(p):.0%}"
+        rows.append((f"{names.label(p)}({', '.join(ends)})", share, what))
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    lines = ["", "Atoms"]
+    for atom, share, what in rows:
+        cells = [atom.ljust(widths[0]), share.rjust(widths[1]), what]
+        lines.append("  " + "  ".join(cell for cell in cells if cell))
+    if hot:
+        lines += fold_text(f"Hot keys, split: {', '.join(map(names.constant, hot))}", "", "  ")
+    return lines
+
+
+def _tell_shares(observed: Observed | None) -> list[str]:
+    if observed is not None:
+        return []
+    text = "All labels are taken to have as many events; --sample FILE says what a stream has."
+    return ["", *fold_text(text, "", "")]
