@@ -28,6 +28,7 @@ from tests.spark.streams import (
 
 from triegs import (
     Engine,
+    EventTime,
     InputError,
     StateError,
     TriegsError,
@@ -243,16 +244,16 @@ def test_what_a_stream_of_changes_leaves_out_is_told(session, tmp_path, is_kept)
     aside = tmp_path / "aside" if is_kept else None
     query = stream_changes(
         session, events.repartition(3), "heads", tmp_path, window=Window(10, 1), name="parts",
-        quarantine=aside,
+        quarantine=aside, event_time=EventTime(late="quarantine"),
     )  # fmt: skip
     told = [each.observedMetrics["parts"] for each in query.recentProgress]
     assert [each["rows"] for each in told] == [3, 2]
-    assert [each["quarantined"] for each in told] == [2, 1]
+    assert [each["quarantined"] for each in told] == [2, 2]
     assert [each["late"] for each in told] == [0, 1]
     assert sum(each["refused"] for each in told) == 1
     if aside is not None:
         kept = [json.loads(row["record"]) for row in pq.read_table(aside).to_pylist()]
-        assert sorted(each["subject"] for each in kept) == [f"no term {n}" for n in range(3)]
+        assert sorted(each["subject"] for each in kept) == [EX(7), *(e.triple[0] for e in bad)]
 
 
 def test_counts_that_do_not_fit(session, tmp_path):
@@ -284,7 +285,8 @@ def test_counts_that_do_not_fit(session, tmp_path):
         pipeline.wait()
 
 
-def test_rows_that_are_late_null_malformed_and_ahead(session, tmp_path):
+@pytest.mark.parametrize("policy", ["drop", "quarantine"])
+def test_rows_that_are_late_null_malformed_and_ahead(session, tmp_path, policy):
     good = [Event(t, "+", (EX(t), EX("p"), EX(0))) for t in (1, 6, 11)]
     rows = [
         *good,
@@ -294,12 +296,23 @@ def test_rows_that_are_late_null_malformed_and_ahead(session, tmp_path):
     ]
     late = [Event(2, "+", (EX(7), EX("p"), EX(0))), Event(16, "-", (EX(8), EX("p"), EX(0)))]
     more = [Event(21, "+", (EX(5), EX("unread"), EX(0)))]
-    with run(session, tmp_path / "in", [rows, late, more], tmp_path) as pipeline:
+    asked = EventTime(late=policy)
+    with run(session, tmp_path / "in", [rows, late, more], tmp_path, event_time=asked) as pipeline:
         figures = pipeline.metrics()
-    assert figures["quarantined"] == 2
     assert figures["ahead"] == figures["late"] == figures["refused"] == 1
-    kept = pq.read_table(tmp_path / "state" / "quarantine").to_pylist()
-    assert sorted(row["reason"].split(":")[0] for row in kept) == ["bad term", "no subject"]
+    wanted = {
+        "ahead": (10**12, EX(9)), "bad term": (12, "no term"), "no subject": (12, None),
+        "late": (2, EX(7)),
+    }  # fmt: skip
+    if policy == "drop":
+        del wanted["late"]
+    assert figures["quarantined"] == len(wanted)
+    kept = {}
+    for row in pq.read_table(tmp_path / "state" / "quarantine").to_pylist():
+        record = json.loads(row["record"])
+        assert record["predicate"] == EX("p")
+        kept[row["reason"].split(":")[0]] = record["time"], record["subject"]
+    assert kept == wanted
     assert figures["labels"][EX("unread")] == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from triegs.compiler.layout import Layout
 from triegs.engine import Engine
 from triegs.errors import MultiplicityOverflow
 from triegs.read.snapshot import Snapshot
@@ -30,7 +32,8 @@ from triegs.spark.distributed.routing import (
 )
 from triegs.spark.distributed.seeding import load_seed
 from triegs.spark.distributed.seeing import count_keys
-from triegs.spark.parcels import write_stream
+from triegs.spark.parcels import BAD_SCHEMA, write_stream
+from triegs.windows.settings import Late
 
 CHANGES, REPORT = "changes", "report"
 TIME = "time"
@@ -115,7 +118,7 @@ class Part:
             ]
             gap = self.job.event_time.max_ahead
             newest = find_reach(spans, newest, gap)
-            changes = self._slide(table, newest, told)
+            changes = self._slide(table, newest, told, outs)
         else:
             changes = self._apply(table, told)
         for name, each in changes.items():
@@ -143,12 +146,12 @@ class Part:
             close_all(before)
 
     def _slide(
-        self, table: pa.Table | None, newest: int | None, told: dict[str, Any]
+        self, table: pa.Table | None, newest: int | None, told: dict[str, Any], outs: list[Out]
     ) -> dict[str, pa.Table]:
         if newest is None:
             return {}
         if table is not None:
-            self._push(table, newest, told)
+            outs += self._push(table, newest, told)
         counted = self.engine.positions.get(COUNTED_HERE, {})
         found: dict[str, list[pa.Table]] = {}
         has_slid = False
@@ -168,18 +171,25 @@ class Part:
             self._measure(told)
         return {name: pa.concat_tables(tables) for name, tables in found.items()}
 
-    def _push(self, table: pa.Table, newest: int, told: dict[str, Any]) -> None:
-        """Let events wait for their slides. Deletions may be refused then, by several parts: those
-        that are counted here are noted with the events.
+    def _push(self, table: pa.Table, newest: int, told: dict[str, Any]) -> list[Out]:
+        """Let events wait for their slides; returns those that are set aside. Deletions may be
+        refused then, by several parts: those that are counted here are noted with the events.
         """
         is_first = self._count(table, told)
         times = table.column(TIME).to_numpy()
         mark = self.engine._windows.watermark
-        if mark is not None:
-            told["late"] = int(np.count_nonzero((times <= mark) & is_first))
+        is_late = np.zeros(len(times), np.bool_) if mark is None else times <= mark
         is_ahead = times > newest
+        aside = []
+        for name, is_such in (("late", is_late), ("ahead", is_ahead)):
+            rows = np.flatnonzero(is_such & is_first)
+            told[name] = len(rows)
+            is_wanted = name == "ahead" or self.job.event_time.late is Late.QUARANTINE
+            if len(rows) and is_wanted:
+                told["quarantined"] += len(rows)
+                bad = describe_events(table.take(pa.array(rows)), name, self.job.layout)
+                aside.append(Out(BAD, "", write_stream(bad)))
         if is_ahead.any():
-            told["ahead"] = int(np.count_nonzero(is_ahead & is_first))
             table = table.filter(pa.array(~is_ahead))
             times, is_first = times[~is_ahead], is_first[~is_ahead]
         waiting = self.engine.positions.get(COUNTED_HERE, {})
@@ -190,6 +200,7 @@ class Part:
         if counted or waiting:
             self.engine.note({COUNTED_HERE: counted})
         self.engine.push(table.drop_columns([FIRST]), self.job.stream)
+        return aside
 
     @staticmethod
     def _count(table: pa.Table, told: dict[str, Any]) -> Any:
@@ -244,6 +255,17 @@ class Part:
             self.engine.close()
         finally:
             shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def describe_events(table: pa.Table, reason: str, layout: Layout) -> pa.Table:
+    """Events that a part was sent, as rows of the quarantine: each as it came, in JSON."""
+    labels = {route.tag: route.label for route in layout.routes}
+    rows = table.drop_columns([FIRST]).to_pylist()
+    records = [
+        json.dumps({**row, "predicate": labels[row["predicate"]]}, ensure_ascii=False)
+        for row in rows
+    ]
+    return pa.table({"reason": [reason] * len(rows), "record": records}, BAD_SCHEMA)
 
 
 def close_all(snapshots: dict[str, Snapshot]) -> None:

@@ -162,8 +162,8 @@ class Distributed(Handle):
             table = pa.concat_tables([pa.ipc.open_stream(each).read_all() for each in bad])
             write_once(self.checkpoint / "quarantine", batch, table)
             messages.warning(
-                "batch %d: %d rows are malformed and in %s", batch, table.num_rows,
-                self.checkpoint / "quarantine",
+                "batch %d: %d rows are set aside in %s; the first: %s", batch, table.num_rows,
+                self.checkpoint / "quarantine", table.column("reason")[0],
             )  # fmt: skip
         changes: dict[str, list[pa.Table]] = {}
         for row in collected:
@@ -336,7 +336,7 @@ def make_changes(stream: Any, job: Job, name: str, quarantine: str | None = None
     """
     (placed,) = (each for each in job.layout.queries if each.name == name)
     schema = find_schema(job, name, CHANGE)
-    rows = stream.where(stream["kind"].isin(CHANGES, BAD)).select("kind", "payload")
+    rows = stream.where(stream["kind"].isin(CHANGES, BAD)).select("part", "kind", "payload")
     found = rows.mapInArrow(make_unpacker(schema, quarantine), write_schema(schema))
     if placed.is_summed:
         found = add_up(found, schema, job.layout.partitions)

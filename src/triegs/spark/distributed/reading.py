@@ -63,21 +63,24 @@ def make_summer(schema: pa.Schema, weight: str) -> Mapper:
 
 
 def make_unpacker(schema: pa.Schema, quarantine: str | None) -> Mapper:
-    """For `mapInArrow`: the changes that lie in cells. Malformed rows, which one part has of all,
-    are a file of the batch.
+    """For `mapInArrow`: the changes that lie in cells. What a part has set aside is a file of the
+    batch, in a directory of that part.
     """
 
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        bad = []
+        aside: dict[int, list[pa.Table]] = {}
         for batch in batches:
-            for kind, cell in zip(batch.column("kind"), batch.column("payload"), strict=True):
+            parts, kinds = batch.column("part").to_pylist(), batch.column("kind").to_pylist()
+            for part, kind, cell in zip(parts, kinds, batch.column("payload"), strict=True):
                 table = pa.ipc.open_stream(cell.as_buffer()).read_all()
-                if kind.as_py() == BAD:
-                    bad.append(table)
+                if kind == BAD:
+                    aside.setdefault(part, []).append(table)
                 else:
                     yield from table.cast(schema).to_batches()
-        if bad and quarantine is not None:
-            write_once(Path(quarantine), find_batch() or 0, pa.concat_tables(bad))
+        if quarantine is not None:
+            for part, tables in aside.items():
+                folder = Path(quarantine) / f"part={part}"
+                write_once(folder, find_batch() or 0, pa.concat_tables(tables))
 
     return unpack
 

@@ -43,8 +43,9 @@ def changes(
 
     `events` is as for `triegs.spark.start`. What became of the events of a batch is in the progress
     of Spark's query, as observed metrics of this `name`: ``rows``, ``refused``, ``late``,
-    ``ahead``, and ``quarantined``, the malformed ones. These are Parquet files in the directory
-    `quarantine`, one for each batch, if there is one; executors must see it.
+    ``ahead``, and ``quarantined``: the malformed ones, those too far ahead, and late ones if
+    `event_time` says so. These are Parquet files in the directory `quarantine` if there is one;
+    executors must see it.
 
     The checkpoint of the stream that is made of it has the state, so it is started again with the
     same query and parts. Settings of the session that it needs when it is started are made here:
