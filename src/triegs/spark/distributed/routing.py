@@ -120,9 +120,13 @@ def find_spans(times: Any, gap: int) -> list[tuple[int, int]]:
     >>> find_spans(pa.chunked_array([[5, 1, 90, 3]]), 10)
     [(1, 5), (90, 90)]
     """
-    values = np.unique(times.to_numpy())
+    values = times.to_numpy()
     if len(values) == 0:
         return []
+    first, last = int(values.min()), int(values.max())
+    if last - first <= gap:  # as it nearly always is, and no sort is needed
+        return [(first, last)]
+    values = np.unique(values)
     cuts = np.flatnonzero(np.diff(values) > gap)
     lows = values[np.concatenate([[0], cuts + 1])]
     highs = values[np.concatenate([cuts, [len(values) - 1]])]
@@ -182,10 +186,9 @@ def deliver(table: pa.Table, layout: Layout) -> list[Delivery]:
         mine = by_label.get(route.label)
         if mine is None:
             continue
-        rows, parts = _choose(table, mine, route, layout.partitions, hashes)
-        first = np.full(len(rows), COPY, np.int8)
-        once = np.unique(rows, return_index=True)[1]
-        first[once] = np.where(counted[rows[once]], FIRST_OF_ROUTE, FIRST_OF_EVENT)
+        rows, parts, is_once = _choose(table, mine, route, layout.partitions, hashes)
+        first = np.where(counted[rows], FIRST_OF_ROUTE, FIRST_OF_EVENT).astype(np.int8)
+        first[~is_once] = COPY
         counted[mine] = True
         pieces.append((parts, rows, np.full(len(rows), number), first))
     if not pieces:
@@ -207,9 +210,11 @@ def group_rows(labels: Any) -> dict[str, Words]:
     {'p': [0, 2], 'q': [1]}
     """
     coded = labels if pa.types.is_dictionary(labels.type) else labels.dictionary_encode()
-    codes = coded.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
     names = coded.dictionary.to_pylist()
+    codes = coded.indices.to_numpy()
+    if len(names) <= 1 << 16:  # which NumPy sorts in linear time
+        codes = codes.astype(np.uint16)
+    order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(names) + 1))
     parts = {name: order[bounds[n] : bounds[n + 1]] for n, name in enumerate(names)}
     return {name: rows for name, rows in parts.items() if len(rows)}
@@ -217,25 +222,31 @@ def group_rows(labels: Any) -> dict[str, Words]:
 
 def _choose(
     table: pa.Table, rows: Words, route: Route, partitions: int, hashes: dict[Any, Words]
-) -> tuple[Words, Words]:
-    """The rows of a route and the parts that they go to; one that goes to several is repeated."""
+) -> tuple[Words, Words, NDArray[np.bool_]]:
+    """The rows of a route, the parts that they go to, and which of them are the first of their row:
+    one that goes to several parts is repeated.
+    """
     if not route.positions:
         return _copy(rows, np.asarray(route.to, np.int64))
     parts = _find_parts(table, route.positions, partitions, hashes)[rows]
     if not route.hot:
-        return rows, parts
+        return rows, parts, np.ones(len(rows), np.bool_)
     column = table.column(TERMS[route.positions[0]]).combine_chunks()
     is_hot = mark_terms(column, route.hot)[rows]
-    hot = rows[is_hot]
+    hot, cold = rows[is_hot], rows[~is_hot]
     if route.spread:
-        moved = hot, _find_parts(table, route.spread, partitions, hashes)[hot]
+        apart = _find_parts(table, route.spread, partitions, hashes)[hot]
+        moved = hot, apart, np.ones(len(hot), np.bool_)
     else:
         moved = _copy(hot, np.arange(partitions))
-    return np.concatenate([rows[~is_hot], moved[0]]), np.concatenate([parts[~is_hot], moved[1]])
+    whole = cold, parts[~is_hot], np.ones(len(cold), np.bool_)
+    chosen, to, is_once = (np.concatenate(pair) for pair in zip(whole, moved, strict=True))
+    return chosen, to, is_once
 
 
-def _copy(rows: Words, parts: Words) -> tuple[Words, Words]:
-    return np.repeat(rows, len(parts)), np.tile(parts, len(rows))
+def _copy(rows: Words, parts: Words) -> tuple[Words, Words, NDArray[np.bool_]]:
+    is_once = np.tile(np.arange(len(parts)) == 0, len(rows))
+    return np.repeat(rows, len(parts)), np.tile(parts, len(rows)), is_once
 
 
 def _find_parts(
