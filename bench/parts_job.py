@@ -1,7 +1,8 @@
 """One run of a pipeline in parts on executors of one core each: ``python -m bench.parts_job HOME``.
 
-``HOME/job.json`` says how: ``executors``, ``partitions``, ``window_ms``. The files of ``HOME/in``
-are the batches. Prints the figures of each batch as a line of JSON, and last the total of answers.
+``HOME/job.json`` says how: ``executors``, ``partitions``, ``window_ms``. Each two of the files in
+``HOME/in`` are a batch. Prints the figures of each batch as a line of JSON, and last the total of
+answers.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def main(home: Path) -> None:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     schema = session.read.parquet(str(home / "in")).schema
-    reader = session.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    reader = session.readStream.schema(schema).option("maxFilesPerTrigger", 2)
     events = reader.option("maxFileAge", "36500d").parquet(str(home / "in"))
 
     def tell(figures: dict[str, Any]) -> None:

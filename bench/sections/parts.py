@@ -88,7 +88,8 @@ def _run(home: Path, *, rows: int = ROWS, begins: int = 0, **asked: int) -> list
     tables = [_draw(rng, batch, rows) for batch in range(begins + BATCHES)]
     if begins:
         tables = [pa.concat_tables(tables[:begins]), *tables[begins:]]
-    paths = _write(home / "in", tables)
+    # Two files a batch, as a topic would have partitions: the first stage can use two cores, too.
+    paths = _write(home / "in", [half for table in tables for half in _halve(table)])
     (home / "job.json").write_text(json.dumps(asked), encoding="utf-8")
     program = [sys.executable, "-m", "bench.parts_job", str(home)]
     done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=1_200)
@@ -107,6 +108,11 @@ def _run(home: Path, *, rows: int = ROWS, begins: int = 0, **asked: int) -> list
     return figures
 
 
+def _halve(table: pa.Table) -> list[pa.Table]:
+    middle = table.num_rows // 2
+    return [table.slice(0, middle), table.slice(middle)]
+
+
 def _run_alone(folder: Path, partitions: int) -> float:
     """Seconds of the slowest part of a batch; each part has a process, and there is no Spark."""
     sources = {"query": QuerySource(QUERY, "query", None, (), None, {})}
@@ -114,18 +120,20 @@ def _run_alone(folder: Path, partitions: int) -> float:
     window = Window(WINDOW_MS, slide=1_000)
     job = make_job(layout, sources, None, window, None, None, is_timed=True)
     with get_context("spawn").Pool(partitions) as pool:
-        take = partial(_take_all, job, sorted(folder.glob("*.parquet")))
+        files = sorted(folder.glob("*.parquet"))
+        take = partial(_take_all, job, list(zip(files[::2], files[1::2], strict=True)))
         parts = pool.map(take, range(partitions), chunksize=1)
     return float(median(max(each) for each in list(zip(*parts, strict=True))[SKIPPED:]))
 
 
-def _take_all(job: Job, paths: list[Path], number: int) -> list[float]:
+def _take_all(job: Job, batches: list[tuple[Path, Path]], number: int) -> list[float]:
     """Seconds that a part takes for each batch."""
     columns = {name: name for name in ("time", "subject", "predicate", "object")}
     route = make_router(columns, job)
     part, newest, seconds = Part(job, number), None, []
-    for path in paths:
-        routed = pa.Table.from_batches(route(iter(pq.read_table(path).to_batches())))
+    for paths in batches:
+        table = pa.concat_tables(map(pq.read_table, paths))
+        routed = pa.Table.from_batches(route(iter(table.to_batches())))
         rows = routed.filter(pc.equal(routed.column("slot"), job.slots[number])).to_pylist()
         mine = [Parcel(row["task"], row["number"], row["kind"], row["payload"]) for row in rows]
         begun = perf_counter()

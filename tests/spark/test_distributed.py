@@ -125,6 +125,10 @@ def test_other_numbers_of_parts_one_after_the_other(session, tmp_path):
 def test_numbers_of_parts_that_take_no_batch(session, tmp_path):
     """A start that finds nothing new is no reason to forget what the parts before it had."""
     batches = draw_batches(41, 3, rows=16)
+    (tmp_path / "in").mkdir()
+    for partitions in (4, 3):
+        with run(session, tmp_path / "in", [], tmp_path, partitions) as pipeline:
+            assert pipeline.batch is None
     for count, partitions in [(2, 2), (2, 3), (2, 4), (2, 2), (3, 3)]:
         with run(session, tmp_path / "in", batches[:count], tmp_path, partitions) as pipeline:
             check_all(tmp_path, pipeline, batches[:count])
@@ -172,6 +176,20 @@ def test_a_static_graph_is_there_from_the_beginning(session, tmp_path, is_window
     # Other parts have it from those before them, and not once more.
     check(tmp_path / "table", 2, static, partitions=2)
     check(tmp_path / "table", 3, static, partitions=3)
+
+
+def test_a_static_graph_for_other_parts_before_the_first_batch(session, tmp_path):
+    static = pa.table({"subject": [EX(1)], "predicate": [EX("p")], "object": [EX(2)]})
+    (tmp_path / "in").mkdir()
+    with run(session, tmp_path / "in", [], tmp_path, 2, static=static):
+        pass
+    with pytest.raises(StateError, match="has a static graph for other parts; give it once more"):
+        run(session, tmp_path / "in", [], tmp_path, 3)
+    batch = [Event(1, "+", (EX(2), EX("q"), EX(n))) for n in range(3)]
+    batch += [Event(10, "+", (EX(0), EX("p"), EX(0)))]
+    with run(session, tmp_path / "in", [batch], tmp_path, 3, static=static) as pipeline:
+        found = read_answers(pipeline.table("path"))
+        assert found == {(EX(1), EX(2), EX(n)): 1 for n in range(3)}
 
 
 def test_a_static_graph_that_is_malformed(session, tmp_path):

@@ -331,8 +331,8 @@ def make_stream(events: Any, job: Job, columns: Mapping[str, str]) -> Any:
 
 
 def make_changes(stream: Any, job: Job, name: str, quarantine: str | None = None) -> Any:
-    """The changes of a query out of what parts give, as a streaming DataFrame; malformed rows go to
-    files in `quarantine`.
+    """The changes of a query out of what parts give, as a streaming DataFrame; what they set aside
+    goes to files in `quarantine`.
     """
     (placed,) = (each for each in job.layout.queries if each.name == name)
     schema = find_schema(job, name, CHANGE)

@@ -44,14 +44,8 @@ def keep_plan(home: Path, job: Job, session: Any, static: Any = None) -> Plan:
     path = home / PLAN
     told = describe(job)
     if not path.exists():
-        if static is not None:
-            write_seed(home / SEEDS / "0", job.layout, read_static(static))
-        fields = {
-            "identity": job.identity,
-            "generations": [write_generation(job.layout, 0)],
-            **told,
-        }
-        write_plan(path, fields)
+        fields = {"identity": job.identity, "generations": [], **told}
+        begin(home, job, fields, static)
     fields = json.loads(path.read_text(encoding="utf-8"))
     for name, value in json.loads(json.dumps(told)).items():
         if fields[name] != value:
@@ -62,16 +56,35 @@ def keep_plan(home: Path, job: Job, session: Any, static: Any = None) -> Plan:
     job = job._replace(identity=fields["identity"])
     plan = read_plan(home, job, fields)
     if plan.job.layout.partitions != job.layout.partitions:
-        last = find_settled(home, plan.job.layout.partitions)
-        if plan.past and plan.past[-1][0] >= last:  # no batch was of these parts: they have nothing
-            fields["generations"].pop()
-            plan = read_plan(home, job, fields)
-        number = len(fields["generations"])
-        fields["generations"] += [deal(home, plan.job, job.layout, number, last, session)]
-        write_plan(path, fields)
+        if find_last(home, "offsets") is None:  # there was no batch yet
+            begin(home, job, fields, static)
+        else:
+            follow(home, job, fields, plan, session)
         plan = read_plan(home, job, fields)
     match_tasks(home, plan.job.layout.partitions, session)
     return plan
+
+
+def begin(home: Path, job: Job, fields: dict[str, Any], static: Any) -> None:
+    """Write the plan of a checkpoint that no batch is in."""
+    seeds = home / SEEDS / "0"
+    if static is not None:
+        write_seed(seeds, job.layout, read_static(static))
+    elif fields["generations"] and seeds.exists():
+        raise StateError(f"{home} has a static graph for other parts; give it once more")
+    fields["generations"] = [write_generation(job.layout, 0)]
+    write_plan(home / PLAN, fields)
+
+
+def follow(home: Path, job: Job, fields: dict[str, Any], plan: Plan, session: Any) -> None:
+    """Write a plan with other parts behind the last batch."""
+    last = find_settled(home, plan.job.layout.partitions)
+    if plan.past and plan.past[-1][0] >= last:  # no batch was of these parts: they have nothing
+        fields["generations"].pop()
+        plan = read_plan(home, job, fields)
+    number = len(fields["generations"])
+    fields["generations"] += [deal(home, plan.job, job.layout, number, last, session)]
+    write_plan(home / PLAN, fields)
 
 
 def describe(job: Job) -> dict[str, Any]:
