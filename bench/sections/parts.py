@@ -89,7 +89,7 @@ def _run(home: Path, *, rows: int = ROWS, begins: int = 0, **asked: int) -> list
     if begins:
         tables = [pa.concat_tables(tables[:begins]), *tables[begins:]]
     # Two files a batch, as a topic would have partitions: the first stage can use two cores, too.
-    paths = _write(home / "in", [half for table in tables for half in _halve(table)])
+    _write(home / "in", [half for table in tables for half in _halve(table)])
     (home / "job.json").write_text(json.dumps(asked), encoding="utf-8")
     program = [sys.executable, "-m", "bench.parts_job", str(home)]
     done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=1_200)
@@ -99,8 +99,8 @@ def _run(home: Path, *, rows: int = ROWS, begins: int = 0, **asked: int) -> list
     *figures, last = told
     with Engine(window=Window(asked["window_ms"], slide=1_000)) as engine:
         query = engine.register(QUERY)
-        for path in paths:
-            engine.push(pq.read_table(path))
+        for table in tables:
+            engine.push(table)
             engine.advance()
         with query.snapshot() as snapshot:
             if snapshot.count() != last["total"]:
