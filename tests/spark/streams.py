@@ -114,6 +114,27 @@ def _slide(batches: list[list[Event]], mode: str) -> Iterator[Shown]:
         yield shown
 
 
+def expect_rows(batches: list[list[Event]], mode: str) -> dict[str, list[tuple[Any, ...]]]:
+    """What `read_sink` must find for each query, by the oracle, with windows."""
+    windows = WindowOracle([Shape(WIDTH, SLIDE)])
+    found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in QUERIES}
+    before = _answer(Counter(), mode)
+    for batch, events in enumerate(batches):
+        windows.push(events)
+        for moment in windows.advance(None):
+            after = _answer(moment.held[0], mode)
+            for name, rows in found.items():
+                change = Counter(after[name])
+                change.subtract(before[name])
+                rows += [
+                    (f"{batch:020}.parquet", str(moment.time), *terms, str(count))
+                    for terms, count in change.items()
+                    if count
+                ]
+            before = after
+    return {name: sorted(rows) for name, rows in found.items()}
+
+
 def _answer(live: Counter[Any], mode: str) -> dict[str, Answers]:
     return {
         name: oracle.answers(oracle.read_query(text), live, mode) for name, text in QUERIES.items()
