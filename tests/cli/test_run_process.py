@@ -247,3 +247,21 @@ def test_a_second_signal_ends_at_once() -> None:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
     assert process.returncode in (130, -signal.SIGINT)
+
+
+def test_a_signal_while_a_run_begins_is_not_lost() -> None:
+    """Python only tells of an exception in a finaliser, and goes on."""
+    program = (
+        "import os, signal\n"
+        "from triegs.run.stopping import ending_at_once\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Closing:\n"
+        "    def __del__(self): os.kill(os.getpid(), signal.SIGINT); signal.getsignal(2)\n"
+        "with ending_at_once():\n"
+        "    closing = Closing()\n"
+        "    del closing\n"
+        "    print('lost')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGINT
+    assert done.stdout == b""
