@@ -355,7 +355,8 @@ def read_pattern(question: Question, node: Any) -> set[Any]:
         question.filters.append((node.expr, scope))
         return scope
     if node.name == "ToMultiSet":
-        rows = [dict(row) for row in node.p.res]
+        # Without rows, rdflib has a list in the place of the block.
+        rows = [] if node.p == [] else [dict(row) for row in node.p.res]
         question.values.append(rows)
         return {v for row in rows for v in row}
     raise ValueError(f"the oracle does not know {node.name}")
