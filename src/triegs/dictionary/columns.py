@@ -95,6 +95,13 @@ def scope_texts(column: Any, scope: str) -> Any:
     )
 
 
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is one of texts."""
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
 def require_values(kind: Any) -> None:
     """Raise `TypeError` for an Arrow type whose values are no terms.
 

@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from triegs.dictionary.arrays import Bytes, Words
-from triegs.dictionary.columns import buffer_texts, require_values, scope_texts
+from triegs.dictionary.columns import buffer_texts, is_text, require_values, scope_texts
 from triegs.dictionary.spelling import is_canonical
+from triegs.dictionary.writing import spell_texts
 from triegs.errors import InputError
 from triegs.inputs.plain_terms import read_plain
 from triegs.inputs.times import REASONS, read_times
 from triegs.inputs.work import TERMS, TermReading, Work
 from triegs.kernels.jit import kernel
-from triegs.terms import canonical_term
 
 SIGNS = {"+": 1, "-": -1, "1": 1, "-1": -1, "+1": 1, "": 1}
 NO_SIGN = "the sign is + or - (or 1 or -1), not "
@@ -118,12 +118,6 @@ def _shape_signs(column: Any, rows: int, faults: Faults) -> Any:
     return pa.array(signs.astype(np.int8))
 
 
-def is_text(kind: Any) -> bool:
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
-
-
 def _shape_terms(column: Any, name: str, work: Work, scope: str, faults: Faults) -> Any:
     """Terms that `triegs.events.encode_table` takes; blank nodes are the file's own."""
     for row in _find_nulls(column):
@@ -167,7 +161,9 @@ def _find_values(indices: Any, wanted: Mapping[int, str]) -> list[int]:
 
 
 def _shape_texts(column: Any, name: str, work: Work, scope: str) -> tuple[Any, dict[int, str]]:
-    """The texts as terms, and what is wrong with some of them by place (a null is not told)."""
+    """The texts as terms in their one spelling, and what is wrong with some of them by place; a null
+    is not told.
+    """
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.large_string())
     if work.options.terms is TermReading.INTEGERS:
@@ -179,15 +175,14 @@ def _shape_texts(column: Any, name: str, work: Work, scope: str) -> tuple[Any, d
     unsure, labels = judge_texts(data, offsets, states)
     problems: dict[int, str] = {}
     if unsure:
-        for row in np.flatnonzero(states == UNSURE).tolist():
-            text = column[row].as_py()
-            if text is None:
-                continue
-            try:
-                canonical_term(text)
-                labels += text.startswith("_:")
-            except ValueError as problem:
-                problems[row] = str(problem)
+        is_odd = states == UNSURE
+        odd = column.filter(pa.array(is_odd))
+        spelt, wrong = spell_texts(odd)
+        rows = np.flatnonzero(is_odd).tolist()
+        problems = {rows[place]: reason for place, reason in wrong.items()}
+        labels += pc.any(pc.starts_with(spelt, "_:")).as_py() or False
+        if not spelt.equals(odd):
+            column = pc.replace_with_mask(column, pa.array(is_odd), spelt)
     return (scope_texts(column, scope) if labels else column), problems
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from triegs.dictionary.columns import is_text
 from triegs.inputs.files import InputFile
-from triegs.inputs.shaping import is_text, shape_events
+from triegs.inputs.shaping import shape_events
 from triegs.inputs.streams import BrokenFile, Unpacked
 from triegs.inputs.work import TERMS, Found, Place, Work, find_columns
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from triegs.spark.cells import quote
 from triegs.sparql.model import Query, is_variable
 
 #: Kinds of columns of Spark's that are integers.
@@ -36,11 +37,11 @@ def code_labels(frame: Any, columns: Mapping[str, str], labels: Iterable[str]) -
     """The columns of events, with a number instead of each label that is known."""
     from pyspark.sql import functions
 
-    label = functions.col(f"`{columns['predicate']}`")
+    label = functions.col(quote(columns["predicate"]))
     code = functions.lit(None).cast("int")
     for number, known in reversed(list(enumerate(labels))):
         code = functions.when(label == known, number).otherwise(code)
-    others = [f"`{theirs}`" for ours, theirs in columns.items() if ours != "predicate"]
+    others = [quote(theirs) for ours, theirs in columns.items() if ours != "predicate"]
     rest = functions.when(code.isNull(), label)
     return frame.select(*others, code.alias(CODE), rest.alias(REST))
 

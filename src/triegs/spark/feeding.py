@@ -23,6 +23,7 @@ from triegs.engine import Engine
 from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.standing import Refused
 from triegs.spark.answers import CHANGES, SNAPSHOT, Sink, label, read_changes, write_once
+from triegs.spark.cells import select_columns
 from triegs.spark.coding import code_labels, decode_labels, list_labels
 from triegs.spark.failures import BatchFailed, Cancelled, explain
 from triegs.spark.parcels import (
@@ -141,17 +142,17 @@ class Feed:
     def _collect(self, frame: Any) -> pa.Table | list[Checked]:
         """The parcels of a batch. Executors make them; but to have their Python do so takes a tenth
         of a second, so if the last batch was small, this one is taken for small, too. Nor is there
-        much for Python to do if all ends are integers.
+        much for Python to do if all ends are integers. Whoever makes them, they are the same.
         """
         if self._has_integers:
             name = self._columns["predicate"]
             rows = code_labels(frame, self._columns, self._labels).toArrow()
             batches = decode_labels(rows.combine_chunks(), name, self._labels)
         elif self._is_small:
-            rows = frame.select(*(f"`{column}`" for column in self._columns.values())).toArrow()
-            batches = iter(rows.to_batches())
+            batches = iter(select_columns(frame, self._columns).toArrow().to_batches())
         else:
-            return frame.mapInArrow(self._pack, SPARK_SCHEMA).toArrow()
+            picked = select_columns(frame, self._columns)
+            return picked.mapInArrow(self._pack, SPARK_SCHEMA).toArrow()
         return list(self._check(batches))
 
     @staticmethod

@@ -12,7 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
+from triegs.dictionary.columns import is_text
+from triegs.dictionary.writing import spell_texts, write_terms
 from triegs.errors import InputError, WindowError
+from triegs.inputs.times import GOOD, MISSING, REASONS, read_times
+from triegs.spark.cells import quote, read_instants
+from triegs.spark.coding import INTEGERS
+from triegs.spark.parcels import check_kinds
 from triegs.sparql.window import Kind, Window
 
 TERMS = ("subject", "predicate", "object")
@@ -21,6 +30,8 @@ COLUMNS = ("time", *TERMS, "op", "id", "order")
 NEEDED = ("time", *TERMS)
 BORN, DIED = "born", "died"
 INTEGER = '"^^<http://www.w3.org/2001/XMLSchema#integer>'
+#: Most terms: in their one spelling, without a look at what is rare in them.
+PLAIN = r"""^(<[!#-;=?-\[\]_a-z~]*>|"[ !#-\[\]-~]*"(@[a-z]+)?|_:[A-Za-z0-9]+)$"""
 SIGNS = {1: ("+", "1", "+1", ""), -1: ("-", "-1")}
 
 
@@ -77,13 +88,14 @@ def _select_columns(events: Any, names: Mapping[str, str], window: Window | None
     from pyspark.sql import functions
 
     def pick(name: str) -> Any:
-        return functions.col("`" + names[name].replace("`", "``") + "`")
+        return functions.col(quote(names[name]))
 
+    check_kinds(events.schema, {n: names[n] for n in names if n != "order"})
     kinds = dict(events.dtypes)
     time = _require(_read_time(pick("time"), kinds[names["time"]]), "time")
     order = pick("order") if "order" in names else functions.monotonically_increasing_id()
     sign = _read_sign(pick("op")) if "op" in names else functions.lit(1)
-    terms = [_require(_read_term(pick(n), kinds[names[n]], n), n).alias(n) for n in TERMS]
+    terms = [_require(_read_term(pick(n), kinds[names[n]]), n).alias(n) for n in TERMS]
     name = pick("id").cast("string") if "id" in names else functions.lit(None).cast("string")
     log = events.select(time.alias("time"), order.alias("order"), sign.alias("sign"), *terms,
                         name.alias("id"))  # fmt: skip
@@ -99,26 +111,48 @@ def _require(column: Any, name: str) -> Any:
 def _read_time(column: Any, kind: str) -> Any:
     from pyspark.sql import functions
 
-    if kind in ("bigint", "int", "smallint", "tinyint"):
+    if kind in INTEGERS:
         return column.cast("bigint")
-    if kind in ("timestamp", "date"):
-        return functions.unix_millis(column.cast("timestamp"))
-    raise InputError(
-        f"time: a column of {kind} has no times; give integers (milliseconds since 1970), "
-        "timestamps or dates"
-    )
+    if kind == "timestamp":
+        return functions.unix_millis(column)
+    return functions.arrow_udf(read_milliseconds, "bigint")(column)  # type: ignore[call-overload]
 
 
-def _read_term(column: Any, kind: str, name: str) -> Any:
+def _read_term(column: Any, kind: str) -> Any:
+    """Texts in their one spelling. Python is asked for those that are not plainly in it, and gets
+    nulls for the others.
+    """
     from pyspark.sql import functions
 
-    if kind == "string":
-        return column
-    if kind in ("bigint", "int", "smallint", "tinyint"):
+    if kind in INTEGERS:
         return functions.concat(functions.lit('"'), column.cast("string"), functions.lit(INTEGER))
-    raise InputError(
-        f"{name}: a column of {kind} has no terms; give strings in N-Triples form or integers"
-    )
+    write = functions.arrow_udf(write_texts, "string")  # type: ignore[call-overload]
+    if kind != "string":
+        return write(column)
+    is_plain = column.rlike(PLAIN)
+    return functions.when(is_plain, column).otherwise(write(functions.when(~is_plain, column)))
+
+
+def read_milliseconds(column: pa.Array) -> pa.Array:
+    """Times of a column of Spark's; `InputError` for what is none."""
+    times, states = read_times(read_instants(column))
+    for row in np.flatnonzero((states != GOOD) & (states != MISSING)).tolist():
+        raise InputError(f"a row of the log has the time {column[row]}: {REASONS[states[row]]}")
+    return pa.array(times, pa.int64(), mask=states == MISSING)
+
+
+def write_texts(column: pa.Array) -> pa.Array:
+    """Terms of a column of Spark's, as texts in their one spelling; `InputError` for what is none.
+
+    >>> write_texts(pa.array(['"a"@EN', None])).to_pylist()
+    ['"a"@en', None]
+    """
+    if is_text(column.type):
+        column, problems = spell_texts(column)
+        for problem in problems.values():
+            raise InputError(f"a row of the log has a bad term: {problem}")
+        return column.cast(pa.string())
+    return write_terms(read_instants(column)).cast(pa.string())
 
 
 def _read_sign(column: Any) -> Any:

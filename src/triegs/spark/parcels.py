@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from triegs.dictionary.columns import is_text
+from triegs.dictionary.writing import write_terms
 from triegs.errors import InputError
 from triegs.inputs.report import InputReport, Quarantine
-from triegs.inputs.shaping import is_text, shape_events
+from triegs.inputs.shaping import shape_events
 from triegs.inputs.work import COLUMNS, TERMS, Clock, Options, TermReading, Work
+from triegs.spark.cells import make_empty, read_instants
 
 #: Rows of a parcel, about. Fewer make more dictionaries, more take more memory on an executor.
 PARCEL_ROWS = 1 << 18
@@ -89,10 +92,12 @@ def make_packer(
 
 
 def make_checker(
-    columns: Mapping[str, str], *, is_timed: bool
+    columns: Mapping[str, str], *, is_timed: bool, has_zones: bool = False
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[Checked]]:
-    """Rows with these columns, to events and to bad rows. Cost: the rows, checked and encoded
-    column by column.
+    """Rows with these columns, to events and to bad rows: a term is an integer of 64 bits, or a
+    text of a dictionary in its one spelling. Zones of timestamps are those of Spark's session and
+    mean nothing, unless the rows are not of Spark (`has_zones`). Cost: the rows, checked and
+    encoded column by column.
     """
 
     def check(batches: Iterator[pa.RecordBatch]) -> Iterator[Checked]:
@@ -103,7 +108,10 @@ def make_checker(
         waiting: list[pa.RecordBatch] = []
         rows = 0
         for batch in batches:
-            waiting.append(_shape(batch, columns, work, is_timed=is_timed))
+            given = {ours: batch.column(theirs) for ours, theirs in columns.items()}
+            if not has_zones:
+                given = {ours: read_instants(column) for ours, column in given.items()}
+            waiting.append(_shape(given, batch.num_rows, columns, work, is_timed=is_timed))
             rows += batch.num_rows
             if rows >= PARCEL_ROWS:
                 yield from _seal(waiting, aside.take())
@@ -113,16 +121,27 @@ def make_checker(
     return check
 
 
-def _shape(
-    batch: pa.RecordBatch, columns: Mapping[str, str], work: Work, *, is_timed: bool
-) -> pa.RecordBatch:
-    given = {ours: batch.column(theirs) for ours, theirs in columns.items()}
+def check_kinds(schema: Any, columns: Mapping[str, str]) -> None:
+    """Raise `InputError` if a column of a DataFrame with this schema has no terms, times, signs or
+    ids, by its type: what a batch of it would say.
+    """
+    empty = make_empty(schema, columns)
+    try:
+        for _ in make_checker(columns, is_timed="time" in columns)(iter([empty])):
+            pass
+    except InputError as problem:
+        kinds = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema)
+        raise InputError(f"{problem}; the columns are {kinds}") from None
 
+
+def _shape(
+    given: Mapping[str, Any], rows: int, columns: Mapping[str, str], work: Work, *, is_timed: bool
+) -> pa.RecordBatch:
     def locate(row: int) -> tuple[int, str]:
-        record = {name: batch.column(name)[row].as_py() for name in columns.values()}
+        record = {theirs: given[ours][row].as_py() for ours, theirs in columns.items()}
         return row + 1, json.dumps(record, default=str, ensure_ascii=False)
 
-    found = shape_events(given, batch.num_rows, work, "the DataFrame", NO_SCOPE, locate)
+    found = shape_events(given, rows, work, "the DataFrame", NO_SCOPE, locate)
     return found if is_timed else found.drop_columns(["time"])
 
 
@@ -130,12 +149,17 @@ def _seal(waiting: list[pa.RecordBatch], bad: list[dict[str, str]]) -> Iterator[
     if sum(batch.num_rows for batch in waiting):
         events = pa.Table.from_batches(waiting).combine_chunks()
         for place, name in enumerate(events.schema.names):
-            if is_text(events.schema.field(name).type):
-                coded = events.column(name).dictionary_encode()
-                events = events.set_column(place, name, coded)
+            column = events.column(name)
+            if name in TERMS or is_text(column.type):  # ids may be texts, too
+                events = events.set_column(place, name, write_terms(_join(column)))
         yield Checked(events, False)
     if bad:
         yield Checked(pa.Table.from_pylist(bad, BAD_SCHEMA), True)
+
+
+def _join(column: Any) -> Any:
+    found = column.combine_chunks()
+    return found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
 
 
 def _make_row(events: int, bad: int, table: pa.Table) -> pa.RecordBatch:

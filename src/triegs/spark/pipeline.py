@@ -31,7 +31,7 @@ from triegs.spark.failures import BatchFailed, mute
 from triegs.spark.feeding import Feed
 from triegs.spark.handles import Handle
 from triegs.spark.listening import make_listener
-from triegs.spark.parcels import check_columns
+from triegs.spark.parcels import check_columns, check_kinds
 from triegs.spark.serving import SnapshotServer
 from triegs.spark.session import require_spark
 from triegs.sparql.window import Window
@@ -115,6 +115,7 @@ def start(
     if not getattr(events, "isStreaming", False):
         raise InputError("this DataFrame is no stream; spark.readStream makes one")
     found = check_columns(events.columns, columns)
+    check_kinds(events.schema, found)
     asked = {each: _read_query(each, given) for each, given in queries.items()}
     wanted = list_sinks(sinks, asked)
     home = _find_home(checkpoint)

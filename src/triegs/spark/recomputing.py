@@ -49,17 +49,16 @@ def recompute(
 ) -> Any:
     """The answers of a query at each time: ``time``, the head's variables, ``multiplicity``.
 
-    `events_df` is a log with the columns ``time`` (milliseconds, or a timestamp), ``subject``,
-    ``predicate``, ``object`` (strings in N-Triples form, in the spelling of `triegs`, or integers)
-    and perhaps ``op``, ``id`` and ``order``; `columns` gives their names there. What has one time
-    comes in the order of ``order``, else in that of the DataFrame. Events are in the log at last,
-    so none is late. `times` are in milliseconds, and with a window they are its slides; without,
-    the one time at which the whole log is in.
+    `events_df` is a log with the columns ``time``, ``subject``, ``predicate``, ``object``, of the
+    types that `triegs.spark.start` takes, and perhaps ``op``, ``id`` and ``order``; `columns` gives
+    their names there. What has one time comes in the order of ``order``, else in that of the
+    DataFrame. Events are in the log at last, so none is late. `times` are in milliseconds, and with
+    a window they are its slides; without, the one time at which the whole log is in.
 
     Nothing runs before the result is read. Cost: that of Spark, see `triegs.spark.lifetimes` for
     deletions; and the joins, at each of the times. A log that several results are read from is
     worth a ``cache()``. A multiplicity that 64 bits cannot hold, a row without a term or a time,
-    and a sign that is none end the job that reads it.
+    and a term, a time or a sign that is none end the job that reads it.
 
     Raises `UnsupportedQuery` for aggregates, LIMIT, OFFSET, windows in the text, and filters other
     than ``=``, ``!=``, IN and NOT IN with IRIs, sameTerm, isIRI, isBlank and isLiteral and what

@@ -211,7 +211,7 @@ def _read_target(options: Mapping[str, str], schema: Any, overwrite: bool) -> Ta
     prefixes = _read_mapping(options, "prefixes")
     reading = Reading(columns, terms, prefixes, _read_flag(options, "strict"))
     names = schema.fieldNames()
-    require_columns(names, reading)
+    require_columns(schema, reading)
     if columns.get("id", "id") in names and columns.get("time", "time") not in names:
         raise InputError(
             "an id names a timed event, and the DataFrame has no column "

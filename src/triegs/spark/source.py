@@ -31,6 +31,7 @@ from triegs.inputs.files import InputFile
 from triegs.inputs.shaping import shape_events
 from triegs.inputs.source import Source
 from triegs.inputs.work import Found, Place, Work
+from triegs.spark.cells import quote
 from triegs.spark.failures import Cancelled, explain, mute
 from triegs.spark.ordering import (
     PLACE_DIGITS,
@@ -151,7 +152,7 @@ class SparkSource(Source):
             wanted = [functions.col("value").alias(LINE)]
         else:
             reader = reader.schema(session.read.parquet(path).schema)
-            wanted = [functions.col(_quote(name)).alias(ours) for ours, name in run.columns.items()]
+            wanted = [functions.col(quote(name)).alias(ours) for ours, name in run.columns.items()]
         about = functions.col("_metadata")
         place = about["file_name"].substr(1, PLACE_DIGITS).cast("int").alias(PLACE)
         start = about["file_block_start"].alias(START)
@@ -203,10 +204,6 @@ class SparkSource(Source):
         if not _has_last_end(file):
             text = text.removesuffix(b"\n")
         return super()._read_records(_receive_text(file, text), place)
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _explain(error: Exception, files: list[InputFile]) -> Exception:

@@ -28,6 +28,7 @@ import pyarrow as pa
 from triegs.durable.files import DiskFiles
 from triegs.durable.inbox import DEAD_SECONDS, commit_batch
 from triegs.errors import InputError
+from triegs.spark.cells import make_empty, read_instants
 from triegs.spark.claims import (
     JOBS,
     Claim,
@@ -82,9 +83,16 @@ def find_job_folder(directory: Path, job: str) -> Path:
     return directory / FOLDER / f"{JOB}{job}"
 
 
-def require_columns(names: list[str], reading: Reading) -> None:
-    """`InputError` unless a DataFrame with columns of these names has ours."""
-    _find_columns(names, reading)
+def require_columns(schema: Any, reading: Reading) -> None:
+    """`InputError` unless a DataFrame of this schema has our columns, of types that they may have:
+    what its first batch would say.
+    """
+    found = _find_columns(schema.fieldNames(), reading)
+    columns = {ours: schema.fieldNames()[number] for ours, number in found.items()}
+    empty = make_empty(schema, columns)
+    place = Place(Path(), "the DataFrame", "")
+    for _ in _shape([empty], 0, place, reading, _make_work(reading, None)):
+        pass
 
 
 def _find_columns(names: list[str], reading: Reading) -> dict[str, int]:
@@ -167,7 +175,7 @@ def _shape(
     first = 1
     for batch in batches:
         numbers = _find_columns(batch.schema.names, reading)
-        columns = {ours: batch.column(number) for ours, number in numbers.items()}
+        columns = {ours: read_instants(batch.column(n)) for ours, n in numbers.items()}
 
         def locate(
             row: int, first: int = first, columns: Mapping[str, Any] = columns

@@ -20,6 +20,7 @@ from triegs.durable.source import QuerySource
 from triegs.errors import StateError
 from triegs.mode import Mode
 from triegs.spark.answers import Sink, write_once
+from triegs.spark.cells import select_columns
 from triegs.spark.distributed.hosting import OUT_SCHEMA, Host
 from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.parts import CHANGES, COUNTED, REPORT
@@ -322,8 +323,7 @@ class Distributed(Handle):
 def make_stream(events: Any, job: Job, columns: Mapping[str, str]) -> Any:
     """What the parts give, as a streaming DataFrame."""
     router = make_router(columns, job)
-    picked = events.select(*(f"`{name}`" for name in columns.values()))
-    routed = picked.mapInArrow(router, SPARK_SCHEMA)
+    routed = select_columns(events, columns).mapInArrow(router, SPARK_SCHEMA)
     return routed.groupBy("slot").transformWithStateInPandas(
         statefulProcessor=Host(job), outputStructType=OUT_SCHEMA, outputMode="Append",
         timeMode="None",

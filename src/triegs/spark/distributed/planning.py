@@ -23,10 +23,12 @@ from triegs.inputs import open_input
 from triegs.kernels.warmth import warm_up
 from triegs.mode import Mode
 from triegs.spark.answers import SNAPSHOT, Sink
+from triegs.spark.cells import select_columns
 from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.pipeline import make_job
 from triegs.spark.distributed.plans import PLAN
 from triegs.spark.distributed.seeing import Seen
+from triegs.spark.parcels import make_checker
 from triegs.spark.session import SparkMissing
 from triegs.sparql.model import Query
 from triegs.sparql.window import Kind, Window
@@ -124,17 +126,22 @@ def _read_source(
 
 
 def read_sample(sample: Any, columns: Mapping[str, str]) -> pa.Table | None:
-    """Events of a sample, a DataFrame or an Arrow table with the columns of the stream; None if
-    there are none.
+    """Events of a sample, a DataFrame or an Arrow table with the columns of the stream, as the
+    stream would have them; None if there are none.
     """
     if sample is None:
         return None
-    table = sample if isinstance(sample, pa.Table) else sample.limit(SAMPLE_ROWS).toArrow()
     names = {name: columns[name] for name in ("subject", "predicate", "object")}
-    if missing := set(names.values()) - set(table.schema.names):
+    there = sample.schema.names
+    if missing := set(names.values()) - set(there):
         raise InputError(f"the sample has no column {min(missing)!r}")
-    events = pa.table({ours: table.column(name) for ours, name in names.items()}).drop_null()
-    return events if events.num_rows else None
+    if isinstance(sample, pa.Table):
+        table = sample
+    else:
+        table = select_columns(sample.limit(SAMPLE_ROWS), names).toArrow()
+    check = make_checker(names, is_timed=False)
+    found = [rows for rows, is_bad in check(iter(table.to_batches())) if not is_bad]
+    return pa.concat_tables(found).drop_columns(["op"]).unify_dictionaries() if found else None
 
 
 class _Plain(QuerySource):

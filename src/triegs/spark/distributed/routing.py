@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from triegs.compiler.layout import Layout, Route
+from triegs.compiler.observing import write_term
 from triegs.dictionary.arrays import Words
 from triegs.dictionary.placing import find_parts
-from triegs.dictionary.values import TermForm, read_value
+from triegs.dictionary.values import TermForm, read_value, write_value
 from triegs.spark.distributed.job import Job
 from triegs.spark.parcels import make_checker, write_stream
 
@@ -110,7 +111,7 @@ def _make_row(slot: int, task: int, number: int, kind: str, table: pa.Table) -> 
 
 def count_labels(table: pa.Table, counts: dict[str, int]) -> None:
     for each in pc.value_counts(table.column("predicate").combine_chunks()).to_pylist():
-        label = str(each["values"])
+        label = write_term(each["values"])
         counts[label] = counts.get(label, 0) + each["counts"]
 
 
@@ -262,7 +263,11 @@ def mark_terms(column: Any, terms: Sequence[str]) -> NDArray[np.bool_]:
     """Which rows have one of these terms; integers are compared as terms."""
     if pa.types.is_integer(column.type):
         values = [read_value(term, TermForm.PYTHON) for term in terms]
-        whole = [value for value in values if type(value) is int]
+        whole = [
+            n
+            for n, term in zip(values, terms, strict=True)
+            if type(n) is int and write_value(n) == term
+        ]  # "05" is another term
         return np.isin(column.to_numpy(), whole)
     marked: NDArray[np.bool_] = pc.is_in(column, pa.array(terms)).to_numpy(zero_copy_only=False)
     return marked

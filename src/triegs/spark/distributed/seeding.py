@@ -36,7 +36,8 @@ def read_static(given: Any) -> Iterator[pa.Table]:
         kind = type(given).__name__
         raise InputError(f"a static graph is an Arrow table or the path of an RDF file, not {kind}")
     columns = check_columns(given.schema.names, None)
-    check = make_checker({n: n for n in columns if n not in (TIME, "id")}, is_timed=False)
+    names = {name: name for name in columns if name not in (TIME, "id")}
+    check = make_checker(names, is_timed=False, has_zones=True)
     for table, is_bad in check(iter(given.to_batches())):
         if is_bad:
             first = table.to_pylist()[0]

@@ -16,7 +16,7 @@ from triegs.spark.distributed.pipeline import (
 )
 from triegs.spark.distributed.planning import plan_job
 from triegs.spark.distributed.plans import SHUFFLE
-from triegs.spark.parcels import check_columns
+from triegs.spark.parcels import check_columns, check_kinds
 from triegs.spark.session import require_spark
 from triegs.sparql.window import Window
 from triegs.windows.settings import EventTime
@@ -56,6 +56,7 @@ def changes(
     if not getattr(events, "isStreaming", False):
         raise InputError("this DataFrame is no stream; spark.readStream makes one")
     found = check_columns(events.columns, columns)
+    check_kinds(events.schema, found)
     session = events.sparkSession
     job = plan_job(
         {NAME: {"text": query}}, partitions, None, session, columns=found, sample=None, sinks={},
