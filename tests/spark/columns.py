@@ -1,0 +1,252 @@
+"""Events in columns of every type and spelling, related queries over them, and what they must give.
+
+A cell stands beside the term that it is, which is written here by hand: nothing of what reads cells
+says what is expected.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from triegs import Window
+from triegs.compiler.layout import lay_out
+from triegs.sparql import parse
+from triegs.testing import oracle
+from triegs.testing.window_oracle import Event, Shape, WindowOracle
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+EX = "<http://ex/{}>".format
+WIDTH, SLIDE = 10, 5
+START = 1_704_067_200_000
+Answers = dict[tuple[Any, ...], int]
+
+
+def typed(kind: str, *texts: str) -> list[str]:
+    return [f'"{text}"^^<{XSD}{kind}>' for text in texts]
+
+
+def read_time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=milliseconds)
+
+
+class Kind(NamedTuple):
+    """A type of columns, by Spark and by Arrow; cells of it, and the term of each."""
+
+    spark: str
+    arrow: Any
+    cells: list[tuple[Any, str]]
+
+
+def make(spark: str, arrow: Any, kind: str, read: Any, *texts: str) -> Kind:
+    """Literals of one datatype, each of the value that is read from its text."""
+    return Kind(spark, arrow, [(read(text), *typed(kind, text)) for text in texts])
+
+
+TEXTS = {
+    '"k"': ['"k"', f'"k"^^<{XSD}string>', r'"\u006B"', rf'"\u006b"^^<{XSD}str\u0069ng>'],
+    '"a"@en': ['"a"@en', '"a"@EN', '"a"@eN'],
+    EX("p1"): [EX("p1"), EX(r"\u00701"), EX(r"p\U00000031")],
+    typed("integer", "5")[0]: [*typed("integer", "5", r"\u0035"), rf'"5"^^<{XSD}int\u0065ger>'],
+    typed("integer", "05")[0]: typed("integer", "05", r"0\u0035"),
+    "_:b": ["_:b"],
+}
+KINDS = {
+    "string": Kind("string", pa.string(), [(c, term) for term, cs in TEXTS.items() for c in cs]),
+    "tinyint": make("tinyint", pa.int8(), "integer", int, "-128", "5", "127"),
+    "smallint": make("smallint", pa.int16(), "integer", int, "-300", "5", "300"),
+    "int": make("int", pa.int32(), "integer", int, "-1", "5", "1073741824"),
+    "bigint": make("bigint", pa.int64(), "integer", int, str(-(1 << 63)), "5", str((1 << 63) - 1)),
+    "float": make("float", pa.float32(), "float", float, "1.0E-1", "-0.0E0", "0.0E0", "NaN"),
+    "double": make("double", pa.float64(), "double", float, "1.0E-1", "-0.0E0", "0.0E0", "1.5E300"),
+    "boolean": make("boolean", pa.bool_(), "boolean", "true".__eq__, "true", "false"),
+    "decimal": make("decimal(9,2)", pa.decimal128(9, 2), "decimal", Decimal, "1.25", "-7.31"),
+    "date": make("date", pa.date32(), "date", date.fromisoformat, "1969-12-31", "2024-02-29"),
+    "timestamp": make(
+        "timestamp", pa.timestamp("us", "UTC"), "dateTime", datetime.fromisoformat,
+        "2024-03-31T01:30:00Z", "2024-07-01T00:00:00.25Z", "1850-01-01T00:00:00Z",
+    ),
+    "timestamp_ntz": make(
+        "timestamp_ntz", pa.timestamp("us"), "dateTime", datetime.fromisoformat,
+        "2024-03-31T02:30:00", "2024-07-01T00:00:00.000001",
+    ),
+}  # fmt: skip
+LABELS = {EX("p"): [EX("p"), EX(r"\u0070")], EX("q"): [EX("q"), EX(r"\U00000071")]}
+#: How a time in milliseconds and a sign may be written.
+TIMES = {
+    "bigint": ("bigint", pa.int64(), lambda time: time),
+    "timestamp": ("timestamp", pa.timestamp("us", "UTC"), read_time),
+    "timestamp_ntz": (
+        "timestamp_ntz", pa.timestamp("us"), lambda time: read_time(time).replace(tzinfo=None),
+    ),
+    "string": ("string", pa.string(), lambda time: read_time(time).isoformat()),
+}  # fmt: skip
+SIGNS = {
+    "string": ("string", pa.string(), lambda sign: sign),
+    "tinyint": ("tinyint", pa.int8(), lambda sign: 1 if sign == "+" else -1),
+}
+
+
+class Columns(NamedTuple):
+    """The types of a stream, by the names above."""
+
+    subject: str
+    object: str
+    time: str = "bigint"
+    op: str = "string"
+
+    @property
+    def schema(self) -> str:
+        kinds = [TIMES[self.time][0], SIGNS[self.op][0], KINDS[self.subject].spark, "string",
+                 KINDS[self.object].spark]  # fmt: skip
+        return ", ".join(f"{n} {kind}" for n, kind in zip(NAMES, kinds, strict=True))
+
+    @property
+    def arrow(self) -> pa.Schema:
+        kinds = [TIMES[self.time][1], SIGNS[self.op][1], KINDS[self.subject].arrow, pa.string(),
+                 KINDS[self.object].arrow]  # fmt: skip
+        return pa.schema(list(zip(NAMES, kinds, strict=True)))
+
+
+NAMES = ("time", "op", "subject", "predicate", "object")
+
+
+class Row(NamedTuple):
+    """An event as its cells, and as it is meant; None if a cell is missing."""
+
+    cells: tuple[Any, ...]
+    event: Event | None
+
+
+def draw_batches(random: Random, columns: Columns, sizes: list[int]) -> list[list[Row]]:
+    """Batches of so many rows. A third are deletions, of which some find nothing; some rows are
+    malformed.
+    """
+    now = START
+    found = []
+    for size in sizes:
+        now += 1
+        rows = []
+        for _ in range(size):
+            now += random.choice([0, 0, 1, 2])
+            sign = random.choice("++-")
+            label = random.choice(list(LABELS))
+            ends = [random.choice(KINDS[kind].cells) for kind in (columns.subject, columns.object)]
+            (subject, s), (obj, o) = ends
+            is_bad = random.random() < 0.05
+            cells = (
+                TIMES[columns.time][2](now),
+                SIGNS[columns.op][2](sign), None if is_bad else subject,
+                random.choice(LABELS[label]), obj,
+            )  # fmt: skip
+            rows.append(Row(cells, None if is_bad else Event(now, sign, (s, label, o))))
+        found.append(rows)
+    return found
+
+
+def make_table(columns: Columns, rows: list[Row]) -> pa.Table:
+    given = zip(*(row.cells for row in rows), strict=True) if rows else [()] * len(NAMES)
+    return pa.table(
+        [pa.array(cells, field.type) for cells, field in zip(given, columns.arrow, strict=True)],
+        schema=columns.arrow,
+    )
+
+
+def write_files(folder: Path, columns: Columns, batches: list[list[Row]]) -> Path:
+    """A file for each batch, in the order in which Spark takes them."""
+    folder.mkdir(parents=True)
+    for number, rows in enumerate(batches):
+        path = folder / f"{number:05}.parquet"
+        pq.write_table(make_table(columns, rows), path)
+        os.utime(path, (1_000_000 + number, 1_000_000 + number))
+    return folder
+
+
+def read_stream(session: Any, folder: Path, columns: Columns) -> Any:
+    reader = session.readStream.schema(columns.schema).option("maxFilesPerTrigger", 1)
+    return reader.option("maxFileAge", "36500d").parquet(str(folder))
+
+
+class Asked(NamedTuple):
+    """A query: what is in its head, and its patterns; ``?a`` to ``?c`` are variables."""
+
+    head: tuple[str, ...]
+    atoms: tuple[tuple[str, str, str], ...]
+    is_distinct: bool = False
+
+    def write(self, random: Random | None = None) -> str:
+        """The text; labels and literals in any spelling that they have, or else in the first."""
+
+        def spell(term: str) -> str:
+            ways = {**TEXTS, **LABELS}.get(term, [term])
+            return ways[0] if random is None else random.choice(ways)
+
+        body = " . ".join(" ".join(map(spell, atom)) for atom in self.atoms)
+        return f"SELECT {'DISTINCT ' * self.is_distinct}{' '.join(self.head)} {{ {body} }}"
+
+
+P, Q = LABELS
+
+
+def draw_queries(random: Random, columns: Columns, count: int = 3) -> list[Asked]:
+    """Queries of which each is the one before with something changed: the other label, one pattern
+    reversed or out, another head, a constant. Parts can keep all of them.
+    """
+    joins = [("?a", "?b", "?a", "?c"), ("?a", "?b", "?c", "?b")]
+    if columns.subject == columns.object:
+        joins += [("?a", "?b", "?b", "?c"), ("?a", "?b", "?c", "?a"), ("?a", "?b", "?b", "?a")]
+    labels = [random.choice([P, Q]), random.choice([P, Q])]
+    ends = random.choice(joins)
+    found: list[Asked] = []
+    while len(found) < count:
+        twist = random.randrange(4)
+        if twist == 0:
+            labels[random.randrange(2)] = random.choice([P, Q])
+        elif twist == 1:
+            ends = random.choice(joins)
+        shape = list(ends)
+        alone = [place for place in (1, 3) if shape.count(shape[place]) == 1]
+        if twist == 2 and alone:
+            terms = [term for _, term in KINDS[columns.object].cells if term[0] != "_"]
+            shape[random.choice(alone)] = random.choice(terms)
+        atoms = ((shape[0], labels[0], shape[1]), (shape[2], labels[1], shape[3]))
+        if random.random() < 0.15:
+            atoms = atoms[:1]
+        there = sorted({term for s, _, o in atoms for term in (s, o) if term[0] == "?"})
+        head = tuple(random.sample(there, random.randint(1, len(there))))
+        asked = Asked(head, atoms, random.random() < 0.2)
+        several = {str(n): parse(each.write()) for n, each in enumerate([*found, asked])}
+        if all(not lay_out(several, parts).problem for parts in (2, 3)):
+            found.append(asked)
+    return found
+
+
+def expect(
+    batches: list[list[Row]], queries: dict[str, Asked], mode: str, is_windowed: bool
+) -> Iterator[dict[str, Answers]]:
+    """What each query shows after each batch, by the oracle."""
+    asked = {name: oracle.read_query(query.write()) for name, query in queries.items()}
+    windows = WindowOracle([Shape(WIDTH, SLIDE)])
+    live: Counter[Any] = Counter()
+    for rows in batches:
+        events = [row.event for row in rows if row.event is not None]
+        if is_windowed:
+            windows.push(events)
+            for moment in windows.advance(None):
+                live = moment.held[0]
+        else:
+            oracle.apply_batch(live, [(event.sign, *event.triple) for event in events])
+        yield {name: oracle.answers(each, live, mode) for name, each in asked.items()}
+
+
+def make_window(is_windowed: bool) -> Window | None:
+    return Window(WIDTH, SLIDE) if is_windowed else None
