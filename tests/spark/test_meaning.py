@@ -4,24 +4,42 @@ the driver, in parts. Related queries in one pipeline, each against the oracle a
 
 from __future__ import annotations
 
+import csv
 import os
 from collections import Counter
+from functools import partial
 from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.spark import columns as drawn
 from tests.spark.columns import KINDS, NAMES, SIGNS, TIMES, Columns, make_table
 from tests.spark.streams import sum_changes
 
-from triegs import Engine
+from triegs import Engine, InputError
+from triegs.cli.explaining import observe_file
 from triegs.compiler.layout import lay_out
+from triegs.compiler.observing import observe
+from triegs.compiler.partitions import Key
+from triegs.dictionary.writing import write_terms
 from triegs.durable.source import QuerySource
-from triegs.spark import Distributed, Pipeline, feeding, start
+from triegs.inputs import Source, open_input
+from triegs.spark import (
+    Distributed,
+    Pipeline,
+    SparkSource,
+    changes,
+    feeding,
+    recompute,
+    start,
+)
 from triegs.spark.distributed.parts import CHANGES, Parcel, Part
 from triegs.spark.distributed.pipeline import make_job
-from triegs.spark.distributed.routing import make_router
+from triegs.spark.distributed.planning import read_sample
+from triegs.spark.distributed.routing import make_router, mark_terms
+from triegs.spark.distributed.seeding import read_static, write_seed
 from triegs.spark.parcels import make_checker, make_packer, open_parcels
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
@@ -85,14 +103,17 @@ def test_a_cell_is_the_term_that_an_engine_gives_it(kind):
 class Parts:
     """A pipeline in parts without Spark: the tasks' functions, one after the other."""
 
-    def __init__(self, queries: dict[str, str], partitions: int, mode: str, is_windowed: bool):
+    def __init__(
+        self, queries: dict[str, str], partitions: int, mode: str, is_windowed: bool,
+        seeds: str | None = None,
+    ) -> None:  # fmt: skip
         sources = {
             name: QuerySource(text, name, None, (), None, {}) for name, text in queries.items()
         }
         layout = lay_out({name: each.parse() for name, each in sources.items()}, partitions)
         window = drawn.make_window(is_windowed)
         job = make_job(layout, sources, mode, window, None, None, is_windowed)
-        self.job = job._replace(wanted=tuple(queries))
+        self.job = job._replace(wanted=tuple(queries), seeds=seeds)
         self.parts = [Part(self.job, number) for number in range(partitions)]
         self.newest: list[int | None] = [None] * partitions
         self.shown: dict[str, Counter] = {name: Counter() for name in queries}
@@ -177,11 +198,12 @@ def session(spark):
     session.conf.set(ZONE, before)
 
 
-SOME = [0, 1, 2]
+#: Timestamps; doubles and decimals; texts and timestamps.
+SOME = [(None, 0), (None, 2), (2, 8)]
+MANY = [(parts, seed) for parts in (None, 2, 3) for seed in range(2 * len(PAIRS))]
 
 
-@pytest.mark.parametrize("seed", range(2 * len(PAIRS)) if SOAK else SOME)
-@pytest.mark.parametrize("partitions", [None, 2])
+@pytest.mark.parametrize(("partitions", "seed"), MANY if SOAK else SOME)
 def test_each_batch_on_spark_equals_the_oracle(session, tmp_path, monkeypatch, seed, partitions):
     """Batches are small and large by turns, so the first, second and last go through executors, and
     the third through the driver.
@@ -211,3 +233,188 @@ def test_each_batch_on_spark_equals_the_oracle(session, tmp_path, monkeypatch, s
         for name, answers in shown.items():
             found = sum_changes(tmp_path / name, front, batch)
             assert found == answers, (batch, columns, asked[name])
+
+
+SPELT = [
+    (subject, drawn.P, "<http://ex/o>")
+    for term in ('"k"', '"a"@en', "<http://ex/p1>")
+    for subject in drawn.TEXTS[term]
+] + [("<http://ex/hub>", label, "<http://ex/o>") for label in drawn.LABELS[drawn.Q]]
+
+
+def test_a_sample_counts_terms_and_not_spellings():
+    """Nor does it count what is malformed."""
+    rows = [*SPELT, ("no term", drawn.P, drawn.P)]
+    table = pa.table([pa.array(column) for column in zip(*rows, strict=True)], list("spo"))
+    sample = read_sample(table, {"subject": "s", "predicate": "p", "object": "o"})
+    assert sample is not None
+    observed = observe(sample)
+    assert observed.shares == {drawn.P: 10 / 12, drawn.Q: 2 / 12}
+    found = {key.terms: key.share for key in observed.keys[drawn.P, (0,)]}
+    assert found == {('"k"',): 0.4, ('"a"@en',): 0.3, ("<http://ex/p1>",): 0.3}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sample_may_have_any_type(kind):
+    cells, terms = zip(*KINDS[kind].cells, strict=True)
+    column = pa.array(cells, KINDS[kind].arrow)
+    table = pa.table({"subject": column, "predicate": column, "object": column})
+    sample = read_sample(in_zone(table, BERLIN), {name: name for name in table.schema.names})
+    assert sample is not None
+    shares = observe(sample).shares
+    assert {term: round(share * len(cells)) for term, share in shares.items()} == Counter(terms)
+
+
+def test_a_sample_of_explain_counts_terms_and_not_spellings(tmp_path):
+    path = tmp_path / "sample.csv"
+    with path.open("w") as file:
+        writer = csv.writer(file)
+        writer.writerow(("subject", "predicate", "object"))
+        writer.writerows(SPELT)
+    observed = observe_file(path)
+    assert observed is not None
+    assert observed.shares == {drawn.P: 10 / 12, drawn.Q: 2 / 12}
+    assert observed.keys[drawn.P, (0,)][0] == Key(('"k"',), 0.4)
+
+
+def test_hot_keys_are_terms_and_not_values():
+    """An integer is hot by its term, and "05" is another one."""
+    five, other = drawn.typed("integer", "5", "05")
+    column = pa.array([5, 6])
+    assert mark_terms(column, [five]).tolist() == [True, False]
+    assert mark_terms(column, [other]).tolist() == [False, False]
+
+
+def test_a_static_graph_is_spelt_as_the_stream_is(tmp_path):
+    """In parts as in one engine, which has the zone of an Arrow column in its terms."""
+    query = {"q": f"SELECT ?a ?b ?c {{ ?a {drawn.P} ?b . ?b {drawn.Q} ?c }}"}
+    zoned = pa.array([0, 3_600_000_000], pa.timestamp("us", BERLIN))
+    statics = [
+        pa.table({"subject": drawn.TEXTS[term], "predicate": [drawn.P] * n, "object": [term] * n})
+        for term in drawn.TEXTS
+        if (n := len(drawn.TEXTS[term]))
+    ]
+    statics = [pa.concat_tables(statics)]
+    statics += [pa.table({"subject": zoned, "predicate": [drawn.P] * 2, "object": zoned})]
+    stream = [
+        ("+", cell, drawn.Q, cell)
+        for cell in [
+            *(cell for cells in drawn.TEXTS.values() for cell in cells),
+            *drawn.typed("dateTime", "1970-01-01T01:00:00+01:00", "1970-01-01T02:00:00+01:00"),
+        ]
+    ]
+    table = pa.table([pa.array(column) for column in zip(*stream, strict=True)], NAMES[1:])
+    for number, static in enumerate(statics):
+        with Engine() as engine:
+            engine.register(query["q"], "q")
+            engine.apply(static, strict=True)
+            engine.apply(table)
+            expected = show(engine)
+        assert len(expected["q"]) > 1
+        sources = {"q": QuerySource(query["q"], "q", None, (), None, {})}
+        layout = lay_out({"q": sources["q"].parse()}, 3)
+        folder = tmp_path / str(number)
+        write_seed(folder, layout, read_static(static))
+        parts = Parts(query, 3, "multigraph", is_windowed=False, seeds=str(folder))
+        parts.take([table])
+        assert parts.show() == expected
+        parts.close()
+
+
+@pytest.mark.parametrize("kind", ["binary", "array<string>"])
+def test_types_that_are_no_terms_are_refused_at_the_start(session, tmp_path, kind):
+    (tmp_path / "in").mkdir()
+    lines = session.readStream.text(str(tmp_path / "in"))
+    told = rf"(?s)object.*{kind.partition('<')[0].partition(' ')[0]}"
+    stream = lines.selectExpr(
+        "value AS subject", "value AS predicate", f"CAST(NULL AS {kind}) AS object"
+    )
+    query = f"SELECT ?a {{ ?a {drawn.P} ?b }}"
+    for partitions in (None, 2):
+        with pytest.raises(InputError, match=told):
+            start(stream, {"q": query}, checkpoint=tmp_path / "state", partitions=partitions)
+    with pytest.raises(InputError, match=told):
+        changes(stream, query, partitions=2)
+    still = session.sql(f"SELECT 'a' subject, 'b' predicate, CAST(NULL AS {kind}) object")
+    with pytest.raises(Exception, match=told):
+        still.write.format("triegs").mode("append").save(str(tmp_path / "engine"))
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "told"),
+    [("time", "double", "no times"), ("op", "boolean", "signs are"), ("id", "double", "ids are")],
+)
+def test_types_of_other_columns_are_refused_at_the_start(session, tmp_path, name, kind, told):
+    (tmp_path / "in").mkdir()
+    lines = session.readStream.text(str(tmp_path / "in"))
+    columns = ["value AS subject", "value AS predicate", "value AS object", "1L AS time"]
+    columns = [each for each in columns if not each.endswith(name)]
+    stream = lines.selectExpr(*columns, f"CAST(NULL AS {kind}) AS {name}")
+    with pytest.raises(InputError, match=rf"{name}: .*{told}.*{name} {kind}"):
+        start(stream, {"q": f"SELECT ?a {{ ?a {drawn.P} ?b }}"}, checkpoint=tmp_path / "state")
+
+
+def test_columns_that_are_not_of_events_may_have_any_type(session, tmp_path, monkeypatch):
+    """Of those Spark may have no Arrow, on executors or in the driver."""
+    monkeypatch.setattr(feeding, "FEW_ROWS", 1)
+    columns = Columns("string", "string")
+    batches = drawn.draw_batches(Random(1), columns, [3, 3])
+    stream = drawn.read_stream(
+        session, drawn.write_files(tmp_path / "in", columns, batches), columns
+    ).selectExpr("*", "INTERVAL 1 MONTH AS extra")
+    with start(
+        stream, {"q": f"SELECT ?a ?b {{ ?a {drawn.P} ?b }}"}, checkpoint=tmp_path / "state",
+        trigger={"availableNow": True},
+    ) as pipeline:  # fmt: skip
+        pipeline.wait()
+        assert pipeline.metrics()["rows"] == sum(
+            row.event is not None for rows in batches for row in rows
+        )
+
+
+def test_recomputed_answers_have_every_type_and_spelling(session):
+    random = Random(3)
+    several = [Columns("string", "timestamp", "timestamp_ntz"), Columns("double", "date")]
+    for columns in several if SOAK else several[:1]:
+        (rows,) = drawn.draw_batches(random, columns, [40])
+        rows = [row for row in rows if row.event is not None]
+        asked = {"q": drawn.Asked(("?a", "?b"), (("?a", drawn.P, "?b"), ("?a", drawn.Q, "?c")))}
+        frame = session.createDataFrame(make_table(columns, rows), columns.schema)
+        anew = recompute(asked["q"].write(), frame).collect()
+        found = {tuple(row)[1:-1]: row["multiplicity"] for row in anew}
+        (expected,) = drawn.expect([rows], asked, "multigraph", is_windowed=False)
+        assert found == expected["q"]
+        assert {row["time"] for row in anew} == {max(row.event.time for row in rows)}
+
+
+def test_an_inbox_gets_the_terms_of_the_stream(session, tmp_path):
+    columns = Columns("timestamp", "string", op="tinyint")
+    (rows,) = drawn.draw_batches(Random(4), columns, [30])
+    frame = session.createDataFrame(make_table(columns, rows), columns.schema)
+    frame = frame.drop("time").repartition(1)
+    frame.write.format("triegs").mode("append").save(str(tmp_path / "engine"))
+    asked = {"q": drawn.Asked(("?a", "?b"), (("?a", drawn.P, "?b"),))}
+    with Engine.open(tmp_path / "engine") as engine:
+        engine.register(asked["q"].write(), "q")
+        engine.take_inbox()
+        (expected,) = drawn.expect([rows], asked, "multigraph", is_windowed=False)
+        assert show(engine) == expected
+
+
+def test_spark_reads_the_types_of_parquet_as_they_are_read_without_it(spark, tmp_path):
+    zoned = pa.array([0, 1_720_000_000_000], pa.timestamp("ms", BERLIN))
+    large = pa.array([5, (1 << 64) - 1], pa.uint64())
+    pq.write_table(
+        pa.table({"subject": zoned, "predicate": large, "object": zoned.cast(pa.timestamp("ms"))}),
+        tmp_path / "a.parquet",
+    )
+    found = []
+    for make in (Source, partial(SparkSource, spark=spark)):
+        with open_input(tmp_path / "a.parquet", make=make) as source:
+            (batch,) = source
+            found.append([write_terms(batch.column(n)).to_pylist() for n in NAMES[2:]])
+    assert found[0] == found[1]
+    assert found[0][0] == drawn.typed(
+        "dateTime", "1970-01-01T01:00:00+01:00", "2024-07-03T11:46:40+02:00"
+    )

@@ -158,8 +158,11 @@ def _seal(waiting: list[pa.RecordBatch], bad: list[dict[str, str]]) -> Iterator[
 
 
 def _join(column: Any) -> Any:
+    """The chunks of a column as one array."""
     found = column.combine_chunks()
-    return found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
+    if isinstance(found, pa.ChunkedArray):  # 32 bits are too few for the places of its texts
+        found = found.cast(pa.large_string()).combine_chunks()
+    return found
 
 
 def _make_row(events: int, bad: int, table: pa.Table) -> pa.RecordBatch:

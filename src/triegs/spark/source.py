@@ -12,7 +12,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,6 +25,7 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from triegs.errors import InputError
 from triegs.inputs.files import InputFile
@@ -294,9 +295,30 @@ def _receive_text(file: InputFile, text: bytes) -> ReceivedText:
     return ReceivedText(file.name, file.given, file.format, "none", text)
 
 
+def restore_kinds(table: pa.Table, schema: pa.Schema, names: Mapping[str, str]) -> pa.Table:
+    """With the types of the file where those of Spark are terms of another spelling: it has no
+    zones, and decimals for unsigned integers of 64 bits.
+
+    >>> berlin = pa.schema([("t", pa.timestamp("ms", "Europe/Berlin"))])
+    >>> table = pa.table({"object": pa.array([0], pa.timestamp("us", "UTC"))})
+    >>> restore_kinds(table, berlin, {"object": "t"}).schema.field(0).type
+    TimestampType(timestamp[us, tz=Europe/Berlin])
+    """
+    for place, ours in enumerate(table.schema.names):
+        kind = schema.field(names[ours]).type
+        if pa.types.is_timestamp(kind) and kind.tz is not None:
+            kind = pa.timestamp("us", kind.tz)
+        elif not pa.types.is_uint64(kind):
+            continue
+        table = table.set_column(place, ours, table.column(ours).cast(kind))
+    return table
+
+
 def read_rows(file: InputFile, work: Work, table: pa.Table | None, place: Place) -> Iterator[Found]:
     """Rows of Parquet, whose columns have our names; as `triegs.inputs.tables` reads them."""
     first = place.get("row", 0)
+    if table is not None:
+        table = restore_kinds(table, pq.read_schema(file.path), work.options.columns)
     size = work.options.batch_rows
     while table is not None and first < table.num_rows:
         part = table.slice(first, size).combine_chunks().to_batches()[0]
