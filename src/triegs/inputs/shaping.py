@@ -161,8 +161,8 @@ def _find_values(indices: Any, wanted: Mapping[int, str]) -> list[int]:
 
 
 def _shape_texts(column: Any, name: str, work: Work, scope: str) -> tuple[Any, dict[int, str]]:
-    """The texts as terms in their one spelling, and what is wrong with some of them by place; a null
-    is not told.
+    """The texts as terms in their one spelling, and what is wrong with some of them, by place; of a
+    null nothing is told.
     """
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.large_string())
