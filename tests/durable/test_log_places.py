@@ -54,28 +54,34 @@ def put_files(files: dict[Path, bytes]) -> PowerDisk:
     return disk
 
 
+def try_open(disk: PowerDisk) -> LogDamaged | list[bytes]:
+    """Why a log is refused, or the records that it has."""
+    try:
+        log, _ = Log.open(disk, FOLDER)
+    except LogDamaged as problem:
+        return problem
+    with log:
+        return [bytes(each.payload) for each in log.read()]
+
+
 @pytest.mark.parametrize("harm", HARMS)
 @pytest.mark.parametrize("sync", ["always", "never"])
 def test_every_place_of_a_synced_log(sync, harm):
-    files = write_log(sync)
-    ((path, whole),) = files.items()
+    ((path, whole),) = write_log(sync).items()
     refused = 0
     # Behind the mark of the last record there is nothing that would tell of the mark.
     for at in range(len(whole) - FRAME_SIZE - REACH[harm] + 1):
         data = HARMS[harm](whole, at)
-        if data == whole:
-            continue
         disk = put_files({path: data})
-        try:
-            log, found = Log.open(disk, FOLDER)
-        except LogDamaged as problem:
-            refused += 1
-            assert disk.read(path) == data
-            assert (problem.file, problem.good_until < len(RECORDS)) == (path, True)
-            assert problem.offset < at + REACH[harm]
+        found = try_open(disk)
+        if isinstance(found, list):
+            assert found == RECORDS, at
+            assert at >= len(whole) - 2 * FRAME_SIZE or data == whole
             continue
-        with log:  # what the mark of the last record was made of
-            assert [bytes(each.payload) for each in log.read()] == RECORDS, (at, found)
+        refused += 1
+        assert disk.read(path) == data
+        assert (found.file, found.good_until < len(RECORDS)) == (path, True)
+        assert found.offset < at + REACH[harm]
     assert refused > len(whole) // 2
 
 
@@ -85,17 +91,12 @@ def test_every_place_of_an_older_segment(harm):
     path, *later = files
     assert later
     for at in range(len(files[path])):
-        data = HARMS[harm](files[path], at)
-        if data == files[path]:
-            continue
-        disk = put_files({**files, path: data})
-        try:
-            log, _ = Log.open(disk, FOLDER)
-        except LogDamaged as problem:
-            assert (problem.file, problem.offset < at + REACH[harm]) == (path, True)
-            continue
-        with log:
-            assert [bytes(each.payload) for each in log.read()] == RECORDS
+        disk = put_files({**files, path: HARMS[harm](files[path], at)})
+        found = try_open(disk)
+        if isinstance(found, list):
+            assert found == RECORDS, at
+        else:
+            assert (found.file, found.offset < at + REACH[harm]) == (path, True)
 
 
 def test_bytes_that_moved_are_no_torn_end_also_if_nothing_was_synced():
