@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, overload
 
-from triegs.errors import StateError
+from triegs.errors import MultiplicityOverflow, StateError
 from triegs.read.columns import Columns, Integers, NotIntegers, Sizes
 from triegs.read.differences import Side, is_shared
 from triegs.read.result import Result, Row
@@ -57,6 +57,8 @@ class Changes(Result):
         self.since = old.epoch
         self.epoch = new.epoch
         self.names = new.names
+        #: Whether it was read up to an answer whose multiplicity does not fit.
+        self.is_overflown = False
 
     def is_empty(self) -> bool:
         """Whether no answer changed. Cost: that of the first changed ones."""
@@ -87,7 +89,14 @@ class Changes(Result):
         if integers is not None and not new._reader.is_plain:
             raise NotIntegers
         sides = Side(old._reader.walk, old._version), Side(new._reader.walk, new._version)
-        return new._reader.changes(*sides, sizes, integers)
+        return self._watch(new._reader.changes(*sides, sizes, integers))
+
+    def _watch(self, columns: Iterator[Columns]) -> Iterator[Columns]:
+        try:
+            yield from columns
+        except MultiplicityOverflow:
+            self.is_overflown = True
+            raise
 
     def __repr__(self) -> str:
         return f"<Changes from epoch {self.since} to {self.epoch}>"
