@@ -159,8 +159,9 @@ class StandingQuery:
         emission) or ``"DSTREAM"`` (those that are gone); by default what the text registers, else
         RSTREAM. `report` says when: after each ``"slide"``, after a ``"change"`` of an answer, if
         what is emitted is ``"non-empty"``, or ``"periodic"`` with `every`. The function is called
-        by `Engine.advance`, epoch by epoch; an exception of it ends that call, and the next one
-        goes on. Cost: reading the answers, or what changed in them.
+        by `Engine.advance`, epoch by epoch. What it raises is logged, and raised by that call once
+        all slides are published; what it was not told comes with the next emission. Cost: reading
+        the answers, or what changed in them.
 
         >>> from triegs import Engine, Window
         >>> engine = Engine(window=Window("10s", slide="5s"))

@@ -222,7 +222,7 @@ def test_a_step_that_does_not_fit_is_given_again(engine, progress):
         engine.apply(remove(*STAR[100:]))
         engine.apply([])
         assert rows(subscription.poll()) == {(0,): 100**7}
-        assert [subscription.poll() for _ in range(2)][0] == (Progress(4) if progress else None)
+        assert subscription.poll() == (Progress(4) if progress else None)
         assert subscription.epoch == 4
 
 

@@ -2,8 +2,9 @@
 
 An engine does the same again when it is told the same again, so the log has what it was told: rows
 and events by ids with the terms that are new (`triegs.durable.terms`), watermarks, queries, holds.
-A record is written first, and taken back if what it announces fails. Each epoch is one record with
-the positions of inputs, so both are there after a crash or neither.
+A record is written first, and taken back if what it announces fails. A call is one record with the
+positions of inputs, so all of it is there after a crash or nothing; only `each_slide` has one for
+the watermark and one for each slide.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Kind(IntEnum):
     MOVE = 5
     SLIDE = 6
     NOTE = 7
+    ADVANCE = 8
 
 
 class Recording:
@@ -83,7 +85,7 @@ class Journal:
         self.log = log
         self.positions: dict[str, Any] = {}
         self.last = log.last
-        self._noted: dict[str, dict[str, Any]] = {"positions": {}, "holds": {}}
+        self._noted: dict[str, dict[str, Any]] = {"positions": {}, "holds": {}, "stopped": {}}
         self._lock = Lock()
         self._segment = self._stamp = 0
         self._terms = Definer(words, "term")
@@ -112,6 +114,13 @@ class Journal:
         """An epoch is held under a name, or that name is let go."""
         with self._lock:
             self._noted["holds"][name] = epoch
+
+    def note_stop(self, sequence: int, slides: int) -> None:
+        """What a record tells was not done to its end: so many of its slides were published. This
+        goes with the next record at the latest, so nothing is ever done upon more than was.
+        """
+        with self._lock:
+            self._noted["stopped"][str(sequence)] = slides
 
     def flush(self, epoch: int) -> None:
         """Write what was noted, if there is anything."""
