@@ -24,6 +24,7 @@ import numpy as np
 
 from triegs.compiler import Plan, compile_query
 from triegs.compiler.plan import PlanClass
+from triegs.copying import Uncopied
 from triegs.dictionary import Dictionary
 from triegs.durable.files import DiskFiles
 from triegs.durable.inbox import Taken
@@ -68,7 +69,7 @@ log_messages = logging.getLogger("triegs")
 FEW_TERMS = 64
 
 
-class Engine:
+class Engine(Uncopied):
     """A graph under updates, and standing queries over it with exact answers.
 
     `mode` is ``"multigraph"`` (an assertion weighs as many events as state it) or ``"rdf"`` (it
@@ -92,6 +93,8 @@ class Engine:
     ...     [(answer.post, answer.fan, answer.multiplicity) for answer in snap]
     [('<http://ex/p1>', '<http://ex/Mia>', 2)]
     """
+
+    _instead = "each process makes its own; Engine.open keeps one in a directory, backup copies it"
 
     def __init__(
         self,
@@ -654,8 +657,8 @@ class Engine:
                 windows.move(to, stream, close)
             begin = self._store.newest.number
             try:
-                for number, *rest in windows.publish_due():
-                    found.append(Published(number - self._clock.first, *rest))
+                for each in windows.publish_due():
+                    found.append(each._replace(epoch=each.epoch - self._clock.first))
                     self._tell(found[-1], problems)
             except BaseException:
                 self._stop_slides(self._store.newest.number - begin)
@@ -750,8 +753,8 @@ class Engine:
             with self._record(Kind.MOVE, to=time, stream=stream, end=close):
                 windows.move(to, stream, close)
             slides = windows.publish_due(lambda time: self._record(Kind.SLIDE, time=time))
-            for number, *rest in slides:
-                published = Published(number - self._clock.first, *rest)
+            for each in slides:
+                published = each._replace(epoch=each.epoch - self._clock.first)
                 self._published = (published,)
                 self._tell(published, problems)
                 yield published

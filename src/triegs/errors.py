@@ -14,6 +14,8 @@
     ├── MemoryLimitReached    the change found no room and was not made; also a MemoryError
     ├── SnapshotExpired       a snapshot was read after it was closed, or its lease was over
     ├── HistoryGone           an epoch that nobody holds any more, or that was before the query
+    ├── NotCopied             something that belongs to its process was pickled or copied; also a
+    │                         TypeError
     ├── StateDamaged          a file of an engine's directory is not what was written; says where
     │   └── LogDamaged        it is the log; says up to which record it is good
     ├── LogFailed             the log did not take a record, or a sync failed; nothing changed
@@ -23,14 +25,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 class TriegsError(Exception):
-    """Base of all errors of this package: ``except TriegsError`` catches each of them."""
+    """Base of all errors of this package: ``except TriegsError`` catches each of them.
+
+    Each can be pickled, with all that it says.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Not by a call of its class, which takes other arguments than those that it keeps.
+        return _restore, (type(self), self.args), dict(self.__dict__)
+
+
+def _restore(kind: type[TriegsError], args: tuple[Any, ...]) -> TriegsError:
+    return Exception.__new__(kind, *args)
 
 
 class QueryError(TriegsError):
@@ -99,6 +112,10 @@ class SnapshotExpired(TriegsError):
 
 class HistoryGone(TriegsError):
     """An epoch whose answers are gone; says which epochs are held."""
+
+
+class NotCopied(TriegsError, TypeError):
+    """What was pickled or copied belongs to its process; says what can be taken out of it."""
 
 
 class StateError(TriegsError):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from threading import Condition, Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from triegs.copying import Uncopied
 from triegs.errors import SnapshotExpired, StateError
 from triegs.read.changes import Changes
 from triegs.read.snapshot import Snapshot
@@ -61,7 +62,7 @@ class Publications:
                 self.waiting -= 1
 
 
-class Subscription:
+class Subscription(Uncopied):
     """Snapshot, changes and progress of one query, as they come.
 
     `StandingQuery.subscribe` makes it. Iterate over it, which waits for the next epoch and ends
@@ -72,6 +73,8 @@ class Subscription:
     A step with a multiplicity that does not fit raises `MultiplicityOverflow`, from `poll` or when
     it is read. It is then given again when more is asked for, with what has changed since.
     """
+
+    _instead = "it belongs to its engine; send what batches() gives"
 
     def __init__(
         self,

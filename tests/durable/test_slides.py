@@ -117,7 +117,8 @@ def test_a_death_at_every_operation_of_the_disk(call, sync):
 def test_a_death_between_two_slides(call, published, monkeypatch):
     disk = PowerDisk()
     engine = begin(disk)
-    make, slides = engine._windows._publish, []
+    make = engine._windows._publish
+    slides: list[int] = []
 
     def publish(due: Any) -> Any:
         if len(slides) == published:
@@ -241,7 +242,7 @@ def test_each_slide_hands_out_all_slides_before_what_an_emitter_raised():
         query = engine.register(TEXT)
         query.emit(lambda emission: 1 // (emission.time - 10))
         engine.push(EVENTS)
-        found = []
+        found: list[int] = []
         with pytest.raises(ZeroDivisionError):
             found.extend(each.time for each in engine.each_slide(to=25))
         assert [each.time for each in engine.published] == [25]
@@ -253,7 +254,7 @@ def test_each_slide_hands_out_all_slides_before_what_an_emitter_raised():
 def test_each_slide_goes_on_where_it_was(handed, how):
     disk = PowerDisk()
     engine = begin(disk)
-    slides = engine.each_slide(to=25)
+    slides: Any = engine.each_slide(to=25)
     times = [next(slides).time for _ in range(handed)]
     if how == "full":
         disk.fail(0 if handed else 1, Fault(errno.ENOSPC, 20))

@@ -254,7 +254,7 @@ def test_a_named_subscription_does_not_pass_over_a_step(size):
             assert [type(subscription.poll()) for _ in range(3)] == [Snapshot, Progress, type(None)]
             engine.apply(add(*((number, P, 1) for number in range(1, size)), *STAR))
             with pytest.raises(MultiplicityOverflow):
-                list(subscription.poll())
+                rows(subscription.poll())
         assert engine.holds["subscription auditor"] == 1
         engine.apply(remove(*STAR[100:]))
         with query.subscribe(name="auditor") as subscription:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, overload
 
+from triegs.copying import Uncopied
 from triegs.errors import MultiplicityOverflow, StateError
 from triegs.read.columns import Columns, Integers, NotIntegers, Sizes
 from triegs.read.differences import Side, is_shared
@@ -102,11 +103,13 @@ class Changes(Result):
         return f"<Changes from epoch {self.since} to {self.epoch}>"
 
 
-class Steps(Sequence[Changes]):
+class Steps(Uncopied, Sequence[Changes]):
     """The changes from one held epoch to the next, oldest first. Close it to let the epochs go.
 
     `StandingQuery.changes` makes it.
     """
+
+    _instead = Changes._instead
 
     def __init__(self, snapshots: Sequence[Snapshot]) -> None:
         self._snapshots = snapshots

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from triegs.copying import Uncopied
 from triegs.errors import WindowError
 from triegs.read.snapshot import Snapshot
 from triegs.sparql.model import Operator
@@ -42,7 +43,7 @@ class Emission(NamedTuple):
     answers: pa.Table
 
 
-class Emitter:
+class Emitter(Uncopied):
     """Hands the results of one query to a function, slide by slide; close it to stop.
 
     It holds the snapshot that was emitted last, for the changes since: if they cannot be read, or
