@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from triegs.engine import Engine
     from triegs.errors import (
         BadTerm,
+        CannotWrite,
         DirectoryInUse,
         HistoryGone,
         InputError,
@@ -56,6 +57,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Answer": "read.snapshot",
     "BadTerm": "errors",
+    "CannotWrite": "errors",
     "Change": "read.changes",
     "Changes": "read.changes",
     "DirectoryInUse": "errors",
@@ -101,6 +103,7 @@ _HOME = {
 __all__ = [
     "Answer",
     "BadTerm",
+    "CannotWrite",
     "Change",
     "Changes",
     "DirectoryInUse",

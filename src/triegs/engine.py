@@ -209,7 +209,11 @@ class Engine(Uncopied):
         if self._journal is not None:
             self._journal.note(positions)
             if now:
-                self._journal.flush(self.epoch)
+                try:
+                    self._journal.flush(self.epoch)
+                except BaseException:
+                    self._drop_notes()
+                    raise
 
     def take_inbox(self) -> list[Taken]:
         """Take every batch that other processes have committed to the directory's inbox, each

@@ -9,6 +9,7 @@
     ├── WindowError           a window or a setting of event time that makes no sense
     ├── BadTerm               a value that is no RDF term; also a ValueError
     ├── InputError            a file that cannot be read, or a record in strict mode; says where
+    ├── CannotWrite           an output that the disk refuses; says which, and why
     ├── InvalidUpdate         a strict epoch had a deletion that finds nothing; nothing changed
     ├── MultiplicityOverflow  a count that 64 bits cannot hold; names the view
     ├── MemoryLimitReached    the change found no room and was not made; also a MemoryError
@@ -28,6 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from os import PathLike
     from pathlib import Path
 
 
@@ -165,3 +167,16 @@ class InputError(TriegsError):
         super().__init__(message)
         self.file = file
         self.line = line
+
+
+class CannotWrite(TriegsError):
+    """An output that cannot be made or written."""
+
+    @classmethod
+    def name(cls, path: str | PathLike[str], error: OSError) -> CannotWrite:
+        """What the system says of a file.
+
+        >>> print(CannotWrite.name("a.csv", OSError(28, "No space left on device")))
+        cannot write a.csv: No space left on device
+        """
+        return cls(f"cannot write {path}: {error.strerror or error}")

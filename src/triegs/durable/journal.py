@@ -88,6 +88,7 @@ class Journal:
         self._noted: dict[str, dict[str, Any]] = {"positions": {}, "holds": {}, "stopped": {}}
         self._lock = Lock()
         self._segment = self._stamp = 0
+        self._is_refused = False  # the log did not take the last record
         self._terms = Definer(words, "term")
         self._identities = Definer(identities, "identity")
 
@@ -128,6 +129,16 @@ class Journal:
             with self.record(Kind.NOTE, epoch, {}):
                 pass
 
+    def close(self, epoch: int) -> None:
+        """Write what is still to be written: holds, since positions go with a change only.
+
+        Not if the last record was refused, because holds may belong to what it told: of an output
+        that was written up to a held epoch, both are kept or neither.
+        """
+        self.drop()
+        if not self._is_refused:
+            self.flush(epoch)
+
     def record(
         self, kind: Kind, epoch: int, fields: Mapping[str, Any], columns: Columns = NO_COLUMNS
     ) -> Recording:
@@ -135,7 +146,9 @@ class Journal:
         noted = self._copy_notes() if any(self._noted.values()) else {}
         # Unless all goes well, what the record defined is not: then define everything anew.
         segment, self._segment = self._segment, 0
+        self._is_refused = True
         sequence = self.log.append(kind, pack({"epoch": epoch, **fields, **noted}, columns))
+        self._is_refused = False
         return Recording(self, sequence, segment, noted)
 
     def _copy_notes(self) -> dict[str, dict[str, Any]]:
