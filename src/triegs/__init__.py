@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from triegs.engine import Engine
     from triegs.errors import (
         BadTerm,
+        CannotWrite,
         DirectoryInUse,
         HistoryGone,
         InputError,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         LogFailed,
         MemoryLimitReached,
         MultiplicityOverflow,
+        NotCopied,
         PlanError,
         QueryError,
         SnapshotExpired,
@@ -55,6 +57,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Answer": "read.snapshot",
     "BadTerm": "errors",
+    "CannotWrite": "errors",
     "Change": "read.changes",
     "Changes": "read.changes",
     "DirectoryInUse": "errors",
@@ -67,6 +70,7 @@ _HOME = {
     "LogFailed": "errors",
     "MemoryLimitReached": "errors",
     "MultiplicityOverflow": "errors",
+    "NotCopied": "errors",
     "Plan": "compiler",
     "PlanError": "errors",
     "Progress": "subscription",
@@ -99,6 +103,7 @@ _HOME = {
 __all__ = [
     "Answer",
     "BadTerm",
+    "CannotWrite",
     "Change",
     "Changes",
     "DirectoryInUse",
@@ -111,6 +116,7 @@ __all__ = [
     "LogFailed",
     "MemoryLimitReached",
     "MultiplicityOverflow",
+    "NotCopied",
     "Plan",
     "PlanError",
     "Progress",

@@ -8,6 +8,7 @@ One thread updates at a time; any number of readers hold snapshots meanwhile.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -23,6 +24,7 @@ import numpy as np
 
 from triegs.compiler import Plan, compile_query
 from triegs.compiler.plan import PlanClass
+from triegs.copying import Uncopied
 from triegs.dictionary import Dictionary
 from triegs.durable.files import DiskFiles
 from triegs.durable.inbox import Taken
@@ -31,6 +33,7 @@ from triegs.durable.keeper import Keeper
 from triegs.durable.source import QuerySource
 from triegs.errors import (
     InvalidUpdate,
+    LogFailed,
     StateError,
     UnsupportedQuery,
 )
@@ -61,11 +64,12 @@ from triegs.windows.settings import EventTime
 if TYPE_CHECKING:
     from triegs.durable.opening import Recovery
 
+log_messages = logging.getLogger("triegs")
 # So many terms without a name may wait until they are freed together.
 FEW_TERMS = 64
 
 
-class Engine:
+class Engine(Uncopied):
     """A graph under updates, and standing queries over it with exact answers.
 
     `mode` is ``"multigraph"`` (an assertion weighs as many events as state it) or ``"rdf"`` (it
@@ -89,6 +93,8 @@ class Engine:
     ...     [(answer.post, answer.fan, answer.multiplicity) for answer in snap]
     [('<http://ex/p1>', '<http://ex/Mia>', 2)]
     """
+
+    _instead = "each process makes its own; Engine.open keeps one in a directory, backup copies it"
 
     def __init__(
         self,
@@ -133,6 +139,7 @@ class Engine:
         self._journal: Journal | None = None
         self._keeper: Keeper | None = None
         self._updating = Lock()
+        self._published: tuple[Published, ...] = ()
         self._updates = 0
         self._refused = 0
         self._is_closed = False
@@ -202,7 +209,11 @@ class Engine:
         if self._journal is not None:
             self._journal.note(positions)
             if now:
-                self._journal.flush(self.epoch)
+                try:
+                    self._journal.flush(self.epoch)
+                except BaseException:
+                    self._drop_notes()
+                    raise
 
     def take_inbox(self) -> list[Taken]:
         """Take every batch that other processes have committed to the directory's inbox, each
@@ -404,12 +415,12 @@ class Engine:
         if self._journal is not None:
             self._journal.drop()
 
-    def _end_update(self, few: int) -> None:
+    def _end_update(self, few: int, *, checkpoints: bool = True) -> None:
         """Free what is to be freed, begin a checkpoint if one is due, and let others update."""
         try:
             if self._dictionary.is_due(few) or self._windows.identities.is_due(few):
                 self._free_terms()
-            if self._keeper is not None:
+            if checkpoints and self._keeper is not None:
                 self._keeper.follow()
         finally:
             self._updating.release()
@@ -606,6 +617,11 @@ class Engine:
         lateness. `stream` moves one stream alone: what is published is bound by the slowest.
         Cost: what the slides change.
 
+        With a directory the call is one record: after a crash all of its slides are there, or none
+        and the watermark is where it was; so it is if the log does not take it (`LogFailed`). What
+        was published by a call that did not return is in `published`. If the memory limit is
+        reached at a slide, those before it are published, and the next call goes on with it.
+
         >>> engine = Engine(window=Window("10s", slide="5s"))
         >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
         >>> pushed = engine.push([(1_000, 1, "<http://ex/p>", 2)])
@@ -615,7 +631,7 @@ class Engine:
         ...     snapshot.time, len(snapshot)
         (15000, 0)
         """
-        return list(self.each_slide(to, stream))
+        return self._advance(to, stream, close=False)
 
     def close_stream(self, stream: str | None = EVERY) -> list[Published]:
         """No more events will come, of one stream or of all: publish everything that waits.
@@ -627,7 +643,76 @@ class Engine:
         >>> [published.time for published in engine.close_stream()]
         [20000]
         """
-        return list(self.each_slide(stream=stream, close=True))
+        return self._advance(None, stream, close=True)
+
+    def _advance(self, to: Any, stream: str | None, close: bool) -> list[Published]:
+        """Move the watermark and publish what is due: one record tells of all of it."""
+        self._begin()
+        windows = self._windows
+        found: list[Published] = []
+        problems: list[Exception] = []
+        try:
+            if self._keeper is not None:
+                # Before, not after: the slides that it publishes are to be found in the log for as
+                # long as nobody was told of them.
+                self._keeper.follow()
+            time = to if to is None else read_time(to)
+            with self._record(Kind.ADVANCE, to=time, stream=stream, end=close):
+                windows.move(to, stream, close)
+            begin = self._store.newest.number
+            try:
+                for each in windows.publish_due():
+                    found.append(each._replace(epoch=each.epoch - self._clock.first))
+                    self._tell(found[-1], problems)
+            except BaseException:
+                self._stop_slides(self._store.newest.number - begin)
+                raise
+            finally:
+                self._published = tuple(found)
+        except BaseException:
+            self._drop_notes()
+            raise
+        finally:
+            self._end_update(1, checkpoints=False)
+        if problems:
+            raise problems[0]
+        return found
+
+    def _stop_slides(self, slides: int) -> None:
+        """Say in the log that a call has published so many slides and then failed."""
+        self._windows.judge_due()
+        if self._journal is not None:
+            self._journal.note_stop(self._journal.last, slides)
+            with suppress(LogFailed):  # then it goes with the next record
+                self._journal.flush(self.epoch)
+
+    def _tell(self, published: Published, problems: list[Exception]) -> None:
+        """A slide was published: tell emitters and who waits, and free terms."""
+        found = self._windows.follow(published.epoch, published.time)
+        if found:
+            message = "an emitter failed after epoch %d"
+            log_messages.error(message, published.epoch, exc_info=found[0])
+            problems += found
+        if self._is_watched:
+            self._end_epoch()
+        if self._dictionary.is_due(FEW_TERMS):
+            self._free_terms()
+
+    @property
+    def published(self) -> tuple[Published, ...]:
+        """What the last `advance` or `close_stream` has published; of `each_slide`, the last slide.
+
+        For whoever was not told, because the call raised or the process died: after opening a
+        directory these are the slides of the last such call that the log behind the checkpoint
+        tells of. `positions` that were noted with it say whether that is the one.
+
+        >>> engine = Engine(window=Window("10s"))
+        >>> pushed = engine.push([(1_000, 1, "<http://ex/p>", 2)])
+        >>> published = engine.advance(to=20_000)
+        >>> [published.time for published in engine.published]
+        [10000, 20000]
+        """
+        return self._published
 
     def find_end(self) -> int | None:
         """The time up to which `close_stream` would publish: the first slide that can hold the
@@ -648,6 +733,12 @@ class Engine:
         Whoever iterates can read the answers of a slide before the next one is published. The
         engine takes no other update until the iterator is done or closed.
 
+        This is no call that is there whole or not at all. With a directory the watermark is one
+        record, and each slide is one: after a crash, an error, or if nobody iterates to the end,
+        the watermark is there and so are the slides up to some slide, at most one more than was
+        handed out (`published` has it). The rest is due, and comes first with the next
+        `each_slide` or `advance`.
+
         >>> engine = Engine(window=Window("10s", slide="5s"))
         >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
         >>> pushed = engine.push([(1_000, 1, "<http://ex/p>", 2)])
@@ -660,20 +751,24 @@ class Engine:
         """
         self._begin()
         windows = self._windows
+        problems: list[Exception] = []
         try:
             time = to if to is None else read_time(to)
             with self._record(Kind.MOVE, to=time, stream=stream, end=close):
                 windows.move(to, stream, close)
-            for number, time, refused in windows.publish_due():
-                epoch = number - self._clock.first
-                windows.follow(epoch, time)
-                if self._is_watched:
-                    self._end_epoch()
-                if self._dictionary.is_due(FEW_TERMS):
-                    self._free_terms()
-                yield Published(epoch, time, refused)
+            slides = windows.publish_due(lambda time: self._record(Kind.SLIDE, time=time))
+            for each in slides:
+                published = each._replace(epoch=each.epoch - self._clock.first)
+                self._published = (published,)
+                self._tell(published, problems)
+                yield published
+        except Exception:
+            self._drop_notes()
+            raise
         finally:
             self._end_update(1)
+        if problems:
+            raise problems[0]
 
     def metrics(self, *, relations: bool = False) -> dict[str, Any]:
         """Figures of the moment: what was done, what it takes, and who holds what. Any thread.

@@ -9,11 +9,14 @@
     ├── WindowError           a window or a setting of event time that makes no sense
     ├── BadTerm               a value that is no RDF term; also a ValueError
     ├── InputError            a file that cannot be read, or a record in strict mode; says where
+    ├── CannotWrite           an output that the disk refuses; says which, and why
     ├── InvalidUpdate         a strict epoch had a deletion that finds nothing; nothing changed
     ├── MultiplicityOverflow  a count that 64 bits cannot hold; names the view
     ├── MemoryLimitReached    the change found no room and was not made; also a MemoryError
     ├── SnapshotExpired       a snapshot was read after it was closed, or its lease was over
     ├── HistoryGone           an epoch that nobody holds any more, or that was before the query
+    ├── NotCopied             something that belongs to its process was pickled or copied; also a
+    │                         TypeError
     ├── StateDamaged          a file of an engine's directory is not what was written; says where
     │   └── LogDamaged        it is the log; says up to which record it is good
     ├── LogFailed             the log did not take a record, or a sync failed; nothing changed
@@ -23,14 +26,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from os import PathLike
     from pathlib import Path
 
 
 class TriegsError(Exception):
-    """Base of all errors of this package: ``except TriegsError`` catches each of them."""
+    """Base of all errors of this package: ``except TriegsError`` catches each of them.
+
+    Each can be pickled, with all that it says.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Not by a call of its class, which takes other arguments than those that it keeps.
+        return _restore, (type(self), self.args), dict(self.__dict__)
+
+
+def _restore(kind: type[TriegsError], args: tuple[Any, ...]) -> TriegsError:
+    return Exception.__new__(kind, *args)
 
 
 class QueryError(TriegsError):
@@ -101,6 +116,10 @@ class HistoryGone(TriegsError):
     """An epoch whose answers are gone; says which epochs are held."""
 
 
+class NotCopied(TriegsError, TypeError):
+    """What was pickled or copied belongs to its process; says what can be taken out of it."""
+
+
 class StateError(TriegsError):
     """Something that cannot be done in the engine's present state."""
 
@@ -148,3 +167,16 @@ class InputError(TriegsError):
         super().__init__(message)
         self.file = file
         self.line = line
+
+
+class CannotWrite(TriegsError):
+    """An output that cannot be made or written."""
+
+    @classmethod
+    def name(cls, path: str | PathLike[str], error: OSError) -> CannotWrite:
+        """What the system says of a file.
+
+        >>> print(CannotWrite.name("a.csv", OSError(28, "No space left on device")))
+        cannot write a.csv: No space left on device
+        """
+        return cls(f"cannot write {path}: {error.strerror or error}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from triegs.durable.journal import Journal
 from triegs.maintain.standing import Refused
@@ -29,6 +29,10 @@ class LoggedReport(Report):
 
     _journal: Journal
     _sequence: int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy cannot ask the log: it tells of the epoch, and that nothing is known of the disk.
+        return Report, (self.epoch, self.refused)
 
     def __repr__(self) -> str:
         return f"Report(epoch={self.epoch}, refused={self.refused})"

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from triegs.compiler import Plan
+from triegs.copying import Uncopied
 from triegs.durable.source import QuerySource
 from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.standing import Standing
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from triegs.engine import Engine
 
 
-class StandingQuery:
+class StandingQuery(Uncopied):
     """A registered query: take snapshots of it, explain it, close it.
 
     `Engine.register` makes it. ``query`` is what was read from its text, ``plan`` how it is kept.
@@ -32,6 +33,8 @@ class StandingQuery:
     ...     query
     <StandingQuery 'any', free-connex>
     """
+
+    _instead = "it belongs to its engine; send its text, or what snapshot().to_arrow() gives"
 
     def __init__(
         self, engine: Engine, name: str, query: Query, standing: Standing, constants: list[int]
@@ -159,8 +162,9 @@ class StandingQuery:
         emission) or ``"DSTREAM"`` (those that are gone); by default what the text registers, else
         RSTREAM. `report` says when: after each ``"slide"``, after a ``"change"`` of an answer, if
         what is emitted is ``"non-empty"``, or ``"periodic"`` with `every`. The function is called
-        by `Engine.advance`, epoch by epoch; an exception of it ends that call, and the next one
-        goes on. Cost: reading the answers, or what changed in them.
+        by `Engine.advance`, epoch by epoch. What it raises is logged, and raised by that call once
+        all slides are published; what it was not told comes with the next emission. Cost: reading
+        the answers, or what changed in them.
 
         >>> from triegs import Engine, Window
         >>> engine = Engine(window=Window("10s", slide="5s"))

@@ -2,7 +2,8 @@
 
 A subscription holds the epoch that it has told last, and nothing else: what comes next is the
 difference between that epoch and the next one that is held, or the newest. So a slow subscriber
-gets several epochs merged into one step, never a gap, and the updater waits for nobody.
+gets several epochs merged into one step, never a gap, and the updater waits for nobody. A step that
+cannot be read, because a multiplicity does not fit, was not told: the next one is from there again.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from threading import Condition, Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from triegs.copying import Uncopied
 from triegs.errors import SnapshotExpired, StateError
 from triegs.read.changes import Changes
 from triegs.read.snapshot import Snapshot
@@ -60,14 +62,19 @@ class Publications:
                 self.waiting -= 1
 
 
-class Subscription:
+class Subscription(Uncopied):
     """Snapshot, changes and progress of one query, as they come.
 
     `StandingQuery.subscribe` makes it. Iterate over it, which waits for the next epoch and ends
     when the query, the engine or the subscription is closed; or `poll` with a patience of your own;
     or give a callback. Each event is readable until the next one is asked for. ``epoch`` is how far
     all was told: subscribe with `since` to go on from there.
+
+    A step with a multiplicity that does not fit raises `MultiplicityOverflow`, from `poll` or when
+    it is read. It is then given again when more is asked for, with what has changed since.
     """
+
+    _instead = "it belongs to its engine; send what batches() gives"
 
     def __init__(
         self,
@@ -91,6 +98,7 @@ class Subscription:
         self._newest = newest
         self._told = start
         self._before: Snapshot | None = None  # the older side of the changes told last
+        self._step: Changes | None = None  # these changes
         self._ahead: deque[Snapshot] = deque()
         self._events: deque[Event] = deque([start] if is_first else [])
         if is_first and progress:
@@ -98,6 +106,7 @@ class Subscription:
         self._progress = progress
         self._polling = Lock()
         self._seen = start.epoch
+        self._is_merging = False  # one step to the newest, because a shorter one did not fit
         self._is_closed = False
         self.names = start.names
         #: What a callback raised; the subscription has ended with it.
@@ -122,8 +131,10 @@ class Subscription:
             raise StateError("another thread is reading this subscription")
         try:
             while not self._is_closed:
+                self._take_back()
                 if self._events:
                     return self._events.popleft()
+                self._step = None  # more is asked for: it was told
                 self._keep_place()
                 if not self._ahead and not self._look(timeout):
                     return None
@@ -142,7 +153,7 @@ class Subscription:
 
         def is_due() -> bool:
             is_over = self._is_closed or self._publications.is_over
-            return is_over or self._newest() != self._seen
+            return is_over or self._is_merging or self._newest() != self._seen
 
         if not self._publications.wait(is_due, timeout) or self._is_closed:
             return False
@@ -152,6 +163,9 @@ class Subscription:
         except StateError:  # closed meanwhile
             self._is_closed = True
             return False
+        if self._is_merging:
+            self._close_ahead(1)
+            self._is_merging = bool(self._ahead)
         if not self._ahead and self._publications.is_over:
             self._is_closed = True
         return not self._is_closed
@@ -163,16 +177,42 @@ class Subscription:
             self._before = None
         if not self._ahead:
             return
-        old, new = self._told, self._ahead.popleft()
-        self._told = new
+        old, new = self._told, self._ahead[0]
         changes = Changes(old, new)
-        if changes.is_empty():
+        try:
+            is_empty = changes.is_empty()
+        except BaseException:
+            self._look_again()
+            raise
+        self._told = self._ahead.popleft()
+        self._is_merging = False
+        if is_empty:
             old.close()
         else:
-            self._before = old
+            self._before, self._step = old, changes
             self._events.append(changes)
         if self._progress:
             self._events.append(Progress(new.epoch))
+
+    def _take_back(self) -> None:
+        """If the last changes could not be read to their end, they were not told."""
+        if self._step is None or not self._step.is_overflown:
+            return
+        assert self._before is not None
+        self._events.clear()
+        self._told.close()
+        self._told, self._before, self._step = self._before, None, None
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """The next step is from the epoch that was told last to the newest by then."""
+        self._close_ahead(0)
+        self._is_merging = True
+
+    def _close_ahead(self, kept: int) -> None:
+        """Let go of the epochs that are ahead, but for the last ones."""
+        while len(self._ahead) > kept:
+            self._ahead.popleft().close()
 
     def __iter__(self) -> Iterator[Event]:
         while not self._is_closed:
@@ -238,6 +278,7 @@ class Subscription:
 
     def _let_go(self) -> None:
         self._is_closed = True
+        self._take_back()
         end, self._end = self._end, None
         if end is not None:
             if self._progress and not self._events and self.error is None:

@@ -137,3 +137,10 @@ def is_recorded(script: list[Step], expected: list[Any], number: int) -> bool:
     if name in ("push", "advance", "end"):
         return not isinstance(returned, str)  # the name of a refusal
     return name != "hold" and (number == 0 or shown != expected[number - 1][1])
+
+
+def check_published(engine: Engine, step: Step, returned: Any) -> None:
+    """An engine that was opened again tells what the last step has published, if the log does."""
+    assert engine.recovery is not None
+    if step[0] in ("advance", "end") and engine.recovery.replayed:
+        assert [(p.epoch, p.time, p.refused) for p in engine.published] == returned

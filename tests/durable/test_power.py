@@ -14,6 +14,7 @@ import pytest
 from tests.durable.disk import Crash, Fault, PowerDisk
 from tests.durable.play import (
     Step,
+    check_published,
     draw_script,
     is_recorded,
     look,
@@ -95,10 +96,9 @@ class Run:
         recorded = [n for n in range(least + 1) if is_recorded(self.script, self.expected, n)]
         assert found >= max(recorded, default=-1)
         self.step = found
-        if found >= 0 and self.script[found][0] in ("advance", "end"):
-            play(self.engine, self.script[found])  # the rest of its slides
         if found >= 0:
             assert look(self.engine) == self.expected[found][1], found
+            check_published(self.engine, self.script[found], self.expected[found][0])
 
     def abandon(self) -> None:
         """The process is gone: nothing of the engine is written any more."""

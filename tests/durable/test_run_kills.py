@@ -93,7 +93,7 @@ CASES = [
 
 
 def prepare(folder: Path, form: str, shape: str) -> list[dict[str, Any]]:
-    """Events in three files, a run without a state, and lives of one with a state."""
+    """Events in three files, a run with a state that nobody disturbs, and lives of another."""
     random = Random(f"{form} {shape}")
     events = folder / "events"
     events.mkdir()
@@ -102,10 +102,11 @@ def prepare(folder: Path, form: str, shape: str) -> list[dict[str, Any]]:
         moved = [(row[0] + 70 * number, *row[1:]) for row in rows]
         (events / f"{number}.{form}").write_bytes(FORMATS[form](moved))
     run = ["run", LIKES, PAIRS, "-i", str(events), *SHAPES[shape]]
+    calm = ["--state", str(folder / "calm"), "--output", str(folder / "whole.jsonl")]
     kept = ["--state", str(folder / "state"), "--output", str(folder / "killed.jsonl")]
     kills = [random.randrange(3, 75) for _ in range(LIVES)]
     return [
-        {"arguments": [*run, "--output", str(folder / "whole.jsonl")], "kills": []},
+        {"arguments": [*run, *calm], "kills": []},
         {"arguments": [*run, *kept], "kills": kills},
     ]
 
@@ -131,10 +132,10 @@ def lived(
 
 
 def read_epochs(path: Path) -> list[list[str]]:
-    """The rows of each report; their order inside of one is not told."""
+    """The rows of each report, in their order."""
     lines = path.read_text().splitlines()
     key = lambda line: [json.loads(line)[name] for name in ("epoch", "query")]  # noqa: E731
-    return [sorted(rows) for _, rows in groupby(lines, key)]
+    return [list(rows) for _, rows in groupby(lines, key)]
 
 
 @pytest.mark.parametrize("case", CASES, ids="-".join)
@@ -148,5 +149,6 @@ def test_a_run_that_is_killed_writes_what_one_writes_that_is_not(
     found = read_epochs(folder / "killed.jsonl")
     if case[1] == "end":
         # Each run that comes to its end writes all answers, also one that is killed behind that.
+        expected = expected[: len(expected) // 2]
         expected *= max(len(found) // len(expected), codes.count(0))
     assert found == expected

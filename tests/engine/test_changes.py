@@ -206,6 +206,84 @@ def test_an_answer_that_does_not_fit_is_said(engine):
         changes.to_arrow()
 
 
+ARMS = " . ".join(f"?x {P} ?y{arm}" for arm in range(7))
+STAR = [(0, P, end) for end in range(1000)]
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_a_step_that_does_not_fit_is_given_again(engine, progress):
+    query = engine.register(f"SELECT ?x {{ {ARMS} }}")
+    with query.subscribe(snapshot=False, progress=progress) as subscription:
+        engine.apply(add(*STAR))
+        for _ in range(2):
+            with pytest.raises(MultiplicityOverflow):
+                subscription.poll()
+            assert subscription.epoch == 1
+        engine.apply(remove(*STAR[100:]))
+        engine.apply([])
+        assert rows(subscription.poll()) == {(0,): 100**7}
+        assert subscription.poll() == (Progress(4) if progress else None)
+        assert subscription.epoch == 4
+
+
+@pytest.mark.parametrize("progress", [True, False])
+@pytest.mark.parametrize("read", [list, Changes.to_arrow, lambda step: list(step.batches(500))])
+def test_a_step_whose_later_rows_do_not_fit_is_given_again(read, progress):
+    engine = Engine(retain_epochs=3)
+    query = engine.register(f"SELECT ?x {{ {ARMS} }}")
+    others = [(number, P, 1) for number in range(1, 3000)]
+    with query.subscribe(snapshot=False, progress=progress) as subscription:
+        engine.apply(add(*others, *STAR))
+        for _ in range(2):
+            with pytest.raises(MultiplicityOverflow):
+                read(subscription.poll())
+        if progress:  # also if it was asked for before the changes were read
+            step: Any = subscription.poll()
+            assert subscription.poll() == Progress(2)
+            with pytest.raises(MultiplicityOverflow):
+                read(step)
+        engine.apply(remove(*STAR[100:]))
+        assert rows(subscription.poll()) == {(0,): 100**7, **{(n,): 1 for n in range(1, 3000)}}
+
+
+@pytest.mark.parametrize("size", [0, 3000])
+def test_a_named_subscription_does_not_pass_over_a_step(size):
+    with Engine() as engine:
+        query = engine.register(f"SELECT ?x {{ {ARMS} }}")
+        with query.subscribe(name="auditor") as subscription:
+            assert [type(subscription.poll()) for _ in range(3)] == [Snapshot, Progress, type(None)]
+            engine.apply(add(*((number, P, 1) for number in range(1, size)), *STAR))
+            with pytest.raises(MultiplicityOverflow):
+                rows(subscription.poll())
+        assert engine.holds["subscription auditor"] == 1
+        engine.apply(remove(*STAR[100:]))
+        with query.subscribe(name="auditor") as subscription:
+            assert rows(subscription.poll())[0,] == 100**7
+
+
+def test_a_stream_of_batches_that_broke_begins_its_step_again():
+    with Engine() as engine:
+        query = engine.register(f"SELECT ?x {{ {ARMS} }}")
+        with query.subscribe(snapshot=False) as subscription:
+            engine.apply(add(*STAR))
+            with pytest.raises(MultiplicityOverflow):
+                next(subscription.batches())
+            engine.apply(remove(*STAR[100:]))
+            assert next(subscription.batches()).to_pydict()["change"] == [100**7]
+
+
+def test_a_callback_that_cannot_be_told_ends_the_subscription():
+    with Engine() as engine:
+        query = engine.register(f"SELECT ?x {{ {ARMS} }}")
+        told: list[Any] = []
+        subscription: Any = query.subscribe(callback=told.append, snapshot=False, name="auditor")
+        engine.apply(add(*STAR))
+        subscription._thread.join(30)
+        assert isinstance(subscription.error, MultiplicityOverflow)
+        assert engine.holds.get("subscription auditor", 1) == 1
+        assert told == []
+
+
 # History
 
 

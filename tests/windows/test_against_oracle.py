@@ -142,9 +142,9 @@ def test_every_epoch_equals_the_oracle(drawn, script, idle, lateness, static, mo
     seen = []
     publish = engine._windows._publish
 
-    def publish_and_look(time, due):
-        published = publish(time, due)
-        seen.append((time, [result(query) for query in queries]))
+    def publish_and_look(due):
+        published = publish(due)
+        seen.append((due.time, [result(query) for query in queries]))
         return published
 
     engine._windows._publish = publish_and_look  # type: ignore[method-assign]

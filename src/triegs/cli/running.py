@@ -101,7 +101,7 @@ def run_queries(request: Request) -> int:
         outputs = stack.enter_context(open_outputs(request, options, heads, progress, sizes))
         # Before this Ctrl-C ends the command at once: nothing is written yet.
         stack.enter_context(stop.heeding())
-        reporter = Reporter(asked, outputs, When.END)
+        reporter = Reporter(asked, outputs, When.END, is_sorted=positions is not None)
         bookmarks = None
         if positions is not None:
             tracks = {name: Track(name, each, positions) for name, each in sources.items()}

@@ -29,9 +29,9 @@ def run_backup(directory: Path, target: Path) -> None:
     try:
         done = back_up(directory, target)
     except StateError as error:
+        if isinstance(error.__cause__, OSError):
+            fail(f"error: {error}")
         raise typer.BadParameter(str(error), param_hint="TARGET") from None
-    except OSError as error:
-        fail(f"error: {error.filename or target}: {error.strerror or error}")
     has = f"the checkpoint of record {done.checkpoint} and " if done.checkpoint else ""
     write_result(
         f"copied {directory} to {target}: {has}the log up to record {done.record}, "

@@ -38,8 +38,9 @@ def back_up(source: Path, target: Path) -> Backup:
     directory that is not there yet, and look at the copy. `StateError` if it is there, or there is
     nothing to copy.
 
-    The copy has its name once it is complete and on disk. Cost: the bytes, read and written, and
-    what opening the copy costs.
+    The copy has its name once it is complete and on disk. If the disk refuses it, that is a
+    `StateError` too, and nothing is left of it. Cost: the bytes, read and written, and what opening
+    the copy costs.
     """
     files = DiskFiles()
     if target.exists():
@@ -49,6 +50,14 @@ def back_up(source: Path, target: Path) -> Backup:
     beside = target.with_name(target.name + UNFINISHED)
     if beside.exists():
         raise StateError(f"{beside} is there, perhaps from a copy that was interrupted; remove it")
+    try:
+        return _back_up(files, source, target, beside)
+    except OSError as error:
+        _remove(beside)
+        raise StateError(f"the copy {target} was not written: {error}") from error
+
+
+def _back_up(files: Files, source: Path, target: Path, beside: Path) -> Backup:
     for _ in range(TRIES):
         try:
             checkpoint, record, size = _copy(files, source, beside)
@@ -66,7 +75,11 @@ def back_up(source: Path, target: Path) -> Backup:
         _remove(beside)
         raise StateDamaged(f"the copy is not good: {reason}", file=target)
     files.replace(beside, target)
-    files.sync_folder(target.parent)
+    try:
+        files.sync_folder(target.parent)
+    except OSError:
+        _remove(target)
+        raise
     return Backup(target, checkpoint, record, size, found._replace(directory=target))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, NamedTuple
@@ -62,7 +63,8 @@ def commit_batch(
 
     From any process. The table is as for `triegs.Engine.apply`, or with a column ``time`` as for
     `triegs.Engine.push` to that stream. Numbers of a source grow; one that was taken is not taken
-    again. On return the batch survives a loss of power. Cost: the table.
+    again. On return the batch survives a loss of power. `StateError` if the disk refuses it: the
+    same may be tried again. Cost: the table.
     """
     name = f"{source}@{number:020}"
     if NAME.fullmatch(name) is None or number < 0:
@@ -72,6 +74,7 @@ def commit_batch(
     disk.make_folder(folder)
     target = folder / f"{name}{SUFFIX}"
     if target in disk.list_folder(folder):
+        disk.sync_folder(folder)  # who put it there may have failed to
         return False
     if stream is not None:
         more = {**(table.schema.metadata or {}), STREAM: stream.encode()}
@@ -83,14 +86,19 @@ def commit_batch(
     # what another left when it died.
     beside = folder / f"{name}.{token_hex(8)}{UNFINISHED}"
     frame, _ = make_frame(number, 0, [sink.getvalue()])
-    file = disk.open(beside)
     try:
-        file.write([make_header(number), *frame])
-        file.sync()
-    finally:
-        file.close()
-    disk.replace(beside, target)
-    disk.sync_folder(folder)
+        file = disk.open(beside)
+        try:
+            file.write([make_header(number), *frame])
+            file.sync()
+        finally:
+            file.close()
+        disk.replace(beside, target)
+        disk.sync_folder(folder)
+    except OSError as error:
+        with suppress(OSError):
+            disk.remove(beside)
+        raise StateError(f"batch {number} of {source} was not committed: {error}") from error
     return True
 
 

@@ -2,8 +2,9 @@
 
 An engine does the same again when it is told the same again, so the log has what it was told: rows
 and events by ids with the terms that are new (`triegs.durable.terms`), watermarks, queries, holds.
-A record is written first, and taken back if what it announces fails. Each epoch is one record with
-the positions of inputs, so both are there after a crash or neither.
+A record is written first, and taken back if what it announces fails. A call is one record with the
+positions of inputs, so all of it is there after a crash or nothing; only `each_slide` has one for
+the watermark and one for each slide.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Kind(IntEnum):
     MOVE = 5
     SLIDE = 6
     NOTE = 7
+    ADVANCE = 8
 
 
 class Recording:
@@ -83,9 +85,10 @@ class Journal:
         self.log = log
         self.positions: dict[str, Any] = {}
         self.last = log.last
-        self._noted: dict[str, dict[str, Any]] = {"positions": {}, "holds": {}}
+        self._noted: dict[str, dict[str, Any]] = {"positions": {}, "holds": {}, "stopped": {}}
         self._lock = Lock()
         self._segment = self._stamp = 0
+        self._is_refused = False  # the log did not take the last record
         self._terms = Definer(words, "term")
         self._identities = Definer(identities, "identity")
 
@@ -113,11 +116,28 @@ class Journal:
         with self._lock:
             self._noted["holds"][name] = epoch
 
+    def note_stop(self, sequence: int, slides: int) -> None:
+        """What a record tells was not done to its end: so many of its slides were published. This
+        goes with the next record at the latest, so nothing is ever done upon more than was.
+        """
+        with self._lock:
+            self._noted["stopped"][str(sequence)] = slides
+
     def flush(self, epoch: int) -> None:
         """Write what was noted, if there is anything."""
         if any(self._noted.values()):
             with self.record(Kind.NOTE, epoch, {}):
                 pass
+
+    def close(self, epoch: int) -> None:
+        """Write what is still to be written: holds, since positions go with a change only.
+
+        Not if the last record was refused, because holds may belong to what it told: of an output
+        that was written up to a held epoch, both are kept or neither.
+        """
+        self.drop()
+        if not self._is_refused:
+            self.flush(epoch)
 
     def record(
         self, kind: Kind, epoch: int, fields: Mapping[str, Any], columns: Columns = NO_COLUMNS
@@ -126,7 +146,9 @@ class Journal:
         noted = self._copy_notes() if any(self._noted.values()) else {}
         # Unless all goes well, what the record defined is not: then define everything anew.
         segment, self._segment = self._segment, 0
+        self._is_refused = True
         sequence = self.log.append(kind, pack({"epoch": epoch, **fields, **noted}, columns))
+        self._is_refused = False
         return Recording(self, sequence, segment, noted)
 
     def _copy_notes(self) -> dict[str, dict[str, Any]]:

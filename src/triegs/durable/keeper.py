@@ -202,8 +202,7 @@ class Keeper:
             self.wait()
             journal = self._engine._journal
             if journal is not None:
-                journal.drop()
-                journal.flush(self._engine.epoch)
+                journal.close(self._engine.epoch)
         finally:
             try:
                 self._log.close()

@@ -217,7 +217,7 @@ class Log:
             try:
                 self._write(frame)
             except OSError as error:
-                raise LogFailed(f"a record was not written: {error}") from error
+                raise LogFailed(f"a record was not written to {self._folder}: {error}") from error
             self._tail = Tail(sequence, begin + size, begin)
             self._unsettled = False
             self._is_full = self._tail.end >= self._segment_bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -138,10 +138,13 @@ def open_engine(
         lost = replay.finish()
         engine._journal = journal = Journal(log, engine._dictionary, engine._windows.identities)
         journal.positions = replay.positions
+        engine._published = replay.published
         if is_failed:
             with journal.record(Kind.NOTE, engine.epoch, {"failed": journal.last}):
                 pass
-        engine._windows.recording = _recording(engine, journal)
+        if replay.stop is not None:
+            journal.note_stop(journal.last, len(replay.published))
+            journal.flush(engine.epoch)
         inbox = Inbox(files, directory)
         engine._keeper = Keeper(engine, lock, log, checkpoints, inbox, checkpoint_bytes)
         engine._keeper.recovery = Recovery(
@@ -169,8 +172,8 @@ def restore(
     fields: dict[str, Any] = {"positions": {}, "holds": {}}
     if parts is not None:
         fields = restore_state(engine, parts)
-    holds, failed = _look_ahead(log, sequence, fields["holds"])
-    replay = Replay(engine, holds)
+    holds, failed, stopped = _look_ahead(log, sequence, fields["holds"])
+    replay = Replay(engine, holds, stopped)
     replay.positions.update(fields["positions"])
     return replay, _replay(log, sequence, replay, failed)
 
@@ -195,10 +198,6 @@ def check_files(
         following = name_segment(directory / LOG, sequence + 1)
         if sequence + 1 > firsts[0] and sequence + 1 not in firsts:
             raise StateDamaged("this segment of the log is missing", file=following)
-
-
-def _recording(engine: Engine, journal: Journal) -> Callable[[int], AbstractContextManager[None]]:
-    return lambda time: journal.record(Kind.SLIDE, engine.epoch, {"time": time})
 
 
 def choose(
@@ -241,7 +240,9 @@ def _replay(log: Log, after: int, replay: Replay, failed: set[int]) -> bool:
             if record.sequence in failed:
                 replay.define(content)
             else:
-                replay.take(record.kind, content)
+                replay.take(record.kind, record.sequence, content)
+                if replay.stop is not None and record.sequence < log.last:
+                    raise replay.stop
         except MemoryLimitReached:
             raise
         except Exception as problem:
@@ -252,13 +253,18 @@ def _replay(log: Log, after: int, replay: Replay, failed: set[int]) -> bool:
     return False
 
 
-def _look_ahead(log: Log, after: int, holds: dict[str, int]) -> tuple[dict[str, int], set[int]]:
-    """The epochs that are held by name at the end of the log, and the records that failed."""
+def _look_ahead(
+    log: Log, after: int, holds: dict[str, int]
+) -> tuple[dict[str, int], set[int], dict[int, int]]:
+    """The epochs that are held by name at the end of the log, the records that failed, and of
+    those that were not done to their ends how many slides were published.
+    """
     found: dict[str, int | None] = dict(holds)
-    failed = set()
+    failed, stopped = set(), {}
     for record in log.read(after):
         fields = unpack(record.payload).fields
         found.update(fields.get("holds", {}))
         if "failed" in fields:
             failed.add(fields["failed"])
-    return {name: epoch for name, epoch in found.items() if epoch is not None}, failed
+        stopped.update({int(each): slides for each, slides in fields.get("stopped", {}).items()})
+    return {name: epoch for name, epoch in found.items() if epoch is not None}, failed, stopped

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from triegs.durable.columns import Content
 from triegs.durable.journal import Kind
 from triegs.durable.source import QuerySource
 from triegs.durable.terms import Definitions
-from triegs.errors import HistoryGone
+from triegs.errors import HistoryGone, MemoryLimitReached
 from triegs.events import Batch
 from triegs.windows.encoding import NO_ID, Events
 from triegs.windows.manager import Published
@@ -25,27 +26,37 @@ class Replay:
     """Takes the records that follow a state, one after the other.
 
     `holds` are the epochs that are to be held by name once all is done: they are pinned when they
-    come by. `lost` are those that were over before the first record.
+    come by. `stopped` are records that were not done to their ends, and how many slides they had
+    published. `published` are the slides of the last record that had any, and `stop` is why it was
+    not done to its end now.
     """
 
-    def __init__(self, engine: Engine, holds: Mapping[str, int]) -> None:
+    def __init__(
+        self, engine: Engine, holds: Mapping[str, int], stopped: Mapping[int, int]
+    ) -> None:
         self._engine = engine
         self._holds = dict(holds)
+        self._stopped = stopped
         self._terms = Definitions(engine._dictionary, "term")
         self._identities = Definitions(engine._windows.identities, "identity")
         self._slides: Iterator[Published] = iter(())
+        self.published: tuple[Published, ...] = ()
+        self.stop: MemoryLimitReached | None = None
         self.positions: dict[str, Any] = {}
         self.replayed = 0
         self._take_holds()
 
-    def take(self, kind: int, content: Content) -> None:
+    def take(self, kind: int, sequence: int, content: Content) -> None:
         """Do what a record tells. Cost: that of the call that wrote it."""
         fields, arrays = content
         engine = self._engine
         self.define(content)
         # Numbers go on as they were, also where an epoch more or less was needed to get here.
         engine._clock.first = engine._store.newest.number - fields["epoch"]
-        self._DO[Kind(kind)](self, fields, arrays)
+        if kind == Kind.ADVANCE:
+            self._advance(fields, self._stopped.get(sequence))
+        else:
+            self._DO[Kind(kind)](self, fields, arrays)
         self.positions.update(fields.get("positions", {}))
         self.replayed += 1
         self._take_holds()
@@ -102,10 +113,30 @@ class Replay:
         self._slides = windows.publish_due()
 
     def _slide(self, fields: Mapping[str, Any], _: Mapping[str, NDArray[Any]]) -> None:
-        published = next(self._slides)
-        assert published.time == fields["time"], "the log tells of another slide"
-        if self._engine._is_watched:
-            self._engine._end_epoch()
+        found = self._publish(next(self._slides))
+        assert found.time == fields["time"], "the log tells of another slide"
+        self.published = (found,)
+
+    def _advance(self, fields: Mapping[str, Any], most: int | None) -> None:
+        """All slides, or the first ones of a call that was not done to its end."""
+        windows = self._engine._windows
+        windows.move(fields["to"], fields["stream"], fields["end"])
+        published: list[Published] = []
+        slides = islice(windows.publish_due(), most)
+        try:
+            published.extend(map(self._publish, slides))
+        except MemoryLimitReached as problem:
+            self.stop = problem
+        if most is not None or self.stop is not None:
+            windows.judge_due()
+        self.published = tuple(published)
+
+    def _publish(self, found: Published) -> Published:
+        engine = self._engine
+        if engine._is_watched:
+            engine._end_epoch()
+        self._take_holds()
+        return found._replace(epoch=engine.epoch)
 
     def _note(self, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Positions and holds are of every record."""

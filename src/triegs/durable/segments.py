@@ -3,7 +3,8 @@
 What may be cut off, because a crash can leave it and nobody was told that it is safe:
 
 1. the end of the newest segment from its first frame that is not whole, if no mark behind it says
-   that this record was synced;
+   that this record was synced, and every whole frame behind it lies where it was written: a crash
+   leaves out bytes, but moves none;
 2. the header of the newest segment, if the file has nothing else: it is synced before any record.
 
 All else is damage: a frame that is not whole in an older segment, since a segment is synced before
@@ -132,6 +133,10 @@ def judge(reason: str, data: bytes, end: int, last: int, following: int | None) 
         frame.kind == GOES_ON or (frame.kind == MARK and frame.sequence > last) for frame in behind
     ):
         return Problem(end, f"{reason}, and record {last + 1} was synced", torn=False)
+    moved = next((frame for frame in behind if frame.start % 8), None)
+    if moved is not None:
+        where = f"{reason}, and what follows was moved: there is a record at byte {moved.start}"
+        return Problem(end, where, torn=False)
     later = sum(frame.kind != MARK for frame in behind)
     if later:
         reason = f"{reason}; whole records behind it that were never synced: {later}"

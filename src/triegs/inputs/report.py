@@ -7,9 +7,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from triegs.errors import InputError
+from triegs.inputs.aside import AsideFile
 
 LONGEST_SHOWN = 65_536  # characters of a record in the quarantine file
 
@@ -61,15 +62,13 @@ class Quarantine:
     ) -> None:
         self._report = report
         self._strict = strict
-        self._file: IO[str] | None = None
+        self._file: AsideFile | None = None
         self._passed = 0
         #: So many of the next records are in the file already; they are counted, not written.
         self.told = 0
         if path is not None:
             try:
-                self._file = Path(path).open(  # noqa: SIM115
-                    "a" if append else "w", encoding="utf-8", errors="replace"
-                )
+                self._file = AsideFile(path, append=append)
             except OSError as problem:
                 raise InputError(f"the quarantine file cannot be written: {problem}") from None
 
@@ -93,8 +92,7 @@ class Quarantine:
         if len(record) > LONGEST_SHOWN:
             record = record[:LONGEST_SHOWN] + "…"
         entry = {"file": file, "line": line, "reason": text, "record": record}
-        json.dump(entry, self._file, ensure_ascii=False)
-        self._file.write("\n")
+        self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
     def pass_over(self, count: int) -> None:
         """So many records of a file that is read again were set aside the first time."""
@@ -111,9 +109,9 @@ class Quarantine:
             self._file.flush()
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
     def __enter__(self) -> Quarantine:
         return self

@@ -15,6 +15,7 @@ import numpy as np
 
 from triegs.compiler.fragment import NotCompiled, check_plan
 from triegs.compiler.plan import Plan
+from triegs.copying import Uncopied
 from triegs.errors import InvalidUpdate, MemoryLimitReached, MultiplicityOverflow
 from triegs.kernels.cursors import CURSOR_WORDS
 from triegs.kernels.layout import LOG_FULL, OVERFLOW
@@ -42,7 +43,7 @@ _Saved = tuple[
 ]
 
 
-class CompiledCore(Publisher[PackedStore]):
+class CompiledCore(Uncopied, Publisher[PackedStore]):
     """A graph by ids with registered plans, kept up to date epoch by epoch.
 
     An exception inside an epoch leaves everything as it was. A count that does not fit stalls the

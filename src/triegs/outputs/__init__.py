@@ -5,9 +5,10 @@ output or to files; `open_writer` writes those of one query to one binary file. 
 texts are made once per distinct term of a batch and put together by Arrow.
 """
 
+from triegs.errors import CannotWrite
 from triegs.outputs.bulletins import Bulletin, Head, Kind, Multiplicity, TermText
 from triegs.outputs.formats import Format, Options, find_format, open_writer
-from triegs.outputs.sinks import CannotWrite, Outputs
+from triegs.outputs.sinks import Outputs
 
 __all__ = [
     "Bulletin",

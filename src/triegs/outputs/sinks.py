@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, cast
 
-from triegs.errors import TriegsError
+from triegs.errors import CannotWrite
 from triegs.outputs.bulletins import Bulletin, Head
 from triegs.outputs.formats import BINARY, SINGLE, Options, Writer, open_writer
 
@@ -60,7 +60,7 @@ class Outputs:
         self._is_mixed = len(self._heads) > 1 and "query" not in places
         try:
             if path is None:
-                self._sinks[""] = _Sink(stdout, is_ours=False)
+                self._sinks[""] = _Sink(stdout, "the results", is_ours=False)
             if not CHANGING & set(places):
                 for name in self._heads:
                     self._open(name, fill(path or "", query=name))
@@ -99,7 +99,7 @@ class Outputs:
             find_places(self._path or "")
         )
         if size is None or is_whole or not Path(path).exists():
-            return _Sink(_create(path), is_ours=True)
+            return _Sink(_create(path), path, is_ours=True)
         if self._options.format in BINARY:
             raise CannotWrite(
                 f"{path} is complete, and a file of {self._options.format} cannot be gone on with; "
@@ -154,16 +154,21 @@ class Outputs:
 
 
 class _Sink:
-    """A binary file that knows how much it was given: a pipe does not tell."""
+    """A binary file that knows how much it was given: a pipe does not tell. What the disk refuses
+    is `CannotWrite`, once: what is left in the buffer must not be refused again when it is closed.
+    """
 
-    def __init__(self, file: BinaryIO, *, is_ours: bool, size: int = 0) -> None:
+    def __init__(self, file: BinaryIO, name: str, *, is_ours: bool, size: int = 0) -> None:
         self._file = file
+        self._name = name
         self._is_ours = is_ours
         self._size = size
+        self._is_refused = False
         self.closed = False
 
     def write(self, data: Any) -> int:
-        self._file.write(data)
+        with self._naming():
+            self._file.write(data)
         size = memoryview(data).nbytes
         self._size += size
         return size
@@ -172,7 +177,19 @@ class _Sink:
         return self._size
 
     def flush(self) -> None:
-        self._file.flush()
+        with self._naming():
+            self._file.flush()
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if not self._is_refused:
+                self._is_refused = True
+                raise CannotWrite.name(self._name, error) from error
 
     def writable(self) -> bool:
         return True
@@ -186,10 +203,11 @@ class _Sink:
     def close(self) -> None:
         if not self.closed:
             self.closed = True
-            if self._is_ours:
-                self._file.close()
-            else:
-                self._file.flush()
+            with self._naming():
+                if self._is_ours:
+                    self._file.close()
+                else:
+                    self._file.flush()
 
 
 def _create(path: str) -> BinaryIO:
@@ -198,7 +216,7 @@ def _create(path: str) -> BinaryIO:
         place.parent.mkdir(parents=True, exist_ok=True)
         return place.open("wb")
     except OSError as error:
-        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from None
+        raise CannotWrite.name(path, error) from None
 
 
 def _go_on(path: str, size: int) -> _Sink:
@@ -208,12 +226,8 @@ def _go_on(path: str, size: int) -> _Sink:
         file.truncate(min(size, file.seek(0, os.SEEK_END)))
         found = file.seek(0, os.SEEK_END)
     except OSError as error:
-        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from None
-    return _Sink(file, is_ours=True, size=found)
-
-
-class CannotWrite(TriegsError):
-    """An output file that cannot be made."""
+        raise CannotWrite.name(path, error) from None
+    return _Sink(file, path, is_ours=True, size=found)
 
 
 def find_places(path: str) -> list[str]:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, overload
 
-from triegs.errors import StateError
+from triegs.copying import Uncopied
+from triegs.errors import MultiplicityOverflow, StateError
 from triegs.read.columns import Columns, Integers, NotIntegers, Sizes
 from triegs.read.differences import Side, is_shared
 from triegs.read.result import Result, Row
@@ -57,6 +58,8 @@ class Changes(Result):
         self.since = old.epoch
         self.epoch = new.epoch
         self.names = new.names
+        #: Whether it was read up to an answer whose multiplicity does not fit.
+        self.is_overflown = False
 
     def is_empty(self) -> bool:
         """Whether no answer changed. Cost: that of the first changed ones."""
@@ -87,17 +90,26 @@ class Changes(Result):
         if integers is not None and not new._reader.is_plain:
             raise NotIntegers
         sides = Side(old._reader.walk, old._version), Side(new._reader.walk, new._version)
-        return new._reader.changes(*sides, sizes, integers)
+        return self._watch(new._reader.changes(*sides, sizes, integers))
+
+    def _watch(self, columns: Iterator[Columns]) -> Iterator[Columns]:
+        try:
+            yield from columns
+        except MultiplicityOverflow:
+            self.is_overflown = True
+            raise
 
     def __repr__(self) -> str:
         return f"<Changes from epoch {self.since} to {self.epoch}>"
 
 
-class Steps(Sequence[Changes]):
+class Steps(Uncopied, Sequence[Changes]):
     """The changes from one held epoch to the next, oldest first. Close it to let the epochs go.
 
     `StandingQuery.changes` makes it.
     """
+
+    _instead = Changes._instead
 
     def __init__(self, snapshots: Sequence[Snapshot]) -> None:
         self._snapshots = snapshots

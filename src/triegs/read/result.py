@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from triegs.copying import Uncopied
 from triegs.dictionary import Decoder
 from triegs.dictionary.decoder import wrap
 from triegs.errors import TriegsError
@@ -32,7 +33,12 @@ class Row:
         self._values = values
         self._count = count
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._names, self._values, self._count)
+
     def __getattr__(self, name: str) -> Any:
+        if name in Row.__slots__:  # of a row that is not made yet
+            raise AttributeError(name)
         if name in self._names:
             return self._values[self._names.index(name)]
         raise AttributeError(f"no variable {name!r}; there are {', '.join(self._names)}")
@@ -65,7 +71,7 @@ class Row:
         return f"{type(self).__name__}({', '.join([*parts, count])})"
 
 
-class Result:
+class Result(Uncopied):
     """Rows in batches of columns, and every form in which they leave.
 
     A class below says how columns of ids are read (`_columns`), and holds what they are read from
@@ -73,6 +79,7 @@ class Result:
     """
 
     _row: ClassVar[type[Row]]
+    _instead = "it is read where its engine is; send what to_arrow() or list(...) gives"
     names: tuple[str, ...]
     _decoder: Decoder
 

@@ -7,7 +7,10 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import IO, NamedTuple
+from typing import NamedTuple
+
+from triegs.errors import CannotWrite
+from triegs.inputs.aside import AsideFile
 
 #: Reasons that are counted apart; of more only the number is known.
 MOST_REASONS = 1_000
@@ -33,9 +36,12 @@ class Refusals:
     def __init__(self, path: str | Path | None = None) -> None:
         self.total = 0
         self.reasons: Counter[str] = Counter()
-        self._file: IO[str] | None = None
+        self._file: AsideFile | None = None
         if path is not None:
-            self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115
+            try:
+                self._file = AsideFile(path, append=True)
+            except OSError as error:
+                raise CannotWrite.name(path, error) from error
 
     def add(self, refused: Iterable[Refusal]) -> None:
         """Take notice of what an epoch or a push has refused."""
@@ -50,9 +56,9 @@ class Refusals:
             self._file.flush()
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
     def __enter__(self) -> Refusals:
         return self

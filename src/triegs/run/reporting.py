@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from triegs.outputs import Bulletin, Kind, Outputs
 from triegs.read.snapshot import Snapshot
 from triegs.run.epochs import Published
+from triegs.run.ordering import sort_rows
 from triegs.sparql.window import Window
 from triegs.standing_query import StandingQuery
 
@@ -78,7 +79,8 @@ class Reporter:
     """Writes the queries after the epochs that `every` names.
 
     A number for `every` is a period in milliseconds of event time: the first epoch at or after
-    each multiple of it is written.
+    each multiple of it is written. If `is_sorted`, rows are written in the order of their texts,
+    and not in that of the engine, which another process that goes on with it does not have.
     """
 
     asked: list[Asked]
@@ -86,6 +88,7 @@ class Reporter:
     every: When | int
     rows: int = 0
     reports: int = 0
+    is_sorted: bool = False
     stalled: set[str] = field(default_factory=set)
     _due: int | None = None
     _last: Published | None = None
@@ -154,7 +157,10 @@ class Reporter:
         now = each.query.snapshot()
         try:
             for kind in each.kinds:
-                bulletin = Bulletin(kind, now.epoch, epoch.time, read_batches(each, now, kind))
+                batches = read_batches(each, now, kind)
+                if self.is_sorted:
+                    batches = sort_rows(batches)
+                bulletin = Bulletin(kind, now.epoch, epoch.time, batches)
                 self.rows += self.outputs.write(each.query.name, bulletin)
         except BaseException:
             now.close()

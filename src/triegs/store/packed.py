@@ -35,6 +35,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from triegs.copying import Uncopied
 from triegs.errors import MemoryLimitReached
 from triegs.kernels.cursors import CURSOR_WORDS, fill_scan, open_scan
 from triegs.kernels.epochs import (
@@ -139,7 +140,7 @@ def read_rows(
             yield (*prefix, *key), count
 
 
-class PackedRelation:
+class PackedRelation(Uncopied):
     """A `VersionedRelation`: a name for a slot of the arena."""
 
     def __init__(self, store: PackedStore, name: str, arity: int, slot: int, layout: int) -> None:
@@ -177,7 +178,7 @@ class PackedRelation:
         check_relation(self._store, self)
 
 
-class PackedVersion:
+class PackedVersion(Uncopied):
     """A `Version`: the roots of all relations at one moment, and the array they lead into."""
 
     __slots__ = (
@@ -230,7 +231,7 @@ class PackedVersion:
         return self._read_root(relation)[1]
 
 
-class PackedStore:
+class PackedStore(Uncopied):
     """A `Store` over one arena. `memory_limit` bounds the bytes of all nodes, free ones too.
 
     A change that finds no room raises `MemoryLimitReached` and is not made; a store near its limit

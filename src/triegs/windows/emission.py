@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from triegs.copying import Uncopied
 from triegs.errors import WindowError
 from triegs.read.snapshot import Snapshot
 from triegs.sparql.model import Operator
@@ -42,11 +43,11 @@ class Emission(NamedTuple):
     answers: pa.Table
 
 
-class Emitter:
+class Emitter(Uncopied):
     """Hands the results of one query to a function, slide by slide; close it to stop.
 
-    It holds the snapshot that was emitted last, for the changes since. `StandingQuery.emit` makes
-    it.
+    It holds the snapshot that was emitted last, for the changes since: if they cannot be read, or
+    the function raises, they come again with the next emission. `StandingQuery.emit` makes it.
     """
 
     def __init__(
@@ -71,20 +72,24 @@ class Emitter:
         """An epoch was published; some windows slid in it."""
         if self.is_closed or self._feeds.isdisjoint(slid):
             return
-        if self._every is not None:
-            period = time // self._every
-            if period == self._period:
-                return
-            self._period = period
+        period = None if self._every is None else time // self._every
+        if period is not None and period == self._period:
+            return
         new, old = self._take(), self._last
         assert old is not None
         try:
-            if self._policy is Policy.CHANGE and new.diff(old).is_empty():
-                return
-            answers = self._read(old, new)
-        finally:
-            old.close()
-            self._last = new
+            self._emit(old, new, epoch, time)
+        except BaseException:
+            new.close()
+            raise
+        self._period = period
+        self._last = new
+        old.close()
+
+    def _emit(self, old: Snapshot, new: Snapshot, epoch: int, time: int) -> None:
+        if self._policy is Policy.CHANGE and new.diff(old).is_empty():
+            return
+        answers = self._read(old, new)
         if self._policy is not Policy.NON_EMPTY or answers.num_rows:
             self._sink(Emission(epoch, time, self._operator, answers))
 

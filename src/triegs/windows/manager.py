@@ -63,6 +63,22 @@ class Published(NamedTuple):
     refused: tuple[Refused, ...] = ()
 
 
+class Due(NamedTuple):
+    """A slide: its time, and the windows that slide then, by their streams."""
+
+    time: int
+    feeds: dict[Stream, list[Feed]]
+
+
+#: Entered with the time of an epoch while it is made.
+Record = Callable[[int], AbstractContextManager[None]]
+
+
+def record_nothing(_: int) -> AbstractContextManager[None]:
+    """For slides that no record tells of, or one that tells of all."""
+    return nullcontext()
+
+
 class EmitOptions(NamedTuple):
     """As `triegs.standing_query.StandingQuery.emit` takes them."""
 
@@ -114,8 +130,6 @@ class Windows:
         self._has_unused = False
         self._slid: Collection[Feed] = ()  # in the last epoch
         self._emitters: list[Emitter] = []
-        #: Entered with the time of an epoch while it is made.
-        self.recording: Callable[[int], AbstractContextManager[None]] = lambda _: nullcontext()
         self.find_label = self._spaces.find_label
         if window is not None:
             self.open([SpaceKey(window, True)])
@@ -306,12 +320,19 @@ class Windows:
         self._emitters.append(found)
         return found
 
-    def follow(self, epoch: int, time: int) -> None:
-        """An epoch was published by a slide."""
+    def follow(self, epoch: int, time: int) -> list[Exception]:
+        """An epoch was published by a slide; returns what emitters raised. None of it may keep the
+        next slide, or another emitter, from its turn.
+        """
+        problems: list[Exception] = []
         if self._emitters:
             self._emitters = [each for each in self._emitters if not each.is_closed]
             for each in self._emitters:
-                each.follow(epoch, time, self._slid)
+                try:
+                    each.follow(epoch, time, self._slid)
+                except Exception as problem:
+                    problems.append(problem)
+        return problems
 
     # Static data
 
@@ -447,25 +468,41 @@ class Windows:
         """The first time of all streams: from there on a silent one is waited for."""
         return min((s.first for s in streams if s.first is not None), default=None)
 
-    def publish_due(self) -> Iterator[Published]:
-        """Publish all slides up to the watermark, in order."""
-        while self.watermark is not None:
-            due = [
-                (time, 0 if feed.is_by_event else 1, feed, stream)
-                for stream in self.streams.values()
-                for feed in stream.feeds
-                if (time := self._due(feed, stream)) is not None and time <= self.watermark
-            ]
-            if not due:
-                return
-            time, rank = min(each[:2] for each in due)
-            group = [each for each in due if each[:2] == (time, rank)]
-            if rank == 0:  # the events of several streams come one after the other
-                group = [each for each in group if each[3] is group[0][3]]
-            by_stream: dict[Stream, list[Feed]] = {}
-            for _, _, feed, stream in group:
-                by_stream.setdefault(stream, []).append(feed)
-            yield self._publish(time, by_stream)
+    def publish_due(self, record: Record = record_nothing) -> Iterator[Published]:
+        """Publish all slides up to the watermark, in order; each is made within `record`."""
+        while (due := self._find_due()) is not None:
+            with record(due.time):
+                found = self._publish(due)
+            yield found
+
+    def judge_due(self) -> None:
+        """Judge the events of the next slide that is due, as publishing it begins: so engines of
+        which one failed to publish it, and one did not try, stand at the same place.
+        """
+        due = self._find_due()
+        if due is not None:
+            self._work_out(due)
+
+    def _find_due(self) -> Due | None:
+        """The next slide up to the watermark."""
+        if self.watermark is None:
+            return None
+        due = [
+            (time, 0 if feed.is_by_event else 1, feed, stream)
+            for stream in self.streams.values()
+            for feed in stream.feeds
+            if (time := self._due(feed, stream)) is not None and time <= self.watermark
+        ]
+        if not due:
+            return None
+        time, rank = min(each[:2] for each in due)
+        group = [each for each in due if each[:2] == (time, rank)]
+        if rank == 0:  # the events of several streams come one after the other
+            group = [each for each in group if each[3] is group[0][3]]
+        by_stream: dict[Stream, list[Feed]] = {}
+        for _, _, feed, stream in group:
+            by_stream.setdefault(stream, []).append(feed)
+        return Due(time, by_stream)
 
     @staticmethod
     def _due(feed: Feed, stream: Stream) -> int | None:
@@ -478,11 +515,15 @@ class Windows:
             return stream.pending.first_time
         return None if stream.first is None else feed.window.first_slide(stream.first)
 
-    def _publish(self, time: int, due: dict[Stream, list[Feed]]) -> Published:
-        """One epoch: every window that is due slides, and the core takes all changes at once."""
+    def _work_out(self, due: Due) -> dict[Feed, Slide]:
         slides: dict[Feed, Slide] = {}
-        for stream, feeds in due.items():
-            self._slide(stream, time, feeds, slides)
+        for stream, feeds in due.feeds.items():
+            self._slide(stream, due.time, feeds, slides)
+        return slides
+
+    def _publish(self, due: Due) -> Published:
+        """One epoch: every window that is due slides, and the core takes all changes at once."""
+        time, slides = due.time, self._work_out(due)
         parts = [
             (space, space.emit(slide, self._newest))
             for space in self._spaces.by_number.values()
@@ -491,8 +532,7 @@ class Windows:
         rows = parts[0][1] if len(parts) == 1 else np.concatenate([rows for _, rows in parts])
         self._clock.begin(time)
         try:
-            with self.recording(time):
-                version, refused = self._core.apply(rows)
+            version, refused = self._core.apply(rows)
         finally:
             self._clock.end()
         assert not refused, "a window took back what it had not shown"
@@ -502,7 +542,7 @@ class Windows:
         for space, rows in parts:
             space.count(rows, version.number)
         reported: list[Refused] = []
-        for stream in due:
+        for stream in due.feeds:
             reported += stream.refused
             stream.refused = []
             stream.unshown = None
