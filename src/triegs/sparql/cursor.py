@@ -65,6 +65,9 @@ class Cursor:
                 raise self.error(message, tokens[-1], "text", "split it into several queries")
         return tokens[self.place + steps]
 
+    def is_at_end(self) -> bool:
+        return self.token.kind is TokenKind.END
+
     def advance(self) -> Token:
         """Step over the current token, and return it."""
         passed = self.token
@@ -138,7 +141,7 @@ class Cursor:
         """The error for the current token, where `what` should stand."""
         token = self.token
         opening = self.brackets[-1] if self.brackets else None
-        if token.kind is TokenKind.END:
+        if self.is_at_end():
             if opening is not None:
                 return self.error(f"this '{opening.text}' is never closed", opening, "bracket")
             return self.error(f"the query ends too early: expected {what}", token, hint=hint)

@@ -71,7 +71,7 @@ class _QueryParser:
         self._prologue()
         output = read_register(cursor)
         self._prologue()
-        if cursor.token.kind is TokenKind.END:
+        if cursor.is_at_end():
             raise cursor.error("the query is empty", cursor.token, hint=_START)
         form = Form.ASK if cursor.skip("ASK") else Form.SELECT
         if form is Form.SELECT:
@@ -85,7 +85,7 @@ class _QueryParser:
         self._modifiers()
         last = cursor.token
         trailing = read_values(cursor) if last.word == "VALUES" else None
-        if cursor.token.kind is not TokenKind.END:
+        if not cursor.is_at_end():
             raise cursor.unexpected("the end of the query")
         head, grouping = self._head(body, trailing, last)
         return Query(
