@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from time import perf_counter
 from typing import Any
 
@@ -272,9 +273,8 @@ class Program:
             variables = tuple(names.index(v) for v in have)
             inputs.append(JoinInput(source, variables, wanted.use is Use.SUPPORT))
         orders = tuple(_join_order(inputs, start) for start in range(len(inputs)))
-        for order in orders:
-            for other, bound in order:
-                inputs[other].source.require(bound)
+        for other, bound in dict.fromkeys(step for order in orders for step in order):
+            inputs[other].source.require(bound)
         output = Source(self.store, f"join {node.name}", len(node.bag))
         keeps = tuple(names.index(v) for v in node.bag)
         accepts = tuple(self._accept(e, names) for e in join.filters)
@@ -379,13 +379,31 @@ def _guard_columns(node: Node) -> tuple[str, ...]:
 
 def _join_order(inputs: Sequence[JoinInput], start: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Visit the other inputs so that each is looked up by as many bound columns as can be."""
-    bound = set(inputs[start].variables)
-    left = [i for i in range(len(inputs)) if i != start]
-    order = []
-    while left:
-        following = max(left, key=lambda i: sum(v in bound for v in inputs[i].variables))
+    holders: dict[int, list[int]] = {}
+    for place, source in enumerate(inputs):
+        for variable in source.variables:
+            holders.setdefault(variable, []).append(place)
+    bound: set[int] = set()
+    known = [0] * len(inputs)
+    # The most bound columns first, then the first input; an entry that is out of date is skipped.
+    waiting = [(0, place) for place in range(len(inputs)) if place != start]
+    left = {place for _, place in waiting}
+    order: list[tuple[int, tuple[int, ...]]] = []
+    following = start
+    while True:
+        for variable in inputs[following].variables:
+            if variable in bound:
+                continue
+            bound.add(variable)
+            for place in holders[variable]:
+                known[place] += 1
+                if place in left:
+                    heappush(waiting, (-known[place], place))
+        if not left:
+            return tuple(order)
+        while waiting[0][1] not in left or -waiting[0][0] < known[waiting[0][1]]:
+            heappop(waiting)
+        following = heappop(waiting)[1]
         left.remove(following)
         variables = inputs[following].variables
         order.append((following, tuple(c for c, v in enumerate(variables) if v in bound)))
-        bound.update(variables)
-    return tuple(order)
