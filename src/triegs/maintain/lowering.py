@@ -221,6 +221,11 @@ class Lowering:
         """The entry that holds the count of a component without head variables."""
         if node.bag:
             return self._total(node).relation, ()
+        if isinstance(node.guard, Static):  # a number, as the weight of one row
+            row = (0,)
+            rows = [row] * len(node.guard.values.rows)
+            number = self.parts.fixed(f"{len(rows)} rows without columns", rows)
+            return self._use(number).relation, row
         assert isinstance(node.guard, Alias)  # no variable at all: one assertion
         atom, label = node.guard.atom, node.guard.relation
         assert label is not None

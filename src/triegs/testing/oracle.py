@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import rdflib
 from rdflib.paths import InvPath, SequencePath
-from rdflib.plugins.sparql.algebra import translateQuery
+from rdflib.plugins.sparql.algebra import translateQuery, traverse
 from rdflib.plugins.sparql.evalutils import _ebv, _eval
 from rdflib.plugins.sparql.parser import parseQuery
 from rdflib.plugins.sparql.sparql import FrozenBindings, QueryContext, SPARQLError
@@ -296,7 +296,9 @@ def read_query(text: str) -> Question:
     """Read a query of the supported fragment; blank nodes are variables that nobody sees."""
     normalize, rdflib.NORMALIZE_LITERALS = rdflib.NORMALIZE_LITERALS, False
     try:
-        query = translateQuery(parseQuery(text)).algebra
+        tree = parseQuery(text)
+        traverse(tree, visitPre=mend)
+        query = translateQuery(tree).algebra
     finally:
         rdflib.NORMALIZE_LITERALS = normalize
     question = Question(list(query.PV), is_ask=query.name == "AskQuery")
@@ -309,7 +311,7 @@ def read_query(text: str) -> Question:
     above: list[Any] = []
     while node.name in ("Extend", "Filter", "Join") and contains_grouping(node):
         if node.name == "Join":
-            question.joined_after.append([dict(row) for row in node.p2.p.res])
+            question.joined_after.append(read_rows(node.p2))
         else:
             above.append(node)
         node = node.p1 if node.name == "Join" else node.p
@@ -336,6 +338,28 @@ def read_query(text: str) -> Question:
     return question
 
 
+class Written(rdflib.Literal):
+    """A constant of an expression: rdflib forgets a filter that is false as a Python value."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def mend(part: Any) -> None:
+    """Keep what rdflib's translation loses: constant filters, and rows without columns."""
+    name = getattr(part, "name", "")
+    if name == "MultiplicativeExpression" and isinstance(part.expr, rdflib.Literal):
+        part["expr"] = Written(part.expr)
+    if name in ("InlineData", "ValuesClause") and not part.var and part.value:
+        hidden, zero = rdflib.BNode(), rdflib.Literal(0)
+        part["var"], part["value"] = [hidden], [zero for _ in part.value]
+
+
+def read_rows(node: Any) -> list[Binding]:
+    """The rows of VALUES; without any, rdflib has a bare list there."""
+    return [] if isinstance(node.p, list) else [dict(row) for row in node.p.res]
+
+
 def contains_grouping(node: Any) -> bool:
     while node.name in ("Extend", "Filter", "Join"):
         node = node.p1 if node.name == "Join" else node.p
@@ -355,7 +379,7 @@ def read_pattern(question: Question, node: Any) -> set[Any]:
         question.filters.append((node.expr, scope))
         return scope
     if node.name == "ToMultiSet":
-        rows = [dict(row) for row in node.p.res]
+        rows = read_rows(node)
         question.values.append(rows)
         return {v for row in rows for v in row}
     raise ValueError(f"the oracle does not know {node.name}")
@@ -433,7 +457,7 @@ def context(binding: Binding, scope: Iterable[Any] | None = None) -> FrozenBindi
         for v, value in binding.items()
         if scope is None or v in scope
     }
-    return FrozenBindings(QueryContext(), seen.items())
+    return FrozenBindings(QueryContext(initBindings={}), seen.items())
 
 
 def evaluate(expression: Any, binding: Binding) -> Any:
