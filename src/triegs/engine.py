@@ -9,6 +9,7 @@ One thread updates at a time; any number of readers hold snapshots meanwhile.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
@@ -31,6 +32,7 @@ from triegs.durable.keeper import Keeper
 from triegs.durable.source import QuerySource
 from triegs.errors import (
     InvalidUpdate,
+    QueryWarning,
     StateError,
     UnsupportedQuery,
 )
@@ -318,6 +320,9 @@ class Engine:
         their places; both cost updates. Cost: the size of its views, and of the labels that no
         query named before.
 
+        A variable in a filter or in the head that no pattern binds is a `QueryWarning`. The text is
+        parsed and compiled before the engine is touched, so that another thread's epochs go on.
+
         Raises `QueryError` for a text that is wrong, `UnsupportedQuery` for one that is outside
         the fragment, or cyclic, or aggregates; `PlanError` for a root that the plan cannot have;
         `MultiplicityOverflow` and `MemoryLimitReached` if its views do not fit. Then nothing is
@@ -330,6 +335,7 @@ class Engine:
         (2, [(1, 2)])
         """
         source = QuerySource(text, name, root, tuple(keep), window, self._prefixes)
+        warn_about(source.parse(), stacklevel=3)
         return self._register(source)
 
     def _register(self, source: QuerySource) -> StandingQuery:
@@ -810,6 +816,12 @@ class Engine:
             del self._queries[query.name]
             self._end_epoch()
             self._publications.announce()
+
+
+def warn_about(query: Query, stacklevel: int) -> None:
+    """A `QueryWarning` for each of the query's, at the caller that many frames up."""
+    for message in query.warnings:
+        warnings.warn(message, QueryWarning, stacklevel)
 
 
 def _constants(query: Query) -> list[str]:
