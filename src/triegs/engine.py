@@ -338,9 +338,10 @@ class Engine:
         warn_about(source.parse(), stacklevel=3)
         return self._register(source)
 
-    def _register(self, source: QuerySource) -> StandingQuery:
+    def _register(self, source: QuerySource, *, refuse_patterns: bool = True) -> StandingQuery:
         name = source.name
-        query, spaces = self._windows.resolve(source.parse(), source.window)
+        parsed = source.parse(refuse_patterns=refuse_patterns)
+        query, spaces = self._windows.resolve(parsed, source.window)
         plan = compile_query(query, root=source.root, keep=list(source.keep))
         _refuse_for_now(plan)
         with self._update():

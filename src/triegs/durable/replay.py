@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from triegs.durable.columns import Content
 from triegs.durable.journal import Kind
-from triegs.durable.source import QuerySource
+from triegs.durable.source import register_again
 from triegs.durable.terms import Definitions
 from triegs.errors import HistoryGone
 from triegs.events import Batch
@@ -35,6 +35,8 @@ class Replay:
         self._identities = Definitions(engine._windows.identities, "identity")
         self._slides: Iterator[Published] = iter(())
         self.positions: dict[str, Any] = {}
+        #: By name, why a query is refused today.
+        self.lost_queries: dict[str, str] = {}
         self.replayed = 0
         self._take_holds()
 
@@ -77,10 +79,11 @@ class Replay:
             del self._holds[name]
 
     def _register(self, fields: Mapping[str, Any], _: Mapping[str, NDArray[Any]]) -> None:
-        self._engine._register(QuerySource.read(fields))
+        self.lost_queries.update(register_again(self._engine, fields))
 
     def _close(self, fields: Mapping[str, Any], _: Mapping[str, NDArray[Any]]) -> None:
         self._engine._queries[fields["name"]].close()
+        self.lost_queries.pop(fields["name"], None)
 
     def _apply(self, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         batch = Batch(self._terms.read_rows(arrays), None, [])

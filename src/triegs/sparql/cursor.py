@@ -47,6 +47,8 @@ class Cursor:
         self.lexer = Lexer(text)
         self.prefixes = dict(prefixes)
         self.base = base
+        #: Whether a REGEX that cannot be compiled is an error of the text; see `parse`.
+        self.refuses_patterns = True
         self.tokens: list[Token] = []
         self.place = 0
         self.brackets: list[Token] = []

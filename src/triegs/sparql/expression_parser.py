@@ -209,7 +209,8 @@ class ExpressionParser:
 
     def _check_pattern(self, arguments: list[Expression], at: Token) -> None:
         """A constant pattern that is wrong would silently match nothing: say so instead."""
-        if all(isinstance(a, str) and not is_variable(a) for a in arguments):
+        is_constant = all(isinstance(a, str) and not is_variable(a) for a in arguments)
+        if is_constant and self.cursor.refuses_patterns:
             try:
                 evaluate(Call("REGEX", ('""', *arguments)), {})
             except ExpressionError as problem:

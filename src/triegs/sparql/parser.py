@@ -27,15 +27,20 @@ _START = "a query starts with SELECT or ASK"
 
 
 def parse(
-    text: str, prefixes: Mapping[str, str] | None = None, *, base: str | None = None
+    text: str,
+    prefixes: Mapping[str, str] | None = None,
+    *,
+    base: str | None = None,
+    refuse_patterns: bool = True,
 ) -> Query:
     r"""The query that a SPARQL text means.
 
     ``prefixes`` and ``base`` hold where the text declares no others. Raises
     :class:`~triegs.errors.QueryError` for a wrong text and its subclass
     :class:`~triegs.errors.UnsupportedQuery` for one outside the supported fragment, each with
-    line and column; raises nothing else on any ``str``. Cost: linear in the text, some 100,000
-    words a second.
+    line and column; raises nothing else on any ``str``. Without ``refuse_patterns`` a ``REGEX``
+    whose constant pattern is refused is no error here, and matches nothing. Cost: linear in the
+    text, some 100,000 words a second.
 
     >>> query = parse("SELECT ?x WHERE { ?x ex:knows ?y FILTER(?y != ex:me) }",
     ...               {"ex": "http://ex.org/"})
@@ -49,7 +54,9 @@ def parse(
     """
     if not isinstance(text, str):
         raise TypeError(f"a query is a str, not {type(text).__name__}")
-    return _QueryParser(Cursor(text, prefixes or {}, base)).read()
+    cursor = Cursor(text, prefixes or {}, base)
+    cursor.refuses_patterns = refuse_patterns
+    return _QueryParser(cursor).read()
 
 
 class _QueryParser:

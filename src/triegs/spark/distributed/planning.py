@@ -142,8 +142,8 @@ def read_sample(sample: Any, columns: Mapping[str, str]) -> pa.Table | None:
 class _Plain(QuerySource):
     """A query over one graph, whatever windows it has."""
 
-    def parse(self) -> Query:
-        return replace(super().parse(), windows=(), graphs=())
+    def parse(self, *, refuse_patterns: bool = True) -> Query:
+        return replace(super().parse(refuse_patterns=refuse_patterns), windows=(), graphs=())
 
 
 def try_out(
