@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
@@ -34,6 +35,7 @@ from triegs.durable.source import QuerySource
 from triegs.errors import (
     InvalidUpdate,
     LogFailed,
+    QueryWarning,
     StateError,
     UnsupportedQuery,
 )
@@ -329,6 +331,9 @@ class Engine(Uncopied):
         their places; both cost updates. Cost: the size of its views, and of the labels that no
         query named before.
 
+        A variable in a filter or in the head that no pattern binds is a `QueryWarning`. The text is
+        parsed and compiled before the engine is touched, so that another thread's epochs go on.
+
         Raises `QueryError` for a text that is wrong, `UnsupportedQuery` for one that is outside
         the fragment, or cyclic, or aggregates; `PlanError` for a root that the plan cannot have;
         `MultiplicityOverflow` and `MemoryLimitReached` if its views do not fit. Then nothing is
@@ -341,11 +346,13 @@ class Engine(Uncopied):
         (2, [(1, 2)])
         """
         source = QuerySource(text, name, root, tuple(keep), window, self._prefixes)
+        warn_about(source.parse(), stacklevel=3)
         return self._register(source)
 
-    def _register(self, source: QuerySource) -> StandingQuery:
+    def _register(self, source: QuerySource, *, refuse_patterns: bool = True) -> StandingQuery:
         name = source.name
-        query, spaces = self._windows.resolve(source.parse(), source.window)
+        parsed = source.parse(refuse_patterns=refuse_patterns)
+        query, spaces = self._windows.resolve(parsed, source.window)
         plan = compile_query(query, root=source.root, keep=list(source.keep))
         _refuse_for_now(plan)
         with self._update():
@@ -905,6 +912,12 @@ class Engine(Uncopied):
             del self._queries[query.name]
             self._end_epoch()
             self._publications.announce()
+
+
+def warn_about(query: Query, stacklevel: int) -> None:
+    """A `QueryWarning` for each of the query's, at the caller that many frames up."""
+    for message in query.warnings:
+        warnings.warn(message, QueryWarning, stacklevel)
 
 
 def _constants(query: Query) -> list[str]:

@@ -22,6 +22,8 @@
     ├── LogFailed             the log did not take a record, or a sync failed; nothing changed
     └── StateError            the engine cannot do this now (closed, or in use by another thread)
         └── DirectoryInUse    another process has the directory open; says which
+
+    QueryWarning              not an error: a query that most likely is not what was meant
 """
 
 from __future__ import annotations
@@ -71,6 +73,13 @@ class QueryError(TriegsError):
 
 class UnsupportedQuery(QueryError):
     """Correct SPARQL that triegs refuses, with what could be written instead in ``hint``."""
+
+
+class QueryWarning(UserWarning):
+    """A query that is right SPARQL and most likely a slip, such as a variable that nothing binds.
+
+    ``warnings.simplefilter("error", triegs.QueryWarning)`` makes an error of it.
+    """
 
 
 class PlanError(TriegsError):

@@ -67,6 +67,7 @@ def test_for_machines(state):
     assert (found["good"], found["owner"], found["problem"]) == (True, None, None)
     assert found["restored"] == {
         "record": 10, "epoch": 10, "checkpoint": 7, "replayed": 3, "queries": ["all"],
+            "lost_queries": {},
     }  # fmt: skip
     assert {part["state"] for part in found["parts"]} == {"good"}
 

@@ -82,7 +82,7 @@ def test_forms_of_windows(window, text):
         ("WINDOW :one {", "WINDOW ?w {", 8, 10, "the IRI of a window"),
         ("WINDOW :two {", "WINDOW :two", 10, 15, "'{' after a window"),
         ("?x :knows ?y", "WINDOW :two { ?x :knows ?y }", 8, 17, "inside another window"),
-        (":two ON", ":one ON", 5, 24, "twice"),
+        (":two ON", ":one ON", 5, 19, "twice"),
         ("ON :s2", "AT :s2", 5, 24, "ON after"),
         ("?z :name ?n", "?z :name WINDOW", 7, 12, "an object"),
         ("FROM NAMED WINDOW :two", "FROM NAMED :two", 5, 1, "FROM is not supported"),

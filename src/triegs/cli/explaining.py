@@ -37,6 +37,8 @@ def run_explain(
     if sample is not None and partitions is None:
         raise typer.BadParameter("a sample is for --partitions", param_hint="--sample")
     query = read_query(path, text, prefixes)
+    if all_plans or partitions is not None or output == Format.MERMAID.value:  # which show none
+        sys.stderr.writelines(f"warning: {each}\n" for each in query.warnings)
     if partitions is not None:
         if output not in (Format.TEXT.value, Format.JSON.value):
             raise typer.BadParameter("--partitions lists as text or json", param_hint="--format")

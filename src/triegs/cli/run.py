@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from triegs.cli.output import ending_quietly
+from triegs.errors import QueryWarning
 
 
 class FormatOption(StrEnum):
@@ -328,8 +330,9 @@ def run(
     request = Request(**locals())
     from triegs.run.stopping import ending_at_once
 
-    with ending_quietly(), ending_at_once():
+    with ending_quietly(), ending_at_once(), warnings.catch_warnings():
         from triegs.cli.running import run_queries
 
+        warnings.simplefilter("ignore", QueryWarning)  # they are messages of this command
         code = run_queries(request)
     raise typer.Exit(code)

@@ -46,9 +46,10 @@ def read_queries(given: Iterable[str], prefixes: Mapping[str, str]) -> list[Give
         else:
             name, text, source = name or Path(rest).stem, read_text(rest), rest
         try:
-            found.append(Given(name, text, source, parse(text, prefixes)))
+            query = parse(text, prefixes)
         except QueryError as error:
             fail(show_query_error(error, text, source))
+        found.append(Given(name, text, source, query))
     names = [each.name for each in found]
     for name in names:
         if names.count(name) > 1:

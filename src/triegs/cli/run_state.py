@@ -75,6 +75,8 @@ def tell_recovery(directory: Path, found: Recovery) -> None:
         )  # fmt: skip
     for problem in found.damaged:
         LOG.warning("%s: a checkpoint was passed over: %s", directory, problem)
+    for name, reason in found.lost_queries.items():
+        LOG.warning("%s: %s is refused by this version, and closed: %s", directory, name, reason)
     LOG.info(
         "opened %s at epoch %d: %d records behind the checkpoint of record %d, in %.3f s",
         directory, found.epoch, found.replayed, found.checkpoint, found.seconds,

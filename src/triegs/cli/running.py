@@ -76,6 +76,9 @@ def run_queries(request: Request) -> int:
     stop = Stop()
     with ExitStack() as stack:
         messages = stack.enter_context(showing_log(request.log_level))
+        for each in queries:
+            for warning in each.query.warnings:
+                LOG.warning("%s, %s", each.source, warning)
         positions: Mapping[str, Any] | None = None
         if request.state is None:
             mode = request.mode or Mode.MULTIGRAPH.value

@@ -85,4 +85,5 @@ def describe(found: Inspection) -> str:
 def describe_restored(state: Restored) -> str:
     count = len(state.queries)
     queries = "1 query" if count == 1 else f"{count} queries"
-    return f"epoch {state.epoch}, up to record {state.record}, with {queries}"
+    lost = "".join(f"; {name} is closed: {why}" for name, why in state.lost_queries.items())
+    return f"epoch {state.epoch}, up to record {state.record}, with {queries}{lost}"

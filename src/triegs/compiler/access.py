@@ -80,10 +80,15 @@ def _evaluate_paths(found: _Indexes, nodes: Sequence[Node], place: int, node: No
 
 def _join_paths(found: _Indexes, nodes: Sequence[Node], node: Node, join: Join) -> None:
     """A changed input meets every other by the variables that they share."""
+    holders: dict[str, list[int]] = {}
+    for place, source in enumerate(join.inputs):
+        for variable in source.variables:
+            holders.setdefault(variable, []).append(place)
     for source in join.inputs:
         reason = f"join input of {node.name}"
         found.use(source.node, Access.PRIMARY, _marginal_index(nodes, source.node), reason)
-        for other in join.inputs:
+        near = {place for variable in source.variables for place in holders[variable]}
+        for other in (join.inputs[place] for place in sorted(near)):
             shared = tuple(v for v in source.variables if v in other.variables)
             if other is not source and 0 < len(shared) < len(source.variables):
                 changed = nodes[other.node].name

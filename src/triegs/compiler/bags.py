@@ -30,11 +30,15 @@ def cover_width(bag: Edge, edges: Sequence[Edge]) -> int:
     """
     missing, chosen = set(bag), 0
     while missing:
-        useful = {edge & missing for edge in edges} - {frozenset()}
-        largest = [edge for edge in useful if not any(edge < other for other in useful)]
-        holders = {v: [edge for edge in largest if v in edge] for v in missing}
-        if not all(holders.values()):
+        useful = _holders({edge & missing for edge in edges})
+        if len(useful) < len(missing):
             raise ValueError(f"no edges cover {sorted(bag)}")
+        largest = [
+            edge
+            for edge in set().union(*useful.values())
+            if not any(edge < other for other in min((useful[v] for v in edge), key=len))
+        ]
+        holders = _holders(largest)
         forced = {edges_with[0] for edges_with in holders.values() if len(edges_with) == 1}
         if not forced and len(largest) <= SEARCHED:
             return chosen + _least_cover(frozenset(missing), largest)
@@ -42,6 +46,14 @@ def cover_width(bag: Edge, edges: Sequence[Edge]) -> int:
         missing.difference_update(*picked)
         chosen += len(picked)
     return chosen
+
+
+def _holders(edges: Iterable[Edge]) -> dict[str, list[Edge]]:
+    found: dict[str, list[Edge]] = {}
+    for edge in edges:
+        for variable in edge:
+            found.setdefault(variable, []).append(edge)
+    return found
 
 
 def _least_cover(missing: Edge, edges: Sequence[Edge]) -> int:

@@ -27,7 +27,7 @@ class SortedFilters:
 
 
 def sort_filters(query: Query) -> SortedFilters:
-    free = set(query.free)
+    free, bound = set(query.free), set(query.variables)
     hosts = [set(atom.variables) for atom in query.atoms]
     hosts += [set(block.variables) for block in query.values]
     pushed: list[list[Expression]] = [[] for _ in hosts]
@@ -36,7 +36,7 @@ def sort_filters(query: Query) -> SortedFilters:
     never = False
     for expression in query.filters:
         wanted = set(expression_variables(expression))
-        unbound = wanted.difference(query.variables)
+        unbound = wanted - bound
         if unbound:
             raise PlanError(f"a filter names {' '.join(sorted(unbound))}, which no atom binds")
         fitting = [i for i, host in enumerate(hosts) if wanted <= host]

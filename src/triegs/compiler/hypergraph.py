@@ -60,9 +60,9 @@ def cyclic_core(edges: Sequence[Edge]) -> dict[int, Edge]:
             del where[variable]
         holders = set.intersection(*(where[v] for v in edge)) - {i} if edge else set()
         if holders or not edge:
-            touched = set().union(*(where[v] for v in edge)) if edge else set()
             for variable in edge:
                 where[variable].discard(i)
+                if len(where[variable]) == 1:  # only then can another edge lose something
+                    queue += where[variable]
             del rest[i]
-            queue += [j for j in touched if j in rest]
     return {i: frozenset(edge) for i, edge in rest.items()}

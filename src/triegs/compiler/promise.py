@@ -50,12 +50,7 @@ def query_warnings(plan: Plan) -> tuple[str, ...]:
     for expression in plan.filters:
         names = " ".join(expression_variables(expression))
         found.append(f"a filter on {names} spans several atoms and runs while enumerating")
-    if query.grouping is None:
-        found += [
-            f"{name} is not bound by the pattern: its column stays empty"
-            for name in query.head
-            if name not in query.variables
-        ]
+    found += query.warnings
     if len(plan.components) > 1:
         found.append(
             f"disconnected: {len(plan.components)} parts share no variable, "

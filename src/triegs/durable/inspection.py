@@ -7,7 +7,7 @@ opening would do it, over a disk that is never written (`triegs.durable.overlay`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -57,6 +57,8 @@ class Restored(NamedTuple):
     checkpoint: int
     replayed: int
     queries: tuple[str, ...]
+    #: By name, why a query is refused by this version, and closed.
+    lost_queries: Mapping[str, str]
 
 
 class Inspection(NamedTuple):
@@ -203,8 +205,9 @@ def _restore(directory: Path, files: Overlay) -> Restored:
     with log, _make(Engine, settings) as engine:
         replay, _ = restore(engine, log, parts, sequence)
         replay.finish()
-        queries = tuple(sorted(engine.queries))
-        return Restored(log.last, engine.epoch, sequence, replay.replayed, queries)
+        queries = tuple(sorted(engine.queries.keys() - replay.lost_queries.keys()))
+        lost = replay.lost_queries
+        return Restored(log.last, engine.epoch, sequence, replay.replayed, queries, lost)
 
 
 def _make(make: Callable[..., Engine], settings: Settings) -> Engine:

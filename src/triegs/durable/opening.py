@@ -48,7 +48,8 @@ class Recovery(NamedTuple):
     ``checkpoint`` is the record after which the state was taken that was read, 0 for none, and
     ``replayed`` counts the records behind it. ``cut`` is what a crash had left unfinished;
     ``damaged`` are checkpoints that were not read; ``lost_holds`` are held epochs from before the
-    checkpoint, which are gone.
+    checkpoint, which are gone; ``lost_queries`` says by name why a query is refused by this
+    version, and closed.
     """
 
     epoch: int
@@ -57,6 +58,7 @@ class Recovery(NamedTuple):
     cut: Cut | None
     damaged: tuple[StateDamaged, ...]
     lost_holds: Mapping[str, int]
+    lost_queries: Mapping[str, str]
     seconds: float
 
 
@@ -145,11 +147,13 @@ def open_engine(
         if replay.stop is not None:
             journal.note_stop(journal.last, len(replay.published))
             journal.flush(engine.epoch)
+        for name in replay.lost_queries:
+            engine._queries[name].close()
         inbox = Inbox(files, directory)
         engine._keeper = Keeper(engine, lock, log, checkpoints, inbox, checkpoint_bytes)
         engine._keeper.recovery = Recovery(
             engine.epoch, sequence, replay.replayed, found.cut, tuple(damaged), lost,
-            perf_counter() - started,
+            replay.lost_queries, perf_counter() - started,
         )  # fmt: skip
         return engine
     except BaseException as problem:
@@ -175,6 +179,7 @@ def restore(
     holds, failed, stopped = _look_ahead(log, sequence, fields["holds"])
     replay = Replay(engine, holds, stopped)
     replay.positions.update(fields["positions"])
+    replay.lost_queries.update(fields.get("lost_queries", {}))
     return replay, _replay(log, sequence, replay, failed)
 
 

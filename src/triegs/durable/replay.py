@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from triegs.durable.columns import Content
 from triegs.durable.journal import Kind
-from triegs.durable.source import QuerySource
+from triegs.durable.source import register_again
 from triegs.durable.terms import Definitions
 from triegs.errors import HistoryGone, MemoryLimitReached
 from triegs.events import Batch
@@ -43,6 +43,8 @@ class Replay:
         self.published: tuple[Published, ...] = ()
         self.stop: MemoryLimitReached | None = None
         self.positions: dict[str, Any] = {}
+        #: By name, why a query is refused today.
+        self.lost_queries: dict[str, str] = {}
         self.replayed = 0
         self._take_holds()
 
@@ -88,10 +90,11 @@ class Replay:
             del self._holds[name]
 
     def _register(self, fields: Mapping[str, Any], _: Mapping[str, NDArray[Any]]) -> None:
-        self._engine._register(QuerySource.read(fields))
+        self.lost_queries.update(register_again(self._engine, fields))
 
     def _close(self, fields: Mapping[str, Any], _: Mapping[str, NDArray[Any]]) -> None:
         self._engine._queries[fields["name"]].close()
+        self.lost_queries.pop(fields["name"], None)
 
     def _apply(self, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         batch = Batch(self._terms.read_rows(arrays), None, [])

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from triegs.errors import QueryError
 from triegs.sparql import Query, parse
 from triegs.sparql.window import Window
 from triegs.windows.state import read_window, write_window
+
+if TYPE_CHECKING:
+    from triegs.engine import Engine
 
 
 class QuerySource(NamedTuple):
@@ -42,10 +46,10 @@ class QuerySource(NamedTuple):
         lists = {"keep": tuple(fields["keep"]), "labels": tuple(fields.get("labels", ()))}
         return cls(**{**values, **lists, "window": window})
 
-    def parse(self) -> Query:
+    def parse(self, *, refuse_patterns: bool = True) -> Query:
         """The query that is meant. Cost: that of parsing, once for a text that comes again."""
         try:
-            found = _parse(self.text, tuple(self.prefixes.items()))
+            found = _parse(self.text, tuple(self.prefixes.items()), refuse_patterns)
         except TypeError:  # what cannot be hashed is no text, which `parse` says better
             found = parse(self.text, self.prefixes)
         if not self.labels:
@@ -55,5 +59,22 @@ class QuerySource(NamedTuple):
 
 
 @lru_cache(1_024)
-def _parse(text: str, prefixes: tuple[tuple[str, str], ...]) -> Query:
-    return parse(text, dict(prefixes))
+def _parse(text: str, prefixes: tuple[tuple[str, str], ...], refuse_patterns: bool) -> Query:
+    return parse(text, dict(prefixes), refuse_patterns=refuse_patterns)
+
+
+def register_again(engine: Engine, fields: Mapping[str, Any]) -> dict[str, str]:
+    """Register a query that a directory tells of; by its name, why it is refused today, if it is.
+
+    A regular expression that an earlier version took may be refused by this one. Such a query
+    stands in for itself, matching nothing, so that its windows have their epochs while the log is
+    read; whoever opens the directory closes it before anybody can ask.
+    """
+    source = QuerySource.read(fields)
+    try:
+        source.parse()
+    except QueryError as problem:
+        engine._register(source, refuse_patterns=False)
+        return {str(source.name): str(problem)}
+    engine._register(source)
+    return {}

@@ -15,7 +15,7 @@ import numpy as np
 
 from triegs.durable.checkpoints import Part
 from triegs.durable.columns import Content, lay_out
-from triegs.durable.source import QuerySource
+from triegs.durable.source import register_again
 from triegs.durable.terms import Definer, Definitions
 from triegs.maintain.standing import Laid
 from triegs.maintain.walk import Level, Walk
@@ -135,8 +135,9 @@ def restore_state(engine: Engine, parts: Iterator[tuple[str, Content]]) -> dict[
     fit is stalled, as it was, and the others are not kept from being opened. Cost: the state.
     """
     _, (fields, _) = next(parts)
+    fields["lost_queries"] = {}
     for source in fields["queries"]:
-        engine._register(QuerySource.read(source))
+        fields["lost_queries"] |= register_again(engine, source)
     words, windows = engine._dictionary, engine._windows
     terms, identities = Definitions(words, "term"), Definitions(windows.identities, "identity")
     pieces: list[Piece] = []

@@ -37,7 +37,7 @@ from typing import Any
 
 from triegs.compiler.plan import Alias, Guard, Plan, Static
 from triegs.explain.expressions import write_column, write_expression
-from triegs.explain.facts import count_uses, describe_storage, place_filters
+from triegs.explain.facts import describe_storage, place_filters
 from triegs.explain.notation import Notation, kind_of
 from triegs.sparql.model import Expression, Grouping, Query, expression_variables
 
@@ -54,6 +54,7 @@ def write_json(value: Any) -> str:
 
 def describe_plan(plan: Plan) -> dict[str, Any]:
     """The plan as the object that this module's text describes."""
+    notation = Notation(plan)
     names = [node.name for node in plan.nodes]
     return {
         "version": VERSION,
@@ -73,7 +74,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
             for component in plan.components
         ],
         "root": names[plan.root],
-        "nodes": _nodes(plan, names),
+        "nodes": _nodes(notation, names),
         "order": [names[number] for number in plan.order],
         "filters": [
             {
@@ -90,7 +91,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
                 "columns": list(index.columns),
                 "kind": index.kind.value,
                 "node": None if index.stored_for is None else names[index.stored_for],
-                "uses": count_uses(plan, number),
+                "uses": len(notation.users[number]),
             }
             for number, index in enumerate(plan.indexes)
         ],
@@ -136,8 +137,7 @@ def _grouping(grouping: Grouping) -> dict[str, Any]:
     }
 
 
-def _nodes(plan: Plan, names: Sequence[str]) -> list[dict[str, Any]]:
-    notation = Notation(plan)
+def _nodes(notation: Notation, names: Sequence[str]) -> list[dict[str, Any]]:
     return [
         {
             "name": node.name,
@@ -150,10 +150,10 @@ def _nodes(plan: Plan, names: Sequence[str]) -> list[dict[str, Any]]:
             "guard": None if node.guard is None else _guard(node.guard, names),
             "rule": notation.rule(node),
             "marginal": notation.marginal_rule(node),
-            "stores": describe_storage(plan, number),
+            "stores": describe_storage(notation, number),
             "key": node.key,
         }
-        for number, node in enumerate(plan.nodes)
+        for number, node in enumerate(notation.plan.nodes)
     ]
 
 

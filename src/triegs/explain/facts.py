@@ -8,7 +8,7 @@ from enum import Enum
 
 from triegs.compiler.fragment import is_compiled
 from triegs.compiler.plan import Alias, Join, Payload, Plan, PlanClass, Role
-from triegs.explain.notation import plain
+from triegs.explain.notation import Notation, plain
 from triegs.sparql.model import Expression, expression_variables
 
 CLASSES = {
@@ -56,9 +56,9 @@ def place_filters(plan: Plan) -> Iterator[PlacedFilter]:
             yield PlacedFilter(expression, Runs.COMPILATION)
 
 
-def describe_storage(plan: Plan, number: int) -> str:
+def describe_storage(notation: Notation, number: int) -> str:
     """What the node keeps between epochs, in a few words."""
-    node = plan.nodes[number]
+    node = notation.plan.nodes[number]
     if node.is_leaf:
         if isinstance(node.guard, Alias):
             source = "a selected index" if node.guard.is_selected else "the base index"
@@ -67,11 +67,10 @@ def describe_storage(plan: Plan, number: int) -> str:
         return f"nothing: reads {source}"
     entries = "live tuples" if node.role is Role.WITNESS else "counts"
     parts = ["the join"] if isinstance(node.guard, Join) else []
-    for index in plan.indexes:
-        if index.stored_for == number:
-            what = entries if index.relation.startswith("view") else "its guard"
-            by = " ".join(map(plain, index.columns))
-            parts.append(f"{what} by {by}" if by else what)
+    for index in notation.kept[number]:
+        what = entries if index.relation.startswith("view") else "its guard"
+        by = " ".join(map(plain, index.columns))
+        parts.append(f"{what} by {by}" if by else what)
     if parts:
         return ", ".join(parts)
     return "one number" if not node.interface else "nothing"
@@ -96,7 +95,3 @@ def describe_totals(plan: Plan) -> str:
         "support() is kept; access by position in logarithmic time; "
         "count() scans the answers (keep count for that)"
     )
-
-
-def count_uses(plan: Plan, index: int) -> int:
-    return sum(path.index == index for path in plan.access_paths)

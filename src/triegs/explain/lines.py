@@ -17,6 +17,8 @@ def display_width(text: str) -> int:
     >>> display_width("Σ_v"), display_width("漢字")
     (3, 4)
     """
+    if text.isascii():
+        return len(text)
     return sum(
         0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text
     )

@@ -79,6 +79,14 @@ class Notation:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.names = Names(query_constants(plan.query))
+        #: The nodes with a path over each index, and the indexes that each node keeps.
+        self.users: list[list[Node]] = [[] for _ in plan.indexes]
+        for path in plan.access_paths:
+            self.users[path.index].append(plan.nodes[path.node])
+        self.kept: list[list[Index]] = [[] for _ in plan.nodes]
+        for index in plan.indexes:
+            if index.stored_for is not None:
+                self.kept[index.stored_for].append(index)
 
     def view(self, node: Node) -> str:
         return node.name + tuple_of(node.bag)

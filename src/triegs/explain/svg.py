@@ -132,7 +132,7 @@ def _box_lines(notation: Notation, number: int) -> list[_Line]:
     title = break_text(notation.view(node), LONGEST)
     rule = break_factors(notation.factors(node), LONGEST)
     payload = " + ".join(payload.value for payload in node.payload)
-    stored = "stores nothing" if node.is_leaf else describe_storage(notation.plan, number)
+    stored = "stores nothing" if node.is_leaf else describe_storage(notation, number)
     small = int(LONGEST * RULE / NOTE)
     notes = [*break_text(payload, small), *break_text(stored, small)]
     lines: list[_Line] = [(text, TITLE, "fixed bold", "#1b2733") for text in title]

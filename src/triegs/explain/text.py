@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from triegs.compiler.plan import Access, Index, Plan, Role
+from triegs.compiler.plan import Access, Alias, Index, Plan, Role, Static
 from triegs.explain.facts import (
     CLASSES,
     Runs,
-    count_uses,
     describe_storage,
     describe_totals,
     place_filters,
@@ -33,7 +32,7 @@ def explain_text(plan: Plan) -> str:
     lines = list(_summary(notation)) + list(_cost(plan))
     for title, section in (
         ("Join tree", _tree(notation)),
-        ("Nodes", _nodes(plan)),
+        ("Nodes", _nodes(notation)),
         ("Access paths", _access_paths(notation)),
         ("Indexes", _indexes(notation)),
         ("Enumeration", _enumeration(notation)),
@@ -102,13 +101,14 @@ def _tree(notation: Notation) -> Iterator[str]:
         yield f"{INDENT}(╞═ leads to what a join reads, ├─ to children)"
 
 
-def _nodes(plan: Plan) -> Iterator[str]:
+def _nodes(notation: Notation) -> Iterator[str]:
+    plan = notation.plan
     rows = [
         [
             plan.nodes[number].name,
             plan.nodes[number].role.value,
             " + ".join(payload.value for payload in plan.nodes[number].payload),
-            describe_storage(plan, number),
+            describe_storage(notation, number),
         ]
         for number in top_down(plan)
     ]
@@ -135,13 +135,13 @@ def _indexes(notation: Notation) -> Iterator[str]:
     plan = notation.plan
     rows: list[list[str]] = []
     for number, index in enumerate(plan.indexes):
-        users = [plan.nodes[p.node] for p in plan.access_paths if p.index == number]
+        users = notation.users[number]
         rows.append(
             [
                 f"#{number + 1}",
                 notation.index(index, users),
                 _owner(plan, index),
-                _plural(count_uses(plan, number), "use"),
+                _plural(len(users), "use"),
             ]
         )
     return _align(rows, flexible=1)
@@ -183,7 +183,8 @@ def _where(notation: Notation, runs: Runs, number: int | None) -> str:
     node = notation.plan.nodes[number]
     if runs is Runs.JOIN:
         return f"inside join {node.name}"
-    relation = notation.factors(node)[0]
+    assert isinstance(node.guard, Alias | Static)
+    relation = notation.relation(node.guard)
     return f"inside {'the atom ' if runs is Runs.ATOM else ''}{relation}, node {node.name}"
 
 

@@ -15,6 +15,8 @@ from triegs.store.contract import Key
 
 #: Decides a filter on the values of the join's variables.
 Accept = Callable[[Key], bool]
+#: Inputs by number, each with the columns that are bound when it is visited.
+JoinOrder = tuple[tuple[int, tuple[int, ...]], ...]
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ class JoinStep:
     """
 
     inputs: tuple[JoinInput, ...]
-    orders: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
+    orders: tuple[JoinOrder, ...]
     width: int
     keeps: tuple[int, ...]
     accepts: tuple[Accept, ...]

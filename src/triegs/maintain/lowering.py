@@ -88,6 +88,7 @@ class Lowering:
         self.numbers_name = f" {numbers.name.lower()}" if self.is_numbered else ""
         self.held: dict[Part, None] = {}
         self.columns = preferred_columns(plan)
+        self.factors: dict[tuple[str, str], Part] = {}
         self.place = {name: i for i, name in enumerate(plan.query.free)}
         self.walk = Walk(len(self.place), has_rows=self.has_rows)
         if self.is_numbered:
@@ -97,6 +98,10 @@ class Lowering:
 
     def run(self) -> Walk:
         """Make, or find, every part; returns how the answers are enumerated."""
+        # Children come before parents, so that no long chain of nodes is gone down by recursion.
+        for node in self.plan.nodes:
+            if node.interface:
+                self._factor(node, node.interface[0])
         for component in self.plan.components:
             self._lower_top(component.top)
         for number in self.plan.order:
@@ -169,9 +174,13 @@ class Lowering:
 
     def _factor(self, node: Node, variable: str) -> Part:
         """A node's marginal over one variable of its bag: its interface, or the top's choice."""
-        is_exact = node.role is Role.EXISTENTIAL
-        return self._product(f"{node.key} by {variable_place(node, variable)}",
-                             self._factors(node, variable), is_exact)  # fmt: skip
+        found = self.factors.get((node.name, variable))
+        if found is None:
+            name = f"{node.key} by {variable_place(node, variable)}"
+            is_exact = node.role is Role.EXISTENTIAL
+            found = self._product(name, self._factors(node, variable), is_exact)
+            self.factors[node.name, variable] = found
+        return found
 
     def _factors(self, node: Node, variable: str) -> list[Part]:
         guard = self._guard(node)
@@ -212,6 +221,11 @@ class Lowering:
         """The entry that holds the count of a component without head variables."""
         if node.bag:
             return self._total(node).relation, ()
+        if isinstance(node.guard, Static):  # a number, as the weight of one row
+            row = (0,)
+            rows = [row] * len(node.guard.values.rows)
+            number = self.parts.fixed(f"{len(rows)} rows without columns", rows)
+            return self._use(number).relation, row
         assert isinstance(node.guard, Alias)  # no variable at all: one assertion
         atom, label = node.guard.atom, node.guard.relation
         assert label is not None

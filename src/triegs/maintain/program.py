@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from time import perf_counter
 from typing import Any
 
@@ -15,7 +16,7 @@ from triegs.compiler.keys import alias_text, static_text
 from triegs.compiler.plan import Alias, Join, Node, Plan, Role, Static, Use
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.base import Weights
-from triegs.maintain.joins import Accept, JoinInput, JoinStep, SupportStep
+from triegs.maintain.joins import Accept, JoinInput, JoinOrder, JoinStep, SupportStep
 from triegs.maintain.selection import RowsStep, SelectionStep
 from triegs.maintain.source import Source
 from triegs.maintain.steps import Factor, NodeStep, Step
@@ -271,10 +272,9 @@ class Program:
                 source, have = support, wanted.variables
             variables = tuple(names.index(v) for v in have)
             inputs.append(JoinInput(source, variables, wanted.use is Use.SUPPORT))
-        orders = tuple(_join_order(inputs, start) for start in range(len(inputs)))
-        for order in orders:
-            for other, bound in order:
-                inputs[other].source.require(bound)
+        orders = tuple(_join_orders(inputs))
+        for other, bound in dict.fromkeys(step for order in orders for step in order):
+            inputs[other].source.require(bound)
         output = Source(self.store, f"join {node.name}", len(node.bag))
         keeps = tuple(names.index(v) for v in node.bag)
         accepts = tuple(self._accept(e, names) for e in join.filters)
@@ -377,15 +377,46 @@ def _guard_columns(node: Node) -> tuple[str, ...]:
     return node.bag if isinstance(node.guard, Join) or node.guard is None else node.guard.variables
 
 
-def _join_order(inputs: Sequence[JoinInput], start: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Visit the other inputs so that each is looked up by as many bound columns as can be."""
-    bound = set(inputs[start].variables)
-    left = [i for i in range(len(inputs)) if i != start]
-    order = []
-    while left:
-        following = max(left, key=lambda i: sum(v in bound for v in inputs[i].variables))
-        left.remove(following)
+def _join_orders(inputs: Sequence[JoinInput]) -> list[JoinOrder]:
+    """For each input that may have changed, how to visit the others."""
+    holders: dict[int, list[int]] = {}
+    for place, source in enumerate(inputs):
+        for variable in source.variables:
+            holders.setdefault(variable, []).append(place)
+    return [_join_order(inputs, start, holders) for start in range(len(inputs))]
+
+
+def _join_order(
+    inputs: Sequence[JoinInput], start: int, holders: Mapping[int, Sequence[int]]
+) -> JoinOrder:
+    """Visit the other inputs so that each is looked up by as many bound columns as can be.
+
+    Cost: about linear in the inputs, so quadratic for all starts together.
+    """
+    bound: set[int] = set()
+    known = [0] * len(inputs)
+    # The most bound columns first, then the first input; an entry that is out of date is skipped.
+    waiting = [(0, place) for place in range(len(inputs))]
+    is_left = [True] * len(inputs)
+    order: list[tuple[int, tuple[int, ...]]] = []
+    following = start
+    while True:
+        is_left[following] = False
         variables = inputs[following].variables
-        order.append((following, tuple(c for c, v in enumerate(variables) if v in bound)))
-        bound.update(variables)
-    return tuple(order)
+        if following != start:
+            order.append((following, tuple([c for c, v in enumerate(variables) if v in bound])))
+            if len(order) == len(inputs) - 1:
+                return tuple(order)
+        elif len(inputs) == 1:
+            return ()
+        for variable in variables:
+            if variable not in bound:
+                bound.add(variable)
+                for place in holders[variable]:
+                    if is_left[place]:
+                        known[place] += 1
+                        heappush(waiting, (-known[place], place))
+        while True:
+            count, following = heappop(waiting)
+            if is_left[following] and -count == known[following]:
+                break

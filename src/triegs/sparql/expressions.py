@@ -283,7 +283,7 @@ def _language_matches(tag: str, wanted: str) -> str:
 
 def _regex(text: str, pattern: str, flags: str = '""') -> str:
     compiled = compile_regex(_simple(pattern), _simple(flags))
-    return boolean_term(compiled.search(_text(text).text) is not None)
+    return boolean_term(compiled.matches(_text(text).text))
 
 
 def _compatible(test: Callable[[str, str], bool]) -> Evaluator:

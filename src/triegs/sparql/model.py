@@ -164,6 +164,8 @@ class Query:
     #: The windows that the text names, in its order, by name.
     windows: tuple[tuple[str, Window], ...] = ()
     output: Output | None = None
+    #: What is right SPARQL and most likely not meant, each with its place in the text.
+    warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from triegs.sparql.expressions import UNBOUND
+from triegs.sparql.lexer import Token
 from triegs.sparql.model import Aggregate, Call, Expression, is_variable
+
+
+class Unknown(NamedTuple):
+    """A variable that nothing binds where it stands, and the clause that names it."""
+
+    token: Token
+    clause: str
 
 
 def conjuncts(expression: Expression) -> list[Expression]:

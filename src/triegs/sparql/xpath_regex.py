@@ -1,168 +1,330 @@
-r"""XPath regular expressions, which SPARQL's REGEX speaks, as Python ones.
+r"""XPath regular expressions, which SPARQL's REGEX speaks, on an engine of linear time.
 
-The two languages share most of their syntax. This page goes over a pattern once, passes on what
-both mean alike, rewrites what differs (``$``, ``.``, ``\i``, ``\c``, ``\p{..}``,
-``[a-z-[aeiou]]``, flags), and rejects what only Python would understand (``(?=``, ``\b``).
+The pattern is read by the grammar of XML Schema with XPath's additions (anchors, reluctant
+quantifiers, flags) and written anew for RE2, every class of characters as ranges of code points:
+so ``\w``, ``\p{..}`` and case mean what XPath says, whatever RE2 takes them for. RE2 looks at each
+character of a text once; what it cannot do so, back-references, is refused.
 
->>> bool(compile_regex("^a.c$", "i").search("ABC"))
+>>> compile_regex("^a.c$", "i").matches("ABC")
 True
->>> bool(compile_regex(r"\p{Lu}", "").search("straße"))
-False
+>>> compile_regex(r"^[\w-[\d_]]+$", "").matches("straße"), compile_regex("(a+)+$", "").matches("b")
+(True, False)
 """
 
 from __future__ import annotations
 
 import re
-import sys
-import unicodedata
 from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
+from triegs.sparql.code_points import (
+    EVERYTHING,
+    LAST,
+    Ranges,
+    category,
+    complement,
+    subtract,
+    union,
+    with_variants,
+)
+from triegs.sparql.unicode_blocks import BLOCKS
 from triegs.sparql.values import ExpressionError
 
-_FLAGS = {"s": re.DOTALL, "m": re.MULTILINE, "i": re.IGNORECASE}
-_SINGLE = set("nrt\\|.?*+(){}-[]^$")
-_CLASSES = {
-    "s": r"\t\n\r ",
-    "d": r"\d",
-    "w": r"\w",
-    "i": r"_:A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c\u200d"
-    r"\u2070-\u218f\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff",
-}
-_CLASSES["c"] = _CLASSES["i"] + r"\-.0-9\u00b7\u0300-\u036f\u203f-\u2040"
-_CATEGORY = re.compile(r"\{(\^?)([A-Z][a-z]?)\}")
-_QUANTITY = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
-_CATEGORY_LETTERS = "LMNPZSC"
+#: RE2 takes no more repetitions, also of what is inside another repetition.
+MAX_REPEATS = 1000
+#: Groups, and classes subtracted from classes, may nest this deep.
+MAX_NESTING = 100
+#: Bytes that a compiled pattern may take, which bounds the time to compile it to about a second.
+_PROGRAM_BYTES = 3 << 20
+#: Characters of a pattern as it is written for RE2.
+_WRITTEN = 4 << 20
+#: Bytes for a pattern and what RE2 remembers while matching; with fewer it is slow, not wrong.
+_MATCHING_BYTES = 32 << 20
+
+_SINGLE = {**{c: c for c in "\\|.?*+(){}-[]^$"}, "n": "\n", "r": "\r", "t": "\t"}
+_QUANTITY = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
+_PROPERTY = re.compile(r"\{(?:Is([A-Za-z0-9-]+)|([LMNPZSC][a-z]?))\}")
+_SPACE: Ranges = ((9, 10), (13, 13), (32, 32))
+#: Ends a text for RE2 where its end is no end of a line to XPath; no character, and in no class.
+_MARK = chr(LAST)
+_MARKED: Ranges = ((LAST, LAST),)
 
 
-@lru_cache(maxsize=1024)
-def compile_regex(pattern: str, flags: str) -> re.Pattern[str]:
+def _ranges(text: str) -> Ranges:
+    """``a-z`` and single characters, without escapes."""
+    return union((ord(part[0]), ord(part[-1])) for part in text.split())
+
+
+_NAME_START = _ranges(
+    "_ : A-Z a-z \u00c0-\u00d6 \u00d8-\u00f6 \u00f8-\u02ff \u0370-\u037d \u037f-\u1fff "
+    "\u200c-\u200d \u2070-\u218f \u2c00-\u2fef \u3001-\ud7ff \uf900-\ufdcf \ufdf0-\ufffd "
+    "\U00010000-\U000effff"
+)
+_NAME = union(_NAME_START, _ranges("- . 0-9 \u00b7 \u0300-\u036f \u203f-\u2040"))
+
+
+class Regex(NamedTuple):
+    """A compiled pattern."""
+
+    program: Any
+    has_lines: bool
+
+    def matches(self, text: str) -> bool:
+        """Whether the pattern matches somewhere in the text. Cost: linear in the text."""
+        try:
+            if self.has_lines and text.endswith("\n"):
+                # No line begins or ends behind a last newline.
+                return self._finds(text[:-1]) or self._finds(text + _MARK)
+            return self._finds(text)
+        except UnicodeEncodeError:
+            raise ExpressionError("a lone surrogate is not a character") from None
+
+    def _finds(self, text: str) -> bool:
+        return self.program.search(text) is not None
+
+
+@lru_cache(maxsize=128)
+def compile_regex(pattern: str, flags: str) -> Regex:
     """The compiled pattern; :class:`ExpressionError` if it or a flag is not XPath's."""
     if not set(flags) <= set("smixq"):
         raise ExpressionError(f"unknown regular expression flags {flags!r}")
-    options = re.RegexFlag(0)
-    for flag in set(flags) & set(_FLAGS):
-        options |= _FLAGS[flag]
-    if "q" in flags:
-        translated = re.escape(pattern)
-    else:
-        translated = _Translation(pattern, flags).whole()
+    translation = _Translation(pattern, flags)
+    written = translation.quoted() if "q" in flags else translation.whole()
+    has_lines = "m" in flags and translation.has_anchor
+    _compile(written, _PROGRAM_BYTES)
+    return Regex(_compile(written, _MATCHING_BYTES), has_lines)
+
+
+def _compile(written: str, size: int) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    options.max_mem = size
     try:
-        return re.compile(translated, options)
-    except (re.error, OverflowError, RecursionError) as problem:
-        raise ExpressionError(f"bad regular expression: {problem}") from None
+        return re2.compile(written, options)
+    except re2.error as problem:
+        reason = problem.args[0]
+        reason = reason.decode() if isinstance(reason, bytes) else str(reason)
+        if "too large" in reason:
+            raise _too_large() from None
+        if "repetition" in reason:
+            raise _too_often() from None
+        raise _bad(reason) from None
+
+
+def _bad(reason: str) -> ExpressionError:
+    return ExpressionError(f"bad regular expression: {reason}")
+
+
+def _too_large() -> ExpressionError:
+    return ExpressionError(
+        "regular expression too large: classes such as \\w or \\p{L} are, repeated often"
+    )
+
+
+def _short(number: str | None) -> str | None:
+    if number and (len(number) > 4 or int(number) > MAX_REPEATS):
+        raise _too_often()
+    return number
+
+
+def _too_often() -> ExpressionError:
+    return ExpressionError(
+        f"regular expression not supported: it repeats more than {MAX_REPEATS} times"
+    )
 
 
 class _Translation:
     def __init__(self, pattern: str, flags: str) -> None:
-        if "x" in flags:
-            pattern = _without_spaces(pattern)
-        self.pattern = pattern
-        self.flags = flags
+        self.pattern = _without_spaces(pattern) if "x" in flags and "q" not in flags else pattern
+        self.ignores_case = "i" in flags
+        self.has_lines = "m" in flags
+        self.dot = EVERYTHING if "s" in flags else complement(((10, 10), (13, 13)))
+        self.has_anchor = False
         self.at = 0
+
+    def quoted(self) -> str:
+        return "".join(self._character(character) for character in self.pattern)
 
     def whole(self) -> str:
         pieces: list[str] = []
+        depth, room = 0, _WRITTEN
+        may_repeat = False
         while self.at < len(self.pattern):
-            pieces.append(self._piece())
+            character = self._take()
+            if character in "*+?{":
+                if not may_repeat:
+                    raise _bad("nothing to repeat")
+                pieces.append(self._quantifier(character))
+                may_repeat = False
+                continue
+            may_repeat = character not in "(|"
+            if character == "(":
+                depth += 1
+                if depth > MAX_NESTING:
+                    raise _bad(f"groups nest deeper than {MAX_NESTING}")
+                self._open()
+                pieces.append("(?:")
+            elif character == ")":
+                depth -= 1
+                if depth < 0:
+                    raise _bad("unmatched )")
+                pieces.append(")")
+            else:
+                pieces.append("|" if character == "|" else self._atom(character))
+                room -= len(pieces[-1])
+                if room < 0:
+                    raise _too_large()
+        if depth:
+            raise _bad("a group never ends")
         return "".join(pieces)
 
-    def _piece(self) -> str:
-        character = self._take()
-        if character == "\\":
-            return self._escape(inside=False)
-        if character == "[":
-            return self._character_class()
-        if character == "(":
-            if self.pattern.startswith("?", self.at):
-                if not self.pattern.startswith("?:", self.at):
-                    raise ExpressionError("bad regular expression: only (?: may follow (")
-                self.at += 2
-                return "(?:"
-            return "("
-        if character == "{":
-            quantity = _QUANTITY.match(self.pattern, self.at - 1)
-            if quantity is None:
-                raise ExpressionError("bad regular expression: { without a quantity")
-            self.at = quantity.end()
-            self._check_not_possessive()
-            return quantity[0]
-        if character in "}]":
-            raise ExpressionError(f"bad regular expression: unmatched {character}")
-        if character in "*+?":
-            self._check_not_possessive()
-        if character == "$":
-            return "$" if "m" in self.flags else r"\Z"
-        if character == "." and "s" not in self.flags:
-            return r"[^\n\r]"
-        return character if character in "^|)*+?." else re.escape(character)
-
-    def _check_not_possessive(self) -> None:
-        """``a++`` means something to Python alone."""
-        if self.pattern.startswith("+", self.at):
-            raise ExpressionError("bad regular expression: nothing to repeat")
-
     def _take(self) -> str:
+        if self.at == len(self.pattern):
+            raise _bad("it ends too early")
         self.at += 1
         return self.pattern[self.at - 1]
 
-    def _escape(self, *, inside: bool) -> str:
-        """What follows a backslash; ``inside`` a character class no brackets may be added."""
-        if self.at == len(self.pattern):
-            raise ExpressionError("bad regular expression: it ends with a backslash")
-        character = self._take()
-        if character in _SINGLE:
-            return "\\" + character
-        if character.lower() in _CLASSES:
-            negated = character.isupper()
-            if negated and inside and character not in "DW":
-                return _ranges_outside(_CLASSES[character.lower()])
-            if character in "dwDW":
-                return "\\" + character
-            listed = _CLASSES[character.lower()]
-            return listed if inside else f"[{'^' if negated else ''}{listed}]"
-        if character in "pP":
-            match = _CATEGORY.match(self.pattern, self.at)
-            if match is None or match[2][0] not in _CATEGORY_LETTERS:
-                raise ExpressionError(f"bad regular expression: unknown \\{character} category")
-            self.at = match.end()
-            negated = (character == "P") != bool(match[1])
-            listed = _category_ranges(match[2], negated)
-            return listed if inside else f"[{listed}]"
-        if character in "123456789" and not inside:
-            return f"(?:\\{character})"
-        raise ExpressionError(f"bad regular expression: unknown escape \\{character}")
+    def _next_is(self, text: str) -> bool:
+        return self.pattern.startswith(text, self.at)
 
-    def _character_class(self) -> str:
-        pieces = ["["]
-        if self.pattern.startswith("^", self.at):
+    def _open(self) -> None:
+        if self._next_is("?"):
+            if not self._next_is("?:"):
+                raise _bad("only (?: may follow (")
+            self.at += 2
+
+    def _quantifier(self, character: str) -> str:
+        """``*``, ``+``, ``?`` or ``{n,m}``; a ``?`` behind it changes no answer."""
+        written = character
+        if character == "{":
+            quantity = _QUANTITY.match(self.pattern, self.at - 1)
+            if quantity is None:
+                raise _bad("{ without a quantity")
+            self.at = quantity.end()
+            numbers = [number and (number.lstrip("0") or "0") for number in quantity.group(1, 3)]
+            least, most = (int(number) if number else None for number in map(_short, numbers))
+            if most is not None and most < (least or 0):
+                raise _bad(f"{quantity[0]} counts backwards")
+            written = f"{{{least}{quantity[2] or ''}{'' if most is None else most}}}"
+        if self._next_is("?"):
             self.at += 1
-            pieces.append("^")
-        start = len(pieces)
-        while self.at < len(self.pattern):
-            character = self._take()
-            if character == "]" and len(pieces) > start:
-                return "".join([*pieces, "]"])
-            if character == "[" or character == "]":
-                raise ExpressionError("bad regular expression: bracket in a character class")
-            if character == "\\":
-                pieces.append(self._escape(inside=True))
-            elif character == "-":
-                if self.pattern.startswith("[", self.at) and len(pieces) > start:
-                    return self._subtraction("".join([*pieces, "]"]))
-                edge = len(pieces) == start or self.pattern.startswith("]", self.at)
-                pieces.append(r"\-" if edge else "-")
-            else:
-                pieces.append(re.escape(character))
-        raise ExpressionError("bad regular expression: a character class never ends")
+        return written
 
-    def _subtraction(self, left: str) -> str:
-        """``[a-z-[aeiou]]``: a character of the left class that the right one does not hold."""
+    def _atom(self, character: str) -> str:
+        if character in "^$":
+            self.has_anchor = True
+            if self.has_lines:
+                return f"(?m:{character})"
+            return r"(?:\A)" if character == "^" else r"(?:\z)"
+        if character == ".":
+            return self._class(self.dot)
+        if character == "[":
+            return self._class(self._group(0))
+        if character == "\\":
+            escaped = self._take()
+            if escaped in _SINGLE:
+                return self._character(_SINGLE[escaped])
+            if escaped in "0123456789":
+                raise ExpressionError(
+                    f"regular expression not supported: the back-reference \\{escaped}"
+                )
+            return self._class(self._escaped(escaped))
+        if character in "}]":
+            raise _bad(f"unmatched {character}")
+        return self._character(character)
+
+    def _character(self, character: str) -> str:
+        code = ord(character)
+        if not self.ignores_case:
+            return f"\\x{{{code:x}}}"
+        return self._class(with_variants(((code, code),)))
+
+    def _class(self, ranges: Ranges) -> str:
+        return _write_class(subtract(ranges, _MARKED) if self.has_lines else ranges)
+
+    def _escaped(self, character: str) -> Ranges:
+        """What an escape of several characters stands for."""
+        if character in "pP":
+            match = _PROPERTY.match(self.pattern, self.at)
+            if match is None:
+                raise _bad(f"\\{character} without a category or block in braces")
+            self.at = match.end()
+            block, name = match.groups()
+            if block is not None and block not in BLOCKS:
+                raise _bad(f"unknown block Is{block}")
+            found = BLOCKS[block] if block is not None else category(name)
+            if not found:
+                raise _bad(f"unknown category {name}")
+        else:
+            found = _escape_ranges(character.lower())
+            if not found:
+                raise _bad(f"unknown escape \\{character}")
+        return complement(found) if character.isupper() else found
+
+    def _group(self, depth: int) -> Ranges:
+        """The characters of a class, from behind its opening bracket to its closing one."""
+        if depth > MAX_NESTING:
+            raise _bad(f"classes nest deeper than {MAX_NESTING}")
+        is_negated = self._next_is("^")
+        self.at += is_negated
+        start = self.at
+        written: list[Ranges] = []
+        others: list[Ranges] = []
+        taken: Ranges = ()
+        while not (self._next_is("]") and self.at > start):
+            if self._next_is("-[") and self.at > start:
+                self.at += 2
+                taken = self._group(depth + 1)
+                if not self._next_is("]"):
+                    raise _bad("a class goes on after what is subtracted from it")
+                break
+            low = self._member(others)
+            if low is None:
+                continue
+            if self._next_is("-") and not (self._next_is("-]") or self._next_is("-[")):
+                self.at += 1
+                high = self._member([])
+                if high is None or ord(high) < ord(low):
+                    raise _bad("a range that ends before it begins, or in no character")
+                written.append(((ord(low), ord(high)),))
+            else:
+                written.append(((ord(low), ord(low)),))
         self.at += 1
-        right = self._character_class()
-        if not self.pattern.startswith("]", self.at):
-            raise ExpressionError("bad regular expression: a character class never ends")
-        self.at += 1
-        return f"(?:(?!{right}){left})"
+        found = union(*written)
+        found = union(with_variants(found) if self.ignores_case else found, *others)
+        return subtract(complement(found) if is_negated else found, taken)
+
+    def _member(self, others: list[Ranges]) -> str | None:
+        """One character of a class; what stands for several is added to `others` instead."""
+        character = self._take()
+        if character in "[]":
+            raise _bad("a bracket in a class needs a backslash")
+        if character != "\\":
+            return character
+        escaped = self._take()
+        if escaped in _SINGLE:
+            return _SINGLE[escaped]
+        others.append(self._escaped(escaped))
+        return None
+
+
+@lru_cache(maxsize=64)
+def _write_class(ranges: Ranges) -> str:
+    if not ranges:
+        return r"[^\x{0}-\x{10ffff}]"
+    return "[" + "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in ranges) + "]"
+
+
+@cache
+def _escape_ranges(letter: str) -> Ranges:
+    if letter == "w":
+        return complement(union(category("P"), category("Z"), category("C")))
+    if letter == "d":
+        return category("Nd")
+    return {"s": _SPACE, "i": _NAME_START, "c": _NAME}.get(letter, ())
 
 
 def _without_spaces(pattern: str) -> str:
@@ -177,45 +339,3 @@ def _without_spaces(pattern: str) -> str:
         if depth or character not in "\t\n\r ":
             kept.append(character)
     return "".join(kept)
-
-
-@cache
-def _code_points_by_category() -> dict[str, list[tuple[int, int]]]:
-    ranges: dict[str, list[tuple[int, int]]] = {}
-    previous, start = unicodedata.category("\0"), 0
-    for code in range(1, sys.maxunicode + 1):
-        category = unicodedata.category(chr(code))
-        if category != previous:
-            ranges.setdefault(previous, []).append((start, code - 1))
-            previous, start = category, code
-    ranges.setdefault(previous, []).append((start, sys.maxunicode))
-    return ranges
-
-
-@cache
-def _category_ranges(name: str, negated: bool) -> str:
-    """The inside of a character class for a Unicode category such as ``Lu`` or ``L``."""
-    table = _code_points_by_category()
-    chosen = [
-        r
-        for category, ranges in table.items()
-        if category.startswith(name) != negated
-        for r in ranges
-    ]
-    if not chosen:
-        raise ExpressionError(f"bad regular expression: unknown category {name}")
-    return "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in sorted(chosen))
-
-
-@cache
-def _ranges_outside(listed: str) -> str:
-    """The inside of a character class that holds exactly what another one does not."""
-    inside = re.compile(f"[{listed}]")
-    codes = [c for c in range(sys.maxunicode + 1) if not inside.match(chr(c))]
-    ranges: list[tuple[int, int]] = []
-    for code in codes:
-        if ranges and ranges[-1][1] == code - 1:
-            ranges[-1] = (ranges[-1][0], code)
-        else:
-            ranges.append((code, code))
-    return "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)

@@ -8,6 +8,7 @@ has the predicate, or a query names it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -130,15 +131,17 @@ class Spaces:
         self._epoch = epoch
         self._numbers: dict[SpaceKey, int] = {}
         self._last = 0
+        self._numbering = Lock()
         self.by_number: dict[int, Space] = {}
 
     def number(self, key: SpaceKey) -> int:
         """The number that a space has, or will have; one is never given twice."""
-        found = self._numbers.get(key)
-        if found is None:
-            self._last += 1
-            found = self._numbers[key] = self._last
-        return found
+        with self._numbering:  # a query is compiled, and asks, before the engine is locked
+            found = self._numbers.get(key)
+            if found is None:
+                self._last += 1
+                found = self._numbers[key] = self._last
+            return found
 
     def make(self, key: SpaceKey, feed: Feed) -> Space:
         number = self.number(key)

@@ -54,8 +54,8 @@ MARKED = [
     ("SELECT * { FILTER ‸<http://a/> }", "a function after FILTER"),
     ("SELECT * { FILTER(‸) }", "an expression"),
     ("SELECT * { FILTER(?x ‸?y) }", "expected ')' or an operator"),
-    ("SELECT * { ‸FILTER(1 < 2 < 3) }", "this FILTER cannot be read"),
-    ("SELECT * { ‸FILTER(1 IN () -1) }", "this FILTER cannot be read"),
+    ("SELECT * { FILTER(1 < 2 ‸< 3) }", "&& or || after a comparison"),
+    ("SELECT * { FILTER(1 IN () ‸-1) }", "&& or || after a comparison"),
     ("SELECT * { FILTER(! ‸! true) }", "an expression"),
     ("SELECT * { FILTER(‸STR()) }", "STR takes 1 argument, not 0"),
     ("SELECT * { FILTER(‸REGEX('a')) }", "REGEX takes 2 to 3 arguments"),
@@ -83,10 +83,10 @@ MARKED = [
     ("SELECT (COUNT(*) AS ?n) (SUM(?x) AS ‸?n) { ?x ?p ?y }", "used already"),
     ("SELECT ?n (COUNT(*) AS ‸?n) { ?x ?p ?y } GROUP BY ?n", "used already"),
     ("SELECT ?k { ?x ?p ?y } GROUP BY (1 AS ?k) (2 AS ‸?k)", "used already"),
-    ("SELECT (COUNT(*) ‸) { }", "this expression"),
-    ("SELECT ?x { } ‸GROUP BY LIMIT 1", "this GROUP cannot be read"),
-    ("SELECT ?x { } ‸GROUP ?x", "this GROUP cannot be read"),
-    ("SELECT ?x { } ‸HAVING ?x", "this HAVING cannot be read"),
+    ("SELECT (COUNT(*) ‸) { }", "AS and a variable"),
+    ("SELECT ?x { } GROUP BY ‸LIMIT 1", "after GROUP BY"),
+    ("SELECT ?x { } GROUP ‸?x", "BY after GROUP"),
+    ("SELECT ?x { } HAVING ‸?x", "after HAVING"),
     ("SELECT ?x { } LIMIT ‸-1", "a number without sign"),
     ("SELECT ?x { } LIMIT ‸9999999999999999999", "more than 18 digits"),
     ("SELECT ?x { } LIMIT 1 ‸LIMIT 2", "this LIMIT"),
@@ -138,21 +138,58 @@ def test_long_text() -> None:
     assert str(MAX_CHARACTERS) in error_of("ASK {} #" + "x" * MAX_CHARACTERS).message
 
 
-def test_little_stack_left() -> None:
-    """The deep part of the work has a stack of its own."""
-    text = "SELECT * { FILTER(" + "(" * 60 + "1" + ")" * 60 + ") }"
+DEEPEST = [
+    "SELECT * { FILTER(" + "(" * 62 + "1" + ")" * 62 + ") }",
+    "SELECT * { FILTER" + "(1 || 1 && 1 = 1 + 1 * " * 16 + "1" + ")" * 16 + " }",
+    "SELECT * { FILTER(" + "!(" * 62 + "1" + ")" * 62 + ") }",
+    "SELECT * " + "{" * 64 + "}" * 64,
+    "SELECT * { ?x ?p " + "[ ?p " * 63 + "1" + "]" * 63 + " }",
+    "SELECT * { ?x ?p " + "(" * 63 + "1" + ")" * 63 + " }",
+    "SELECT * { ?x " + "^(" * 63 + "a/a" + ")" * 63 + " ?y }",
+]
+
+
+@pytest.mark.parametrize("text", DEEPEST)
+def test_the_deepest_nesting_needs_half_the_stack(text: str) -> None:
+    """The grammar's recursion is bounded: no nesting that is allowed ends in RecursionError."""
 
     def descend(frames: int) -> Query:
         return descend(frames - 1) if frames else parse(text)
 
-    used = len(inspect.stack())
-    limit = sys.getrecursionlimit()
-    assert descend(limit - used - 120) == parse(text)
-    assert sys.getrecursionlimit() == limit
+    assert descend(sys.getrecursionlimit() - len(inspect.stack()) - 500) == parse(text)
+
+
+@pytest.mark.parametrize("sign", ["!", "-", "+", "NOT ", "^"])
+def test_a_long_row_of_signs_is_no_nesting(sign: str) -> None:
+    error = error_of(f"ASK {{ FILTER({sign * 40_000} ?x) }}")
+    assert (error.line, "expected" in error.message) == (1, True)
 
 
 def test_too_many_patterns() -> None:
-    text = "SELECT * {\n" + " .\n".join(["?x ?p ?y"] * 1_000) + " }"
+    text = "SELECT * {\n" + " .\n".join(["?x ?p ?y"] * 501) + " }"
     error = error_of(text)
     assert "more than 500 triple patterns" in error.message
-    assert error.line == 502
+    assert (error.line, error.column) == (502, 7)
+    assert len(parse(text.replace(" .\n?x ?p ?y", "", 1)).atoms) == 500
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "?x <p>\n" + ",\n".join(["?y"] * 501),
+        "?x\n" + ";\n".join(["<p> ?y"] * 501),
+        "?x\n" + "/\n".join(["<p>"] * 501) + " ?y",
+        "?x <p> [\n" + ";\n".join(["<p> ?y"] * 501) + "]",
+        "(\n" + "\n".join(["?y"] * 251) + ")",
+        "\n".join(["{ ?x <p> ?y }"] * 501),
+    ],
+)
+def test_too_many_patterns_however_they_are_written(pattern: str) -> None:
+    error = error_of("SELECT * {" + pattern + "}")
+    assert "more than 500 triple patterns" in error.message
+    assert error.line >= 251
+
+
+def test_a_number_of_triples_without_bound() -> None:
+    text = f"SELECT * FROM STREAM <s> [TRIPLES {'9' * 5_000}] {{ ?x ?p ?y }}"
+    assert "more than 18 digits" in error_of(text).message

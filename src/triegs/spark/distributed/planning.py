@@ -16,7 +16,7 @@ from triegs.compiler.layout import lay_out
 from triegs.compiler.observing import observe
 from triegs.compiler.partitions import Observed
 from triegs.durable.source import QuerySource
-from triegs.engine import Engine
+from triegs.engine import Engine, warn_about
 from triegs.errors import InputError, StateError, WindowError
 from triegs.exercise import call_everything
 from triegs.inputs import open_input
@@ -88,6 +88,8 @@ def plan_job(
         messages.warning("parts do not help; the engine is in the driver: %s", layout.problem)
         return None
     folder = session.conf.get("spark.local.dir", None)
+    for query in parsed.values():
+        warn_about(query, stacklevel=4)
     job = make_job(layout, sources, mode, window, event_time, stream, is_timed)
     return job._replace(folder=folder, wanted=tuple(sinks))
 
@@ -147,8 +149,8 @@ def read_sample(sample: Any, columns: Mapping[str, str]) -> pa.Table | None:
 class _Plain(QuerySource):
     """A query over one graph, whatever windows it has."""
 
-    def parse(self) -> Query:
-        return replace(super().parse(), windows=(), graphs=())
+    def parse(self, *, refuse_patterns: bool = True) -> Query:
+        return replace(super().parse(refuse_patterns=refuse_patterns), windows=(), graphs=())
 
 
 def try_out(

@@ -1,0 +1,118 @@
+"""GROUP BY, HAVING and aggregates in SELECT, put together: keys, and columns over keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from triegs.sparql.cursor import Cursor, name_of
+from triegs.sparql.expression_parser import Condition
+from triegs.sparql.lexer import Token
+from triegs.sparql.model import Aggregate, Call, Column, Expression, Grouping, Values, is_variable
+from triegs.sparql.pattern_parser import Body
+from triegs.sparql.scope import Unknown, conjuncts, limit_scope, substitute
+
+
+class Selected(NamedTuple):
+    """A column of SELECT: a variable, or ``( … AS ?name )`` with its opening bracket."""
+
+    name: Token
+    condition: Condition | None = None
+    opening: Token | None = None
+
+
+class Grouper:
+    """Groups one query; `unknown` gets the variables that nothing binds."""
+
+    def __init__(self, cursor: Cursor, body: Body, unknown: list[Unknown]) -> None:
+        self.cursor = cursor
+        self.unknown = unknown
+        self.bound = body.variables
+        #: What each name given in GROUP BY stands for over the body.
+        self.meanings: dict[str, Expression] = {}
+        self.keys: dict[str, Column] = {}
+
+    def group(
+        self, keys: Sequence[Condition], selected: Sequence[Selected], having: Sequence[Condition]
+    ) -> Grouping:
+        self._check_names(keys, selected)
+        for key in keys:
+            self._add_key(key)
+        columns: dict[str, Column] = {}
+        for name, condition, _ in selected:
+            if condition is None:
+                self._check_key(name)
+            shown = name_of(name)
+            expression = shown if condition is None else self._over_group(condition, "SELECT")
+            columns[shown] = Column(shown, expression)
+        conditions = [
+            part for each in having for part in conjuncts(self._over_group(each, "HAVING"))
+        ]
+        return Grouping(tuple(self.keys.values()), tuple(columns.values()), tuple(conditions))
+
+    def _check_names(self, keys: Sequence[Condition], selected: Sequence[Selected]) -> None:
+        """A name after AS must be new: not in the body, not another column or key."""
+        taken = set(self.bound)
+        named = [key.name for key in keys if key.name is not None]
+        plain = {name_of(each.name) for each in selected if each.condition is None}
+        computed = [each.name for each in selected if each.condition is not None]
+        for place, token in enumerate([*named, *computed]):
+            name = name_of(token)
+            if name in taken or (place >= len(named) and name in plain):
+                message = f"{name} is used already, so AS cannot name it"
+                raise self.cursor.error(message, token, "AS", "choose another name")
+            taken.add(name)
+
+    def _add_key(self, key: Condition) -> None:
+        expression, name = key.expression, ""
+        meaning = self._meaning(expression, key.reader.outside, "GROUP BY")
+        if key.name is not None:
+            name = name_of(key.name)
+            self.meanings[name] = meaning
+        elif isinstance(expression, str) and is_variable(expression):
+            name = expression
+        else:
+            unnamed = sum(other.startswith("?_:key") for other in self.keys)
+            name = f"?_:key{unnamed + 1}"
+        self.keys.setdefault(name, Column(name, meaning))
+
+    def _meaning(self, expression: Expression, named: Sequence[Token], clause: str) -> Expression:
+        """An expression over the body, the names that GROUP BY gives replaced."""
+        bound = {*self.bound, *self.meanings}
+        self.unknown += [Unknown(token, clause) for token in named if name_of(token) not in bound]
+        return substitute(limit_scope(expression, bound), self.meanings)
+
+    def _over_group(self, condition: Condition, clause: str) -> Expression:
+        """An output expression: outside its aggregates it speaks of keys only."""
+        for token in condition.reader.outside:
+            self._check_key(token)
+        inside = condition.reader.inside
+
+        def resolve(part: Expression) -> Expression:
+            if isinstance(part, Aggregate):
+                if part.argument is None:
+                    return part
+                return replace(part, argument=self._meaning(part.argument, inside, clause))
+            if isinstance(part, Call):
+                return Call(part.operator, tuple(map(resolve, part.arguments)))
+            return part
+
+        return resolve(condition.expression)
+
+    def _check_key(self, token: Token) -> None:
+        name = name_of(token)
+        if name not in self.keys:
+            message = f"{name} is neither a grouping key nor inside an aggregate"
+            hint = f"add it to GROUP BY, or write MIN({name})"
+            raise self.cursor.error(message, token, "GROUP BY", hint)
+
+
+def commutes(trailing: Values, grouping: Grouping) -> bool:
+    """Whether joining VALUES before the grouping gives what SPARQL gives by joining it after."""
+    plain = {column.name for column in grouping.keys if column.name == column.expression}
+    return (
+        bool(grouping.keys)
+        and set(trailing.variables) <= plain
+        and len(set(trailing.rows)) == len(trailing.rows)
+    )

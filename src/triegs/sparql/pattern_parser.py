@@ -1,0 +1,315 @@
+"""Group graph patterns: triples, paths, blank nodes, collections, filters, VALUES, windows.
+
+Everything becomes one flat list of atoms in the order of the text. A path is a chain of atoms
+through variables that nobody sees; so are the brackets of ``[ … ]`` and ``( … )``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from triegs.sparql.cursor import IRIS, NUMBERS, Cursor, name_of
+from triegs.sparql.expression_parser import Condition, ExpressionParser
+from triegs.sparql.lexer import Token, TokenKind
+from triegs.sparql.model import Atom, Expression, Values, is_variable
+from triegs.sparql.scope import Unknown
+from triegs.sparql.stream_clauses import read_block
+from triegs.sparql.window import Window
+
+MAX_PATTERNS = 500
+
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_TYPE, _FIRST, _REST, _NIL = (f"<{_RDF}{name}>" for name in ("type", "first", "rest", "nil"))
+_STATEMENT = "a triple pattern, FILTER, VALUES or '}'"
+_NEXT = "'.', ';', ',' or a closing bracket after a triple pattern"
+_MORE = "another predicate, '.' or a closing bracket"
+_STEP = "an IRI, 'a', '^' or '(' in a path"
+#: What may follow a subject that is described, besides a dot.
+_AFTER_TRIPLES = ("}", "{", "FILTER", "VALUES", "WINDOW", "STREAM")
+
+
+class _Step(NamedTuple):
+    """One step of a path: over a predicate, perhaps against its direction."""
+
+    predicate: str
+    is_inverse: bool
+    token: Token
+
+
+class _Placed(NamedTuple):
+    """An atom, where its predicate stands, and the window that it reads."""
+
+    place: int
+    atom: Atom
+    graph: str
+
+
+@dataclass(slots=True)
+class Body:
+    """What a pattern matches."""
+
+    atoms: tuple[Atom, ...] = ()
+    graphs: tuple[str, ...] = ()
+    values: list[Values] = field(default_factory=list)
+    filters: list[Expression] = field(default_factory=list)
+    #: The variables that it binds, without those that the text does not name.
+    variables: set[str] = field(default_factory=set)
+
+
+class PatternParser:
+    """Reads the pattern of one query; `unknown` gets the variables that a filter cannot see."""
+
+    def __init__(self, cursor: Cursor, windows: dict[str, Window], unknown: list[Unknown]) -> None:
+        self.cursor = cursor
+        self.windows = windows
+        self.unknown = unknown
+        self.graph = ""
+        self._placed: list[_Placed] = []
+        self._values: list[Values] = []
+        self._filters: list[Expression] = []
+        self._fresh = 0
+        self._pattern = 0
+        self._pattern_of_label: dict[str, int] = {}
+
+    def read(self) -> Body:
+        """The pattern in curly brackets at the cursor."""
+        bound = self._group()
+        placed = sorted(self._placed, key=lambda each: each.place)
+        atoms = self._name_blanks([each.atom for each in placed])
+        graphs = tuple(each.graph for each in placed)
+        return Body(atoms, graphs if any(graphs) else (), self._values, self._filters, bound)
+
+    # Groups
+
+    def _group(self) -> set[str]:
+        """A group; returns the named variables that it binds."""
+        cursor = self.cursor
+        first_atom, first_block = len(self._placed), len(self._values)
+        waiting: list[Condition] = []
+        cursor.open("{")
+        self._pattern += 1
+        while cursor.token.text != "}":
+            word = cursor.token.word
+            if word == "FILTER":
+                cursor.advance()
+                reader = ExpressionParser(cursor, "in a FILTER; use HAVING")
+                waiting.append(Condition(reader.read_constraint("FILTER"), reader))
+            elif word == "VALUES":
+                self._pattern += 1
+                self._values.append(read_values(cursor))
+            elif word == "{":
+                self._group()
+            elif word in ("WINDOW", "STREAM"):
+                self._window()
+            else:
+                self._triples()
+                is_last = not cursor.skip(".")
+                if is_last and cursor.token.word not in _AFTER_TRIPLES:
+                    raise cursor.unexpected(_NEXT)
+                continue
+            cursor.skip(".")
+        cursor.close()
+        self._pattern += 1
+        terms = [term for placed in self._placed[first_atom:] for term in placed.atom]
+        bound = {term for term in terms if is_variable(term) and not term.startswith("?_:")}
+        bound.update(name for block in self._values[first_block:] for name in block.variables)
+        for condition in waiting:
+            self._filters += condition.limited(bound, "FILTER", self.unknown)
+        return bound
+
+    def _window(self) -> None:
+        """``WINDOW <w> { … }`` or ``STREAM <s> [ … ] { … }``"""
+        if self.graph:
+            token = self.cursor.token
+            raise self.cursor.error(f"a {token.word} inside another window", token, "window")
+        self.graph = read_block(self.cursor, self.windows)
+        self._group()
+        self.graph = ""
+
+    # Triples
+
+    def _triples(self) -> None:
+        """A subject with what is said of it."""
+        token = self.cursor.token
+        before = len(self._placed)
+        subject = self._node(_STATEMENT)
+        is_said = token.text in ("[", "(") and len(self._placed) > before
+        if not (is_said and self.cursor.token.word in (*_AFTER_TRIPLES, ".")):
+            self._properties(subject, _MORE if is_said else "a predicate")
+
+    def _properties(self, subject: str, expected: str) -> None:
+        """Predicates with their objects, semicolons between."""
+        cursor = self.cursor
+        while True:
+            if cursor.token.kind is TokenKind.VARIABLE:
+                token = cursor.advance()
+                self._objects(subject, [_Step(name_of(token), False, token)])
+            else:
+                self._objects(subject, self._path(expected))
+            if cursor.token.text != ";":
+                return
+            while cursor.skip(";"):
+                pass
+            if cursor.token.word in (*_AFTER_TRIPLES, ".", "]"):
+                return
+            expected = _MORE
+
+    def _objects(self, subject: str, path: list[_Step]) -> None:
+        cursor = self.cursor
+        while True:
+            token = cursor.token
+            target = self._node("an object")
+            stops = [subject, *(self._name("path") for _ in path[1:]), target]
+            for step, start, end in zip(path, stops, stops[1:], strict=False):
+                ends = (end, start) if step.is_inverse else (start, end)
+                atom = Atom(ends[0], step.predicate, ends[1])
+                self._add(atom, step.token, step.token if len(path) > 1 else token)
+            if not cursor.skip(","):
+                return
+
+    def _add(self, atom: Atom, token: Token, at: Token) -> None:
+        """One more atom, placed at a token; one too many is an error at another."""
+        if len(self._placed) == MAX_PATTERNS:
+            message = f"a query of more than {MAX_PATTERNS} triple patterns"
+            raise self.cursor.error(message, at, "text", "split it into several queries")
+        self._placed.append(_Placed(token.start, atom, self.graph))
+
+    # Paths
+
+    def _path(self, expected: str) -> list[_Step]:
+        """A sequence of steps, those of inverse paths in the order in which they are walked."""
+        cursor = self.cursor
+        steps: list[_Step] = []
+        while True:
+            is_inverse = bool(cursor.skip("^"))
+            part = self._path_primary(_STEP if is_inverse or steps else expected)
+            if is_inverse:
+                part = [step._replace(is_inverse=not step.is_inverse) for step in reversed(part)]
+            steps += part
+            token = cursor.token
+            counts = cursor.after().kind in NUMBERS or cursor.after().text == ","
+            if token.text == "{" and counts:
+                raise cursor.refusal("path {n}", token)
+            if token.text in ("*", "+", "?", "|"):
+                raise cursor.refusal(f"path {token.text}", token)
+            if not cursor.skip("/"):
+                return steps
+
+    def _path_primary(self, expected: str) -> list[_Step]:
+        cursor, token = self.cursor, self.cursor.token
+        if token.text == "!":
+            raise cursor.refusal("path !", token)
+        if token.text == "(":
+            cursor.open("(")
+            steps = self._path(_STEP)
+            cursor.close("'/' or ')' in a path")
+            return steps
+        if token.text == "a":
+            return [_Step(_TYPE, False, cursor.advance())]
+        if token.kind in IRIS:
+            return [_Step(cursor.constant(), False, token)]
+        raise cursor.unexpected(expected)
+
+    # Nodes
+
+    def _node(self, expected: str) -> str:
+        """A term, or a blank node with what is said of it."""
+        cursor, token = self.cursor, self.cursor.token
+        if token.kind is TokenKind.VARIABLE:
+            cursor.advance()
+            return name_of(token)
+        if cursor.is_constant():
+            return cursor.constant()
+        if token.kind is TokenKind.BLANK:
+            if self._pattern_of_label.setdefault(token.text, self._pattern) != self._pattern:
+                message = f"the blank node {token.text} is used in two basic graph patterns"
+                raise cursor.error(message, token, "blank node", "use a variable instead")
+            cursor.advance()
+            return f"?{token.text}"
+        if token.text == "[":
+            cursor.open("[")
+            name = self._name("anon")
+            if cursor.token.text != "]":
+                self._properties(name, "a predicate or ']'")
+            cursor.close(_NEXT)
+            return name
+        if token.text == "(":
+            return self._collection()
+        raise cursor.unexpected(expected)
+
+    def _collection(self) -> str:
+        """``( … )``: a cell of a list for each element."""
+        cursor = self.cursor
+        cursor.open("(")
+        head = link = "" if cursor.token.text == ")" else self._name("anon")
+        while link:
+            token = cursor.token
+            item = self._node("an element or ')'")
+            rest = "" if cursor.token.text == ")" else self._name("anon")
+            self._add(Atom(link, _FIRST, item), token, token)
+            self._add(Atom(link, _REST, rest or _NIL), token, token)
+            link = rest
+        cursor.close()
+        return head or _NIL
+
+    def _name(self, stem: str) -> str:
+        """A name that no text can give, until `_name_blanks` numbers it."""
+        self._fresh += 1
+        return f"?_:{stem} {self._fresh}"
+
+    def _name_blanks(self, atoms: list[Atom]) -> tuple[Atom, ...]:
+        """Number the nodes that the text does not name, in the order of the atoms."""
+        names: dict[str, str] = {}
+        counts: dict[str, int] = {}
+        taken = {f"?{label}" for label in self._pattern_of_label}
+        for term in [term for atom in atoms for term in atom]:
+            if term.startswith("?_:") and " " in term and term not in names:
+                stem = term.split()[0]
+                counts[stem] = counts.get(stem, 0) + 1
+                while f"{stem}{counts[stem]}" in taken:
+                    counts[stem] += 1
+                names[term] = f"{stem}{counts[stem]}"
+        return tuple(Atom(*(names.get(term, term) for term in atom)) for atom in atoms)
+
+
+def read_values(cursor: Cursor) -> Values:
+    """A whole VALUES block, from its word on."""
+    cursor.advance()
+    names: list[str] = []
+    is_wide = cursor.token.text == "("
+    if is_wide:
+        cursor.open("(")
+    while cursor.token.kind is TokenKind.VARIABLE and (is_wide or not names):
+        token = cursor.advance()
+        if name_of(token) in names:
+            raise cursor.error(f"{name_of(token)} is twice in one VALUES", token, "VALUES")
+        names.append(name_of(token))
+    if is_wide:
+        cursor.close("a variable or ')'")
+    elif not names:
+        raise cursor.unexpected("'(' or a variable after 'VALUES'")
+    cursor.open("{")
+    rows: list[tuple[str, ...]] = []
+    while cursor.token.text != "}":
+        rows.append(_value_row(cursor, len(names)) if is_wide else (_value(cursor),))
+    cursor.close()
+    return Values(tuple(names), tuple(rows))
+
+
+def _value_row(cursor: Cursor, width: int) -> tuple[str, ...]:
+    opening = cursor.open("(", "'(' or '}'")
+    row: list[str] = []
+    while cursor.token.text != ")":
+        row.append(_value(cursor))
+    cursor.close()
+    if len(row) != width:
+        message = f"a row of {len(row)} values for {width} variables"
+        raise cursor.error(message, opening, "VALUES")
+    return tuple(row)
+
+
+def _value(cursor: Cursor) -> str:
+    if not cursor.is_constant():
+        raise cursor.unexpected("an IRI or a literal")
+    return cursor.constant()
