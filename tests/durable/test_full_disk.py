@@ -16,9 +16,9 @@ import pytest
 from tests.durable.disk import Fault, PowerDisk
 from typer.testing import CliRunner, Result
 
-from triegs import CannotWrite, Engine, StateError
+from triegs import CannotWrite, Engine, LogFailed, StateError
 from triegs.cli.app import app
-from triegs.durable import backup, inbox
+from triegs.durable import backup, inbox, opening
 from triegs.durable.files import DiskFiles
 from triegs.durable.inbox import Inbox, commit_batch
 from triegs.inputs import lines, open_input
@@ -234,3 +234,38 @@ def test_a_batch_for_the_inbox_can_be_tried_again():
         (batch,) = Inbox(disk, home).list()
         assert Inbox(disk, home).read(batch)[0].num_rows == 1
     assert number > 3
+
+
+@pytest.mark.parametrize("tries_again", [False, True])
+def test_a_held_epoch_moves_with_what_is_noted_of_it_or_not_at_all(tries_again, monkeypatch):
+    class NoLock:
+        def __init__(self, _: Path) -> None:
+            pass
+
+        def close(self) -> None:
+            pass
+
+    def open_on(disk: PowerDisk) -> Engine:
+        settings = opening.Settings(None, None, None)
+        return opening.open_engine(Engine, Path("/engine"), settings, disk, "never", None)
+
+    monkeypatch.setattr(opening, "Lock", NoLock)
+    disk = PowerDisk()
+    engine = open_on(disk)
+    engine.register("SELECT ?x { ?x <a:p> ?y }", "all")
+    engine.hold("written")
+    engine.note({"written": 1}, now=True)
+    engine.apply([("+", 7, "<a:p>", 1)])
+    engine.release("written")
+    engine.hold("written")
+    disk.fail(0, Fault(errno.ENOSPC))
+    with pytest.raises(LogFailed):
+        engine.note({"written": 2}, now=True)
+    if tries_again:
+        engine.note({"written": 2}, now=True)
+    engine.close()
+    with open_on(disk) as engine:
+        expected = 2 if tries_again else 1
+        assert (engine.holds["written"], engine.positions["written"]) == (expected, expected)
+        with engine.queries["all"].changes(since="written") as steps:
+            assert sum(len(list(step)) for step in steps) == (0 if tries_again else 1)
