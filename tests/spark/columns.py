@@ -7,6 +7,7 @@ says what is expected.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.stress import related
 
 from triegs import Window
 from triegs.compiler.layout import lay_out
@@ -177,57 +179,38 @@ def read_stream(session: Any, folder: Path, columns: Columns) -> Any:
 
 
 class Asked(NamedTuple):
-    """A query: what is in its head, and its patterns; ``?a`` to ``?c`` are variables."""
+    """A query in words of `tests.stress.related`, and what terms stand for them."""
 
-    head: tuple[str, ...]
-    atoms: tuple[tuple[str, str, str], ...]
-    is_distinct: bool = False
+    text: str
+    terms: dict[str, str]
 
     def write(self, random: Random | None = None) -> str:
-        """The text; labels and literals in any spelling that they have, or else in the first."""
+        """The text; terms in any spelling that they have, or else in the first."""
 
-        def spell(term: str) -> str:
+        def spell(word: re.Match[str]) -> str:
+            term = self.terms[word[0]]
             ways = {**TEXTS, **LABELS}.get(term, [term])
             return ways[0] if random is None else random.choice(ways)
 
-        body = " . ".join(" ".join(map(spell, atom)) for atom in self.atoms)
-        return f"SELECT {'DISTINCT ' * self.is_distinct}{' '.join(self.head)} {{ {body} }}"
+        return re.sub(r"<[cp]\d>", spell, self.text)
 
 
 P, Q = LABELS
 
 
-def draw_queries(random: Random, columns: Columns, count: int = 3) -> list[Asked]:
-    """Queries of which each is the one before with something changed: the other label, one pattern
-    reversed or out, another head, a constant. Parts can keep all of them.
-    """
-    joins = [("?a", "?b", "?a", "?c"), ("?a", "?b", "?c", "?b")]
-    if columns.subject == columns.object:
-        joins += [("?a", "?b", "?b", "?c"), ("?a", "?b", "?c", "?a"), ("?a", "?b", "?b", "?a")]
-    labels = [random.choice([P, Q]), random.choice([P, Q])]
-    ends = random.choice(joins)
-    found: list[Asked] = []
-    while len(found) < count:
-        twist = random.randrange(4)
-        if twist == 0:
-            labels[random.randrange(2)] = random.choice([P, Q])
-        elif twist == 1:
-            ends = random.choice(joins)
-        shape = list(ends)
-        alone = [place for place in (1, 3) if shape.count(shape[place]) == 1]
-        if twist == 2 and alone:
-            terms = [term for _, term in KINDS[columns.object].cells if term[0] != "_"]
-            shape[random.choice(alone)] = random.choice(terms)
-        atoms = ((shape[0], labels[0], shape[1]), (shape[2], labels[1], shape[3]))
-        if random.random() < 0.15:
-            atoms = atoms[:1]
-        there = sorted({term for s, _, o in atoms for term in (s, o) if term[0] == "?"})
-        head = tuple(random.sample(there, random.randint(1, len(there))))
-        asked = Asked(head, atoms, random.random() < 0.2)
-        several = {str(n): parse(each.write()) for n, each in enumerate([*found, asked])}
-        if all(not lay_out(several, parts).problem for parts in (2, 3)):
-            found.append(asked)
-    return found
+def draw_queries(random: Random, columns: Columns, count: int = 3) -> dict[str, Asked]:
+    """Queries that are nearly alike, which parts can keep."""
+    cells = KINDS[columns.subject].cells + KINDS[columns.object].cells
+    constants = [term for _, term in cells if term[0] != "_"]
+    terms = dict(zip([*related.NODES, *related.LABELS], [*random.choices(constants, k=3), P, Q],
+                     strict=True))  # fmt: skip
+    while True:
+        family = related.random_family(random, count)
+        found = {f"q{n}": Asked(pattern.text, terms) for n, pattern in enumerate(family)}
+        parsed = {name: parse(asked.write()) for name, asked in found.items()}
+        is_good = all(pattern.head for pattern in family)
+        if is_good and all(not lay_out(parsed, parts).problem for parts in (2, 3)):
+            return found
 
 
 def expect(

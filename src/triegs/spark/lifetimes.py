@@ -115,7 +115,7 @@ def _read_time(column: Any, kind: str) -> Any:
         return column.cast("bigint")
     if kind == "timestamp":
         return functions.unix_millis(column)
-    return functions.arrow_udf(read_milliseconds, "bigint")(column)  # type: ignore[call-overload]
+    return functions.arrow_udf(read_milliseconds, "bigint")(column)
 
 
 def _read_term(column: Any, kind: str) -> Any:
@@ -126,7 +126,7 @@ def _read_term(column: Any, kind: str) -> Any:
 
     if kind in INTEGERS:
         return functions.concat(functions.lit('"'), column.cast("string"), functions.lit(INTEGER))
-    write = functions.arrow_udf(write_texts, "string")  # type: ignore[call-overload]
+    write = functions.arrow_udf(write_texts, "string")
     if kind != "string":
         return write(column)
     is_plain = column.rlike(PLAIN)

@@ -28,7 +28,7 @@ from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.pipeline import make_job
 from triegs.spark.distributed.plans import PLAN
 from triegs.spark.distributed.seeing import Seen
-from triegs.spark.parcels import make_checker
+from triegs.spark.parcels import check_kinds, make_checker
 from triegs.spark.session import SparkMissing
 from triegs.sparql.model import Query
 from triegs.sparql.window import Kind, Window
@@ -140,6 +140,7 @@ def read_sample(sample: Any, columns: Mapping[str, str]) -> pa.Table | None:
     if isinstance(sample, pa.Table):
         table = sample
     else:
+        check_kinds(sample.schema, names)
         table = select_columns(sample.limit(SAMPLE_ROWS), names).toArrow()
     check = make_checker(names, is_timed=False)
     found = [rows for rows, is_bad in check(iter(table.to_batches())) if not is_bad]
