@@ -141,6 +141,8 @@ class ColumnEncoder:
         require_values(kind)
         if pa.types.is_floating(kind):
             return self._encode_floats(column, create)
+        if pa.types.is_decimal(kind) and kind.bit_width < 128:  # for which Arrow has less
+            column = column.cast(pa.decimal128(kind.precision, kind.scale))
         return self._encode_dictionary(column.dictionary_encode(), scope, create)
 
     def _encode_texts(self, column: Any, create: bool) -> Encoded:
