@@ -9,7 +9,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 import rdflib
@@ -21,6 +20,7 @@ from triegs.dictionary.values import write_value
 from triegs.errors import BadTerm
 from triegs.terms import XSD, literal, parse_term
 
+pd = pytest.importorskip("pandas")
 BERLIN = ZoneInfo("Europe/Berlin")
 DATE_TIME = XSD + "dateTime"
 zones = st.none() | st.sampled_from([UTC, *(timezone(timedelta(minutes=m)) for m in (-840, 90))])

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from triegs.dictionary import Dictionary, decoder
 from triegs.dictionary.arrays import INTEGER
 from triegs.errors import TriegsError
+from triegs.read.native import TERMS
 from triegs.read.output import (
     ARROW_FORMS,
     ROW_FORMS,
-    TERMS,
     ArrowOutput,
     RowOutput,
     integer_table,
