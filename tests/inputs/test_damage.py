@@ -29,22 +29,27 @@ import pyarrow.parquet as pq
 import triegs
 from triegs.inputs import open_input
 
-def text(offsets, wrap=lambda c: c, data=b"<a:a><a:b>", kind=pa.string(), word=np.int32):
-    places = np.array([0, 5, 10], word)
-    buffers = [None, pa.py_buffer(places), pa.py_buffer(data)]
-    found = wrap(pa.Array.from_buffers(kind, 2, buffers))
-    places[:] = offsets  # behind Arrow's back
-    return found
-
-def coded(places, words):
-    return pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), words, safe=False)
-
 words = pa.array(["<a:a>", "<a:b>"])
-COLUMNS = [
-    text([0, 5, 1 << 30]), text([0, -5, 10]), text([1 << 30, 5, 10]), text([5, 0, 10]),
-    text([0, 5, 1 << 60], kind=pa.large_string(), word=np.int64),
-    coded([0, 1 << 30], words), coded([-(1 << 30), 0], words),
-    text([0, 5, 1 << 30], lambda c: coded([0, 1], c)), coded([1, 7], pa.array([1, 2])),
+
+def texts(offsets, kind=pa.string(), word=np.int32, is_coded=False):
+    places = np.array([0, 5, 10], word)
+    buffers = [None, pa.py_buffer(places), pa.py_buffer(b"<a:a><a:b>")]
+    found = pa.Array.from_buffers(kind, 2, buffers)
+    if is_coded:
+        found = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), found)
+    return found, places, offsets
+
+def codes(indices, words=words):
+    places = np.array([0, 1], np.int32)
+    found = pa.Array.from_buffers(pa.int32(), 2, [None, pa.py_buffer(places)])
+    return pa.DictionaryArray.from_arrays(found, words), places, indices
+
+# Columns that are good, and what is written into them behind Arrow's back.
+DAMAGES = [
+    lambda: texts([0, 5, 1 << 30]), lambda: texts([0, -5, 10]), lambda: texts([1 << 30, 5, 10]),
+    lambda: texts([5, 0, 10]), lambda: texts([0, 5, 1 << 60], pa.large_string(), np.int64),
+    lambda: texts([0, 5, 1 << 30], is_coded=True), lambda: codes([0, 1 << 30]),
+    lambda: codes([-(1 << 30), 0]), lambda: codes([1, 7], pa.array([1, 2])),
 ]
 
 def table(column, name):
@@ -56,9 +61,11 @@ def table(column, name):
 BROKEN = (
     DAMAGE
     + """
-for column in COLUMNS:
+for make in DAMAGES:
     for name in ("subject", "object", "op", "time", "id"):
+        column, memory, damage = make()
         found = table(column, name)
+        memory[:] = damage
         engines = [triegs.Engine(), triegs.Engine(window=triegs.Window(5))]
         for take in (engines[0].apply, engines[1].push):
             if take == engines[0].apply and name in ("time", "id"):

@@ -49,45 +49,42 @@ def clean_column(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
 
 def _clean(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     kind = column.type
-    if kind in _BYTES:
-        return _clean_texts(_rename(column, _BYTES[kind]))
     try:
-        column.validate(full=True)
-    except pa.ArrowException as problem:
-        if kind in _TEXTS:
-            return _clean_texts(column)
-        if pa.types.is_dictionary(kind):
+        if kind in _BYTES:
+            return _clean_texts(_rename(column, _BYTES[kind]))
+        try:
+            column.validate(full=True)
+        except pa.ArrowException:
+            if kind in _TEXTS:
+                return _clean_texts(column)
+            if pa.types.is_dictionary(kind):
+                return _clean_dictionary(column)
+            raise
+        if pa.types.is_dictionary(kind) and kind.value_type in _BYTES:
             return _clean_dictionary(column)
-        raise Unsound(f"the column is damaged: {_tell(problem)}") from problem
-    if pa.types.is_dictionary(kind) and kind.value_type in _BYTES:
-        return _clean_dictionary(column)
+    except pa.ArrowException as problem:
+        text = str(problem).partition("\n")[0]
+        raise Unsound(f"the column is damaged: {text}") from problem
     return column, None
 
 
 def _clean_texts(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
+    """The same for texts, in which nothing may be relied on."""
+    raw = _rename(column, _TEXTS[column.type])
+    raw.validate(full=True)
     try:
         column.validate(full=True)
     except pa.ArrowException:
-        pass
-    else:
-        return column, None
-    raw = _rename(column, _TEXTS[column.type])
-    try:
-        raw.validate(full=True)
-    except pa.ArrowException as problem:
-        raise Unsound(f"the column is damaged: {_tell(problem)}") from problem
-    is_bad = np.array([not is_utf8(value) for value in raw.to_pylist()], np.bool_)
-    kept = pc.if_else(pa.array(is_bad), pa.scalar(None, raw.type), raw)
-    return _rename(kept, column.type), is_bad
+        is_bad = np.array([not is_utf8(value) for value in raw.to_pylist()], np.bool_)
+        kept = pc.if_else(pa.array(is_bad), pa.scalar(None, raw.type), raw)
+        return _rename(kept, column.type), is_bad
+    return column, None
 
 
 def _clean_dictionary(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     indices = column.indices
-    try:
-        indices.validate(full=True)
-        bounds = pc.min_max(indices)
-    except pa.ArrowException as problem:
-        raise Unsound(f"the column is damaged: {_tell(problem)}") from problem
+    indices.validate(full=True)
+    bounds = pc.min_max(indices)
     least, most = bounds["min"].as_py(), bounds["max"].as_py()
     if least is not None and (least < 0 or most >= len(column.dictionary)):
         raise Unsound("the column is damaged: an index is beyond its dictionary")
@@ -103,10 +100,6 @@ def _clean_dictionary(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
 def _rename(column: Any, kind: Any) -> Any:
     """The same buffers as another type; nothing is looked at."""
     return pa.Array.from_buffers(kind, len(column), column.buffers(), -1, column.offset)
-
-
-def _tell(problem: Exception) -> str:
-    return str(problem).partition("\n")[0]
 
 
 def is_utf8(value: bytes | None) -> bool:

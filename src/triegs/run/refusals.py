@@ -25,6 +25,7 @@ class Refusal(NamedTuple):
 class Refusals:
     """Counts refusals by reason, and appends them to a file of JSON lines if there is one.
 
+    >>> from triegs.reasons import Reason
     >>> refusals = Refusals()
     >>> refusals.add([Refusal(Reason.NO_EVENT.tell(), 5, "- <a:a> <a:p> <a:b>")])
     >>> refusals.total, refusals.reasons.most_common()
