@@ -187,8 +187,8 @@ def test_tables_that_are_wrong_as_a_whole() -> None:
         encode_table(
             Dictionary(), good.append_column("op", pa.array(["+"])).append_column("op", [[1]])
         )
-    with pytest.raises(InvalidUpdate, match=r"object: a column of duration.* has no terms"):
-        encode_table(Dictionary(), good.set_column(2, "object", pa.array([1], pa.duration("s"))))
+    with pytest.raises(InvalidUpdate, match="object: a column of binary has no terms"):
+        encode_table(Dictionary(), good.set_column(2, "object", pa.array([b"x"])))
     column = pa.array([1], pa.timestamp("s", "Nowhere/Atall"))
     with pytest.raises(InvalidUpdate, match=r"object: .*timezone"):
         encode_table(Dictionary(), good.set_column(2, "object", column))

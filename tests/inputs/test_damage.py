@@ -178,7 +178,6 @@ def make_columns() -> dict[str, Any]:
     return {
         "string": text,
         "large": text.cast(pa.large_binary()).view(pa.large_string()),
-        "binary": pa.array(BAD, pa.binary()),
         "dictionary": pa.DictionaryArray.from_arrays(codes, words),
         "sliced": pa.concat_arrays([text, text])[5:],
     }

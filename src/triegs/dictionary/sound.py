@@ -19,7 +19,6 @@ _TEXTS = {
     pa.large_string(): pa.large_binary(),
     pa.string_view(): pa.binary_view(),
 }
-_BYTES = {kind: text for text, kind in _TEXTS.items()}
 
 
 class Unsound(ValueError):
@@ -29,10 +28,11 @@ class Unsound(ValueError):
 def clean_column(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     r"""The column without text that is not UTF-8, which becomes null; and which rows had it.
 
-    The rows are None if there is none. A column of bytes is taken for text. `Unsound` if the column
-    is damaged. Takes an Arrow array or a chunked one. Linear, and quick where all is well.
+    The rows are None if there is none. `Unsound` if the column is damaged. Takes an Arrow array or
+    a chunked one. Linear, and quick where all is well.
 
-    >>> column, is_bad = clean_column(pa.array([b"<a:a>", b"\xff"], pa.binary()))
+    >>> raw = pa.array([b"<a:a>", b"\xff"])
+    >>> column, is_bad = clean_column(pa.Array.from_buffers(pa.string(), 2, raw.buffers()))
     >>> column.to_pylist(), is_bad.tolist()
     (['<a:a>', None], [False, True])
     """
@@ -50,8 +50,6 @@ def clean_column(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
 def _clean(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     kind = column.type
     try:
-        if kind in _BYTES:
-            return _clean_texts(_rename(column, _BYTES[kind]))
         try:
             column.validate(full=True)
         except pa.ArrowException:
@@ -60,8 +58,6 @@ def _clean(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
             if pa.types.is_dictionary(kind):
                 return _clean_dictionary(column)
             raise
-        if pa.types.is_dictionary(kind) and kind.value_type in _BYTES:
-            return _clean_dictionary(column)
     except pa.ArrowException as problem:
         text = str(problem).partition("\n")[0]
         raise Unsound(f"the column is damaged: {text}") from problem
@@ -69,16 +65,12 @@ def _clean(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
 
 
 def _clean_texts(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
-    """The same for texts, in which nothing may be relied on."""
+    """Of texts with which something is wrong; as bytes they may be sound."""
     raw = _rename(column, _TEXTS[column.type])
     raw.validate(full=True)
-    try:
-        column.validate(full=True)
-    except pa.ArrowException:
-        is_bad = np.array([not is_utf8(value) for value in raw.to_pylist()], np.bool_)
-        kept = pc.if_else(pa.array(is_bad), pa.scalar(None, raw.type), raw)
-        return _rename(kept, column.type), is_bad
-    return column, None
+    is_bad = np.array([not is_utf8(value) for value in raw.to_pylist()], np.bool_)
+    kept = pc.if_else(pa.array(is_bad), pa.scalar(None, raw.type), raw)
+    return _rename(kept, column.type), is_bad
 
 
 def _clean_dictionary(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
