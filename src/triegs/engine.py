@@ -39,10 +39,11 @@ from triegs.errors import (
     StateError,
     UnsupportedQuery,
 )
-from triegs.events import CHANGES, Batch, encode_table, encode_tuples
+from triegs.events import Batch, encode_table, encode_tuples
 from triegs.exercise import call_everything
 from triegs.holds import Holds
 from triegs.inputs import open_input
+from triegs.inputs.signs import CHANGES
 from triegs.kernels.warmth import warm_up
 from triegs.load import read_statements
 from triegs.maintain.compiled import CompiledCore
@@ -593,13 +594,13 @@ class Engine(Uncopied):
         """Take timed events in; they wait until the watermark brings their slide.
 
         Tuples ``(time, subject, predicate, object[, op[, id]])``, or an Arrow table with these
-        columns. A time is an integer of milliseconds, a date and time, or its ISO 8601 text; op is
+        columns. A time is an integer of milliseconds, a date and time, or either as a text; op is
         ``"+"`` unless given; the id names the event. What is malformed, late or too far ahead is
         counted and reported; see `EventTime`. Cost: the events.
 
         >>> engine = Engine(window=Window("10s"))
         >>> engine.push([(1_000, 1, "<http://ex/p>", 2), (None, 1, "<http://ex/p>", 3)])
-        Pushed(first=0, accepted=1, late=0, refused=(Refused(place=1, reason='a time is ...'),))
+        Pushed(first=0, accepted=1, late=0, refused=(Refused(place=1, reason='no time'),))
         """
         self._begin()
         windows, journal = self._windows, self._journal

@@ -1,12 +1,13 @@
 """Updates as they are given, to updates by ids: tuples, or columns of an Arrow table.
 
-What is malformed is refused row by row, with the reason; the rest goes on.
+What is malformed is refused row by row, with the reason; the rest goes on. Signs, and which columns
+a table must have, are read as in files.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,18 +15,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from triegs.dictionary import Dictionary
-from triegs.dictionary.columns import buffer_texts
-from triegs.errors import InvalidUpdate
-from triegs.kernels.jit import brief
+from triegs.dictionary.sound import Unsound, clean_column
+from triegs.errors import InputError, InvalidUpdate
+from triegs.inputs.shaping import show_cell
+from triegs.inputs.signs import CHANGES, explain_sign, read_signs
+from triegs.inputs.work import TERMS, choose_columns
 from triegs.maintain.standing import Refused
+from triegs.reasons import Reason, Why, shorten
 
-# How a sign may be written, and the change of the count that it means.
-CHANGES: dict[Any, int] = {"+": 1, "-": -1, 1: 1, -1: -1}
-COLUMNS = ("subject", "predicate", "object")
 OP = "op"
 _WORD = np.dtype(np.int64)
-_INT8 = pa.int8().id
-NO_SIGN = "the sign is '+' or '-' (or 1 or -1), not "
+_FORM = "an update is (sign, subject, predicate, object), not "
 
 
 class Batch(NamedTuple):
@@ -47,7 +47,7 @@ def encode_tuples(dictionary: Dictionary, updates: Iterable[Sequence[Any]]) -> B
     Batch(rows=array([[ 1,  0,  1,  2],
            [-1,  0,  1,  3]]), places=None, refused=[])
     >>> encode_tuples(Dictionary(), [("?", 1, 2, 3), ("+", 1, 2, 3)]).refused
-    [Refused(place=0, reason="the sign is '+' or '-' (or 1 or -1), not '?'")]
+    [Refused(place=0, reason="bad op: the sign is + or - (or 1 or -1), not '?'")]
     """
     encode = dictionary.encode_one
     if type(updates) is list and len(updates) == 1:  # by far the quickest way for one
@@ -64,8 +64,8 @@ def encode_tuples(dictionary: Dictionary, updates: Iterable[Sequence[Any]]) -> B
         try:
             sign, subject, predicate, obj = update
             numbers += (CHANGES[sign], encode(subject), encode(predicate), encode(obj))
-        except (KeyError, TypeError, ValueError) as problem:
-            refused.append(Refused(place, _explain(update, problem)))
+        except (KeyError, TypeError, ValueError):
+            refused.append(Refused(place, _explain(dictionary, update)))
     # By way of `array`, which takes a list of integers in far quicker than NumPy.
     rows = np.array(array("q", numbers), _WORD).reshape(-1, 4)
     return Batch(rows, _list_kept(place + 1, refused), refused)
@@ -80,32 +80,36 @@ def _list_kept(given: int, refused: list[Refused]) -> NDArray[np.int64] | None:
     return np.flatnonzero(kept)
 
 
-def _explain(update: Any, problem: Exception) -> str:
+def _explain(dictionary: Dictionary, update: Any) -> Why:
     """Why a tuple was refused."""
     try:
         parts = [] if isinstance(update, str) else list(update)
     except TypeError:
         parts = []
     if len(parts) != 4:
-        return f"an update is (sign, subject, predicate, object), not {_shorten(update)}"
+        return Reason.BAD_ROW.tell(_FORM + shorten(update))
     try:
-        is_good = parts[0] in CHANGES
+        is_sign = parts[0] in CHANGES
     except TypeError:
-        is_good = False
-    return str(problem) if is_good else NO_SIGN + _shorten(parts[0])
-
-
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "…"
+        is_sign = False
+    if not is_sign:
+        return explain_sign(parts[0])
+    for name, term in zip(TERMS, parts[1:], strict=True):
+        if term is None:
+            return Reason(f"no {name}").tell()
+        try:
+            dictionary.encode_one(term)
+        except (TypeError, ValueError) as problem:
+            return Reason.BAD_TERM.tell(f"{name}: {problem}")
+    raise AssertionError(f"nothing is wrong with {update!r}")
 
 
 def encode_table(dictionary: Dictionary, updates: Any) -> Batch:
     """The columns subject, predicate, object, and ``op`` (all ``+`` if it is not there).
 
     Takes a table or record batch, and whatever else has ``__arrow_c_stream__``. Signs are strings
-    or integers. A table that lacks a column, or has one of a type without terms or signs, is
-    `InvalidUpdate` as a whole.
+    or integers. A table that lacks a column, or has one that is damaged or of a type without terms
+    or signs, is `InvalidUpdate` as a whole.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"subject": [1, 2], "predicate": ["<a:p>", "p"], "object": [2, 1]})
@@ -113,24 +117,53 @@ def encode_table(dictionary: Dictionary, updates: Any) -> Batch:
     Batch(rows=array([[1, 0, 2, 1]]), places=array([0]), refused=[Refused(place=1, ...)])
     """
     table = updates if isinstance(updates, pa.Table) else pa.table(updates)
-    schema = table.schema
-    rows = np.empty((table.num_rows, 4), np.int64)
-    reasons: dict[int, str] = {}
-    for number, name in enumerate(COLUMNS, 1):
-        column = table.column(_find_column(schema, name))
+    columns, reasons = take_columns(table, (OP, *TERMS))
+    return encode_columns(dictionary, columns, table.num_rows, reasons)
+
+
+def take_columns(
+    table: pa.Table, names: Sequence[str], needed: Sequence[str] = TERMS
+) -> tuple[dict[str, Any], dict[int, Why]]:
+    """The columns of a table that there are, fit for use, and which rows have text that is none.
+
+    `InvalidUpdate` if one is missing, there twice or damaged.
+    """
+    columns: dict[str, Any] = {}
+    reasons: dict[int, Why] = {}
+    wanted = {name: name for name in names}
+    try:
+        places = choose_columns(table.schema.names, "the table", wanted, needed)
+    except InputError as problem:
+        raise InvalidUpdate(f"{problem}; nothing changed") from None
+    for name, place in places.items():
         try:
-            problems = dictionary.encode_into(column, rows[:, number])
-        except TypeError as problem:
+            columns[name], is_bad = clean_column(table.column(place))
+        except Unsound as problem:
             raise InvalidUpdate(f"{name}: {problem}; nothing changed") from None
-        for place, reason in problems:
-            reasons.setdefault(place, f"{name}: {reason}")
-    op = _find_column(schema, OP, needed=False)
-    if op < 0:
-        rows[:, 0] = 1
-    elif _write_changes(table.column(op), rows):
-        for place in np.flatnonzero(rows[:, 0] == 0).tolist():
-            sign = table.column(op)[place].as_py()
-            reasons.setdefault(place, NO_SIGN + _shorten(sign))
+        if is_bad is not None:
+            for row in np.flatnonzero(is_bad).tolist():
+                reasons.setdefault(row, Reason.NOT_UTF8.tell(name))
+    return columns, reasons
+
+
+def encode_columns(
+    dictionary: Dictionary, columns: Mapping[str, Any], count: int, reasons: dict[int, Why]
+) -> Batch:
+    """Updates of so many rows, those in `reasons` excepted, to which others are added."""
+    rows = np.empty((count, 4), np.int64)
+    rows[:, 0] = 1
+    try:
+        if OP in columns and read_signs(columns[OP], rows):
+            for place in np.flatnonzero(rows[:, 0] == 0).tolist():
+                reasons.setdefault(place, explain_sign(show_cell(columns[OP][place])))
+        for number, name in enumerate(TERMS, 1):
+            for place, problem in _encode(dictionary, columns[name], name, rows[:, number]):
+                if show_cell(columns[name][place]) is None:
+                    reasons.setdefault(place, Reason(f"no {name}").tell())
+                else:
+                    reasons.setdefault(place, Reason.BAD_TERM.tell(f"{name}: {problem}"))
+    except TypeError as problem:
+        raise InvalidUpdate(f"{problem}; nothing changed") from None
     if not reasons:
         return Batch(rows, None, [])
     refused = [Refused(place, reason) for place, reason in sorted(reasons.items())]
@@ -138,88 +171,12 @@ def encode_table(dictionary: Dictionary, updates: Any) -> Batch:
     return Batch(rows[places], places, refused)
 
 
-def _find_column(schema: pa.Schema, name: str, needed: bool = True) -> int:
-    found: int = schema.get_field_index(name)
-    if found < 0:
-        is_double = name in schema.names
-        if is_double or needed:
-            number = "more than one" if is_double else "no"
-            raise InvalidUpdate(f"the table has {number} column {name}; nothing changed")
-    return found
-
-
-def _write_changes(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> int:
-    """Write the changes that a column of signs means, 0 for what is none; how many are 0."""
-    if column.num_chunks == 1:
-        return _write_part(column.chunk(0), rows)
-    bad = 0
-    start = 0
-    for part in column.chunks:
-        bad += _write_part(part, rows[start : start + len(part)])
-        start += len(part)
-    return bad
-
-
-def _write_part(part: pa.Array, rows: NDArray[np.int64]) -> int:
-    kind = part.type
-    if kind.id == _INT8 and part.null_count == 0:
-        return int(copy_changes(part.to_numpy(), rows))
-    if pa.types.is_integer(kind):
-        values = (part.fill_null(0) if part.null_count else part).to_numpy()
-        changes = np.where(values == 1, 1, np.where(values == -1, -1, 0)).astype(np.int8)
-        changes.flags.writeable = False  # as Arrow's own buffers are: one kernel for all
-        return int(copy_changes(changes, rows))
-    if pa.types.is_dictionary(kind):
-        return _write_coded(part, rows)
-    if pa.types.is_string_view(kind):
-        part = part.cast(pa.large_string())
-    if pa.types.is_string(part.type) or pa.types.is_large_string(part.type):
-        return int(read_signs(*buffer_texts(part), rows))
-    if pa.types.is_null(kind):
-        rows[:, 0] = 0
-        return len(rows)
-    raise InvalidUpdate(f"{OP} is of strings or integers, not of {kind}; nothing changed")
-
-
-def _write_coded(part: pa.Array, rows: NDArray[np.int64]) -> int:
-    """The same for a dictionary of signs; a null has the place behind the last one."""
-    signs = part.dictionary
-    ways = np.zeros((len(signs) + 1, 4), np.int64)
-    _write_part(signs, ways[:-1])
-    places = part.indices
-    if places.null_count:
-        places = places.cast("int64").fill_null(len(signs))
-    changes = ways[places.to_numpy(), 0]
-    rows[:, 0] = changes
-    return len(changes) - int(np.count_nonzero(changes))
-
-
-@brief
-def copy_changes(values: NDArray[np.int8], rows: NDArray[np.int64]) -> int:
-    """Signs given as numbers; returns how many are none, which become 0."""
-    bad = 0
-    for row in range(len(values)):
-        value = values[row]
-        good = (value == 1) | (value == -1)
-        rows[row, 0] = value if good else 0
-        bad += not good
-    return bad
-
-
-@brief
-def read_signs(
-    data: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    valid: NDArray[np.uint8],
-    rows: NDArray[np.int64],
-) -> int:
-    """Signs given as texts, in the buffers of `triegs.dictionary.columns`; as `copy_changes`."""
-    bad = 0
-    for row in range(len(rows)):
-        change = 0
-        if offsets[row + 1] - offsets[row] == 1 and (len(valid) == 0 or valid[row] != 0):
-            sign = data[offsets[row]]
-            change = 1 if sign == 43 else -1 if sign == 45 else 0
-        rows[row, 0] = change
-        bad += change == 0
-    return bad
+def _encode(
+    dictionary: Dictionary, column: Any, name: str, out: NDArray[np.int64]
+) -> list[tuple[int, str]]:
+    try:
+        return list(dictionary.encode_into(column, out))
+    except TypeError as problem:
+        raise TypeError(f"{name}: {problem}") from None
+    except pa.ArrowInvalid as problem:  # a zone that nobody knows
+        raise TypeError(f"{name}: {str(problem).partition(chr(10))[0]}") from None

@@ -128,7 +128,7 @@ def _run_windows(engine: Any) -> None:
     engine.push(_make_events(FEW), STREAM)
     engine.advance(to=FEW)
     engine.push([(FEW + n, n, A, n, "-" if n % 3 else "+", n) for n in range(FEW)], STREAM)
-    engine.push([(2 * FEW, 1, A, 1, "-")], STREAM)
+    engine.push([(2 * FEW, 1, A, 1, "-"), (str(2 * FEW), 1, A, 1)], STREAM)
     engine.close_stream()
     query.close()
 

@@ -22,6 +22,27 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 XSD_STRING = XSD + "string"
 RDF_LANG_STRING = RDF + "langString"
+#: The least and the largest value of each datatype of integers, None for no bound.
+INTEGER_RANGES: dict[str, tuple[int | None, int | None]] = {
+    "integer": (None, None),
+    "nonPositiveInteger": (None, 0),
+    "negativeInteger": (None, -1),
+    "nonNegativeInteger": (0, None),
+    "positiveInteger": (1, None),
+    **{
+        name: (-(1 << bits - 1), (1 << bits - 1) - 1)
+        for name, bits in [("long", 64), ("int", 32), ("short", 16), ("byte", 8)]
+    },
+    **{
+        name: (0, (1 << bits) - 1)
+        for name, bits in [
+            ("unsignedLong", 64),
+            ("unsignedInt", 32),
+            ("unsignedShort", 16),
+            ("unsignedByte", 8),
+        ]
+    },
+}
 
 
 class Kind(Enum):

@@ -103,7 +103,7 @@ FIXED_VALUES: list[tuple[object, str]] = [
     (math.inf, literal("INF", XSD + "double")),
     (-math.inf, literal("-INF", XSD + "double")),
     (1e300, literal("1.0E300", XSD + "double")),
-    (Decimal("1.50"), literal("1.5", XSD + "decimal")),
+    (Decimal("1.50"), literal("1.50", XSD + "decimal")),
     (Decimal("1e3"), literal("1000", XSD + "decimal")),
     (date(2024, 5, 1), literal("2024-05-01", XSD + "date")),
     (

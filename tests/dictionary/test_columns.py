@@ -49,7 +49,7 @@ VALUES: list[tuple[pa.DataType, list[object]]] = [
     (pa.timestamp("us"), [datetime(2024, 5, 1, 10, 0, 0, 250), None]),  # noqa: DTZ001
     (pa.timestamp("s"), [datetime(2024, 5, 1, 10, 0, 10)]),  # noqa: DTZ001
     (pa.timestamp("ms", "UTC"), [datetime(2024, 5, 1, 10, 0, 0, 250_000, tzinfo=UTC), None]),
-    (pa.decimal128(10, 3), [Decimal("1.500"), Decimal(100), None]),
+    (pa.decimal128(10, 3), [Decimal("1.500"), Decimal("100.000"), None]),
     (pa.null(), [None, None]),
 ]
 

@@ -59,13 +59,6 @@ def test_spelling_of_python_values(value: object, term: str) -> None:
     assert words.decode_one(words.encode_one(value)) == term
 
 
-@given(canonical)
-def test_python_values_never_hide_a_lexical_form(term: str) -> None:
-    words = Dictionary()
-    identity = words.encode_one(term)
-    assert words.encode_one(words.decode_one(identity, "python")) == identity
-
-
 @given(texts)
 def test_plain_text_comes_back_as_text(text: str) -> None:
     words = Dictionary()

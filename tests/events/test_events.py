@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -14,15 +15,16 @@ from hypothesis import strategies as st
 from triegs.dictionary import Dictionary
 from triegs.errors import InvalidUpdate
 from triegs.events import Batch, encode_table, encode_tuples
+from triegs.reasons import Reason
 from triegs.terms import Text, literal
 
 GOOD = [("+", "<a:a>", "<a:p>", "<a:b>"), ("-", "<a:a>", "<a:p>", "<a:c>")]
-SIGNS: dict[Any, int] = {"+": 1, "-": -1, 1: 1, -1: -1}
+SIGNS: dict[Any, int] = {"+": 1, "-": -1, 1: 1, -1: -1, "1": 1, "+1": 1, "-1": -1, "": 1, None: 1}
 
 subjects = st.sampled_from(["<a:a>", "<a:b>", '"x"@EN', "_:b", "bad", None])
 predicates = st.sampled_from(["<a:p>", "<a:q>", "<a:p>", "<a b>"])
 numbers = st.integers(-3, 3) | st.sampled_from([2**40, None])
-signs = st.sampled_from(["+", "-", "+", "-", "?", "", "++", None])
+signs = st.sampled_from(["+", "-", "+1", "-1", "1", "?", "", "++", "+2", None])
 small = st.sampled_from([1, -1, 1, -1, 0, 2, None])
 
 
@@ -115,18 +117,21 @@ def test_what_is_no_update(update: Any) -> None:
     for updates in ([update], [update, GOOD[0]]):
         batch = encode_tuples(Dictionary(), updates)
         assert len(batch.rows) == len(updates) - 1
-        assert batch.refused[0].reason.startswith("an update is (sign, subject, predicate, object)")
+        assert batch.refused[0].reason.startswith("bad row: an update is (sign, subject, ")
 
 
 def test_reasons() -> None:
     batch = encode_tuples(Dictionary(), [("?", 1, 2, 3), ([], 1, 2, 3), ("+", 1, "b" * 200, 3)])
     sign, unhashable, term = (reason for _, reason in batch.refused)
-    assert sign == "the sign is '+' or '-' (or 1 or -1), not '?'"
+    assert sign == "bad op: the sign is + or - (or 1 or -1), not '?'"
     assert unhashable.endswith("not []")
-    assert term.startswith("not an N-Triples term: 'bbb")
-    assert len(term) < 120
+    assert term.startswith("bad term: predicate: not an N-Triples term: 'bbb")
+    assert len(term) < 150
     table = pa.table({"subject": ["<a:a>", "a"], "predicate": [1, None], "object": [2, 2]})
-    assert encode_table(Dictionary(), table).refused == [(1, "subject: not an N-Triples term: 'a'")]
+    (refused,) = encode_table(Dictionary(), table).refused
+    assert refused == (1, "bad term: subject: not an N-Triples term: 'a'")
+    assert refused.reason.kind is Reason.BAD_TERM
+    assert pickle.loads(pickle.dumps(refused)).reason.kind is Reason.BAD_TERM
 
 
 def test_values_of_other_types_are_not_taken_for_texts_or_integers() -> None:
@@ -171,23 +176,26 @@ def test_unsigned_signs(kind: pa.DataType) -> None:
     )
     batch = encode_table(Dictionary(), table)
     assert batch.rows[:, 0].tolist() == [1]
-    assert batch.refused == [(1, f"the sign is '+' or '-' (or 1 or -1), not {largest}")]
+    assert batch.refused == [(1, f"bad op: the sign is + or - (or 1 or -1), not {largest}")]
 
 
 def test_tables_that_are_wrong_as_a_whole() -> None:
     good = pa.table({"subject": [1], "predicate": [1], "object": [1]})
-    with pytest.raises(InvalidUpdate, match="no column object"):
+    with pytest.raises(InvalidUpdate, match="no column 'object'"):
         encode_table(Dictionary(), good.drop_columns("object"))
-    with pytest.raises(InvalidUpdate, match="more than one column op"):
+    with pytest.raises(InvalidUpdate, match="more than one column 'op'"):
         encode_table(
             Dictionary(), good.append_column("op", pa.array(["+"])).append_column("op", [[1]])
         )
     with pytest.raises(InvalidUpdate, match="object: a column of binary has no terms"):
         encode_table(Dictionary(), good.set_column(2, "object", pa.array([b"x"])))
-    with pytest.raises(InvalidUpdate, match="op is of strings or integers, not of double"):
+    column = pa.array([1], pa.timestamp("s", "Nowhere/Atall"))
+    with pytest.raises(InvalidUpdate, match=r"object: .*timezone"):
+        encode_table(Dictionary(), good.set_column(2, "object", column))
+    with pytest.raises(InvalidUpdate, match="op: a column of double has no signs"):
         encode_table(Dictionary(), good.append_column("op", pa.array([1.0])))
     empty = encode_table(Dictionary(), good.append_column("op", pa.nulls(1)))
-    assert empty.refused == [(0, "the sign is '+' or '-' (or 1 or -1), not None")]
+    assert empty.rows[:, 0].tolist() == [1]
 
 
 def test_many_predicates() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -14,24 +15,84 @@ from hypothesis import strategies as st
 from triegs.dictionary import Dictionary, decoder
 from triegs.dictionary.arrays import INTEGER
 from triegs.errors import TriegsError
+from triegs.read.native import TERMS
 from triegs.read.output import (
     ARROW_FORMS,
     ROW_FORMS,
-    TERMS,
     ArrowOutput,
     RowOutput,
     integer_table,
 )
 from triegs.terms import Text
 
+NAIVE, ZONED = datetime.fromisoformat("0001-01-01"), datetime(2024, 5, 1, tzinfo=UTC)
 POOLS: dict[Any, list[object]] = {
     pa.int64(): [1, -1, 2**63 - 1, -(2**63)],
     pa.float64(): [0.5, float("inf"), -0.0],
     pa.bool_(): [True, False],
     pa.date32(): [date(2024, 5, 1), date(1, 1, 1)],
+    pa.decimal128(38, 2): [Decimal("67.00"), Decimal("-0.50"), Decimal(f"{10**20}.00")],
+    pa.time64("us"): [time(10), time(23, 59, 59, 999_999)],
+    pa.timestamp("us"): [NAIVE, datetime.fromisoformat("2024-05-01T10:00:00.25")],
+    pa.timestamp("us", "UTC"): [ZONED, datetime.max.replace(tzinfo=UTC)],
     pa.string(): [Text("a"), Text("<a:a>"), Text("")],
     TERMS: ["<a:a>", '"x"@en', "_:b"],
 }
+XSD_TERM = '"{}"^^<http://www.w3.org/2001/XMLSchema#{}>'.format
+# Columns of several spellings and kinds, the type that holds them, and their values in it.
+COLUMNS: list[tuple[list[tuple[str, str]], Any, list[Any]]] = [
+    ([("067", "integer"), ("+5", "int"), ("1", "byte")], pa.int64(), [67, 5, 1]),
+    ([("1", "integer"), ("9223372036854775808", "integer")], pa.decimal128(38, 0), [1, 2**63]),
+    (
+        [("67.00", "decimal"), ("67", "decimal"), (".5", "decimal")],
+        pa.decimal128(38, 2),
+        [Decimal("67.00"), Decimal("67.00"), Decimal("0.50")],
+    ),
+    (
+        [("67.00", "decimal"), ("5", "integer")],
+        pa.decimal128(38, 2),
+        [Decimal("67.00"), Decimal("5.00")],
+    ),
+    ([("1." + "0" * 60, "decimal")], pa.decimal128(38, 0), [Decimal(1)]),
+    (
+        [("1e3", "double"), ("1000.0", "double"), ("INF", "double")],
+        pa.float64(),
+        [1e3, 1e3, float("inf")],
+    ),
+    ([("1.5", "float"), ("2", "float")], pa.float32(), [1.5, 2.0]),
+    (
+        [("1.5", "float"), ("2", "integer"), ("0.1", "double"), ("67.00", "decimal")],
+        pa.float64(),
+        [1.5, 2.0, 0.1, 67.0],
+    ),
+    ([("1" + "0" * 400, "integer"), ("1.0", "double")], pa.float64(), [float("inf"), 1.0]),
+    ([("1", "boolean"), ("false", "boolean")], pa.bool_(), [True, False]),
+    (
+        [("2024-05-01Z", "date"), ("2024-05-02", "date")],
+        pa.date32(),
+        [date(2024, 5, 1), date(2024, 5, 2)],
+    ),
+    (
+        [("10:00:00+02:00", "time"), ("00:30:00+01:00", "time")],
+        pa.time64("us"),
+        [time(8), time(23, 30)],
+    ),
+    (
+        [("2024-05-01T10:00:00+02:00", "dateTime"), ("2024-05-01T08:00:00Z", "dateTimeStamp")],
+        pa.timestamp("us", "UTC"),
+        [datetime(2024, 5, 1, 8, tzinfo=UTC)] * 2,
+    ),
+]
+MIXED: list[list[tuple[str, str]]] = [
+    [("67.00", "decimal"), ("x", "decimal")],
+    [("1." + "3" * 99, "decimal"), ("67.00", "decimal")],
+    [("9" * 39, "integer"), ("1", "integer")],
+    [("12000-01-01", "date"), ("2024-05-01", "date")],
+    [("2024-05-01T08:00:00Z", "dateTime"), ("2024-05-01T08:00:00", "dateTime")],
+    [("08:00:00Z", "time"), ("08:00:00", "time")],
+    [("1", "integer"), ("true", "boolean")],
+    [("1", "integer"), ("x", "string")],
+]
 ODD = [10**30, 1, 0.5, "<a:a>", Text("a"), True]
 columns = st.sampled_from(sorted(POOLS, key=str)).flatmap(
     lambda kind: st.tuples(
@@ -61,9 +122,55 @@ def test_native_columns(drawn: tuple[Any, list[Any]], is_surveyed: bool) -> None
     (column,) = output.write(ids)
     column.validate(full=True)
     assert column.to_pylist() == values
-    assert repr(column.to_pylist()) == repr([v if type(v) is not Text else str(v) for v in values])
+    if kind != pa.timestamp("us", "UTC"):  # a zone that Arrow and Python have several objects for
+        plain = [value if type(value) is not Text else str(value) for value in values]
+        assert repr(column.to_pylist()) == repr(plain)
     has_terms = any(value is not None for value in values)
     assert column.type == output.fields[0].type == (kind if has_terms else TERMS)
+
+
+@pytest.mark.parametrize(("spelled", "kind", "values"), COLUMNS)
+def test_every_spelling_is_native(spelled: Any, kind: Any, values: list[Any]) -> None:
+    words = Dictionary()
+    ids = encode(words, [XSD_TERM(*each) for each in spelled])
+    (column,) = ArrowOutput(words.decoder(), ["x"], "python").write(ids)
+    column.validate(full=True)
+    assert column.type == kind
+    assert column.to_pylist() == values
+    pa.table({"x": column}).to_pandas()
+    pytest.importorskip("polars").from_arrow(pa.table({"x": column}))
+
+
+def test_nanoseconds_are_kept_where_they_fit() -> None:
+    words = Dictionary()
+    ids = encode(
+        words, [XSD_TERM(f"2024-05-01T10:00:00.{part}", "dateTime") for part in ("5", "123456789")]
+    )
+    (column,) = ArrowOutput(words.decoder(), ["x"], "python").write(ids)
+    assert column.type == pa.timestamp("ns")
+    assert [int(n) % 10**9 for n in column.cast(pa.int64()).to_pylist()] == [
+        500_000_000,
+        123_456_789,
+    ]
+    far = encode(
+        words, [XSD_TERM(f"{year}-05-01T10:00:00.123456789", "dateTime") for year in (2024, 3024)]
+    )
+    (column,) = ArrowOutput(words.decoder(), ["x"], "python").write(far)
+    assert column.type == pa.timestamp("us")
+    assert [each.microsecond for each in column.to_pylist()] == [123_456] * 2
+
+
+@pytest.mark.parametrize("spelled", MIXED)
+def test_values_and_terms_never_stand_side_by_side(spelled: Any) -> None:
+    words = Dictionary()
+    ids = encode(words, [XSD_TERM(*each) for each in spelled])
+    for batches in ([ids], [ids[:, :1], ids[:, 1:]]):
+        output = ArrowOutput(words.decoder(), ["x"], "python")
+        for batch in batches:
+            output.survey(batch)
+        columns = [output.write(batch)[0] for batch in batches]
+        assert {column.type for column in columns} == {TERMS}
+        assert [term for column in columns for term in column.to_pylist()] == show(words, ids)
 
 
 @given(st.lists(st.lists(st.none() | st.sampled_from(ODD), min_size=1, max_size=6), max_size=4))
@@ -82,7 +189,19 @@ def test_a_survey_finds_one_type_for_all(batches: list[list[Any]]) -> None:
     assert output.fields[0].type == kind
 
 
-@pytest.mark.parametrize(("first", "later"), [(1, 10**30), (1, "<a:a>"), (True, 1), (0.5, True)])
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (1, 10**30),
+        (1, "<a:a>"),
+        (True, 1),
+        (0.5, True),
+        (1, 0.5),
+        (Decimal("0.5"), Decimal("0.25")),
+        (Decimal("0.5"), 0.5),
+        (NAIVE, ZONED),
+    ],
+)
 def test_a_stream_keeps_the_type_of_its_first_batch(first: Any, later: Any) -> None:
     words = Dictionary()
     output = ArrowOutput(words.decoder(), ["x"], "python")

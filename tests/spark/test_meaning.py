@@ -344,7 +344,7 @@ def test_types_that_are_no_terms_are_refused_at_the_start(session, tmp_path, kin
 
 @pytest.mark.parametrize(
     ("name", "kind", "told"),
-    [("time", "double", "no times"), ("op", "boolean", "signs are"), ("id", "double", "ids are")],
+    [("time", "double", "no times"), ("op", "boolean", "no signs"), ("id", "double", "no ids")],
 )
 def test_types_of_other_columns_are_refused_at_the_start(session, tmp_path, name, kind, told):
     (tmp_path / "in").mkdir()

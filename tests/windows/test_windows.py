@@ -348,7 +348,7 @@ def test_malformed_tables():
     engine = Engine(window=Window(10))
     good = {"time": [1, 2], "subject": [1, 2], "predicate": [P, P], "object": [1, 2]}
     for name in good:
-        with pytest.raises(triegs.InvalidUpdate, match=f"no column {name}"):
+        with pytest.raises(triegs.InvalidUpdate, match=f"no column '{name}'"):
             engine.push(pa.table({k: v for k, v in good.items() if k != name}))
     for name, values in {"time": [1.5, 2.5], "id": [[1], [2]], "op": [1.5, 1.0]}.items():
         with pytest.raises(triegs.InvalidUpdate, match=name):

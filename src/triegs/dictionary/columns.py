@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from triegs.dictionary.arrays import Bytes, Words
-from triegs.dictionary.values import write_single
+from triegs.dictionary.values import pad_year, trim_seconds, write_single, write_zone
 from triegs.terms import XSD, literal, scope_prefix
 
 Places: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 
+DATE_TIME = XSD + "dateTime"
 NO_NULLS: Bytes = np.empty(0, np.uint8)
 NO_NULLS.flags.writeable = False
 
@@ -115,12 +116,13 @@ def require_values(kind: Any) -> None:
         or pa.types.is_decimal(kind)
         or pa.types.is_date(kind)
         or pa.types.is_timestamp(kind)
+        or pa.types.is_time(kind)
         or pa.types.is_null(kind)
     )
     if not known:
         raise TypeError(
             f"a column of {kind} has no terms; give strings in N-Triples form, integers, floats, "
-            "booleans, decimals, dates or timestamps"
+            "booleans, decimals, dates, times or timestamps"
         )
 
 
@@ -137,6 +139,8 @@ def write_column(column: Any) -> list[object]:
         return _write_timestamps(column)
     if pa.types.is_date(kind):
         return _write_dates(column)
+    if pa.types.is_time(kind):
+        return _write_times(column)
     values: list[object] = column.to_pylist()
     return values
 
@@ -156,7 +160,17 @@ def _write_dates(column: Any) -> list[object]:
     """By NumPy, because Python's date ends with the year 9999."""
     days = column.cast(pa.date32(), safe=False).cast(pa.int32())
     texts = np.datetime_as_string(days.fill_null(0).to_numpy().astype("datetime64[D]"))
-    terms: list[object] = [literal(str(text), XSD + "date") for text in texts]
+    terms: list[object] = [literal(pad_year(str(text)), XSD + "date") for text in texts]
+    return _blank_out(terms, column)
+
+
+def _write_times(column: Any) -> list[object]:
+    """By NumPy, because Python's time ends with the microsecond."""
+    clock = column.cast(pa.time64("ns")).cast(pa.int64()).fill_null(0).to_numpy()
+    texts = np.datetime_as_string(clock.astype("datetime64[ns]"))
+    terms: list[object] = [
+        literal(trim_seconds(str(text).partition("T")[2]), XSD + "time") for text in texts
+    ]
     return _blank_out(terms, column)
 
 
@@ -174,16 +188,7 @@ def _write_timestamps(column: Any) -> list[object]:
             terms.append(None)
             continue
         # Zones before standard time are off by seconds, which xsd:dateTime cannot say.
-        text = str(texts[row] if shift % 60 == 0 else at_utc[row])
-        written = text.rstrip("0").removesuffix(".") if "." in text else text
-        suffix = _write_shift(shift if shift % 60 == 0 else 0) if zone else ""
-        terms.append(literal(written + suffix, XSD + "dateTime"))
+        is_zone = shift % 60 == 0
+        text = trim_seconds(pad_year(str(texts[row] if is_zone else at_utc[row])))
+        terms.append(literal(text + (write_zone(shift * is_zone) if zone else ""), DATE_TIME))
     return terms
-
-
-def _write_shift(seconds: int) -> str:
-    if seconds == 0:
-        return "Z"
-    sign = "-" if seconds < 0 else "+"
-    hours, minutes = divmod(abs(seconds) // 60, 60)
-    return f"{sign}{hours:02}:{minutes:02}"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from triegs.dictionary.arrays import Words
 from triegs.dictionary.columns import (
     buffer_texts,
+    is_text,
     mark_valid,
     read_integers,
     read_places,
@@ -100,12 +101,16 @@ class ColumnEncoder:
 
     def _encode_few(self, texts: Any) -> Words | None:
         """A few texts through what is known by heart; None if they are no texts, or malformed."""
-        if not _is_text(texts.type):
+        if not is_text(texts.type):
             return None
         known = self._interner.known.texts
         seek = self._interner.seek
         ids = []
-        for text in texts.to_pylist():
+        try:
+            listed = texts.to_pylist()
+        except UnicodeDecodeError:
+            return None
+        for text in listed:
             found = known.get(text)
             if found is None:
                 try:
@@ -141,6 +146,8 @@ class ColumnEncoder:
         require_values(kind)
         if pa.types.is_floating(kind):
             return self._encode_floats(column, create)
+        if pa.types.is_decimal(kind) and kind.bit_width < 128:  # for which Arrow has less
+            column = column.cast(pa.decimal128(kind.precision, kind.scale))
         return self._encode_dictionary(column.dictionary_encode(), scope, create)
 
     def _encode_texts(self, column: Any, create: bool) -> Encoded:
@@ -230,7 +237,7 @@ class ColumnEncoder:
             column = column.cast(column.type.value_type).dictionary_encode()
             values = column.dictionary
         kind = values.type
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or _is_text(kind):
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or is_text(kind):
             found = self._encode_array(values, scope, create)
         else:
             found = self._encode_values(write_column(values), scope, create)
@@ -250,12 +257,6 @@ class ColumnEncoder:
             rows = np.arange(len(ids))
             problems = sorted(problems + _spread(found.problems, places, rows))
         return Encoded(ids, problems)
-
-
-def _is_text(kind: Any) -> bool:
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
 
 
 def _spread(problems: list[Problem], places: Any, rows: Any) -> list[Problem]:

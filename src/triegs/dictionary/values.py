@@ -1,21 +1,30 @@
 """Python values, rdflib terms and pyoxigraph terms to N-Triples text and back.
 
+**In.** The term of a value has the digits that the value has: ``Decimal("67.00")`` is
+``"67.00"^^xsd:decimal``, and so names what a file wrote that way. ``"67.0"`` is another term, as
+RDF says. A value that does not know how many digits it was written with has the fewest that name
+it: a float those of query arithmetic (``1.5E3``), a time no zeros at the end of its seconds.
+
+**Out.** In Python form every number, boolean, date and time is a Python value, however its term is
+spelled; see `triegs.dictionary.lexical`. A text without language is a `Text`. Everything else, also
+a literal that has no value, stays a term in N-Triples form.
+
 Neither library is imported for its terms to be understood: a class is known by its module and its
-name. Spelling of numbers is that of query arithmetic (``1.5E3`` for a double), so a value that came
-in and a value that was calculated are one term.
+name.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal, InvalidOperation
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
+from triegs.dictionary.lexical import read_lexical
 from triegs.errors import BadTerm
 from triegs.terms import RDF_LANG_STRING, XSD, XSD_STRING, Kind, Text, iri, literal, parse_term
 
@@ -56,13 +65,10 @@ def write_value(value: object) -> str:
 def read_value(term: str, form: TermForm) -> Any:
     """A canonical term as a value of another form.
 
-    A Python value stands only for a term that it would be written as: ``"05"`` as an integer, an
-    IRI or a text with a language stay N-Triples strings, so nothing is lost on the way back.
-
-    >>> read_value('"5"^^<http://www.w3.org/2001/XMLSchema#integer>', TermForm.PYTHON)
-    5
     >>> read_value('"05"^^<http://www.w3.org/2001/XMLSchema#integer>', TermForm.PYTHON)
-    '"05"^^<http://www.w3.org/2001/XMLSchema#integer>'
+    5
+    >>> read_value('"five"^^<http://www.w3.org/2001/XMLSchema#integer>', TermForm.PYTHON)
+    '"five"^^<http://www.w3.org/2001/XMLSchema#integer>'
     """
     if form is TermForm.NTRIPLES:
         return term
@@ -105,9 +111,7 @@ def _write_decimal(value: Decimal) -> str:
         raise BadTerm(f"{value} is no xsd:decimal")
     if not -MOST_PLACES <= value.adjusted() <= MOST_PLACES:
         raise BadTerm(f"an xsd:decimal is written out, which for {value:.3e} is too long")
-    text = f"{value:f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return "0" if text == "-0" else text
+    return f"{value:f}"
 
 
 def write_datetime(value: datetime) -> str:
@@ -116,27 +120,74 @@ def write_datetime(value: datetime) -> str:
     >>> write_datetime(datetime.fromisoformat("2024-05-01T10:00:00.250000+00:00"))
     '2024-05-01T10:00:00.25Z'
     """
+    if value != value:  # pandas has a datetime that is none
+        raise BadTerm(f"{value} is no xsd:dateTime")
     offset = value.utcoffset()
-    if offset is not None and offset % timedelta(minutes=1):
-        raise BadTerm(f"an xsd:dateTime has a zone of whole minutes, not {offset}")
-    return _trim_seconds(value.replace(tzinfo=None).isoformat()) + _write_zone(value.isoformat())
+    if offset is None:
+        return trim_seconds(value.isoformat())
+    if not is_zone(offset):
+        try:
+            value, offset = value.astimezone(UTC), timedelta(0)
+        except OverflowError:
+            raise BadTerm(f"an xsd:dateTime has no zone of {offset}") from None
+    clock = trim_seconds(value.replace(tzinfo=None).isoformat())
+    return clock + write_zone(offset // timedelta(seconds=1))
 
 
-def _trim_seconds(text: str) -> str:
-    return text.rstrip("0") if "." in text else text
+def is_zone(offset: timedelta) -> bool:
+    """Whether XSD has a zone like that; zones before standard time are off by seconds."""
+    return not offset % timedelta(minutes=1) and abs(offset) <= timedelta(hours=14)
 
 
-def _write_zone(text: str) -> str:
-    clock = text.rpartition("T")[2]
-    for sign in "+-":
-        if sign in clock:
-            zone = sign + clock.partition(sign)[2]
-            return "Z" if zone in ("+00:00", "-00:00") else zone
-    return ""
+def trim_seconds(text: str) -> str:
+    """
+    >>> trim_seconds("10:00:00.250000"), trim_seconds("10:00:00.000")
+    ('10:00:00.25', '10:00:00')
+    """
+    return text.rstrip("0").removesuffix(".") if "." in text else text
+
+
+def write_zone(seconds: int) -> str:
+    """
+    >>> write_zone(0), write_zone(-5400)
+    ('Z', '-01:30')
+    """
+    if seconds == 0:
+        return "Z"
+    hours, minutes = divmod(abs(seconds) // 60, 60)
+    return f"{'-' if seconds < 0 else '+'}{hours:02}:{minutes:02}"
 
 
 def _write_time(value: time) -> str:
-    return _trim_seconds(value.replace(tzinfo=None).isoformat()) + _write_zone(value.isoformat())
+    clock, offset = trim_seconds(value.replace(tzinfo=None).isoformat()), value.utcoffset()
+    if offset is None:
+        return clock
+    if not is_zone(offset):
+        raise BadTerm(f"an xsd:time has no zone of {offset}")
+    return clock + write_zone(offset // timedelta(seconds=1))
+
+
+def _write_datetime64(value: np.datetime64) -> str:
+    if np.isnat(value):
+        raise BadTerm("NaT is no xsd:dateTime")
+    text = pad_year(np.datetime_as_string(value))
+    if "T" not in text:
+        if text.count("-") - text.startswith("-") < 2:
+            raise BadTerm(f"{text} is no xsd:date")
+        return literal(text, XSD + "date")
+    return literal(trim_seconds(text + ":00:00"[3 * text.count(":") :]), XSD + "dateTime")
+
+
+def pad_year(text: str) -> str:
+    """A date of NumPy's, which writes years before 0 with fewer than four digits.
+
+    >>> pad_year("-22-01-01"), pad_year("2024-05-01")
+    ('-0022-01-01', '2024-05-01')
+    """
+    if text[0] != "-":
+        return text
+    year, dash, rest = text[1:].partition("-")
+    return f"-{year.zfill(4)}{dash}{rest}"
 
 
 def _write_rdflib(value: Any) -> str:
@@ -167,10 +218,12 @@ _BY_CLASS: tuple[tuple[type, Callable[[Any], str]], ...] = (
     (bool, lambda value: literal(str(value).lower(), XSD + "boolean")),
     (np.bool_, lambda value: literal(str(bool(value)).lower(), XSD + "boolean")),
     (int, lambda value: literal(int.__repr__(value), XSD + "integer")),
+    (np.timedelta64, lambda value: _refuse(type(value))(value)),
     (np.integer, lambda value: literal(str(int(value)), XSD + "integer")),
     (float, lambda value: literal(write_double(float(value)), XSD + "double")),
     (np.float32, lambda value: literal(write_single(value), XSD + "float")),
     (np.float16, lambda value: literal(write_single(np.float32(value)), XSD + "float")),
+    (np.datetime64, _write_datetime64),
     (Decimal, lambda value: literal(_write_decimal(value), XSD + "decimal")),
     (datetime, lambda value: literal(write_datetime(value), XSD + "dateTime")),
     (date, lambda value: literal(date.isoformat(value), XSD + "date")),
@@ -191,33 +244,12 @@ def _choose_writer(kind: type) -> Callable[[Any], str]:
     return _refuse(kind)
 
 
-def _read_boolean(text: str) -> bool:
-    return {"true": True, "false": False}[text]
-
-
-_PYTHON: dict[str, Callable[[str], object]] = {
-    XSD_STRING: Text,
-    XSD + "integer": int,
-    XSD + "double": lambda text: float(text.replace("INF", "inf")),
-    XSD + "float": lambda text: np.float32(text.replace("INF", "inf")),
-    XSD + "boolean": _read_boolean,
-    XSD + "decimal": Decimal,
-    XSD + "date": date.fromisoformat,
-    XSD + "dateTime": datetime.fromisoformat,
-    XSD + "time": time.fromisoformat,
-}
-
-
 def _read_python(term: str) -> Any:
     parts = parse_term(term)
-    read = _PYTHON.get(parts.datatype)
-    if read is None:
-        return term
-    try:
-        value = read(parts.lexical)
-        return value if write_value(value) == term else term
-    except (ValueError, KeyError, InvalidOperation, OverflowError):
-        return term
+    if parts.datatype == XSD_STRING:
+        return Text(parts.lexical)
+    value = read_lexical(parts.lexical, parts.datatype)
+    return term if value is None else value
 
 
 def _read_rdflib(term: str) -> Any:

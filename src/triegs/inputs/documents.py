@@ -14,11 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyoxigraph as rdf
 
+from triegs.inputs.bounds import Bounded
 from triegs.inputs.files import InputFile
 from triegs.inputs.graph_times import TimedGraphs
 from triegs.inputs.statements import tell_problem
 from triegs.inputs.streams import BrokenFile, Unpacked
 from triegs.inputs.work import Found, Place, Work, make_insertions
+from triegs.reasons import Reason
 from triegs.terms import canonical_term, scope_label, scope_prefix
 
 FORMATS = {
@@ -88,11 +90,13 @@ def read_columns(
     broken: BrokenFile | None = None
     problems = 0
     # Not buffered: a read that fails would lose what it has.
-    stream: Any = Unpacked(chunks)
+    bounded = Bounded(chunks, file.format)
+    stream: Any = Unpacked(iter(bounded))
     statements = rdf.parse(stream, format=FORMATS[file.format])
     while True:
         try:
             for subject, predicate, term, graph in statements:
+                bounded.note_statement()
                 name = "" if type(graph) is rdf.DefaultGraph else write(graph)
                 rows.append((write(subject), write(predicate), write(term), name))
                 problems = 0
@@ -103,16 +107,19 @@ def read_columns(
         except BrokenFile as problem:
             broken = problem
             break
+        except MemoryError as problem:  # a term that is too long for its buffer
+            broken = BrokenFile(str(problem) or "there is not enough memory")
+            break
         except SyntaxError as problem:
             problems += 1
             line = problem.lineno or 0
-            work.quarantine.add(file.name, line, "bad statement", tell_problem(problem), "")
+            work.quarantine.add(file.name, line, Reason.BAD_STATEMENT, tell_problem(problem), "")
             if problems >= MOST_PROBLEMS:
                 broken = BrokenFile(f"more than {MOST_PROBLEMS} errors in a row")
                 break
             continue
         except ValueError as problem:
-            work.quarantine.add(file.name, 0, "bad term", str(problem), "")
+            work.quarantine.add(file.name, 0, Reason.BAD_TERM, str(problem), "")
             continue
         yield _make_columns(rows), [0] * len(rows)
         rows = []

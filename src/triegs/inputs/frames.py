@@ -12,6 +12,7 @@ from triegs.errors import InputError
 from triegs.inputs.files import InputFile
 from triegs.inputs.streams import BrokenFile, Unpacked
 from triegs.inputs.work import Found, Place, Work, make_insertions
+from triegs.reasons import Reason
 from triegs.terms import XSD_STRING, canonical_term, iri, literal, scope_label
 
 NO_PYJELLY = "Jelly needs the package pyjelly: pip install 'triegs[jelly]'"
@@ -46,7 +47,7 @@ def keep_terms(rows: list[list[str]], file: InputFile, work: Work, parts: int) -
         try:
             kept.append([term if term == "" else canonical_term(term) for term in row[:parts]])
         except (TypeError, ValueError) as problem:
-            work.quarantine.add(file.name, 0, "bad term", str(problem), str(row[:parts]))
+            work.quarantine.add(file.name, 0, Reason.BAD_TERM, str(problem), str(row[:parts]))
     return kept
 
 

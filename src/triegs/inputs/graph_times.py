@@ -21,6 +21,7 @@ from triegs.dictionary.arrays import Words
 from triegs.inputs.files import InputFile
 from triegs.inputs.times import GOOD, MISSING, REASONS, read_times
 from triegs.inputs.work import Found, Place, Work, make_insertions
+from triegs.reasons import Reason
 from triegs.terms import XSD, parse_term
 
 REACH = 65_536
@@ -110,14 +111,14 @@ class TimedGraphs:
             if not problem and is_known and known[0] != time:
                 problem = TWO_TIMES
             if problem:
-                self._set_aside(lines[row], "bad time", problem, columns, row)
+                self._set_aside(lines[row], Reason.BAD_TIME, problem, columns, row)
             else:
                 self._times[graph] = (time, first + row)
                 self._work.report.read += 1  # though it is no event
         for row in np.flatnonzero(
             pc.and_not(is_default, is_time).to_numpy(zero_copy_only=False)
         ).tolist():
-            self._set_aside(lines[row], "no time", NO_GRAPH, columns, row)
+            self._set_aside(lines[row], Reason.NO_TIME, NO_GRAPH, columns, row)
         return pc.invert(is_default)
 
     def _give(self, is_last: bool) -> Iterator[Timed]:
@@ -129,7 +130,7 @@ class TimedGraphs:
                 return
             self._waiting.popleft()
             for row in np.flatnonzero(~known).tolist():
-                self._set_aside(oldest.lines[row], "no time", NO_TIME, oldest.columns, row)
+                self._set_aside(oldest.lines[row], Reason.NO_TIME, NO_TIME, oldest.columns, row)
             keep = pa.array(known)
             columns = [column.filter(keep) for column in oldest.columns]
             yield Timed(columns, oldest.lines[known], times[known])
@@ -149,7 +150,9 @@ class TimedGraphs:
                 self._times[graph] = (entry[0], used)
         return times[places], known[places]
 
-    def _set_aside(self, line: int, reason: str, detail: str, columns: list[Any], row: int) -> None:
+    def _set_aside(
+        self, line: int, reason: Reason, detail: str, columns: list[Any], row: int
+    ) -> None:
         if self._skip:
             return  # told when it was read the first time
         record = " ".join(text for column in columns if (text := column[row].as_py())) + " ."

@@ -14,16 +14,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
-from triegs.dictionary.arrays import Bytes
+from triegs.dictionary.arrays import Bytes, Words
 from triegs.dictionary.values import write_value
 from triegs.errors import BadTerm, InputError
 from triegs.inputs.files import InputFile
 from triegs.inputs.lines import TOO_LONG, Lines, read_lines
 from triegs.inputs.scanning import split_lines
-from triegs.inputs.shaping import Faults, shape_events, shorten
+from triegs.inputs.shaping import Faults, shape_events
 from triegs.inputs.work import COLUMNS, TERMS, Found, Place, Work
+from triegs.reasons import Reason, shorten
 
 OPENING, CLOSING = ord("{"), ord("}")
+#: Brackets in a line up to which it is Arrow that reads it, whose stack ends at some ten thousand.
+MOST_OPEN = 1_000
 
 
 class ObjectScanner:
@@ -59,7 +62,7 @@ class ObjectScanner:
         starts, ends = self._lines[: found.rows, 0], self._lines[: found.rows, 1]
         block = found.data[: ends[-1]]
         is_trimmed = (block[ends - 1] == CLOSING).all() and (block[starts] == OPENING).all()
-        if not is_trimmed or self._work.options.terms != "ntriples":
+        if not is_trimmed or self._work.options.terms != "ntriples" or _is_deep(block, starts):
             return None
         try:
             str(block.data, "utf-8")  # Arrow does not look
@@ -93,11 +96,11 @@ class ObjectScanner:
             try:
                 record = json.loads(bytes(data[start:end]))
                 if not isinstance(record, dict):
-                    faults.add(row, "bad line", f"not a JSON object: {shorten(record)}")
+                    faults.add(row, Reason.BAD_LINE.tell(f"not a JSON object: {shorten(record)}"))
             except UnicodeDecodeError as problem:
-                faults.add(row, "not UTF-8", f"byte {problem.start + 1} of the line")
+                faults.add(row, Reason.NOT_UTF8.tell(f"byte {problem.start + 1} of the line"))
             except (ValueError, RecursionError) as problem:
-                faults.add(row, "bad line", f"not JSON: {problem}")
+                faults.add(row, Reason.BAD_LINE.tell(f"not JSON: {problem}"))
             if not isinstance(record, dict):
                 continue
             for ours, theirs in names.items():
@@ -131,8 +134,18 @@ class ObjectScanner:
         if not self.is_timed and "time" in columns:
             for row in range(rows):
                 if columns["time"][row].is_valid:
-                    faults.add(row, "bad time", "the first record has no time, so none may")
+                    why = "the first record has no time, so none may"
+                    faults.add(row, Reason.BAD_TIME.tell(why))
             del columns["time"]
+
+
+def _is_deep(block: Bytes, starts: Words) -> bool:
+    """Whether a line may have values in each other so deep that Arrow's stack does not suffice."""
+    data = block.tobytes()
+    if data.count(b"{") + data.count(b"[") <= len(starts) + MOST_OPEN:
+        return False
+    opens = ((block == OPENING) | (block == ord("["))).astype(np.int64)
+    return bool((np.add.reduceat(opens, starts) > MOST_OPEN).any())
 
 
 def _make_column(name: str, values: list[Any], faults: Faults) -> Any:
@@ -144,7 +157,8 @@ def _make_column(name: str, values: list[Any], faults: Faults) -> Any:
     for row, value in enumerate(values):
         text = None
         if isinstance(value, dict | list):
-            faults.add(row, "bad line", f"{name}: neither a text nor a number: {shorten(value)}")
+            why = f"{name}: neither a text nor a number: {shorten(value)}"
+            faults.add(row, Reason.BAD_LINE.tell(why))
         elif value is not None:
             try:
                 is_text = isinstance(value, str)
@@ -152,7 +166,7 @@ def _make_column(name: str, values: list[Any], faults: Faults) -> Any:
                 text = text if isinstance(text, str) else json.dumps(text)
                 text.encode()
             except (BadTerm, UnicodeEncodeError) as problem:
-                faults.add(row, "bad term", f"{name}: {problem}")
+                faults.add(row, Reason.BAD_TERM.tell(f"{name}: {problem}"))
                 text = None
         texts.append(text)
     return pa.array(texts, pa.string())
@@ -167,7 +181,7 @@ def read_json_lines(file: InputFile, work: Work, place: Place) -> Iterator[Found
         for found in read_lines(chunks, scanner.split, rows, offset, number, is_live):
             if found.is_too_long:
                 record = bytes(found.data[: 1 << 17])
-                work.quarantine.add(file.name, found.number, "bad line", TOO_LONG, record)
+                work.quarantine.add(file.name, found.number, Reason.BAD_LINE, TOO_LONG, record)
             elif found.rows:
                 batch = scanner.read(found)
                 place = {"offset": found.offset, "line": found.next_number}

@@ -11,6 +11,7 @@ from typing import Any
 
 from triegs.errors import InputError
 from triegs.inputs.aside import AsideFile
+from triegs.reasons import Reason
 
 LONGEST_SHOWN = 65_536  # characters of a record in the quarantine file
 
@@ -72,12 +73,12 @@ class Quarantine:
             except OSError as problem:
                 raise InputError(f"the quarantine file cannot be written: {problem}") from None
 
-    def add(self, file: str, line: int, reason: str, detail: str, record: str | bytes) -> None:
+    def add(self, file: str, line: int, reason: Reason, detail: str, record: str | bytes) -> None:
         """Set one record aside; ``line`` counts from 1, or is the number of a row."""
         if self._passed:
             self._passed -= 1
             return
-        text = f"{reason}: {detail}" if detail else reason
+        text = reason.tell(detail)
         if self._strict:
             raise InputError(f"{file}, line {line}: {text}", file=file, line=line)
         self._report.read += 1

@@ -29,6 +29,7 @@ from triegs.inputs.scanning import (
 from triegs.inputs.shaping import Faults, shape_events
 from triegs.inputs.statements import make_column
 from triegs.inputs.work import COLUMNS, Found, Place, TermReading, Work, find_columns
+from triegs.reasons import Reason
 
 DELIMITERS = {"csv": ord(","), "tsv": ord("\t")}
 NO_QUOTE = -1
@@ -87,7 +88,8 @@ class FieldScanner:
         for row in np.flatnonzero(states != PLAIN).tolist():
             state = int(states[row])
             width = f"the line does not have {len(self.header)} fields"
-            faults.add(row, "bad line", width if state == WRONG_WIDTH else REASONS[state])
+            why = width if state == WRONG_WIDTH else REASONS[state]
+            faults.add(row, Reason.BAD_LINE.tell(why))
         self._check_encoding(found, faults)
         if faults.reasons:
             self._spans[list(faults.reasons)] = 0
@@ -117,7 +119,7 @@ class FieldScanner:
                 try:
                     str(found.data[start:end].data, "utf-8")
                 except UnicodeDecodeError as problem:
-                    faults.add(row, "not UTF-8", f"byte {problem.start + 1} of the line")
+                    faults.add(row, Reason.NOT_UTF8.tell(f"byte {problem.start + 1} of the line"))
 
 
 def _empty_to_null(column: Any) -> Any:
@@ -141,6 +143,6 @@ def read_separated(file: InputFile, work: Work, place: Place) -> Iterator[Found]
             }
             if found.is_too_long:
                 record = bytes(found.data[: 1 << 17])
-                work.quarantine.add(file.name, found.number, "bad line", TOO_LONG, record)
+                work.quarantine.add(file.name, found.number, Reason.BAD_LINE, TOO_LONG, record)
             elif found.rows:
                 yield scanner.read(found), place

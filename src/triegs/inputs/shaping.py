@@ -5,6 +5,7 @@ This is the common end of all formats with columns: CSV, JSON lines, Parquet, Ar
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,16 +16,17 @@ from numpy.typing import NDArray
 
 from triegs.dictionary.arrays import Bytes, Words
 from triegs.dictionary.columns import buffer_texts, is_text, require_values, scope_texts
+from triegs.dictionary.sound import Unsound, clean_column
 from triegs.dictionary.spelling import is_canonical
 from triegs.dictionary.writing import spell_texts
 from triegs.errors import InputError
 from triegs.inputs.plain_terms import read_plain
-from triegs.inputs.times import REASONS, read_times
+from triegs.inputs.signs import explain_sign, read_signs
+from triegs.inputs.times import explain_time, read_times
 from triegs.inputs.work import TERMS, TermReading, Work
 from triegs.kernels.jit import kernel
+from triegs.reasons import Reason, Why, shorten
 
-SIGNS = {"+": 1, "-": -1, "1": 1, "-1": -1, "+1": 1, "": 1}
-NO_SIGN = "the sign is + or - (or 1 or -1), not "
 LABEL, TERM, UNSURE = 2, 1, 0
 
 
@@ -32,10 +34,10 @@ class Faults:
     """The first thing that is wrong with each row."""
 
     def __init__(self) -> None:
-        self.reasons: dict[int, tuple[str, str]] = {}
+        self.reasons: dict[int, Why] = {}
 
-    def add(self, row: int, reason: str, detail: str = "") -> None:
-        self.reasons.setdefault(row, (reason, detail))
+    def add(self, row: int, why: Why) -> None:
+        self.reasons.setdefault(row, why)
 
     def mark_kept(self, rows: int) -> NDArray[np.bool_]:
         kept = np.ones(rows, np.bool_)
@@ -56,10 +58,12 @@ def shape_events(
 
     ``columns`` are Arrow arrays by our names; ``locate`` gives line and text of a row, for the
     quarantine. Linear; a Python step for each row only where something is malformed or unusual.
+    `Unsound` for a column that is damaged.
     """
     faults = faults or Faults()
     found: dict[str, Any] = {}
     try:
+        columns = {name: _clean(name, column, faults) for name, column in columns.items()}
         times = _shape_times(columns, faults)
         found["op"] = _shape_signs(columns.get("op"), rows, faults)
         for name in TERMS:
@@ -70,9 +74,9 @@ def shape_events(
         raise InputError(f"{file}: {problem}", file=file) from None
     kept = None
     if faults.reasons:
-        for row, (reason, detail) in sorted(faults.reasons.items()):
+        for row, why in sorted(faults.reasons.items()):
             line, record = locate(row)
-            work.quarantine.add(file, line, reason, detail, record)
+            work.quarantine.add(file, line, why.kind, why.detail, record)
         kept = faults.mark_kept(rows)
         found = {name: column.filter(pa.array(kept)) for name, column in found.items()}
     if times is None:
@@ -82,46 +86,41 @@ def shape_events(
     return pa.RecordBatch.from_pydict({"time": pa.array(times), **found})
 
 
+def _clean(name: str, column: Any, faults: Faults) -> Any:
+    """The column without text that is not UTF-8: a fault each."""
+    try:
+        column, is_bad = clean_column(column)
+    except Unsound as problem:
+        raise Unsound(f"{name}: {problem}") from None
+    if is_bad is not None:
+        for row in np.flatnonzero(is_bad).tolist():
+            faults.add(row, Reason.NOT_UTF8.tell(name))
+    return column
+
+
 def _shape_times(columns: Mapping[str, Any], faults: Faults) -> Words | None:
     if "time" not in columns:
         return None
     column = columns["time"]
-    try:
-        times, states = read_times(column)
-    except TypeError as problem:
-        raise TypeError(f"time: {problem}") from None
+    times, states = read_times(column)
     for row in np.flatnonzero(states).tolist():
-        state = states[row]
-        value = column[row].as_py() if state < 3 else None
-        detail = f"{shorten(value)} is {REASONS[state]}" if value is not None else ""
-        faults.add(row, "bad time" if detail else "no time", detail)
+        faults.add(row, explain_time(show_cell(column[row]), int(states[row])))
     return times
 
 
 def _shape_signs(column: Any, rows: int, faults: Faults) -> Any:
-    """Signs as 1 and -1. A missing one is ``+``."""
-    if column is None or pa.types.is_null(column.type):
-        return pa.array(np.ones(rows, np.int8))
-    if pa.types.is_integer(column.type):
-        signs = column.fill_null(1).to_numpy(zero_copy_only=False)
-        good = (signs == 1) | (signs == -1)
-    elif not (pa.types.is_dictionary(column.type) or is_text(column.type)):
-        raise TypeError(f"op: signs are texts or integers, not {column.type}")
-    else:
-        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        words = coded.dictionary.to_pylist()
-        ways = np.array([SIGNS.get(str(word), 0) for word in words] + [1], np.int8)
-        signs = ways[coded.indices.cast(pa.int64()).fill_null(len(words)).to_numpy()]
-        good = signs != 0
-    for row in np.flatnonzero(~good).tolist():
-        faults.add(row, "bad op", NO_SIGN + shorten(column[row].as_py()))
-    return pa.array(signs.astype(np.int8))
+    """Signs as 1 and -1."""
+    changes = np.ones((rows, 1), np.int64)
+    if column is not None and read_signs(column, changes):
+        for row in np.flatnonzero(changes[:, 0] == 0).tolist():
+            faults.add(row, explain_sign(show_cell(column[row])))
+    return pa.array(changes[:, 0].astype(np.int8))
 
 
 def _shape_terms(column: Any, name: str, work: Work, scope: str, faults: Faults) -> Any:
     """Terms that `triegs.events.encode_table` takes; blank nodes are the file's own."""
     for row in _find_nulls(column):
-        faults.add(row, f"no {name}")
+        faults.add(row, Reason(f"no {name}").tell())
     kind = column.type
     if pa.types.is_dictionary(kind):
         words = column.dictionary
@@ -132,14 +131,15 @@ def _shape_terms(column: Any, name: str, work: Work, scope: str, faults: Faults)
             shaped, problems = _shape_texts(words, name, work, scope)
             if problems:
                 for row in _find_values(column.indices, problems):
-                    faults.add(row, "bad term", f"{name}: {problems[column.indices[row].as_py()]}")
+                    problem = problems[column.indices[row].as_py()]
+                    faults.add(row, Reason.BAD_TERM.tell(f"{name}: {problem}"))
             return pa.DictionaryArray.from_arrays(column.indices, shaped)
     if is_text(kind):
         if work.options.terms is TermReading.PLAIN:
             return _shape_terms(column.dictionary_encode(), name, work, scope, faults)
         shaped, problems = _shape_texts(column, name, work, scope)
         for row, problem in problems.items():
-            faults.add(row, "bad term", f"{name}: {problem}")
+            faults.add(row, Reason.BAD_TERM.tell(f"{name}: {problem}"))
         return shaped
     if not pa.types.is_integer(kind):
         try:
@@ -205,6 +205,7 @@ def _read_integers(column: Any) -> tuple[Any, dict[int, str]]:
 
 
 def _shape_ids(column: Any) -> Any:
+    """Ids as texts or integers."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return _shape_ids(column.dictionary_decode())
@@ -212,14 +213,33 @@ def _shape_ids(column: Any) -> Any:
         return column.cast(pa.string())
     if is_text(kind):
         return column.cast(pa.string()) if pa.types.is_string_view(kind) else column
-    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+    if pa.types.is_uint64(kind):
+        return column  # perhaps beyond 64 bits signed
+    if pa.types.is_integer(kind):
         return column.cast(pa.int64())
-    raise TypeError(f"id: ids are texts or integers of 64 bits, not {kind}")
+    raise TypeError(f"id: a column of {kind} has no ids; give strings or integers")
 
 
-def shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "…"
+def describe_row(columns: Mapping[str, Any], row: int) -> str:
+    r"""A row of a table as JSON, for the quarantine, whatever is in it.
+
+    >>> describe_row({"subject": pa.array([b"a\xff"], pa.binary()), "object": pa.array([5])}, 0)
+    '{"subject": "a\\\\xff", "object": 5}'
+    """
+    record = {name: show_cell(column[row]) for name, column in columns.items()}
+    return json.dumps(record, default=str, ensure_ascii=False)
+
+
+def show_cell(cell: Any) -> object:
+    """The value of an Arrow scalar, for a message: what is not UTF-8 is escaped."""
+    try:
+        found = cell.as_py()
+    except UnicodeDecodeError:
+        text = cell.value if isinstance(cell, pa.DictionaryScalar) else cell
+        found = text.as_buffer().to_pybytes()
+    except (ValueError, OverflowError):  # a time that Python does not have
+        found = str(cell)
+    return found.decode("utf-8", "backslashreplace") if isinstance(found, bytes) else found
 
 
 @kernel

@@ -13,11 +13,14 @@ import pyarrow as pa
 import pyoxigraph as rdf
 
 from triegs.dictionary.arrays import Bytes, Words
+from triegs.dictionary.sound import is_utf8
+from triegs.inputs.bounds import MOST_NESTED, NESTED, TOO_NESTED
 from triegs.inputs.files import InputFile
 from triegs.inputs.graph_times import TimedGraphs
 from triegs.inputs.lines import TOO_LONG, Lines, read_lines
 from triegs.inputs.scanning import UNUSUAL, copy_column, measure_column, split_statements
 from triegs.inputs.work import Found, Place, Work, make_insertions
+from triegs.reasons import Reason
 from triegs.terms import canonical_term, scope_prefix
 
 PARTS = 4
@@ -52,7 +55,9 @@ class StatementScanner:
         """
         if found.is_too_long:
             record = bytes(found.data[: 1 << 17])
-            self._work.quarantine.add(self._file.name, found.number, "bad line", TOO_LONG, record)
+            self._work.quarantine.add(
+                self._file.name, found.number, Reason.BAD_LINE, TOO_LONG, record
+            )
         kept = np.arange(found.rows)
         extra = b""
         unusual = np.flatnonzero(self._states[: found.rows] == UNUSUAL)
@@ -76,15 +81,17 @@ class StatementScanner:
             try:
                 pieces += self._read_together(lines)
                 continue
-            except (SyntaxError, ValueError):
+            except (SyntaxError, ValueError, MemoryError):
                 pass  # below it is told which and why
             for at, line in enumerate(lines, first):
                 try:
                     pieces += self._read_together([line])
-                except (SyntaxError, ValueError) as problem:
-                    reason = "bad term" if type(problem) is ValueError else "bad line"
+                except (SyntaxError, ValueError, MemoryError) as problem:
+                    reason = Reason.BAD_TERM if type(problem) is ValueError else Reason.BAD_LINE
                     number = found.number + places[at][2]
                     why = tell_problem(problem)
+                    if not is_utf8(line):
+                        reason = Reason.NOT_UTF8
                     self._work.quarantine.add(self._file.name, number, reason, why, line)
                     bad.append(rows[at])
         good = np.setdiff1d(rows, bad)
@@ -95,6 +102,8 @@ class StatementScanner:
 
     def _read_together(self, lines: list[bytes]) -> list[bytes]:
         """The terms of some lines, four for each; raises if one of them is bad."""
+        if any(line.count(NESTED) > MOST_NESTED for line in lines):
+            raise ValueError(TOO_NESTED)
         terms: list[bytes] = []
         for subject, predicate, term, graph in rdf.parse(b"\n".join(lines), format=self._format):
             name = b"" if type(graph) is rdf.DefaultGraph else write_term(graph)

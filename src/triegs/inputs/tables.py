@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,12 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from triegs.dictionary.columns import is_text
+from triegs.errors import InputError
 from triegs.inputs.files import InputFile
-from triegs.inputs.shaping import shape_events
-from triegs.inputs.streams import BrokenFile, Unpacked
+from triegs.inputs.shaping import describe_row, shape_events
+from triegs.inputs.streams import CHUNK, BrokenFile, Unpacked
 from triegs.inputs.work import TERMS, Found, Place, Work, find_columns
 
 MAGIC = b"ARROW1"
+MOST_HELD = 1 << 32  # bytes
 
 
 def read_parquet(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
@@ -26,9 +27,15 @@ def read_parquet(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
         parquet = pq.ParquetFile(source)
         schema = parquet.schema_arrow
         names = find_columns(schema.names, file.name, work.options)
-        texts = [schema.names[names[n]] for n in TERMS if is_text(schema.field(names[n]).type)]
+        texts = [
+            schema.names[place]
+            for ours, place in names.items()
+            if _is_coded(schema.field(place).type)
+            or (ours in TERMS and is_text(schema.field(place).type))
+        ]
         if texts:
-            # Texts that lie there as dictionaries stay so: each is then looked at once.
+            # Texts that lie there as dictionaries stay so: each is then looked at once. And Arrow
+            # does not read dictionaries that it has to convert, if one text is none.
             parquet = pq.ParquetFile(source, read_dictionary=texts)
         wanted = [schema.names[number] for number in names.values()]
         row = place.get("row", 0)
@@ -45,6 +52,10 @@ def read_parquet(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
                 if skipped < batch.num_rows:
                     first = start - batch.num_rows + skipped
                     yield _shape(batch.slice(skipped), file, work, first), {"row": start}
+
+
+def _is_coded(kind: Any) -> bool:
+    return pa.types.is_dictionary(kind) and is_text(kind.value_type)
 
 
 def join_groups(sizes: list[int], least: int) -> Iterator[list[int]]:
@@ -70,6 +81,7 @@ def read_arrow(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
     start = 0
     with _tell_breaks():
         for whole in _read_record_batches(file):
+            whole.validate()  # that its columns are of one length; each is looked at when used
             find_columns(whole.schema.names, file.name, work.options)
             for at in range(0, whole.num_rows, work.options.batch_rows):
                 batch = whole.slice(at, work.options.batch_rows)
@@ -89,7 +101,7 @@ def _read_record_batches(file: InputFile) -> Iterator[Any]:
                 yield from reader
             return
         if not file.is_seekable:
-            yield from _read_ipc_file(pa.BufferReader(stream.read()))
+            yield from _read_ipc_file(pa.BufferReader(_hold(iter(lambda: stream.read(CHUNK), b""))))
             return
     with _open_seekable(file) as source:
         yield from _read_ipc_file(source)
@@ -109,14 +121,32 @@ def _open_seekable(file: InputFile) -> Iterator[Any]:
             yield source
     else:
         with file.open_bytes() as chunks:
-            yield pa.BufferReader(b"".join(chunks))
+            yield pa.BufferReader(_hold(chunks))
+
+
+def _hold(chunks: Iterator[bytes]) -> bytes:
+    """All of a file. One that is small when it is packed may be anything when it is not."""
+    parts: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        if size > MOST_HELD:
+            raise BrokenFile(
+                "it is held in memory, since it is packed or no file of its own, and has more than "
+                "4 GiB; unpack it to a file, or write an Arrow stream"
+            )
+    return b"".join(parts)
 
 
 @contextmanager
 def _tell_breaks() -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError) as problem:
+    except InputError:
+        raise
+    # Names of columns that are not UTF-8, and sizes that are absurd, come as errors of Python's.
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as problem:
         text = problem.strerror if isinstance(problem, OSError) else None
         raise BrokenFile(text or str(problem).partition("\n")[0]) from problem
 
@@ -126,7 +156,6 @@ def _shape(batch: Any, file: InputFile, work: Work, first: int) -> Any:
     columns = {ours: batch.column(number) for ours, number in names.items()}
 
     def locate(row: int) -> tuple[int, str]:
-        record = {ours: column[row].as_py() for ours, column in columns.items()}
-        return first + row + 1, json.dumps(record, default=str, ensure_ascii=False)
+        return first + row + 1, describe_row(columns, row)
 
     return shape_events(columns, batch.num_rows, work, file.name, file.scope, locate)

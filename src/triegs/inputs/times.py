@@ -1,11 +1,14 @@
-"""Times of events: integers of milliseconds since 1970, ISO 8601 texts, Arrow timestamps.
+"""Times of events: integers of milliseconds since 1970, ISO 8601 texts, timestamps and dates.
 
-A time without a zone is in UTC. Digits behind the millisecond are cut off. A time before the year 1
-or behind 9999 is absurd: most likely it is in microseconds or nanoseconds.
+One reader for all that has events: files, tables, tuples, DataFrames. A time without a zone is in
+UTC. Digits behind the millisecond are cut off. A time before the year 1 or behind 9999 is absurd:
+most likely it is in microseconds or nanoseconds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ from numpy.typing import NDArray
 from triegs.dictionary.arrays import Bytes, Word, Words
 from triegs.dictionary.columns import buffer_texts
 from triegs.kernels.jit import inlined, kernel
+from triegs.reasons import Reason, Why, shorten
 
 EARLIEST = -62_135_596_800_000  # 0001-01-01T00:00:00Z
 LATEST = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
@@ -28,7 +32,65 @@ REASONS = (
     "no time",
 )
 _DAY = 86_400_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+
+
+def explain_time(value: object, state: int) -> Why:
+    """Why this is no time.
+
+    >>> explain_time("soon", MALFORMED), explain_time(None, MISSING)
+    ("bad time: 'soon' is not a number of milliseconds, nor an ISO 8601 time", 'no time')
+    """
+    if state == MISSING:
+        return Reason.NO_TIME.tell()
+    return Reason.BAD_TIME.tell(f"{shorten(value)} is {REASONS[state]}")
+
+
+def read_time(value: object) -> tuple[int, int]:
+    """Milliseconds of one value, and its state.
+
+    >>> read_time("1970-01-01T00:00:01Z"), read_time("5"), read_time(date(1970, 1, 2))
+    ((1000, 0), (5, 0), (86400000, 0))
+    """
+    times, states = read_time_values([value])
+    return int(times[0]), int(states[0])
+
+
+def read_time_values(values: Sequence[object]) -> tuple[Words, Bytes]:
+    """As `read_times`, of Python values of any kind; texts are read together."""
+    times, states = np.zeros(len(values), np.int64), np.zeros(len(values), np.uint8)
+    texts: list[int] = []
+    for place, value in enumerate(values):
+        if type(value) is int and EARLIEST <= value <= LATEST:
+            times[place] = value
+        elif isinstance(value, str):
+            texts.append(place)
+        else:
+            times[place], states[place] = _read_object(value)
+    if texts:
+        # No time has a letter beyond ASCII, and half a surrogate pair is none of Arrow's.
+        given = [ascii(values[place])[1:-1] for place in texts]
+        times[texts], states[texts] = read_times(pa.array(given, pa.string()))
+    return times, states
+
+
+def _read_object(value: Any) -> tuple[int, int]:
+    if value is None or value != value:  # NaT, NaN
+        return 0, MISSING
+    if isinstance(value, np.datetime64):
+        found = int(value.astype("datetime64[ms]").astype(np.int64))
+    elif isinstance(value, datetime):
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        past = aware - _EPOCH
+        found = (past.days * 86_400 + past.seconds) * 1_000 + past.microseconds // 1_000
+    elif isinstance(value, date):
+        found = (value.toordinal() - _EPOCH.toordinal()) * _DAY
+    elif isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64):
+        found = int(value)
+    else:
+        return 0, MALFORMED
+    return (found, GOOD) if EARLIEST <= found <= LATEST else (0, ABSURD)
 
 
 def read_times(column: Any) -> tuple[Words, Bytes]:
@@ -39,6 +101,11 @@ def read_times(column: Any) -> tuple[Words, Bytes]:
     >>> read_times(pa.array(["5", "1969-12-31T23:59:59.9995Z", "2024-05-01 10:00+02:00", "soon"]))
     (array([            5,            -1, 1714550400000,             0]), array([0, 0, 0, 1], ...))
     """
+    if isinstance(column, pa.ChunkedArray):
+        parts = [read_times(part) for part in column.chunks or [pa.array([], column.type)]]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.dictionary_decode()
@@ -73,7 +140,7 @@ def _to_milliseconds(column: Any) -> Any:
             values = np.minimum(values, np.uint64(LATEST + 1))
         return values.astype(np.int64, copy=False)
     raise TypeError(
-        f"a column of {kind} has no times; give integers (milliseconds since 1970), ISO 8601 "
+        f"time: a column of {kind} has no times; give integers (milliseconds since 1970), ISO 8601 "
         "texts, timestamps or dates"
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -77,15 +77,29 @@ def make_insertions(times: Words, terms: list[Any]) -> Any:
 
 def find_columns(names: list[str], file: str, options: Options) -> dict[str, int]:
     """Which of the columns of a file are ours; `InputError` if one is missing or there twice."""
+    return choose_columns(names, file, options.columns, {*TERMS, *options.given})
+
+
+def choose_columns(
+    names: Sequence[str], where: str, columns: Mapping[str, str], needed: Collection[str] = TERMS
+) -> dict[str, int]:
+    """By our names, the places of the columns that there are: `columns` has theirs by ours.
+
+    `InputError` if one that is needed is missing, or one is there twice. One rule for files, tables
+    and DataFrames.
+
+    >>> choose_columns(["s", "p", "o"], "the table", {"subject": "s", "id": "id"}, ["subject"])
+    {'subject': 0}
+    """
     found = {}
-    for ours, theirs in options.columns.items():
+    for ours, theirs in columns.items():
         count = names.count(theirs)
         if count == 1:
             found[ours] = names.index(theirs)
-        elif count or ours in TERMS or ours in options.given:
+        elif count or ours in needed:
             number = "more than one" if count else "no"
             has = ", ".join(names) or "none"
             raise InputError(
-                f"{file} has {number} column {theirs!r}; its columns: {has}", file=file
+                f"{where} has {number} column {theirs!r}; its columns: {has}", file=where
             )
     return found

@@ -14,17 +14,21 @@ from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.parts import Part
 from triegs.maintain.program import Program, Registered
 from triegs.maintain.walk import Walk
+from triegs.reasons import Reason, Why
 from triegs.store.contract import Store, Version, VersionedRelation, VersionGone
 
-NO_EVENT = "no live event states this"
-TOO_MANY = "the count would not fit 64 bits"
+NO_EVENT = Reason.NO_EVENT.tell()
+TOO_MANY = Reason.TOO_MANY.tell()
 
 
 class Refused(NamedTuple):
-    """An update that was not applied: its place in the batch, and why."""
+    """An update that was not applied: its place in the batch, and why.
+
+    The reason is a text; its `kind` is the `triegs.reasons.Reason`.
+    """
 
     place: int
-    reason: str
+    reason: Why
 
 
 class Epoch(NamedTuple):

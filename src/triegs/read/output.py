@@ -10,18 +10,16 @@
 ``pyoxigraph``  objects of pyoxigraph (rows only)
 ==============  ==================================================================================
 
-**Native columns.** A column is int64, float64, bool, date32 or string if all its terms are
-integers of 64 bits, doubles, booleans, dates, or plain texts without language; otherwise it is
-as with ``ntriples``, which is told apart by its type. The type of a column is the same for all
-batches. Who has all batches shows them to `ArrowOutput.survey` first, and gets the type that fits
-them all; who streams gets the type that fits the first batch, and `TriegsError` at a later term
-that it does not fit.
+**Native columns.** A column has the type that holds the values of all its terms, or is as with
+``ntriples``; see `triegs.read.native`. The type of a column is the same for all batches. Who has
+all batches shows them to `ArrowOutput.survey` first, and gets the type that fits them all; who
+streams gets the type that fits the first batch, and `TriegsError` at a later term that it does not
+fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import date
 from typing import Any
 
 import numpy as np
@@ -30,24 +28,22 @@ import pyarrow as pa
 from triegs.dictionary import Decoder, TermForm
 from triegs.dictionary.arrays import INTEGER, Word, Words
 from triegs.dictionary.decoder import allocate, read_term, to_words, wrap
-from triegs.dictionary.values import read_value
 from triegs.errors import TriegsError
 from triegs.kernels.jit import kernel
-from triegs.terms import Text
+from triegs.read.native import (
+    INTEGER_SHAPE,
+    TERMS,
+    Cell,
+    Shape,
+    Sort,
+    join_shapes,
+    read_cell,
+    write_cells,
+)
 
 IDS = "ids"
 ARROW_FORMS = ("ntriples", "python", IDS)
 ROW_FORMS = ("ntriples", "python", IDS, "rdflib", "pyoxigraph")
-
-TERMS = pa.dictionary(pa.int32(), pa.string())
-INTEGERS = pa.int64()
-# The Arrow type for values of each other Python type; what is missing here stays a term.
-NATIVE: dict[type, Any] = {
-    float: pa.float64(),
-    bool: pa.bool_(),
-    date: pa.date32(),
-    Text: pa.string(),
-}
 
 # Objects that are kept for a row to come.
 MOST_OBJECTS = 1 << 17
@@ -87,17 +83,17 @@ class ArrowOutput:
         self._names = tuple(names)
         # A decoder for each column, so that its dictionary has the terms of no other.
         self._decoders = [Decoder(decoder.load) for _ in names]
-        fixed = {"ntriples": TERMS, IDS: INTEGERS}
+        fixed = {"ntriples": Shape(Sort.TERM), IDS: INTEGER_SHAPE}
         # None while no term was met that decides.
-        self._types: list[Any] = [fixed.get(terms)] * len(names)
+        self._shapes: list[Shape | None] = [fixed.get(terms)] * len(names)
 
     @property
     def fields(self) -> list[Any]:
         """The columns as they are known so far; of ids none is null."""
         nullable = self._form != IDS
         return [
-            pa.field(name, kind or TERMS, nullable=nullable)
-            for name, kind in zip(self._names, self._types, strict=True)
+            pa.field(name, TERMS if shape is None else shape.type, nullable=nullable)
+            for name, shape in zip(self._names, self._shapes, strict=True)
         ]
 
     def survey(self, ids: Words) -> None:
@@ -106,11 +102,9 @@ class ArrowOutput:
         ``ids`` has a row for each column, with -1 where nothing is bound.
         """
         for place, column in enumerate(ids):
-            before = self._types[place]
-            if self._form == "python" and before != TERMS:
-                fitting = self._choose(place, column)
-                if fitting is not None:
-                    self._types[place] = fitting if before in (None, fitting) else TERMS
+            before = self._shapes[place]
+            if self._form == "python" and (before is None or before.type != TERMS):
+                self._shapes[place] = self._find_shape(place, column, before)
 
     def write(self, ids: Words) -> list[Any]:
         """The columns of one batch, given as to `survey`, which must not change any more."""
@@ -119,52 +113,53 @@ class ArrowOutput:
     def _write(self, place: int, ids: Words) -> Any:
         if self._form == IDS:
             return wrap(ids)
-        if self._types[place] is None:
-            self._types[place] = self._choose(place, ids) or TERMS
-        kind = self._types[place]
-        if kind == TERMS:
+        shape = self._shapes[place]
+        if shape is None:
+            shape = self._shapes[place] = self._find_shape(place, ids, None) or Shape(Sort.TERM)
+        if shape.type == TERMS:
             return self._decoders[place].decode(ids)
-        if kind != INTEGERS:
-            return self._take_values(place, ids)
-        column, bad = self._take_integers(place, ids)
-        if column is None:
-            self._refuse(place, self._decoders[place].decode_one(bad))
-        return column
+        if shape.sort is Sort.INTEGER:
+            column = self._take_integers(place, ids)
+            if column is not None:
+                return column
+        return self._take_values(place, ids, shape)
 
-    def _choose(self, place: int, ids: Words) -> Any:
-        """The type that fits these terms; None if there are none."""
-        if self._take_integers(place, ids)[0] is not None:
-            return INTEGERS if (ids >= 0).any() else None
-        kinds = {NATIVE.get(type(value), TERMS) for _, value in self._read_distinct(place, ids)[0]}
-        return kinds.pop() if len(kinds) == 1 else TERMS
+    def _find_shape(self, place: int, ids: Words, before: Shape | None) -> Shape | None:
+        """What holds these terms and those before; None if there are none."""
+        if before in (None, INTEGER_SHAPE) and self._take_integers(place, ids) is not None:
+            return INTEGER_SHAPE if (ids >= 0).any() else before
+        return join_shapes(self._read_distinct(place, ids)[0], before)
 
-    def _take_integers(self, place: int, ids: Words) -> tuple[Any, int]:
-        """An int64 column, or None and the first id that is no integer of 64 bits."""
+    def _take_integers(self, place: int, ids: Words) -> Any:
+        """An int64 column; None if a term is no integer of 64 bits in its plainest spelling."""
         values = allocate(len(ids), np.int64)
         spans = integer_table(self._decoders[place])
         row, has_gaps = take_integers(spans, to_words(ids), values)
-        if row >= 0:
-            return None, int(ids[row])
-        return wrap(values, ids < 0 if has_gaps else None), -1
+        return None if row >= 0 else wrap(values, ids < 0 if has_gaps else None)
 
-    def _take_values(self, place: int, ids: Words) -> Any:
-        distinct, indices = self._read_distinct(place, ids)
-        kind = self._types[place]
-        for term, value in distinct:
-            if NATIVE.get(type(value)) != kind:
-                self._refuse(place, term)
-        return pa.array([value for _, value in distinct], kind).take(indices)
+    def _take_values(self, place: int, ids: Words, shape: Shape) -> Any:
+        cells, indices = self._read_distinct(place, ids)
+        if cells:
+            found = join_shapes(cells, shape)
+            if found is None or (found.sort, found.type) != (shape.sort, shape.type):
+                self._refuse(place, shape, cells)
+        return write_cells(cells, shape).take(indices)
 
-    def _read_distinct(self, place: int, ids: Words) -> tuple[list[tuple[str, Any]], Any]:
-        """The distinct terms with their Python values, and which one each row has."""
+    def _read_distinct(self, place: int, ids: Words) -> tuple[list[Cell], Any]:
+        """The distinct terms with their values, and which one each row has."""
         column = Decoder(self._decoders[place].load).decode(ids)
-        terms = column.dictionary.to_pylist()
-        return [(term, read_value(term, TermForm.PYTHON)) for term in terms], column.indices
+        return [read_cell(term) for term in column.dictionary.to_pylist()], column.indices
 
-    def _refuse(self, place: int, term: str) -> None:
+    def _refuse(self, place: int, shape: Shape, cells: list[Cell]) -> None:
+        wrong = next(
+            cell
+            for cell in cells
+            if (joined := shape.join(cell.shape)).sort is not shape.sort
+            or joined.type != shape.type
+        )
         raise TriegsError(
-            f"the column {self._names[place]} began as {self._types[place]}, which does not fit "
-            f"{term}; ask for terms='ntriples', or for the whole result at once"
+            f"the column {self._names[place]} began as {shape.type}, which does not fit "
+            f"{wrong.term}; ask for terms='ntriples', or for the whole result at once"
         )
 
 

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from triegs.engine import Engine
 from triegs.errors import InvalidUpdate
 from triegs.maintain.standing import Refused
+from triegs.reasons import Reason
 from triegs.run.refusals import Refusal
 from triegs.terms import XSD
-from triegs.windows.manager import TOO_LATE
 from triegs.windows.manager import Published as Slid
 
 UPDATE = ("op", "subject", "predicate", "object")
@@ -202,12 +202,13 @@ class WindowedEpochs:
             self._note(stream, batch.num_rows)
         pushed = self._engine.push(table, stream)
         for number, reason in pushed.refused:
-            if not self._tells_late and reason.startswith(TOO_LATE):
+            is_late = reason.kind is Reason.LATE
+            if is_late and not self._tells_late:
                 continue
             place = number - pushed.first
             time = table.column("time")[place].as_py()
             refusal = describe_refused(table, time, Refused(place, reason))
-            if self._strict and not reason.startswith(TOO_LATE):
+            if self._strict and not is_late:
                 raise InvalidUpdate(f"{refusal.record} at {time}: {reason}")
             self._refused.append(refusal)
         # The events are in now; what follows is timed slide by slide.

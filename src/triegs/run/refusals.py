@@ -11,15 +11,13 @@ from typing import NamedTuple
 
 from triegs.errors import CannotWrite
 from triegs.inputs.aside import AsideFile
-
-#: Reasons that are counted apart; of more only the number is known.
-MOST_REASONS = 1_000
+from triegs.reasons import Why
 
 
 class Refusal(NamedTuple):
     """An event that the engine refused: why, its time, and what it says."""
 
-    reason: str
+    reason: Why
     time: int | None
     record: str
 
@@ -27,8 +25,9 @@ class Refusal(NamedTuple):
 class Refusals:
     """Counts refusals by reason, and appends them to a file of JSON lines if there is one.
 
+    >>> from triegs.reasons import Reason
     >>> refusals = Refusals()
-    >>> refusals.add([Refusal("no live event states this", 5, "- <a:a> <a:p> <a:b>")])
+    >>> refusals.add([Refusal(Reason.NO_EVENT.tell(), 5, "- <a:a> <a:p> <a:b>")])
     >>> refusals.total, refusals.reasons.most_common()
     (1, [('no live event states this', 1)])
     """
@@ -47,8 +46,7 @@ class Refusals:
         """Take notice of what an epoch or a push has refused."""
         for reason, time, record in refused:
             self.total += 1
-            if reason in self.reasons or len(self.reasons) < MOST_REASONS:
-                self.reasons[reason] += 1
+            self.reasons[reason.kind] += 1
             if self._file is not None:
                 entry = {"time": time, "reason": reason, "record": record}
                 self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")

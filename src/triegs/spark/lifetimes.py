@@ -18,7 +18,9 @@ import pyarrow as pa
 from triegs.dictionary.columns import is_text
 from triegs.dictionary.writing import spell_texts, write_terms
 from triegs.errors import InputError, WindowError
+from triegs.inputs.signs import CHANGES
 from triegs.inputs.times import GOOD, MISSING, REASONS, read_times
+from triegs.inputs.work import choose_columns
 from triegs.spark.cells import quote, read_instants
 from triegs.spark.coding import INTEGERS
 from triegs.spark.parcels import check_kinds
@@ -32,7 +34,10 @@ BORN, DIED = "born", "died"
 INTEGER = '"^^<http://www.w3.org/2001/XMLSchema#integer>'
 #: Most terms: in their one spelling, without a look at what is rare in them.
 PLAIN = r"""^(<[!#-;=?-\[\]_a-z~]*>|"[ !#-\[\]-~]*"(@[a-z]+)?|_:[A-Za-z0-9]+)$"""
-SIGNS = {1: ("+", "1", "+1", ""), -1: ("-", "-1")}
+SIGNS = {
+    change: [sign for sign, means in CHANGES.items() if means == change and isinstance(sign, str)]
+    for change in (1, -1)
+}
 
 
 class Log(NamedTuple):
@@ -70,18 +75,9 @@ def _find_columns(there: list[str], columns: Mapping[str, str] | None) -> dict[s
     given = dict(columns or {})
     if unknown := given.keys() - set(COLUMNS):
         raise InputError(f"there is no column {min(unknown)!r}; ours are {', '.join(COLUMNS)}")
-    found = {}
-    for ours in COLUMNS:
-        theirs = given.get(ours, ours)
-        count = there.count(theirs)
-        if count == 1:
-            found[ours] = theirs
-        elif count or ours in NEEDED or ours in given:
-            number = "more than one" if count else "no"
-            raise InputError(
-                f"the DataFrame has {number} column {theirs!r}; its columns: {', '.join(there)}"
-            )
-    return found
+    theirs = {ours: given.get(ours, ours) for ours in COLUMNS}
+    found = choose_columns(there, "the DataFrame", theirs, {*NEEDED, *given})
+    return {ours: theirs[ours] for ours in found}
 
 
 def _select_columns(events: Any, names: Mapping[str, str], window: Window | None) -> Any:

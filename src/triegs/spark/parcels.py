@@ -7,7 +7,6 @@ Spark moves a few bytes arrays instead of columns of texts.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -17,8 +16,9 @@ from triegs.dictionary.columns import is_text
 from triegs.dictionary.writing import write_terms
 from triegs.errors import InputError
 from triegs.inputs.report import InputReport, Quarantine
-from triegs.inputs.shaping import shape_events
-from triegs.inputs.work import COLUMNS, TERMS, Clock, Options, TermReading, Work
+from triegs.inputs.shaping import describe_row, shape_events
+from triegs.inputs.work import COLUMNS, TERMS, Clock, Options, TermReading, Work, choose_columns
+from triegs.reasons import Reason
 from triegs.spark.cells import make_empty, read_instants
 
 #: Rows of a parcel, about. Fewer make more dictionaries, more take more memory on an executor.
@@ -38,19 +38,13 @@ def check_columns(names: Iterable[str], columns: Mapping[str, str] | None) -> di
     >>> check_columns(["s", "p", "o", "time"], {"subject": "s", "predicate": "p", "object": "o"})
     {'time': 'time', 'subject': 's', 'predicate': 'p', 'object': 'o'}
     """
-    given, there = dict(columns or {}), list(names)
-    has = ", ".join(there) or "none"
+    given = dict(columns or {})
     if unknown := [name for name in given if name not in COLUMNS]:
         known = ", ".join(COLUMNS)
         raise InputError(f"columns maps {unknown[0]!r}, which is none of {known}")
-    found = {}
-    for ours in COLUMNS:
-        theirs = given.get(ours, ours)
-        if theirs in there:
-            found[ours] = theirs
-        elif ours in TERMS or ours in given:
-            raise InputError(f"there is no column {theirs!r} for {ours}; the columns are {has}")
-    return found
+    theirs = {ours: given.get(ours, ours) for ours in COLUMNS}
+    found = choose_columns(list(names), "the DataFrame", theirs, {*TERMS, *given})
+    return {ours: theirs[ours] for ours in found}
 
 
 class Checked(NamedTuple):
@@ -67,10 +61,10 @@ class Aside(Quarantine):
         super().__init__(report, None, strict=False, append=False)
         self.rows: list[dict[str, str]] = []
 
-    def add(self, file: str, line: int, reason: str, detail: str, record: str | bytes) -> None:
+    def add(self, file: str, line: int, reason: Reason, detail: str, record: str | bytes) -> None:
         super().add(file, line, reason, detail, record)
         text = record if isinstance(record, str) else record.decode("utf-8", "backslashreplace")
-        self.rows.append({"reason": f"{reason}: {detail}" if detail else reason, "record": text})
+        self.rows.append({"reason": str(reason.tell(detail)), "record": text})
 
     def take(self) -> list[dict[str, str]]:
         rows, self.rows = self.rows, []
@@ -138,8 +132,7 @@ def _shape(
     given: Mapping[str, Any], rows: int, columns: Mapping[str, str], work: Work, *, is_timed: bool
 ) -> pa.RecordBatch:
     def locate(row: int) -> tuple[int, str]:
-        record = {theirs: given[ours][row].as_py() for ours, theirs in columns.items()}
-        return row + 1, json.dumps(record, default=str, ensure_ascii=False)
+        return row + 1, describe_row({theirs: given[ours] for ours, theirs in columns.items()}, row)
 
     found = shape_events(given, rows, work, "the DataFrame", NO_SCOPE, locate)
     return found if is_timed else found.drop_columns(["time"])

@@ -8,13 +8,14 @@ joined, weights multiplied and summed by head.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 
 from triegs.errors import InputError, UnsupportedQuery, WindowError
+from triegs.inputs.times import GOOD, explain_time, read_time
 from triegs.mode import Mode
 from triegs.spark.lifetimes import BORN, DIED, TERMS, Log, find_lifetimes, read_log
 from triegs.sparql import parse
@@ -34,7 +35,6 @@ TIME, MULTIPLICITY = "time", "multiplicity"
 #: Our own columns; no column of ours looks like one of another's.
 AT, WEIGHT = "triegs_at", "triegs_weight"
 TOO_LARGE = "a multiplicity does not fit 64 bits"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def recompute(
@@ -100,13 +100,10 @@ def _find_moments(log: Log, times: Iterable[int | datetime] | None, window: Wind
     return _make_frame(log.frame.sparkSession, {AT: (found, pa.int64())})
 
 
-def _read_moment(time: int | datetime, window: Window | None) -> int:
-    if isinstance(time, datetime):
-        aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-        past = aware - _EPOCH
-        time = (past.days * 86_400 + past.seconds) * 1_000 + past.microseconds // 1_000
-    if type(time) is not int:
-        raise InputError(f"a time is an integer of milliseconds or a datetime, not {time!r}")
+def _read_moment(given: int | datetime, window: Window | None) -> int:
+    time, state = read_time(given)
+    if state != GOOD:
+        raise InputError(f"a time of the log: {explain_time(given, state)}")
     if window is not None and window.last_slide(time) != time:
         near = window.last_slide(time)
         raise WindowError(f"nothing is published at {time}; the slide before it is {near}")

@@ -13,7 +13,6 @@ those of earlier batches. So what a dead attempt has left is never read, and goe
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -169,7 +168,7 @@ def _close(work: Any, writer: Any) -> None:
 def _shape(
     batches: Iterable[pa.RecordBatch], partition: int, place: Place, reading: Reading, work: Any
 ) -> Iterator[pa.RecordBatch]:
-    from triegs.inputs.shaping import shape_events
+    from triegs.inputs.shaping import describe_row, shape_events
 
     file = f"{place.name}, partition {partition}"
     first = 1
@@ -180,8 +179,7 @@ def _shape(
         def locate(
             row: int, first: int = first, columns: Mapping[str, Any] = columns
         ) -> tuple[int, str]:
-            record = {ours: column[row].as_py() for ours, column in columns.items()}
-            return first + row, json.dumps(record, default=str, ensure_ascii=False)
+            return first + row, describe_row(columns, row)
 
         found = shape_events(columns, batch.num_rows, work, file, place.scope, locate)
         first += batch.num_rows

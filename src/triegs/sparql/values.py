@@ -18,7 +18,15 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from triegs.terms import RDF_LANG_STRING, XSD, XSD_STRING, Kind, literal, parse_term
+from triegs.terms import (
+    INTEGER_RANGES,
+    RDF_LANG_STRING,
+    XSD,
+    XSD_STRING,
+    Kind,
+    literal,
+    parse_term,
+)
 
 #: A number longer than this is an evaluation error, which bounds the work of one operation.
 MAX_DIGITS = 1000
@@ -68,26 +76,6 @@ class Moment(NamedTuple):
 
 Value = Number | Text | bool | Moment
 
-_INTEGER_RANGES: dict[str, tuple[int | None, int | None]] = {
-    "integer": (None, None),
-    "nonPositiveInteger": (None, 0),
-    "negativeInteger": (None, -1),
-    "nonNegativeInteger": (0, None),
-    "positiveInteger": (1, None),
-    **{
-        name: (-(1 << bits - 1), (1 << bits - 1) - 1)
-        for name, bits in [("long", 64), ("int", 32), ("short", 16), ("byte", 8)]
-    },
-    **{
-        name: (0, (1 << bits) - 1)
-        for name, bits in [
-            ("unsignedLong", 64),
-            ("unsignedInt", 32),
-            ("unsignedShort", 16),
-            ("unsignedByte", 8),
-        ]
-    },
-}
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -116,8 +104,8 @@ def value_of(term: str) -> Value | None:
     if not parts.datatype.startswith(XSD) or len(parts.lexical) > MAX_DIGITS:
         return None
     name = parts.datatype.removeprefix(XSD)
-    if name in _INTEGER_RANGES:
-        return _integer(parts.lexical, *_INTEGER_RANGES[name])
+    if name in INTEGER_RANGES:
+        return _integer(parts.lexical, *INTEGER_RANGES[name])
     read = _READERS.get(name)
     return None if read is None else read(parts.lexical)
 
@@ -179,7 +167,7 @@ _READERS: dict[str, Callable[[str], Value | None]] = {
     "date": lambda lexical: _moment(lexical, MomentKind.DATE),
 }
 NUMERIC_DATATYPES = frozenset(
-    XSD + name for name in [*_INTEGER_RANGES, "decimal", "double", "float"]
+    XSD + name for name in [*INTEGER_RANGES, "decimal", "double", "float"]
 )
 
 

@@ -6,7 +6,6 @@ Terms are encoded here, once. What is malformed is refused row by row, with the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,17 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from triegs.dictionary import Dictionary
+from triegs.dictionary.columns import is_text
 from triegs.errors import InvalidUpdate
-from triegs.events import encode_table, encode_tuples
+from triegs.events import OP, encode_columns, encode_tuples, take_columns
+from triegs.inputs import times as reading
+from triegs.inputs.shaping import show_cell
+from triegs.inputs.work import TERMS
 from triegs.maintain.standing import Refused
-from triegs.sparql.window import LARGEST_TIME
+from triegs.reasons import Reason, Why, shorten
 from triegs.terms import literal
 from triegs.windows.judging import NO_TIME, Words
 
 TIME, ID = "time", "id"
 NO_ID = -1
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-BAD_TIME = "a time is an integer of milliseconds, a date and time, or its ISO 8601 text, not "
 _FORM = "an event is (time, subject, predicate, object[, op[, id]]), not "
 
 
@@ -42,23 +43,11 @@ class Events(NamedTuple):
 def read_time(value: object) -> int:
     """A time in milliseconds since 1970, or `NO_TIME`.
 
-    >>> read_time("1970-01-01T00:00:01Z"), read_time(-5), read_time(date(1970, 1, 2))
-    (1000, -5, 86400000)
+    >>> read_time("1970-01-01T00:00:01Z"), read_time(-5), read_time("5")
+    (1000, -5, 5)
     """
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            return NO_TIME
-    if isinstance(value, datetime):
-        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        past = aware - _EPOCH
-        return (past.days * 86_400 + past.seconds) * 1_000 + past.microseconds // 1_000
-    if isinstance(value, date):
-        return (value.toordinal() - _EPOCH.toordinal()) * 86_400_000
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        return NO_TIME
-    return int(value) if abs(int(value)) <= LARGEST_TIME else NO_TIME
+    time, state = reading.read_time(value)
+    return time if state == reading.GOOD else NO_TIME
 
 
 def encode_events(words: Dictionary, identities: Dictionary, events: Any) -> Events:
@@ -78,39 +67,36 @@ def encode_events(words: Dictionary, identities: Dictionary, events: Any) -> Eve
 def _encode_tuples(
     words: Dictionary, identities: Dictionary, events: Iterable[Sequence[Any]]
 ) -> Events:
-    times: list[int] = []
-    ids: list[int] = []
-    updates: list[Any] = []
-    reasons: dict[int, str] = {}
-    for place, event in enumerate(events):
-        time, identity, update = NO_TIME, NO_ID, None
+    given = list(events)
+    reasons: dict[int, Why] = {}
+    good: list[int] = []
+    for place, event in enumerate(given):
         if type(event) not in (tuple, list) or not 4 <= len(event) <= 6:
-            reasons[place] = _FORM + _shorten(event)
+            reasons[place] = Reason.BAD_ROW.tell(_FORM + shorten(event))
         else:
-            time = read_time(event[0])
-            op = event[4] if len(event) > 4 else None
-            given = event[5] if len(event) > 5 else None
-            update = ("+" if op is None else op, *event[1:4])
-            if time == NO_TIME:
-                reasons[place] = BAD_TIME + _shorten(event[0])
-            elif given is not None:
-                try:
-                    identity = identities.encode_one(name_identity(given))
-                except (TypeError, ValueError) as problem:
-                    reasons[place] = f"id: {problem}"
-        times.append(time)
-        ids.append(identity)
-        updates.append(update if place not in reasons else None)
-    good = [place for place, update in enumerate(updates) if update is not None]
-    batch = encode_tuples(words, [updates[place] for place in good])
-    for at, reason in batch.refused:
-        reasons[good[at]] = reason.replace("an update is (sign, subject", "an event is (time, s")
-    kept = np.array(good if batch.places is None else [good[i] for i in batch.places], np.int64)
+            good.append(place)
+    times, states = reading.read_time_values([given[place][0] for place in good])
+    ids = np.full(len(good), NO_ID, np.int64)
+    for at, place in enumerate(good):
+        event = given[place]
+        if states[at] != reading.GOOD:
+            reasons[place] = reading.explain_time(event[0], int(states[at]))
+        elif len(event) > 5 and event[5] is not None:
+            try:
+                ids[at] = identities.encode_one(name_identity(event[5]))
+            except (TypeError, ValueError) as problem:
+                reasons[place] = Reason.BAD_ID.tell(str(problem))
+    if reasons:
+        kept = [at for at, place in enumerate(good) if place not in reasons]
+        good, times, ids = [good[at] for at in kept], times[kept], ids[kept]
+    chosen = [given[place] for place in good]
+    batch = encode_tuples(words, [(e[4] if len(e) > 4 else "+", *e[1:4]) for e in chosen])
+    reasons.update((good[at], reason) for at, reason in batch.refused)
     refused = [Refused(place, reason) for place, reason in sorted(reasons.items())]
-    return Events(
-        np.array(times, np.int64)[kept], batch.rows, np.array(ids, np.int64)[kept],
-        len(times), kept if refused else None, refused,
-    )  # fmt: skip
+    places = np.array(good, np.int64)
+    if batch.places is not None:
+        times, ids, places = times[batch.places], ids[batch.places], places[batch.places]
+    return Events(times, batch.rows, ids, len(given), places if refused else None, refused)
 
 
 def name_identity(value: object) -> object:
@@ -119,75 +105,23 @@ def name_identity(value: object) -> object:
 
 
 def _encode_table(words: Dictionary, identities: Dictionary, table: pa.Table) -> Events:
-    times, has_gaps = _read_times(_column(table, TIME), table.num_rows)
-    batch = encode_table(words, table)
-    reasons = dict(batch.refused)
-    if has_gaps:
-        for place in np.flatnonzero(times == NO_TIME).tolist():
-            shown = _shorten(table.column(TIME)[place].as_py())
-            reasons.setdefault(place, BAD_TIME + shown)
+    columns, reasons = take_columns(table, (TIME, OP, *TERMS, ID), (TIME, *TERMS))
+    try:
+        times, states = reading.read_times(columns[TIME])
+    except TypeError as problem:
+        raise InvalidUpdate(f"{problem}; nothing changed") from None
+    for place in np.flatnonzero(states).tolist():
+        shown = show_cell(columns[TIME][place])
+        reasons.setdefault(place, reading.explain_time(shown, int(states[place])))
     ids = np.full(table.num_rows, NO_ID, np.int64)
-    if table.schema.get_field_index(ID) >= 0 or ID in table.schema.names:
-        column = _column(table, ID)
-        try:
-            problems = identities.encode_into(_name_identities(column), ids)
-        except TypeError as problem:
-            raise InvalidUpdate(f"{ID}: {problem}; nothing changed") from None
-        is_null = column.is_null().to_numpy() if column.null_count else None
-        for place, reason in problems:
-            if is_null is None or not is_null[place]:
-                reasons.setdefault(place, f"{ID}: {reason}")
-    if not reasons:
-        return Events(times, batch.rows, ids, table.num_rows, None, [])
-    refused = [Refused(place, reason) for place, reason in sorted(reasons.items())]
-    is_kept = np.ones(table.num_rows, np.bool_)
-    is_kept[list(reasons)] = False
-    kept = np.flatnonzero(is_kept)
-    rows = batch.rows
-    if batch.places is not None:  # rows without those that the terms refused
-        rows = rows[is_kept[batch.places]]
-    else:
-        rows = rows[kept]
-    return Events(times[kept], rows, ids[kept], table.num_rows, kept, refused)
-
-
-def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
-    if table.schema.get_field_index(name) < 0:
-        number = "more than one" if name in table.schema.names else "no"
-        raise InvalidUpdate(f"the table has {number} column {name}; nothing changed")
-    return table.column(name)
-
-
-def _read_times(column: pa.ChunkedArray, count: int) -> tuple[Words, bool]:
-    """Milliseconds, `NO_TIME` for what is none, and whether there may be such."""
-    kind = column.type
-    if pa.types.is_integer(kind):
-        whole = column.cast(pa.int64(), safe=False) if kind != pa.int64() else column
-        filled = whole.fill_null(NO_TIME) if whole.null_count else whole
-        times: Words = filled.to_numpy().astype(np.int64)
-        if kind == pa.uint64():
-            times[times < 0] = NO_TIME
-        is_good = count == 0 or (times.max() <= LARGEST_TIME and times.min() >= -LARGEST_TIME)
-        if not is_good:
-            times[(times > LARGEST_TIME) | (times < -LARGEST_TIME)] = NO_TIME
-        return times, not is_good
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        zone = getattr(kind, "tz", None)
-        floored = column
-        if pa.types.is_timestamp(kind) and kind.unit in ("us", "ns"):
-            floored = pc.floor_temporal(column, unit="millisecond")
-        exact = floored.cast(pa.timestamp("ms", zone)).cast(pa.int64())
-        return _read_times(exact, count)
-    if pa.types.is_null(kind):
-        return np.full(count, NO_TIME), True
-    if pa.types.is_dictionary(kind) or _is_text(kind):
-        return np.array([read_time(value) for value in column.to_pylist()], np.int64), True
-    raise InvalidUpdate(f"{TIME} is of integers or timestamps, not of {kind}; nothing changed")
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(check(kind) for check in texts)
+    if ID in columns:
+        for place, why in identities.encode_into(_name_identities(columns[ID]), ids):
+            if columns[ID][place].is_valid:
+                reasons.setdefault(place, Reason.BAD_ID.tell(why))
+    batch = encode_columns(words, columns, table.num_rows, reasons)
+    if batch.places is not None:
+        times, ids = times[batch.places], ids[batch.places]
+    return Events(times, batch.rows, ids, table.num_rows, batch.places, batch.refused)
 
 
 def _name_identities(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -196,8 +130,8 @@ def _name_identities(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
     if pa.types.is_dictionary(column.type):
         return _name_identities(column.cast(column.type.value_type))
-    if not (_is_text(column.type) or pa.types.is_null(column.type)):
-        message = f"{ID} is of strings or integers, not of {column.type}"
+    if not (is_text(column.type) or pa.types.is_null(column.type)):
+        message = f"{ID}: a column of {column.type} has no ids; give strings or integers"
         raise InvalidUpdate(f"{message}; nothing changed")
     texts = column.cast(pa.large_string())
     for sign, written in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
@@ -205,8 +139,3 @@ def _name_identities(column: pa.ChunkedArray) -> pa.ChunkedArray:
     quote = pa.scalar('"', pa.large_string())
     empty = pa.scalar("", pa.large_string())
     return pc.binary_join_element_wise(quote, texts, quote, empty)
-
-
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "…"

@@ -22,6 +22,7 @@ from triegs.errors import InvalidUpdate, MemoryLimitReached, StateError, WindowE
 from triegs.maintain.base import Origins
 from triegs.maintain.standing import NO_EVENT, Epoch, Refused
 from triegs.read.snapshot import Snapshot
+from triegs.reasons import Reason
 from triegs.sparql.model import Operator, Query, is_variable
 from triegs.sparql.stream_clauses import WHOLE
 from triegs.sparql.window import EVERY, Span, Window, name_stream
@@ -34,9 +35,6 @@ from triegs.windows.judging import NO_TIME, Words
 from triegs.windows.settings import EventTime, Late
 from triegs.windows.spaces import Space, SpaceKey, Spaces
 from triegs.windows.stream import Stream
-
-TOO_LATE = "late: its time is at or before the watermark, "
-TOO_EARLY = "further ahead of its stream than max_ahead allows"
 
 
 class Pushed(NamedTuple):
@@ -384,9 +382,10 @@ class Windows:
         bound = max(marks, default=None)
         first, accepted, late, ahead = stream.add(found, bound, self.settings.max_ahead)
         refused = [Refused(first + place, reason) for place, reason in found.refused]
-        refused += [Refused(number, TOO_EARLY) for number in ahead.tolist()]
+        refused += [Refused(number, Reason.TOO_EARLY.tell()) for number in ahead.tolist()]
         if self.settings.late is Late.QUARANTINE:
-            refused += [Refused(number, f"{TOO_LATE}{bound}") for number in late.tolist()]
+            why = Reason.LATE.tell(f"its time is at or before the watermark, {bound}")
+            refused += [Refused(number, why) for number in late.tolist()]
         self.late += len(late)
         self.ahead += len(ahead)
         self.refused += found.given - len(found.times)

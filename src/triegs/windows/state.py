@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from triegs.maintain.standing import Refused
+from triegs.reasons import Reason
 from triegs.sparql.window import Bounds, Kind, Window
 from triegs.windows.feed import Feed
 from triegs.windows.log import Frozen
@@ -69,7 +70,9 @@ def capture(windows: Windows) -> Captured:
         described = {each: getattr(stream, each) for each in OF_STREAM}
         described["name"] = name
         described["start"] = stream.log.start
-        described["refused_events"] = [list(each) for each in stream.refused]
+        described["refused_events"] = [
+            [place, why.kind, why.detail] for place, why in stream.refused
+        ]
         described["feeds"] = [_describe(feed) for feed in stream.feeds]
         streams.append(described)
         events.append((stream.log.freeze(), stream.pending.copy()))
@@ -111,7 +114,10 @@ def restore(windows: Windows, fields: dict[str, Any], pieces: Iterable[Piece]) -
         windows.streams[described["name"]] = windows.streams.pop(described["name"])
         for each in OF_STREAM:
             setattr(stream, each, described[each])
-        stream.refused = [Refused(*each) for each in described["refused_events"]]
+        stream.refused = [
+            Refused(place, Reason(kind).tell(detail))
+            for place, kind, detail in described["refused_events"]
+        ]
         log, pending = (_join(parts.get((number, is_pending), [])) for is_pending in (False, True))
         stream.restore(described["start"], log, pending)
         feeds = {feed.window: feed for feed in stream.feeds}

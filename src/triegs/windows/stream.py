@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from triegs.dictionary import Dictionary
-from triegs.maintain.standing import NO_EVENT as NO_EVENT_REASON
 from triegs.maintain.standing import Refused
+from triegs.reasons import Reason
 from triegs.windows.encoding import Events
 from triegs.windows.feed import Feed
 from triegs.windows.judging import (
@@ -33,9 +33,9 @@ from triegs.windows.log import Log
 from triegs.windows.pending import Pending, Timed
 
 REASONS = {
-    NO_EVENT: NO_EVENT_REASON,
-    NO_ID: "no live event has this id",
-    OTHER_CONTENT: "a live event has this id and other content",
+    NO_EVENT: Reason.NO_EVENT,
+    NO_ID: Reason.NO_ID,
+    OTHER_CONTENT: Reason.OTHER_CONTENT,
 }
 NEVER = 1 << 62  # a position that no event has, a time after all
 
@@ -164,7 +164,7 @@ class Stream:
         self.repeated += int(np.count_nonzero(outcomes == REPEATED))
         for place in np.flatnonzero(outcomes > REPEATED).tolist():
             terms = " ".join(map(self._words.decode_one, due.rows[place, 1:].tolist()))
-            reason = f"{REASONS[int(outcomes[place])]}: {terms} at {due.times[place]}"
+            reason = REASONS[int(outcomes[place])].tell(f"{terms} at {due.times[place]}")
             self.refused.append(Refused(int(due.arrivals[place]), reason))
 
     def retire(self) -> None:

@@ -25,6 +25,7 @@ from triegs.inputs.report import LONGEST_SHOWN, InputReport, Quarantine
 from triegs.inputs.statements import StatementScanner
 from triegs.inputs.streams import CHUNK, BrokenFile, drop_mark
 from triegs.inputs.work import Clock, Options, TermReading, Work
+from triegs.reasons import Reason
 from triegs.spark.rdf.listing import is_by_line, open_file
 from triegs.spark.rdf.parts import Part, is_there
 from triegs.spark.rdf.settings import BY_LINE, Mode, Settings
@@ -59,9 +60,9 @@ class Collector(Quarantine):
         super().__init__(InputReport(), None, is_strict, append=False)
         self._found: list[tuple[int, str, str | bytes]] = []
 
-    def add(self, file: str, line: int, reason: str, detail: str, record: str | bytes) -> None:
+    def add(self, file: str, line: int, reason: Reason, detail: str, record: str | bytes) -> None:
         super().add(file, line, reason, detail, record)
-        self._found.append((line, f"{reason}: {detail}" if detail else reason, record))
+        self._found.append((line, str(reason.tell(detail)), record))
 
     def drain(self, *, is_counted: bool) -> list[Problem]:
         """What was set aside since; ``is_counted``: its lines are positions."""

@@ -1,0 +1,75 @@
+"""Why a record was set aside, or an event refused: the same words for files, tables and engines."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+
+class Reason(StrEnum):
+    """Every reason, by the text that is shown and counted."""
+
+    # A record that is none: by whoever reads it.
+    BAD_LINE = "bad line"
+    BAD_STATEMENT = "bad statement"
+    BAD_ROW = "bad row"
+    NOT_UTF8 = "not UTF-8"
+    NO_TIME = "no time"
+    BAD_TIME = "bad time"
+    BAD_OP = "bad op"
+    NO_SUBJECT = "no subject"
+    NO_PREDICATE = "no predicate"
+    NO_OBJECT = "no object"
+    BAD_TERM = "bad term"
+    BAD_ID = "bad id"
+    # An event that the engine cannot take.
+    NO_EVENT = "no live event states this"
+    NO_ID = "no live event has this id"
+    OTHER_CONTENT = "a live event has this id and other content"
+    TOO_MANY = "the count would not fit 64 bits"
+    LATE = "late"
+    TOO_EARLY = "further ahead of its stream than max_ahead allows"
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+    def tell(self, detail: str = "") -> Why:
+        """The reason in words, with what is particular behind it.
+
+        >>> Reason.BAD_TERM.tell("subject: not an N-Triples term: 'a'")
+        "bad term: subject: not an N-Triples term: 'a'"
+        """
+        return Why(self, detail)
+
+
+class Why(str):
+    """A reason in words; `kind` says which it is, so nobody has to read them.
+
+    >>> Reason.LATE.tell("its time is at or before the watermark, 5").kind is Reason.LATE
+    True
+    """
+
+    __slots__ = ("kind",)
+    kind: Reason
+
+    def __new__(cls, kind: Reason, detail: str = "") -> Why:
+        found = super().__new__(cls, f"{kind}: {detail}" if detail else str(kind))
+        found.kind = kind
+        return found
+
+    @property
+    def detail(self) -> str:
+        return self[len(self.kind) + 2 :]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Why, (self.kind, self.detail)
+
+
+def shorten(value: object) -> str:
+    """A value as Python writes it, if that is short.
+
+    >>> shorten("x" * 100)[-5:]
+    'xxxx…'
+    """
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"
