@@ -389,7 +389,7 @@ def test_a_query_that_stalls_stops_its_sink_and_no_other_query(session, tmp_path
         pipeline.wait()
         assert pipeline.metrics()["engine"]["stalled"] == ["huge"]
     assert sum_changes(tmp_path / "small") == {(EX(0),): 1501}
-    sinks["huge"] = tmp_path / "huge"
+    sinks = {"small": tmp_path / "small of two", "huge": tmp_path / "huge"}
     with (
         start(
             read_stream(session, folder), queries, checkpoint=tmp_path / "two", sinks=sinks,
