@@ -501,10 +501,8 @@ def test_a_sink_that_comes_later(session, tmp_path):
     with start(stream, QUERIES, sinks={"path": tmp_path / "path"}, **options) as pipeline:
         pipeline.wait()
         assert pipeline.metrics()["changes"] > 0
-    first, *_, last = expect(batches, "multigraph", False)
-    total = Counter(first.answers["path"])
-    total.update(sum_changes(tmp_path / "path", 1))
-    assert {row: count for row, count in total.items() if count} == last.answers["path"]
+    last = expect(batches, "multigraph", False)[-1]
+    assert sum_changes(tmp_path / "path", 1) == last.answers["path"]
 
 
 def test_a_sink_that_fails_is_told_again(session, tmp_path):

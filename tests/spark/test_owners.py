@@ -106,7 +106,7 @@ def test_files_without_an_owner(tmp_path):
     assert begin(tmp_path / "state", sinks, 5, ("a", "b")) == {"a": [0, 0], "b": [3, 3]}
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "part-0.parquet").write_bytes(b"")
-    with pytest.raises(StateError, match=r"no batch's, such as part-0.parquet"):
+    with pytest.raises(StateError, match=r"no batch's, such as part-0\.parquet"):
         begin(tmp_path / "state", {"a": tmp_path / "mine"}, 5)
     with pytest.raises(StateError, match="is a file"):
         begin(tmp_path / "state", {"a": tmp_path / "mine" / "part-0.parquet"}, 5)

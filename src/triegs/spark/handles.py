@@ -12,6 +12,7 @@ from triegs.errors import StateError
 from triegs.spark.failures import BatchFailed, Cancelled, explain
 
 Self = TypeVar("Self", bound="Handle")
+STOPPED = "the pipeline was stopped, perhaps before everything was taken"
 
 
 class Handle(ABC):
@@ -67,13 +68,15 @@ class Handle(ABC):
             self.query.processAllAvailable()
         except Exception as problem:
             raise self._explain(problem) from problem
+        if self._is_stopped:
+            raise BatchFailed(STOPPED)
         self._require_session()
 
     def _explain(self, problem: Exception) -> Exception:
         if self.failure is not None:
             return self.failure
         if self._is_stopped:
-            return BatchFailed("the pipeline was stopped before everything was taken")
+            return BatchFailed(STOPPED)
         self._require_session()
         return BatchFailed(f"Spark failed: {explain(problem)}")
 

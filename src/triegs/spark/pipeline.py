@@ -40,7 +40,7 @@ from triegs.spark.refusing import (
     require_outside,
 )
 from triegs.spark.serving import SnapshotServer
-from triegs.spark.session import require_spark
+from triegs.spark.session import register, require_spark
 from triegs.sparql import Query
 from triegs.sparql.window import Window
 from triegs.standing_query import StandingQuery
@@ -122,10 +122,11 @@ def start(
     require_spark()
     if not getattr(events, "isStreaming", False):
         raise InputError("this DataFrame is no stream; spark.readStream makes one")
-    found = check_columns(events.columns, columns)
-    check_kinds(events.schema, found)
     session = events.sparkSession
+    register(session)
+    found = check_columns(events.columns, columns)
     require_columns(session, events.columns, found.values())
+    check_kinds(events.schema, found)
     asked = {each: _read_query(each, given) for each, given in queries.items()}
     wanted = list_sinks(sinks, asked)
     home = find_folder(
