@@ -1,4 +1,6 @@
-"""A job as a newcomer runs it: ``.venv/bin/python job.py``, with no environment activated."""
+"""A job as a newcomer runs it: ``.venv/bin/python job.py``, with no environment activated; and one
+whose session is stopped while a pipeline runs.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from pyspark.sql import SparkSession
 import triegs.spark
 
 def main():
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = builder.getOrCreate()
     schema = "time long, op string, subject string, predicate string, object string"
     events = spark.readStream.schema(schema).parquet("in")
     with triegs.spark.start(
@@ -33,6 +36,20 @@ def main():
         print("view", json.dumps(sorted(tuple(row) for row in spark.table("all").collect())))
         print("python", spark.sparkContext.pythonExec == sys.executable)
     print("rdf", spark.read.format("rdf").load("a.nt").count())
+    with triegs.spark.start(
+        events, {"all": "SELECT ?x { ?x <http://ex/p> ?y }"}, checkpoint="state",
+        sinks={"all": "out"},
+    ) as pipeline:
+        pipeline.process_all()
+        spark.stop()
+        for wait in (pipeline.wait, pipeline.process_all):
+            try:
+                wait()
+            except triegs.spark.BatchFailed as problem:
+                print(wait.__name__, problem)
+        with pipeline.queries["all"].snapshot() as snapshot:
+            print("answers", snapshot.count(), pipeline.metrics()["spark"])
+    print("closed", pipeline.engine)
 
 main()
 """
@@ -72,4 +89,9 @@ def test_a_plain_script(tmp_path: Path) -> None:
     told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     assert json.loads(told["view"]) == [[EX(1), 1], [EX(2), 1]]
     assert (told["python"], told["rdf"]) == ("True", "1")
+    told_of = "the Spark session was stopped while the pipeline ran; "
+    assert told["wait"].startswith(told_of)
+    assert told["process_all"].startswith(told_of)
+    assert told["answers"] == "2 None"
+    assert told["closed"].startswith("<Engine multigraph, closed")
     assert len(list((tmp_path / "out").glob("*.parquet"))) == 1

@@ -1,4 +1,4 @@
-"""How a pipeline ends: stopped while its source is busy, or from a sink, or without its session."""
+"""How a pipeline ends: stopped while its source is busy, or from a sink, or by its source."""
 
 from __future__ import annotations
 
@@ -6,13 +6,24 @@ import threading
 from typing import Any
 
 import pytest
-from tests.spark.streams import EX, QUERIES, expect, look, read_sink, sum_changes
-from tests.spark.streams import draw_batches, read_stream, write_all
+from tests.spark.streams import (
+    EX,
+    QUERIES,
+    SCHEMA,
+    draw_batches,
+    expect,
+    look,
+    read_sink,
+    read_stream,
+    sum_changes,
+    write_all,
+)
 
 from triegs import Engine, StateError
 from triegs.spark import BatchFailed, start
 from triegs.testing.window_oracle import Event
 
+NOW = {"availableNow": True}
 QUERY = {"path": QUERIES["path"]}
 #: So long may what must not hang take; nothing is measured by it.
 PATIENCE = 120
@@ -103,14 +114,58 @@ def test_a_sink_stops_its_pipeline(session, tmp_path):
             pipeline.process_all()
         shown = look(pipeline.queries)
         assert shown.answers["path"] == expect(batches[:2], "multigraph", False)[-1].answers["path"]
-    with start(
-        read_stream(session, folder), QUERY, **options, trigger={"availableNow": True}
-    ) as pipeline:
+    with start(read_stream(session, folder), QUERY, **options, trigger=NOW) as pipeline:
         pipeline.wait()
     assert told == [0, 1, 2, 3, 4, 5]
     wanted = expect(batches, "multigraph", False)[-1].answers["path"]
     assert sum_changes(tmp_path / "out") == wanted
     assert read_sink(tmp_path / "out")
+
+
+def test_a_source_that_fails_is_told_in_its_own_words(session, tmp_path):
+    """And not in those of the plan behind it."""
+    from pyspark.sql import functions
+    from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+
+    class Reader(SimpleDataSourceStreamReader):  # type: ignore[misc]
+        def initialOffset(self):  # noqa: N802
+            return {"n": 0}
+
+        def read(self, start):
+            raise RuntimeError("the upstream said no: 503")
+
+    class Source(DataSource):  # type: ignore[misc]
+        @classmethod
+        def name(cls):
+            return "failing"
+
+        def schema(self):
+            return SCHEMA
+
+        def simpleStreamReader(self, schema):  # noqa: N802
+            return Reader()
+
+    session.dataSource.register(Source)
+    stream = read_stream(session, write_all(tmp_path / "in", draw_batches(3, 1)))
+    (tmp_path / "rdf").mkdir()
+    (tmp_path / "rdf" / "a.nt").write_text("<a:b> <a:c> <a:d> .\nnonsense\n")
+    rdf = session.readStream.format("rdf").option("mode", "FAILFAST").load(str(tmp_path / "rdf"))
+    for number, (events, told) in enumerate([
+        (session.readStream.format("failing").load(),
+         "Spark failed: RuntimeError: the upstream said no: 503"),
+        (stream.withColumn("time", functions.expr("cast('abc' as bigint)")),
+         r"Spark failed: \[CAST_INVALID_INPUT\] The value 'abc' of "),
+        (rdf, "batch 0: .*a.nt, line 2: bad line"),
+    ]):  # fmt: skip
+        with (
+            start(
+                events, QUERIES, checkpoint=tmp_path / str(number), trigger=NOW, views=False
+            ) as pipeline,
+            pytest.raises(BatchFailed, match=told) as caught,
+        ):
+            pipeline.wait()
+        assert "\n" not in str(caught.value)
+        assert caught.value.__cause__ is not None
 
 
 def test_an_engine_is_closed_by_what_it_calls(tmp_path):

@@ -9,6 +9,7 @@ from triegs.errors import TriegsError
 
 #: What the reason is behind, or in front of, in the texts of Spark's errors.
 TRACE, CAUSE, PLAN = "Traceback (most recent call last)", "Caused by: ", "=== Streaming Query ==="
+FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
 
 
 class Cancelled(Exception):
@@ -61,7 +62,7 @@ def find_reason(text: str) -> str:
     told = _find_raised(lines)
     if told is None:
         caused = [line.partition(CAUSE)[2] for line in lines if line.startswith(CAUSE)]
-        told = (caused[-1:] or lines[:1] or [""])[0].strip()
+        told = FAILED.sub("", (caused[-1:] or lines[:1] or [""])[0].strip())
     if "No module named" in told:
         told += " (the Python of the executors; PYSPARK_PYTHON says which it is)"
     return told

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from threading import Lock, Thread, get_ident
+from time import monotonic
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -12,6 +15,8 @@ from triegs.errors import StateError
 from triegs.spark.failures import BatchFailed, Cancelled, explain
 
 Self = TypeVar("Self", bound="Handle")
+#: How often who waits looks whether Spark is still there, which it does not say.
+LOOK_SECONDS = 1.0
 STOPPED = "the pipeline was stopped, perhaps before everything was taken"
 
 
@@ -51,22 +56,40 @@ class Handle(ABC):
         A batch that failed is `BatchFailed`, with its number and reason. So is a stream whose Spark
         session was stopped by somebody else.
         """
-        try:
-            ended = self.query.awaitTermination(*() if seconds is None else (seconds,))
-        except Exception as problem:
-            if self._is_stopped and self.failure is None:
-                return True
-            raise self._explain(problem) from problem
-        if ended is False:
-            return False
-        self._require_session()
-        return True
+        end = None if seconds is None else monotonic() + seconds
+        while True:
+            rest = LOOK_SECONDS if end is None else min(LOOK_SECONDS, end - monotonic())
+            try:
+                if self.query.awaitTermination(max(rest, 0.001)):
+                    return True
+            except Exception as problem:
+                if self._is_stopped and self.failure is None:
+                    return True
+                raise self._explain(problem) from problem
+            self._require_session()
+            if end is not None and monotonic() >= end:
+                return False
 
     def process_all(self) -> None:
         """Wait until everything that the source has now is taken; for tests and notebooks."""
-        try:
-            self.query.processAllAvailable()
-        except Exception as problem:
+        done: SimpleQueue[Exception | None] = SimpleQueue()
+
+        def wait() -> None:
+            try:
+                self.query.processAllAvailable()
+            except Exception as problem:
+                done.put(problem)
+            else:
+                done.put(None)
+
+        # Spark would wait for ever if somebody stopped its session.
+        Thread(target=wait, name="triegs wait", daemon=True).start()
+        while True:
+            with suppress(Empty):
+                problem = done.get(timeout=LOOK_SECONDS)
+                break
+            self._require_session()
+        if problem is not None:
             raise self._explain(problem) from problem
         if self._is_stopped:
             raise BatchFailed(STOPPED)

@@ -138,8 +138,8 @@ def require_spark() -> None:
 
 
 def register(session: Any) -> None:
-    """Let a Spark session use this package: know ``format("rdf")`` and ``format("triegs")``, and, if
-    it is a local one, run the Python that runs this, unless ``PYSPARK_PYTHON`` or
+    """Let a Spark session use this package: know ``format("rdf")`` and ``format("triegs")``, and,
+    if it is a local one, run the Python that runs this, unless ``PYSPARK_PYTHON`` or
     ``spark.pyspark.python`` says otherwise. `triegs.spark.start` does it.
 
     Spark finds both formats by itself where its own Python has the package; but that is the
