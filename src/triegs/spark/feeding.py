@@ -47,7 +47,7 @@ messages = logging.getLogger("triegs.spark")
 #: other epochs of a batch are held by that name and their number.
 POSITION = HOLD = "spark"
 #: A batch of so many rows is checked in the driver.
-FEW_ROWS = 1 << 12
+FEW_ROWS = 1 << 14
 #: How much of the measured rate the last batch is.
 NEWEST = 0.3
 
@@ -93,7 +93,7 @@ class Feed:
         self._check = make_checker(columns, is_timed="time" in columns)
         self._labels = list_labels(query.query for query in queries.values())
         self._has_integers = has_integers
-        self._is_small = False  # the last batch
+        self._is_small: bool | None = None  # the last batch; before the first, nobody knows
         noted = engine.positions.get(POSITION, {"batch": -1, "told": -1})
         # Between two batches, so that a checkpoint loses no epoch that is needed.
         self._is_between = noted["told"] == noted["batch"]
@@ -140,9 +140,12 @@ class Feed:
 
     def _collect(self, frame: Any) -> pa.Table | list[Checked]:
         """The parcels of a batch. Executors make them; but to have their Python do so takes a tenth
-        of a second, so if the last batch was small, this one is taken for small, too. Nor is there
-        much for Python to do if all ends are integers. Whoever makes them, they are the same.
+        of a second, and some seconds the first time. So if the last batch was small, this one is
+        taken for small, too; the first one is looked at. Nor is there much for Python to do if all
+        ends are integers. Whoever makes them, they are the same.
         """
+        if self._is_small is None and not self._has_integers:
+            self._is_small = frame.limit(FEW_ROWS + 1).count() <= FEW_ROWS
         if self._has_integers:
             name = self._columns["predicate"]
             rows = code_labels(frame, self._columns, self._labels).toArrow()

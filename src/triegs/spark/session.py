@@ -35,6 +35,10 @@ SETTINGS = {
     "spark.sql.execution.arrow.useLargeVarTypes": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
+    # A batch writes a handful of small files to the checkpoint. With a file of sums beside each,
+    # and one of sums beside that, these took longer than the batch: each starts a process, chmod.
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
 
 
