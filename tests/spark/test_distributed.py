@@ -167,9 +167,9 @@ def test_a_static_graph_is_there_from_the_beginning(session, tmp_path, is_window
     def compare(home, count, pipeline):
         for name, answers in shown[count - 1].answers.items():
             assert read_answers(pipeline.table(name)) == answers, name
-            total = Counter(begun.answers[name])
-            total.update(sum_changes(home / name, 1 if isinstance(pipeline, Distributed) else 2))
-            assert {row: n for row, n in total.items() if n} == answers, name
+            # Sinks are told of it, too, in their first batch.
+            found = sum_changes(home / name, 1 if isinstance(pipeline, Distributed) else 2)
+            assert found == answers, name
 
     check(tmp_path / "file", 3, tmp_path / "static.nt", partitions=2)
     check(tmp_path / "driver", 3, static)
@@ -270,8 +270,12 @@ def test_what_a_stream_of_changes_leaves_out_is_told(session, tmp_path, is_kept)
     assert [each["late"] for each in told] == [0, 1]
     assert sum(each["refused"] for each in told) == 1
     if aside is not None:
+        # A new checkpoint has the same numbers of batches; its rows go elsewhere.
+        other = tmp_path / "other"
+        stream_changes(session, events, "heads", other, window=Window(10, 1), quarantine=aside)
         kept = [json.loads(row["record"]) for row in pq.read_table(aside).to_pylist()]
-        assert sorted(each["subject"] for each in kept) == [EX(7), *(e.triple[0] for e in bad)]
+        again = [e.triple[0] for e in bad]
+        assert sorted(each["subject"] for each in kept) == sorted([EX(7), *again, *again])
 
 
 def test_counts_that_do_not_fit(session, tmp_path):
@@ -501,10 +505,8 @@ def test_a_sink_that_comes_later(session, tmp_path):
     with start(stream, QUERIES, sinks={"path": tmp_path / "path"}, **options) as pipeline:
         pipeline.wait()
         assert pipeline.metrics()["changes"] > 0
-    first, *_, last = expect(batches, "multigraph", False)
-    total = Counter(first.answers["path"])
-    total.update(sum_changes(tmp_path / "path", 1))
-    assert {row: count for row, count in total.items() if count} == last.answers["path"]
+    last = expect(batches, "multigraph", False)[-1]
+    assert sum_changes(tmp_path / "path", 1) == last.answers["path"]
 
 
 def test_a_sink_that_fails_is_told_again(session, tmp_path):

@@ -341,6 +341,13 @@ def test_what_is_refused_before_anything_starts(session, tmp_path):
     refuse(StateError, "no text", queries={"bad": {"root": "x"}})
     refuse(ValueError, "sink for 'none'", sinks={"none": tmp_path})
     refuse(StateError, "driver can lock", checkpoint="hdfs://host/state")
+    limit = {"few": QUERIES["path"] + " LIMIT 3"}
+    for options in ({}, {"partitions": 2}):
+        refuse(StateError, "'few' gets changes, and a query with LIMIT or OFFSET has none",
+               queries=limit, sinks={"few": tmp_path / "few"}, **options)  # fmt: skip
+        refuse(StateError, "the sink of 'path' is a directory of the driver's disk, not s3://b/x",
+               sinks={"path": "s3://b/x"}, **options)  # fmt: skip
+    assert not (tmp_path / "few").exists()
     refuse(InputError, "a window needs a column for time", events=stream.drop("time"),
            window=make_window(True), checkpoint=tmp_path / "other")  # fmt: skip
     # Nothing is left behind that would keep the next from starting.
@@ -376,6 +383,33 @@ def test_a_checkpoint_that_is_not_the_engines(session, tmp_path):
         pipeline.wait()
 
 
+def test_what_spark_would_not_tell_apart(session, tmp_path):
+    """Refused at the start in a session as Spark makes it; one that tells cases apart runs it."""
+    options: Any = {"checkpoint": tmp_path / "state", "trigger": NOW}
+    stream = read_stream(session, write_all(tmp_path / "in", [[]]))
+    twins = session.readStream.schema(f"{SCHEMA}, Time long").parquet(str(tmp_path / "in"))
+    text = f"SELECT ?x ?X {{ ?x {EX('p')} ?X }}"
+    by_case = "spark.sql.caseSensitive"
+    before = session.conf.get(by_case)
+    session.conf.set(by_case, "false")
+    try:
+        for problem, match, events, queries in [
+            (InputError, "does not tell the columns 'time' and 'Time' apart", twins, QUERIES),
+            (StateError, "columns 'x' and 'X' of the query 'q' apart", stream, {"q": text}),
+            (StateError, "'Time' and 'time' of", stream, {"q": text.replace("?X", "?Time")}),
+            (StateError, "the queries 'q' and 'Q' apart; .* views=False", stream,
+             {"q": QUERIES["path"], "Q": QUERIES["heads"]}),
+        ]:  # fmt: skip
+            for partitions in (None, 2):
+                if "views" not in match or partitions is None:
+                    with pytest.raises(problem, match=match):
+                        start(events, queries, partitions=partitions, **options)
+    finally:
+        session.conf.set(by_case, before)
+    with start(stream, {"q": text}, sinks={"q": tmp_path / "out"}, **options) as pipeline:
+        pipeline.wait()
+
+
 def test_a_query_that_stalls_stops_its_sink_and_no_other_query(session, tmp_path):
     many = [Event(0, "+", (EX(0), EX("p"), EX(0)))] * 1500
     folder = write_all(tmp_path / "in", [many, many[:1]])
@@ -389,7 +423,7 @@ def test_a_query_that_stalls_stops_its_sink_and_no_other_query(session, tmp_path
         pipeline.wait()
         assert pipeline.metrics()["engine"]["stalled"] == ["huge"]
     assert sum_changes(tmp_path / "small") == {(EX(0),): 1501}
-    sinks["huge"] = tmp_path / "huge"
+    sinks = {"small": tmp_path / "small of two", "huge": tmp_path / "huge"}
     with (
         start(
             read_stream(session, folder), queries, checkpoint=tmp_path / "two", sinks=sinks,

@@ -44,7 +44,7 @@ QUERIES = {
 HELD_AFTER, READ_DURING = 5, 8
 
 #: Files that Spark takes at once, how often they come, and how often we look.
-FILES_PER_BATCH, PAUSE_SECONDS, POLL_SECONDS = 1, 0.6, 0.05
+FILES_PER_BATCH, PAUSE_SECONDS, POLL_SECONDS = 1, 0.25, 0.05
 SCHEMA = "time long, op byte, subject string, predicate string, object string, id long"
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from triegs.spark.generating import generate
     from triegs.spark.pipeline import Pipeline, start
     from triegs.spark.recomputing import recompute
-    from triegs.spark.session import LocalSpark, SparkMissing
+    from triegs.spark.session import LocalSpark, SparkMissing, register
     from triegs.spark.source import SparkSource
 
 _HOME = {
@@ -38,12 +38,13 @@ _HOME = {
     "changes": "distributed.streaming",
     "generate": "generating",
     "recompute": "recomputing",
+    "register": "session",
     "start": "pipeline",
 }
 
 __all__ = [
     "BatchFailed", "Distributed", "LocalSpark", "Pipeline", "Sink", "SparkMissing", "SparkSource",
-    "changes", "generate", "recompute", "start",
+    "changes", "generate", "recompute", "register", "start",
 ]  # fmt: skip
 
 

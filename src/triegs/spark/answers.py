@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from triegs.durable.files import DiskFiles
+from triegs.errors import HistoryGone, StateError
 from triegs.read.snapshot import Snapshot
 from triegs.standing_query import StandingQuery
 
 EPOCH, TIME = "epoch", "time"
 CHANGES, SNAPSHOT = "changes", "snapshot"
 #: A callback gets a DataFrame and the number of the batch.
-Target: TypeAlias = str | Path | Callable[[Any, int], object]
+Target: TypeAlias = str | PathLike[str] | Callable[[Any, int], object]
 
 
 @dataclass(frozen=True)
@@ -65,20 +68,68 @@ def make_frame(session: Any, table: pa.Table) -> Any:
 
 
 def list_sinks(given: Mapping[str, Any] | None, queries: Iterable[str]) -> dict[str, list[Sink]]:
-    """Sinks by query, from what the caller wrote: a target, a `Sink`, or several of them.
+    """Sinks by query, from what the caller wrote: a target, a `Sink`, or several of them. Names of
+    directories are absolute.
 
-    >>> list_sinks({"all": "out"}, ["all"])
-    {'all': [Sink(target='out', what='changes', every=1)]}
+    >>> list_sinks({"all": "/out"}, ["all"])
+    {'all': [Sink(target=PosixPath('/out'), what='changes', every=1)]}
     """
     known = list(queries)
     found = {}
     for name, several in (given or {}).items():
         if name not in known:
             raise ValueError(f"there is a sink for {name!r}, which is none of the queries {known}")
-        is_one = isinstance(several, (str, Path, Sink)) or callable(several)
-        parts: Sequence[Any] = [several] if is_one else list(several)
-        found[name] = [each if isinstance(each, Sink) else Sink(each) for each in parts]
+        parts: Sequence[Any] = several if isinstance(several, (list, tuple)) else [several]
+        found[name] = [_read_sink(name, each) for each in parts]
+    _require_apart(found)
     return found
+
+
+def _read_sink(name: str, given: Any) -> Sink:
+    target = given.target if isinstance(given, Sink) else given
+    if not callable(target) and not isinstance(target, (str, PathLike)):
+        kind = type(target).__name__
+        raise TypeError(f"the sink of {name!r} is a directory, a function or a Sink, not {kind}")
+    sink = given if isinstance(given, Sink) else Sink(target)
+    if callable(sink.target):
+        return sink
+    folder = find_folder(
+        sink.target,
+        f"the sink of {name!r} is a directory of the driver's disk, not {sink.target}; a function "
+        "gets a DataFrame and the number of the batch, and may write it anywhere",
+    )
+    return replace(sink, target=folder)
+
+
+def find_folder(given: str | PathLike[str], problem: str) -> Path:
+    """A directory on the driver's disk, as a path or a URL of a file; `StateError` for any other
+    URL.
+    """
+    parts = urlsplit(str(given))
+    if parts.scheme == "file":
+        return Path(unquote(parts.path)).absolute()
+    if len(parts.scheme) > 1:
+        raise StateError(problem)
+    return Path(given).absolute()
+
+
+def _require_apart(sinks: Mapping[str, list[Sink]]) -> None:
+    """Two sinks in one directory would pass over each other's files, and who reads a directory
+    reads those inside it, too.
+    """
+    seen: dict[Path, str] = {}
+    for name, several in sinks.items():
+        for sink in several:
+            if not callable(sink.target):
+                path = Path(sink.target).resolve()
+                for other, owner in seen.items():
+                    if path == other or path in other.parents or other in path.parents:
+                        where = "is also" if path == other else f"and {other} are one in the other,"
+                        raise StateError(
+                            f"the sink {sink.target} of {name!r} {where} that of {owner!r}; each "
+                            "sink needs a directory of its own"
+                        )
+                seen[path] = name
 
 
 def read_changes(query: StandingQuery, epochs: Sequence[int]) -> pa.Table:
@@ -94,6 +145,30 @@ def read_changes(query: StandingQuery, epochs: Sequence[int]) -> pa.Table:
         return pa.concat_tables(parts)
     with query.snapshot() as now:
         return label(now.diff(now).to_arrow(), now)
+
+
+def read_answers(query: StandingQuery, epoch: int) -> pa.Table:
+    """All answers of an epoch, as changes from nothing. Cost: the answers."""
+    with query.snapshot(epoch=epoch) as snapshot:
+        return write_answers(snapshot)
+
+
+def write_answers(snapshot: Snapshot) -> pa.Table:
+    """All answers of a snapshot, as changes from nothing."""
+    names = snapshot.diff(snapshot).to_arrow().schema.names
+    return label(snapshot.to_arrow().rename_columns(names), snapshot)
+
+
+def list_readable(query: StandingQuery, epochs: Sequence[int]) -> list[int]:
+    """Those of some held epochs at which there was this query."""
+    found = []
+    for epoch in epochs:
+        try:
+            query.snapshot(epoch=epoch).close()
+        except HistoryGone:
+            continue
+        found.append(epoch)
+    return found
 
 
 def label(table: pa.Table, snapshot: Snapshot) -> pa.Table:

@@ -13,7 +13,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from threading import Lock
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -22,10 +21,18 @@ import pyarrow as pa
 from triegs.engine import Engine
 from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.standing import Refused
-from triegs.spark.answers import CHANGES, SNAPSHOT, Sink, label, read_changes, write_once
+from triegs.spark.answers import (
+    CHANGES,
+    SNAPSHOT,
+    Sink,
+    label,
+    list_readable,
+    read_answers,
+    read_changes,
+    write_once,
+)
 from triegs.spark.cells import select_columns
 from triegs.spark.coding import code_labels, decode_labels, list_labels
-from triegs.spark.failures import BatchFailed, Cancelled, explain
 from triegs.spark.parcels import (
     SPARK_SCHEMA,
     Checked,
@@ -40,7 +47,7 @@ messages = logging.getLogger("triegs.spark")
 #: other epochs of a batch are held by that name and their number.
 POSITION = HOLD = "spark"
 #: A batch of so many rows is checked in the driver.
-FEW_ROWS = 1 << 12
+FEW_ROWS = 1 << 14
 #: How much of the measured rate the last batch is.
 NEWEST = 0.3
 
@@ -71,10 +78,13 @@ class Feed:
         is_timed: bool,
         stream: str | None,
         has_integers: bool = False,
+        firsts: Mapping[str, list[int]] | None = None,
     ) -> None:
         self._engine = engine
         self._queries = queries
         self._sinks = sinks
+        #: The first batch of each sink, in which it gets the answers from before, too.
+        self._firsts = firsts or {name: [0] * len(each) for name, each in sinks.items()}
         self._columns = columns
         self._home = home
         self._is_timed = is_timed
@@ -83,33 +93,22 @@ class Feed:
         self._check = make_checker(columns, is_timed="time" in columns)
         self._labels = list_labels(query.query for query in queries.values())
         self._has_integers = has_integers
-        self._is_small = False  # the last batch
-        self._is_between = True  # two batches, so that a checkpoint loses no epoch that is needed
-        #: Held while a batch is taken.
-        self.busy = Lock()
-        self.is_stopped = False
-        self.failure: BatchFailed | None = None
+        self._is_small: bool | None = None  # the last batch; before the first, nobody knows
+        noted = engine.positions.get(POSITION, {"batch": -1, "told": -1})
+        # Between two batches, so that a checkpoint loses no epoch that is needed.
+        self._is_between = noted["told"] == noted["batch"]
         self.figures: dict[str, Any] = {
             "batches": 0, "rows": 0, "quarantined": 0, "refused": 0, "replayed": 0, "changes": 0,
             "rows_per_s": None, "batch": None, "timing": None,
         }  # fmt: skip
         engine.pace_checkpoints(lambda: self._is_between)
-        if HOLD not in engine.holds:
-            engine.hold(HOLD)
+        if self._is_between:
+            self._move_hold()  # nothing has changed since, and new queries have no older epoch
+        else:
+            self._hold_newest()
 
     def take(self, frame: Any, batch: int) -> None:
-        """For `foreachBatch`."""
-        with self.busy:
-            if self.is_stopped:
-                raise Cancelled
-            try:
-                self._take(frame, batch)
-            except Exception as problem:
-                self.failure = BatchFailed(f"batch {batch}: {explain(problem)}")
-                self.failure.__cause__ = problem
-                raise self.failure from problem
-
-    def _take(self, frame: Any, batch: int) -> None:
+        """Take a batch, and tell the sinks of it. Spark calls, one batch at a time."""
         noted = self._check_number(batch)
         self._is_between = False
         marks = [perf_counter()]
@@ -141,9 +140,12 @@ class Feed:
 
     def _collect(self, frame: Any) -> pa.Table | list[Checked]:
         """The parcels of a batch. Executors make them; but to have their Python do so takes a tenth
-        of a second, so if the last batch was small, this one is taken for small, too. Nor is there
-        much for Python to do if all ends are integers. Whoever makes them, they are the same.
+        of a second, and some seconds the first time. So if the last batch was small, this one is
+        taken for small, too; the first one is looked at. Nor is there much for Python to do if all
+        ends are integers. Whoever makes them, they are the same.
         """
+        if self._is_small is None and not self._has_integers:
+            self._is_small = frame.limit(FEW_ROWS + 1).count() <= FEW_ROWS
         if self._has_integers:
             name = self._columns["predicate"]
             rows = code_labels(frame, self._columns, self._labels).toArrow()
@@ -233,9 +235,8 @@ class Feed:
                 self._hold_newest()
 
     def _hold_newest(self) -> None:
-        newest = self._engine.epoch
-        if self._sinks and newest not in self._engine.holds.values():
-            self._engine.hold(f"{HOLD} {newest}", newest)
+        if self._sinks:
+            hold_newest(self._engine)
 
     def _list_epochs(self) -> list[int]:
         """Those that the sinks were not told of, behind the last one that they were."""
@@ -249,20 +250,30 @@ class Feed:
             try:
                 if query.error is not None:
                     raise query.error
-                self._tell_one(query, sinks, epochs, batch, session)
+                self._tell_changes(query, sinks, epochs, batch, session)
+                self._tell_snapshots(query, sinks, batch, session)
             except MultiplicityOverflow as problem:
                 message = f"the sink of {name!r}: {problem}"
                 raise MultiplicityOverflow(message, problem.view) from problem
 
-    def _tell_one(
+    def _tell_changes(
         self, query: StandingQuery, sinks: list[Sink], epochs: list[int], batch: int, session: Any
     ) -> None:
-        changed = [sink for sink in sinks if sink.what == CHANGES]
-        if changed:
-            changes = read_changes(query, epochs)
-            self.figures["changes"] += changes.num_rows
-            for sink in changed:
-                sink.write(changes, batch, session)
+        given = zip(sinks, self._firsts[query.name], strict=True)
+        changed = [(sink, first == batch) for sink, first in given if sink.what == CHANGES]
+        if not changed:
+            return
+        has_new = any(is_new for _, is_new in changed)
+        if has_new:  # the query, too, may be newer than some of these epochs
+            epochs = list_readable(query, epochs)
+        changes = read_changes(query, epochs)
+        self.figures["changes"] += changes.num_rows
+        whole = pa.concat_tables([read_answers(query, epochs[0]), changes]) if has_new else changes
+        for sink, is_new in changed:
+            sink.write(whole if is_new else changes, batch, session)
+
+    @staticmethod
+    def _tell_snapshots(query: StandingQuery, sinks: list[Sink], batch: int, session: Any) -> None:
         for sink in sinks:
             if sink.what == SNAPSHOT and batch % sink.every == 0:
                 with query.snapshot() as snapshot:
@@ -271,11 +282,15 @@ class Feed:
     def _settle(self, noted: dict[str, Any]) -> None:
         """The sinks have it: the next changes are from the newest epoch."""
         engine = self._engine
-        for name in [name for name in engine.holds if _is_ours(name)]:
-            engine.release(name)
-        engine.hold(HOLD)
+        self._move_hold()
         engine.note({POSITION: noted}, now=True)
         engine.sync()
+
+    def _move_hold(self) -> None:
+        """Hold the newest epoch alone: the next changes are from there."""
+        for name in [name for name in self._engine.holds if _is_ours(name)]:
+            self._engine.release(name)
+        self._engine.hold(HOLD)
 
     def _measure(self, batch: int, rows: int, marks: list[float]) -> None:
         figures = self.figures
@@ -288,6 +303,13 @@ class Feed:
         figures["rows"] += rows
         figures["batch"] = batch
         figures["timing"] = timing._asdict()
+
+
+def hold_newest(engine: Engine) -> None:
+    """Hold the newest epoch until sinks were told of it."""
+    newest = engine.epoch
+    if newest not in (epoch for name, epoch in engine.holds.items() if _is_ours(name)):
+        engine.hold(f"{HOLD} {newest}", newest)
 
 
 def _is_ours(name: str) -> bool:

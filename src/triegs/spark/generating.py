@@ -41,7 +41,9 @@ def generate(
     Spark has cores unless given.
     """
     from triegs import workloads
+    from triegs.spark.session import register
 
+    register(spark)
     try:
         chosen = workloads.get(workload)
         options = {"batch_size": BATCH_EVENTS, **options}

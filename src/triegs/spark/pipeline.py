@@ -16,24 +16,32 @@ from contextlib import suppress
 from pathlib import Path
 from time import time
 from typing import Any, overload
-from urllib.parse import urlsplit
 
+from triegs.durable.source import QuerySource
 from triegs.engine import Engine
 from triegs.errors import InputError, StateError
 from triegs.mode import Mode
 from triegs.spark import frames
-from triegs.spark.answers import list_sinks
+from triegs.spark.answers import find_folder, list_sinks
 from triegs.spark.coding import is_coded
 from triegs.spark.distributed.pipeline import Distributed
-from triegs.spark.distributed.planning import plan_job
+from triegs.spark.distributed.planning import plan_job, read_source
 from triegs.spark.distributed.plans import PLAN
-from triegs.spark.failures import BatchFailed, mute
-from triegs.spark.feeding import Feed
+from triegs.spark.failures import mute
+from triegs.spark.feeding import POSITION, Feed, hold_newest
 from triegs.spark.handles import Handle
 from triegs.spark.listening import make_listener
+from triegs.spark.owners import NONE_YET, Owners
 from triegs.spark.parcels import check_columns, check_kinds
+from triegs.spark.refusing import (
+    require_changes,
+    require_columns,
+    require_heads,
+    require_outside,
+)
 from triegs.spark.serving import SnapshotServer
-from triegs.spark.session import require_spark
+from triegs.spark.session import register, require_spark
+from triegs.sparql import Query
 from triegs.sparql.window import Window
 from triegs.standing_query import StandingQuery
 from triegs.windows.settings import EventTime
@@ -114,24 +122,32 @@ def start(
     require_spark()
     if not getattr(events, "isStreaming", False):
         raise InputError("this DataFrame is no stream; spark.readStream makes one")
+    session = events.sparkSession
+    register(session)
     found = check_columns(events.columns, columns)
+    require_columns(session, events.columns, found.values())
     check_kinds(events.schema, found)
     asked = {each: _read_query(each, given) for each, given in queries.items()}
     wanted = list_sinks(sinks, asked)
-    home = _find_home(checkpoint)
+    home = find_folder(
+        checkpoint,
+        f"the checkpoint is a directory that the driver can lock and sync, not {checkpoint}",
+    )
+    require_outside(wanted, home)
     if mode == DISTRIBUTED or partitions is not None:
         mode = None if mode == DISTRIBUTED else mode
         if partitions is None:
-            partitions = events.sparkSession.sparkContext.defaultParallelism
+            partitions = session.sparkContext.defaultParallelism
         prefixes = options.pop("prefixes", None)
         if options:
             raise StateError(f"{min(options)!r} is an option of an engine in the driver")
         job = plan_job(
-            asked, partitions, home, events.sparkSession, columns=found, sample=sample,
-            sinks=wanted, mode=mode, window=window, event_time=event_time, stream=stream,
-            prefixes=prefixes,
+            asked, partitions, home, session, columns=found, sample=sample, sinks=wanted, mode=mode,
+            window=window, event_time=event_time, stream=stream, prefixes=prefixes,
         )  # fmt: skip
         if job is not None:
+            parsed = {each: QuerySource.read(q).parse() for each, q in job.queries.items()}
+            require_heads(session, parsed, views=False)
             home.mkdir(parents=True, exist_ok=True)
             return Distributed(events, job, found, home, wanted, trigger, name, on_progress, static)
         options = {} if prefixes is None else {"prefixes": prefixes}
@@ -140,7 +156,18 @@ def start(
     engine = Engine.open(
         home / ENGINE, mode, sync="never", window=window, event_time=event_time, **options
     )
+    owners = None
     try:
+        # Sinks may have to be told of these epochs: a checkpoint would lose them, and so would a
+        # query that is registered now.
+        engine.pace_checkpoints(lambda: False)
+        hold_newest(engine)
+        parsed = _parse(engine, asked)
+        require_heads(session, parsed, views=views)
+        require_changes(wanted, parsed)
+        told = engine.positions.get(POSITION, {"told": NONE_YET})["told"]
+        owners = Owners(home, wanted, engine.queries, told)
+        owners.claim()
         if static is not None and not engine.positions.get(STATIC):
             engine.note({STATIC: True})
             if isinstance(static, (str, Path)):
@@ -154,26 +181,16 @@ def start(
             raise InputError(f"a window needs a column for time; the columns are {has}")
         feed = Feed(
             engine, standing, wanted, found, home, is_timed=is_timed, stream=stream,
-            has_integers=is_coded(events, found),
+            has_integers=is_coded(events, found), firsts=owners.begin(told),
         )  # fmt: skip
         return Pipeline(
-            engine, standing, feed, home, events, trigger, name, views=views, tell=on_progress
+            engine, standing, feed, owners, events, trigger, name, views=views, tell=on_progress
         )
     except BaseException:
+        if owners is not None:
+            owners.close()
         engine.close()
         raise
-
-
-def _find_home(checkpoint: str | Path) -> Path:
-    """The directory of a checkpoint, which is on the driver's disk."""
-    parts = urlsplit(str(checkpoint))
-    if parts.scheme == "file":
-        return Path(parts.path).absolute()
-    if len(parts.scheme) > 1:
-        raise StateError(
-            f"the checkpoint is a directory that the driver can lock and sync, not {checkpoint}"
-        )
-    return Path(checkpoint).absolute()
 
 
 def _read_query(name: str, given: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -181,6 +198,16 @@ def _read_query(name: str, given: str | Mapping[str, Any]) -> dict[str, Any]:
     if "text" not in found:
         raise StateError(f"the query {name!r} has no text")
     return found
+
+
+def _parse(engine: Engine, asked: Mapping[str, Mapping[str, Any]]) -> dict[str, Query]:
+    """The queries that are asked for; the directory has its own, with the prefixes of then."""
+    return {
+        name: engine.queries[name].query
+        if name in engine.queries
+        else read_source(name, given, engine._prefixes).parse()
+        for name, given in asked.items()
+    }
 
 
 def _register(engine: Engine, asked: Mapping[str, Mapping[str, Any]]) -> dict[str, StandingQuery]:
@@ -223,7 +250,7 @@ class Pipeline(Handle):
         engine: Engine,
         queries: Mapping[str, StandingQuery],
         feed: Feed,
-        home: Path,
+        owners: Owners,
         events: Any,
         trigger: Mapping[str, Any] | None,
         name: str | None,
@@ -231,11 +258,13 @@ class Pipeline(Handle):
         views: bool,
         tell: Callable[[dict[str, Any]], object] | None,
     ) -> None:
+        super().__init__()
         mute()
         self.engine = engine
         self.queries = queries
-        self.checkpoint = home
+        self.checkpoint = owners.home
         self._feed = feed
+        self._owners = owners
         self._session = events.sparkSession
         host = self._session.conf.get("spark.driver.host", "127.0.0.1")
         self._server = SnapshotServer(host, queries)
@@ -310,17 +339,13 @@ class Pipeline(Handle):
             self._drop_view(view)
         self._server.close()
 
-    def _take(self, frame: Any, batch: int) -> None:
+    def _take_batch(self, frame: Any, batch: int) -> None:
         self._feed.take(frame, batch)
         rate = self._feed.figures["rows_per_s"]
         if rate is not None:
             told = {"rows_per_second": rate, "seconds": BATCH_SECONDS}
             with suppress(OSError):  # it is advice
                 (self.checkpoint / RATE).write_text(json.dumps(told), encoding="utf-8")
-
-    @property
-    def failure(self) -> BatchFailed | None:  # type: ignore[override]
-        return self._feed.failure
 
     def metrics(self) -> dict[str, Any]:
         """Figures of the moment. Any thread.
@@ -332,26 +357,16 @@ class Pipeline(Handle):
         """
         figures = self.engine.metrics()
         watermark = figures["windows"]["watermark"]
-        last = self.query.lastProgress
         return {
             **self._feed.figures,
             "lag_s": None if watermark is None else time() - watermark / 1000,
             "engine": figures,
-            "spark": None if last is None else json.loads(last.json),
+            "spark": self._read_progress(),
         }
 
-    def stop(self) -> None:
-        """Stop after the batch at hand; again does nothing. The engine stays readable."""
-        with self._feed.busy:
-            self._feed.is_stopped = True
-            self.query.stop()
-
-    def close(self) -> None:
-        """Stop, and let the checkpoint go."""
-        try:
-            self.stop()
-        finally:
-            with suppress(Exception):  # Spark has ended
-                self._session.streams.removeListener(self._listener)
-            self._end_views()
-            self.engine.close()
+    def _let_go(self) -> None:
+        with suppress(Exception):  # Spark has ended
+            self._session.streams.removeListener(self._listener)
+        self._end_views()
+        self._owners.close()
+        self.engine.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Event, Lock
 from types import TracebackType
 from typing import Any
+from weakref import WeakSet
 
 from triegs.errors import TriegsError
 
@@ -34,7 +35,15 @@ SETTINGS = {
     "spark.sql.execution.arrow.useLargeVarTypes": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
+    # A batch writes a handful of small files to the checkpoint. With a file of sums beside each,
+    # and one of sums beside that, these took longer than the batch: each starts a process, chmod.
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
+
+
+#: Sessions that know our formats; Spark warns of those that are made known twice.
+_registered: WeakSet[Any] = WeakSet()
 
 
 class SparkMissing(TriegsError):
@@ -130,6 +139,37 @@ def require_spark() -> None:
     found = read_java_version(done.stderr + done.stdout)
     if found is not None and found < OLDEST_JAVA:
         raise SparkMissing(f"{needed}; {java} is Java {found}")
+
+
+def register(session: Any) -> None:
+    """Let a Spark session use this package: know ``format("rdf")`` and ``format("triegs")``, and,
+    if it is a local one, run the Python that runs this, unless ``PYSPARK_PYTHON`` or
+    ``spark.pyspark.python`` says otherwise. `triegs.spark.start` does it.
+
+    Spark finds both formats by itself where its own Python has the package; but that is the
+    ``python3`` of PATH, and not the one of an environment that is not activated.
+
+    >>> from pyspark.sql import SparkSession                     # doctest: +SKIP
+    >>> spark = SparkSession.builder.getOrCreate()               # doctest: +SKIP
+    >>> triegs.spark.register(spark)                             # doctest: +SKIP
+    >>> frame = spark.read.format("rdf").load("data/")           # doctest: +SKIP
+    """
+    from triegs.spark.rdf.source import RdfSource
+    from triegs.spark.sink import TriegsDataSource
+
+    context = session.sparkContext
+    is_chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
+    if context.master.startswith("local") and not is_chosen:
+        context.pythonExec = sys.executable  # functions and formats take it when they are made
+    if session in _registered:
+        return
+    _registered.add(session)
+    for source in (RdfSource, TriegsDataSource):
+        try:
+            session.dataSource.register(source)
+        except Exception as problem:
+            if "DATA_SOURCE_ALREADY_EXISTS" not in str(problem):  # Spark has found it by itself
+                raise
 
 
 def find_java() -> str | None:

@@ -87,7 +87,9 @@ class Host(StatefulProcessor):  # type: ignore[misc]
         part, is_hit = self._find_part(number, token)
         try:
             marks = [perf_counter()]
-            outs, newest = part.take(parcels, newest)
+            batch = find_batch() or 0
+            asked = [name for name, first in job.firsts if first == batch]
+            outs, newest = part.take(parcels, newest, asked)
             marks.append(perf_counter())
             written = part.save(self)
             token = uuid4().hex

@@ -30,6 +30,8 @@ class Job(NamedTuple):
     is_timed: bool
     #: Queries whose changes parts give; of others only the state is kept.
     wanted: tuple[str, ...] = ()
+    #: Queries with a sink that is new, and its first batch, in which parts give what was before.
+    firsts: tuple[tuple[str, int], ...] = ()
     #: Where parts keep files while they run.
     folder: str | None = None
     #: Where a part that has no state finds what it begins with, and the newest time then.

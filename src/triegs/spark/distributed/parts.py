@@ -18,7 +18,7 @@ from triegs.compiler.layout import Layout
 from triegs.engine import Engine
 from triegs.errors import MultiplicityOverflow
 from triegs.read.snapshot import Snapshot
-from triegs.spark.answers import label, write_texts
+from triegs.spark.answers import label, write_answers, write_texts
 from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.keeping import Keeping, Piece, Store
 from triegs.spark.distributed.routing import (
@@ -35,7 +35,7 @@ from triegs.spark.distributed.seeing import count_keys
 from triegs.spark.parcels import BAD_SCHEMA, write_stream
 from triegs.windows.settings import Late
 
-CHANGES, REPORT = "changes", "report"
+CHANGES, ANSWERS, REPORT = "changes", "answers", "report"
 TIME = "time"
 #: Noted in the engine: deletions that wait, by number, with their times.
 COUNTED_HERE = "counted here"
@@ -60,7 +60,9 @@ class Parcel(NamedTuple):
 
 
 class Out(NamedTuple):
-    """What a part gives for a batch: changes of a query, malformed rows, or its report."""
+    """What a part gives for a batch: changes of a query or its answers before them, malformed rows,
+    or its report.
+    """
 
     kind: str
     query: str
@@ -93,11 +95,19 @@ class Part:
                 load_seed(self.engine, Path(job.seeds), number, job.stream, mark)
         self.build_seconds = perf_counter() - begun
 
-    def take(self, parcels: Iterable[Parcel], newest: int | None) -> tuple[list[Out], int | None]:
-        """Take a batch: what it gives, and the newest time of all parts behind it."""
+    def take(
+        self, parcels: Iterable[Parcel], newest: int | None, asked: Iterable[str] = ()
+    ) -> tuple[list[Out], int | None]:
+        """Take a batch: what it gives, and the newest time of all parts behind it. Of the queries
+        that are asked for it gives the answers from before the batch, too.
+        """
         found = sorted(parcels)
         told: dict[str, Any] = {"part": self.number, **dict.fromkeys(COUNTED, 0)}
         outs = [Out(BAD, "", each.payload) for each in found if each.kind == BAD]
+        for name in asked:
+            if name in self.engine.queries:
+                with self._open(name) as snapshot:
+                    outs += cut(ANSWERS, name, write_answers(snapshot).remove_column(0))
         for each in found:
             if each.kind == BAD:
                 told["quarantined"] += each.read().num_rows
@@ -122,8 +132,7 @@ class Part:
         else:
             changes = self._apply(table, told)
         for name, each in changes.items():
-            cuts = [each.slice(n, OUT_ROWS) for n in range(0, each.num_rows, OUT_ROWS)]
-            outs += [Out(CHANGES, name, write_stream(cut)) for cut in cuts]
+            outs += cut(CHANGES, name, each)
         self.told = told
         return outs, newest
 
@@ -266,6 +275,11 @@ def describe_events(table: pa.Table, reason: str, layout: Layout) -> pa.Table:
         for row in rows
     ]
     return pa.table({"reason": [reason] * len(rows), "record": records}, BAD_SCHEMA)
+
+
+def cut(kind: str, query: str, table: pa.Table) -> Iterator[Out]:
+    for first in range(0, table.num_rows, OUT_ROWS):
+        yield Out(kind, query, write_stream(table.slice(first, OUT_ROWS)))
 
 
 def close_all(snapshots: dict[str, Snapshot]) -> None:

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Lock
 from time import perf_counter
 from typing import Any
 from uuid import uuid4
@@ -23,8 +22,9 @@ from triegs.spark.answers import Sink, write_once
 from triegs.spark.cells import select_columns
 from triegs.spark.distributed.hosting import OUT_SCHEMA, Host
 from triegs.spark.distributed.job import Job
-from triegs.spark.distributed.parts import CHANGES, COUNTED, REPORT
+from triegs.spark.distributed.parts import ANSWERS, CHANGES, COUNTED, REPORT
 from triegs.spark.distributed.plans import (
+    PLAN,
     SHUFFLE,
     SPARK,
     find_last,
@@ -43,9 +43,10 @@ from triegs.spark.distributed.reading import (
 from triegs.spark.distributed.routing import BAD, SPARK_SCHEMA, make_router
 from triegs.spark.distributed.seeing import Counted, Seen
 from triegs.spark.distributed.slots import find_slots
-from triegs.spark.failures import BatchFailed, Cancelled, explain, mute
+from triegs.spark.failures import mute
 from triegs.spark.handles import Handle
 from triegs.spark.listening import make_listener
+from triegs.spark.owners import NONE_YET, Owners
 from triegs.sparql.window import Window
 from triegs.windows.settings import EventTime
 
@@ -96,17 +97,22 @@ class Distributed(Handle):
         tell: Callable[[dict[str, Any]], object] | None,
         static: Any = None,
     ) -> None:
+        super().__init__()
         mute()
         self.checkpoint = home
+        self._session = events.sparkSession
+        self._owners: Owners | None = None
         self._lock = DirectoryLock(home)
         try:
-            self._session = events.sparkSession
+            known = job.queries if (home / PLAN).exists() else ()
+            self._owners = Owners(home, sinks, known, self._find_told())
+            self._owners.claim()
             self._plan = keep_plan(home, job, self._session, static)
-            self._job = job = self._plan.job
+            # Only now: other parts are a batch of Spark's own.
+            self._firsts = self._owners.begin(self._find_told())
+            self._job = job = self._plan.job._replace(firsts=list_firsts(self._firsts))
             self.layout = job.layout
             self._sinks = sinks
-            self._busy = Lock()
-            self._is_stopped = False
             self._parsed = {n: QuerySource.read(q).parse() for n, q in job.queries.items()}
             self._parts: list[dict[str, Any]] = [{} for _ in job.slots]
             self._figures: dict[str, Any] = {
@@ -136,25 +142,20 @@ class Distributed(Handle):
         if hasattr(self, "_listener"):
             with suppress(Exception):  # Spark has ended
                 self._session.streams.removeListener(self._listener)
+        if self._owners is not None:
+            self._owners.close()
         self._lock.close()
+
+    def _find_told(self) -> int:
+        last = self.batch
+        return NONE_YET if last is None else last
 
     def _is_ours(self, query: str) -> bool:
         return hasattr(self, "query") and str(self.query.id) == query
 
     # Batches
 
-    def _take(self, frame: Any, batch: int) -> None:
-        with self._busy:
-            if self._is_stopped:
-                raise Cancelled
-            try:
-                self._tell(frame, batch)
-            except Exception as problem:
-                self.failure = BatchFailed(f"batch {batch}: {explain(problem)}")
-                self.failure.__cause__ = problem
-                raise self.failure from problem
-
-    def _tell(self, frame: Any, batch: int) -> None:
+    def _take_batch(self, frame: Any, batch: int) -> None:
         begun = perf_counter()
         collected = frame.toArrow().to_pylist()
         marks = [perf_counter() - begun]
@@ -166,28 +167,30 @@ class Distributed(Handle):
                 "batch %d: %d rows are set aside in %s; the first: %s", batch, table.num_rows,
                 self.checkpoint / "quarantine", table.column("reason")[0],
             )  # fmt: skip
-        changes: dict[str, list[pa.Table]] = {}
+        given: dict[tuple[str, str], list[pa.Table]] = {}
         for row in collected:
-            if row["kind"] == CHANGES:
-                found = changes.setdefault(row["query"], [])
+            if row["kind"] in (CHANGES, ANSWERS):
+                found = given.setdefault((row["kind"], row["query"]), [])
                 found.append(pa.ipc.open_stream(row["payload"]).read_all())
         for placed in self.layout.queries:
             if placed.name in self._sinks:
-                self._hand_on(placed, changes.get(placed.name, []), batch, frame.sparkSession)
+                changes = self._add_up(placed, given.get((CHANGES, placed.name), []))
+                before = self._add_up(placed, given.get((ANSWERS, placed.name), []))
+                self._figures["changes"] += changes.num_rows
+                for sink, first in zip(
+                    self._sinks[placed.name], self._firsts[placed.name], strict=True
+                ):
+                    rows = pa.concat_tables([before, changes]) if first == batch else changes
+                    sink.write(rows, batch, frame.sparkSession)
         marks.append(perf_counter() - begun - marks[0])
         reports = [json.loads(row["payload"]) for row in collected if row["kind"] == REPORT]
         self._measure(batch, reports, marks)
 
-    def _hand_on(
-        self, placed: Placed, parts: list[pa.Table], batch: int, session: Any
-    ) -> None:  # fmt: skip
+    def _add_up(self, placed: Placed, parts: list[pa.Table]) -> pa.Table:
+        """What parts gave of a query, as one table."""
         schema = find_schema(self._job, placed.name, CHANGE)
-        changes = pa.concat_tables(parts) if parts else schema.empty_table()
-        if placed.is_summed:
-            changes = sum_rows(changes, changes.schema.names[-1])
-        self._figures["changes"] += changes.num_rows
-        for sink in self._sinks[placed.name]:
-            sink.write(changes, batch, session)
+        rows = pa.concat_tables(parts) if parts else schema.empty_table()
+        return sum_rows(rows, rows.schema.names[-1]) if placed.is_summed else rows
 
     def _measure(self, batch: int, reports: Iterable[dict[str, Any]], marks: list[float]) -> None:
         figures = self._figures
@@ -294,7 +297,6 @@ class Distributed(Handle):
         """
         figures = dict(self._figures)
         given = [part.get("delivered", 0) for part in self._parts]
-        last = self.query.lastProgress
         looked = figures["hits"] + figures["builds"]
         return {
             **figures,
@@ -303,21 +305,17 @@ class Distributed(Handle):
             "skew": max(given) * len(given) / sum(given) if sum(given) else None,
             "hot_keys": [dict(each) for each in self._hot],
             "parts": [dict(part) for part in self._parts],
-            "spark": None if last is None else json.loads(last.json),
+            "spark": self._read_progress(),
         }
 
-    def stop(self) -> None:
-        """Stop after the batch at hand; again does nothing."""
-        with self._busy:
-            self._is_stopped = True
-            self.query.stop()
 
-    def close(self) -> None:
-        """Stop, and let the checkpoint go."""
-        try:
-            self.stop()
-        finally:
-            self._let_go()
+def list_firsts(firsts: Mapping[str, list[int]]) -> tuple[tuple[str, int], ...]:
+    """The queries with the first batches of their sinks.
+
+    >>> list_firsts({"paths": [0, 4, 0]})
+    (('paths', 0), ('paths', 4))
+    """
+    return tuple((name, first) for name, several in firsts.items() for first in sorted({*several}))
 
 
 def make_stream(events: Any, job: Job, columns: Mapping[str, str]) -> Any:

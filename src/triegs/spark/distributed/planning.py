@@ -69,7 +69,7 @@ def plan_job(
         messages.warning("%s has its engine in the driver; so has this pipeline", home)
         return None
     _refuse(columns, sinks)
-    sources = {name: _read_source(name, given, prefixes) for name, given in queries.items()}
+    sources = {name: read_source(name, given, prefixes) for name, given in queries.items()}
     parsed = {name: source.parse() for name, source in sources.items()}
     windows = [window, *(source.window for source in sources.values())]
     windows += [each for query in parsed.values() for _, each in query.windows]
@@ -116,9 +116,10 @@ def _refuse(columns: Mapping[str, str], sinks: Mapping[str, Iterable[Sink]]) -> 
             )
 
 
-def _read_source(
+def read_source(
     name: str, given: Mapping[str, Any], prefixes: Mapping[str, str] | None
 ) -> QuerySource:
+    """A query as the caller wrote it; `StateError` for what is no part of one."""
     known = {"text", "root", "keep", "window"}
     if unknown := given.keys() - known:
         raise StateError(f"the query {name!r} has {min(unknown)!r}, which is none of {known}")

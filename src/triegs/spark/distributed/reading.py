@@ -19,6 +19,7 @@ from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.keeping import Piece
 from triegs.spark.distributed.parts import Part
 from triegs.spark.distributed.routing import BAD, find_batch
+from triegs.spark.sink import QUERY_ID
 
 COUNT = "count"
 COUNTS = pa.schema([(COUNT, pa.int64())])
@@ -79,10 +80,18 @@ def make_unpacker(schema: pa.Schema, quarantine: str | None) -> Mapper:
                     yield from table.cast(schema).to_batches()
         if quarantine is not None:
             for part, tables in aside.items():
-                folder = Path(quarantine) / f"part={part}"
+                # Another query, and so another checkpoint, has other batches of these numbers.
+                folder = Path(quarantine) / f"query={find_query()}" / f"part={part}"
                 write_once(folder, find_batch() or 0, pa.concat_tables(tables))
 
     return unpack
+
+
+def find_query() -> str:
+    """The id of the streaming query that a task is of, which is that of its checkpoint."""
+    from pyspark import TaskContext
+
+    return str(TaskContext.get().getLocalProperty(QUERY_ID))
 
 
 def make_reader(job: Job, query: str, schema: pa.Schema) -> Mapper:

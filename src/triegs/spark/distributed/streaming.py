@@ -17,7 +17,8 @@ from triegs.spark.distributed.pipeline import (
 from triegs.spark.distributed.planning import plan_job
 from triegs.spark.distributed.plans import SHUFFLE
 from triegs.spark.parcels import check_columns, check_kinds
-from triegs.spark.session import require_spark
+from triegs.spark.refusing import require_columns
+from triegs.spark.session import register, require_spark
 from triegs.sparql.window import Window
 from triegs.windows.settings import EventTime
 
@@ -55,9 +56,11 @@ def changes(
     require_spark()
     if not getattr(events, "isStreaming", False):
         raise InputError("this DataFrame is no stream; spark.readStream makes one")
-    found = check_columns(events.columns, columns)
-    check_kinds(events.schema, found)
     session = events.sparkSession
+    register(session)
+    found = check_columns(events.columns, columns)
+    require_columns(session, events.columns, found.values())
+    check_kinds(events.schema, found)
     job = plan_job(
         {NAME: {"text": query}}, partitions, None, session, columns=found, sample=None, sinks={},
         mode=mode, window=window, event_time=event_time, stream=stream, prefixes=prefixes,
