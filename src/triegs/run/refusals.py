@@ -11,9 +11,13 @@ from typing import NamedTuple
 
 from triegs.errors import CannotWrite
 from triegs.inputs.aside import AsideFile
+from triegs.windows.manager import TOO_LATE
+from triegs.windows.stream import REASONS, TOO_EARLY
 
 #: Reasons that are counted apart; of more only the number is known.
 MOST_REASONS = 1_000
+#: What a reason begins with, before it says which event it is about.
+KINDS = (*REASONS.values(), TOO_EARLY)
 
 
 class Refusal(NamedTuple):
@@ -24,8 +28,19 @@ class Refusal(NamedTuple):
     record: str
 
 
+def find_kind(reason: str) -> str:
+    """A reason without the event that it is about.
+
+    >>> find_kind("no live event has this id: <a:a> <a:p> <a:b> at 5")
+    'no live event has this id'
+    """
+    if reason.startswith(TOO_LATE):
+        return "late"
+    return next((kind for kind in KINDS if reason.startswith(kind)), reason)
+
+
 class Refusals:
-    """Counts refusals by reason, and appends them to a file of JSON lines if there is one.
+    """Counts refusals by reason, keeps the ``first``, and appends them to a file of JSON lines if there is one.
 
     >>> refusals = Refusals()
     >>> refusals.add([Refusal("no live event states this", 5, "- <a:a> <a:p> <a:b>")])
@@ -36,6 +51,7 @@ class Refusals:
     def __init__(self, path: str | Path | None = None) -> None:
         self.total = 0
         self.reasons: Counter[str] = Counter()
+        self.first: Refusal | None = None
         self._file: AsideFile | None = None
         if path is not None:
             try:
@@ -47,8 +63,11 @@ class Refusals:
         """Take notice of what an epoch or a push has refused."""
         for reason, time, record in refused:
             self.total += 1
-            if reason in self.reasons or len(self.reasons) < MOST_REASONS:
-                self.reasons[reason] += 1
+            if self.first is None:
+                self.first = Refusal(reason, time, record)
+            kind = find_kind(reason)
+            if kind in self.reasons or len(self.reasons) < MOST_REASONS:
+                self.reasons[kind] += 1
             if self._file is not None:
                 entry = {"time": time, "reason": reason, "record": record}
                 self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")

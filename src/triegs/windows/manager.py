@@ -33,10 +33,9 @@ from triegs.windows.feed import Feed, Slide
 from triegs.windows.judging import NO_TIME, Words
 from triegs.windows.settings import EventTime, Late
 from triegs.windows.spaces import Space, SpaceKey, Spaces
-from triegs.windows.stream import Stream
+from triegs.windows.stream import TOO_EARLY, Stream
 
 TOO_LATE = "late: its time is at or before the watermark, "
-TOO_EARLY = "further ahead of its stream than max_ahead allows"
 
 
 class Pushed(NamedTuple):
@@ -44,7 +43,8 @@ class Pushed(NamedTuple):
 
     ``first`` is the number of its first event in the stream; ``accepted`` events wait for their
     slide; ``late`` counts those that came too late; ``refused`` has what was malformed or
-    quarantined, by number in the stream.
+    quarantined, by number in the stream. Events of earlier pushes are among them if their times
+    have turned out to be astray: see `triegs.EventTime`.
     """
 
     first: int
@@ -380,15 +380,14 @@ class Windows:
         """Take events in; see `triegs.Engine.push`."""
         self.takes = "events"
         stream = self._find_stream(name)
-        marks = [t for t in (stream.watermark, self.watermark) if t is not None]
-        bound = max(marks, default=None)
-        first, accepted, late, ahead = stream.add(found, bound, self.settings.max_ahead)
+        bound = self._bound(stream)
+        first, accepted, late, astray = stream.add(found, bound, self.settings.max_ahead)
         refused = [Refused(first + place, reason) for place, reason in found.refused]
-        refused += [Refused(number, TOO_EARLY) for number in ahead.tolist()]
+        refused += [Refused(number, TOO_EARLY) for number in astray]
         if self.settings.late is Late.QUARANTINE:
             refused += [Refused(number, f"{TOO_LATE}{bound}") for number in late.tolist()]
         self.late += len(late)
-        self.ahead += len(ahead)
+        self.ahead += len(astray)
         self.refused += found.given - len(found.times)
         return Pushed(first, accepted, len(late), tuple(sorted(refused)))
 
@@ -418,6 +417,7 @@ class Windows:
         if time == NO_TIME:
             raise WindowError(f"a watermark is a time, not {to!r}")
         for stream in streams:
+            self._settle(stream, is_end)
             if is_end:
                 stream.is_closed = True
                 continue
@@ -431,6 +431,25 @@ class Windows:
         found = self._find_watermark()
         if found is not None and (self.watermark is None or found > self.watermark):
             self.watermark = found
+        for stream in self.streams.values():
+            if self._bound(stream) is not None:
+                self._settle(stream, stream.is_closed)
+
+    def _bound(self, stream: Stream) -> int | None:
+        """The time up to which events of a stream are late."""
+        marks = [t for t in (stream.watermark, self.watermark) if t is not None]
+        return max(marks, default=None)
+
+    def _settle(self, stream: Stream, is_end: bool) -> None:
+        """Find out what is astray, before and after the watermark moves."""
+        self.ahead += stream.settle(self._bound(stream), self.settings.max_ahead, is_end)
+
+    def take_astray(self) -> list[Refused]:
+        """What was found to be astray as the watermark moved, and no epoch has told."""
+        found = [each for stream in self.streams.values() for each in stream.astray]
+        for stream in self.streams.values():
+            stream.astray = []
+        return found
 
     def _find_watermark(self) -> int | None:
         """The least of the streams that are neither closed nor idle."""
@@ -548,6 +567,7 @@ class Windows:
             stream.unshown = None
             stream.retire()
         self.refused += len(reported)
+        reported += self.take_astray()
         return Published(version.number, time, tuple(reported))
 
     def _slide(self, stream: Stream, time: int, due: list[Feed], slides: dict[Feed, Slide]) -> None:

@@ -19,8 +19,7 @@ from triegs.windows.pending import NOTHING, Timed
 
 OF_WINDOWS = ("watermark", "takes", "late", "ahead", "refused", "gaps", "repeated")
 OF_STREAM = (
-    "watermark", "judged", "first", "newest", "is_closed", "has_ids", "has_deletions", "arrivals",
-    "repeated", "unshown",
+    "watermark", "judged", "is_closed", "has_ids", "has_deletions", "arrivals", "repeated", "unshown",
 )  # fmt: skip
 OF_FEED = ("head", "tail", "low", "live", "gaps", "due")
 
@@ -69,7 +68,10 @@ def capture(windows: Windows) -> Captured:
         described = {each: getattr(stream, each) for each in OF_STREAM}
         described["name"] = name
         described["start"] = stream.log.start
+        described["place"] = stream.place.tolist()
+        described["held"] = stream.held.tolist()
         described["refused_events"] = [list(each) for each in stream.refused]
+        described["astray_events"] = [list(each) for each in stream.astray]
         described["feeds"] = [_describe(feed) for feed in stream.feeds]
         streams.append(described)
         events.append((stream.log.freeze(), stream.pending.copy()))
@@ -111,7 +113,10 @@ def restore(windows: Windows, fields: dict[str, Any], pieces: Iterable[Piece]) -
         windows.streams[described["name"]] = windows.streams.pop(described["name"])
         for each in OF_STREAM:
             setattr(stream, each, described[each])
+        stream.place = np.array(described["place"], np.int64)
+        stream.held = np.array(described["held"], np.int64).reshape(-1, 3)
         stream.refused = [Refused(*each) for each in described["refused_events"]]
+        stream.astray = [Refused(*each) for each in described["astray_events"]]
         log, pending = (_join(parts.get((number, is_pending), [])) for is_pending in (False, True))
         stream.restore(described["start"], log, pending)
         feeds = {feed.window: feed for feed in stream.feeds}
