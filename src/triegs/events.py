@@ -6,7 +6,8 @@ What is malformed is refused row by row, with the reason; the rest goes on.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,6 +96,28 @@ def _explain(update: Any, problem: Exception) -> str:
     return str(problem) if is_good else NO_SIGN + _shorten(parts[0])
 
 
+def check_many(given: Any, form: str, file: str) -> None:
+    """Refuse what is no batch, though Python would iterate over it: a text, a path, a mapping, or
+    one update where a list of them is wanted. `file` says how a file is read.
+
+    >>> check_many(("+", 1, "<a:p>", 2), "updates", "…")
+    Traceback (most recent call last):
+    triegs.errors.InvalidUpdate: this is one of them; give a list of updates: [('+', 1, ...)]
+    """
+    if isinstance(given, str | PathLike):
+        raise InvalidUpdate(f"{form} are tuples or a table, not {given!r}; {file}")
+    if isinstance(given, bytes | bytearray | memoryview):
+        raise InvalidUpdate(f"{form} are tuples or a table, not bytes; {file}")
+    if isinstance(given, Mapping):
+        raise InvalidUpdate(f"{form} are tuples or a table; make one of it: pyarrow.table(…)")
+    if not isinstance(given, Iterable):
+        raise InvalidUpdate(f"{form} are tuples or a table, not {_shorten(given)}")
+    if isinstance(given, tuple) and given:
+        first = given[0]
+        if isinstance(first, str) or not isinstance(first, Sequence | np.ndarray):
+            raise InvalidUpdate(f"this is one of them; give a list of {form}: [{_shorten(given)}]")
+
+
 def _shorten(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "…"
@@ -144,7 +167,10 @@ def _find_column(schema: pa.Schema, name: str, needed: bool = True) -> int:
         is_double = name in schema.names
         if is_double or needed:
             number = "more than one" if is_double else "no"
-            raise InvalidUpdate(f"the table has {number} column {name}; nothing changed")
+            has = ", ".join(schema.names[:20]) or "none"
+            raise InvalidUpdate(
+                f"the table has {number} column {name}; its columns: {has}; nothing changed"
+            )
     return found
 
 

@@ -522,7 +522,7 @@ def test_a_subscription_is_an_arrow_stream():
         table = pa.Table.from_batches(found).to_pydict()
         assert [table["change"], table["epoch"]] == [[2, -1], [2, 3]]
         with pytest.raises(ValueError, match="without end"):
-            query.subscribe().batches(terms="python")
+            query.subscribe().batches(terms="python")  # type: ignore[arg-type]
 
 
 def test_two_threads_do_not_share_a_subscription():

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triegs.durable.checkpoints import Checkpoints
 from triegs.durable.columns import Content, unpack
-from triegs.durable.directory import SETTINGS, Lock, read_settings, write_settings
+from triegs.durable.directory import (
+    SETTINGS,
+    Lock,
+    read_settings,
+    refuse_foreign,
+    write_settings,
+)
 from triegs.durable.files import Files
 from triegs.durable.inbox import Inbox
 from triegs.durable.journal import Journal, Kind
@@ -113,6 +119,7 @@ def open_engine(
     """
     started = perf_counter()
     policy = read_sync(sync)
+    refuse_foreign(files, directory)
     try:
         files.make_folder(directory)
         lock = Lock(directory)

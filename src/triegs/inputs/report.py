@@ -30,8 +30,9 @@ class InputReport:
     """Counts of an input so far.
 
     ``read`` records were seen: ``events`` were delivered, the others are counted in ``quarantined``
-    by reason, and ``first_fault`` is the first of them. ``files`` were opened, in this order. ``broken`` says which could not be read to
-    their end, and why; ``skipped`` lists what a directory has beside files of known formats.
+    by reason, and ``first_fault`` is the first of them. ``files`` were opened, in this order.
+    ``broken`` says which could not be read to their end, and why; ``skipped`` lists what a
+    directory has beside files of known formats.
 
     >>> InputReport().as_dict()["read"]
     0
@@ -136,7 +137,7 @@ class Quarantine:
 
 
 def shorten_record(record: str | bytes, most: int) -> str:
-    """A record as text of at most so many characters, and a sign that there is more.
+    r"""A record as text of at most so many characters, and a sign that there is more.
 
     >>> shorten_record(b"a,b,\xff", 20), shorten_record("abcdef", 3)
     ('a,b,\\xff', 'abc…')

@@ -86,6 +86,7 @@ def find_columns(names: list[str], file: str, options: Options) -> dict[str, int
             number = "more than one" if count else "no"
             has = ", ".join(names) or "none"
             raise InputError(
-                f"{file} has {number} column {theirs!r}; its columns: {has}", file=file
-            )
+                f"{file} has {number} column {theirs!r}; its columns: {has}", file=file,
+                columns=tuple(names),
+            )  # fmt: skip
     return found

@@ -18,6 +18,8 @@ from triegs.store.contract import Store, Version, VersionedRelation, VersionGone
 
 NO_EVENT = "no live event states this"
 TOO_MANY = "the count would not fit 64 bits"
+#: So many of those that were refused are shown.
+MOST_REFUSED = 3
 
 
 class Refused(NamedTuple):
@@ -25,6 +27,18 @@ class Refused(NamedTuple):
 
     place: int
     reason: str
+
+
+def show_refused(refused: Sequence[Refused]) -> str:
+    """As a tuple shows them, but of many only the first.
+
+    >>> show_refused([Refused(place, "why") for place in range(1000)])
+    "(Refused(place=0, reason='why'), ... 997 more)"
+    """
+    if len(refused) <= MOST_REFUSED:
+        return repr(tuple(refused))
+    shown = ", ".join(map(repr, refused[:MOST_REFUSED]))
+    return f"({shown}, … {len(refused) - MOST_REFUSED:,} more)"
 
 
 class Epoch(NamedTuple):

@@ -40,7 +40,8 @@ def find_kind(reason: str) -> str:
 
 
 class Refusals:
-    """Counts refusals by reason, keeps the ``first``, and appends them to a file of JSON lines if there is one.
+    """Counts refusals by reason, keeps the ``first``, and appends all to a file of JSON lines if
+    there is one.
 
     >>> refusals = Refusals()
     >>> refusals.add([Refusal("no live event states this", 5, "- <a:a> <a:p> <a:b>")])

@@ -204,13 +204,17 @@ class WindowOracle:
             if len(largest) > len(flow.times):
                 flow.is_sure = False
                 self._lose(flow, self._move(flow, largest))
+        bound, low = self._bound(flow), flow.first
         for each in list(flow.strays):
-            if self._is_near(each[0], flow):
-                flow.times.append(each[0])
-                flow.strays.remove(each)
-        if flow.is_closed:
-            astray, flow.strays = flow.drop({n for _, n in flow.strays}), []
-            self._lose(flow, astray)
+            time, number = each
+            is_behind = low is not None and time < low - self.max_ahead
+            if not is_behind and self._is_near(time, flow):
+                flow.times.append(time)
+            elif flow.is_closed or (bound is not None and time <= bound):
+                self._lose(flow, flow.drop({number}))
+            else:
+                continue
+            flow.strays.remove(each)
 
     def _lose(self, flow: Flow, astray: list[int]) -> None:
         self.ahead += len(astray)

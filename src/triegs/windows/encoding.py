@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from triegs.dictionary import Dictionary
 from triegs.errors import InvalidUpdate
-from triegs.events import encode_table, encode_tuples
+from triegs.events import check_many, encode_table, encode_tuples
 from triegs.maintain.standing import Refused
 from triegs.sparql.window import LARGEST_TIME
 from triegs.terms import literal
@@ -72,6 +72,7 @@ def encode_events(words: Dictionary, identities: Dictionary, events: Any) -> Eve
         return _encode_table(words, identities, events)
     if hasattr(events, "__arrow_c_stream__"):
         return _encode_table(words, identities, pa.table(events))
+    check_many(events, "events", "triegs.inputs.open_input reads a file; push its batches")
     return _encode_tuples(words, identities, events)
 
 

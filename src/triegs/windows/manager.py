@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,7 +21,8 @@ import numpy as np
 from triegs.dictionary import Dictionary
 from triegs.errors import InvalidUpdate, MemoryLimitReached, StateError, WindowError
 from triegs.maintain.base import Origins
-from triegs.maintain.standing import NO_EVENT, Epoch, Refused
+from triegs.maintain.standing import NO_EVENT, Epoch, Refused, show_refused
+from triegs.options import ArrowTerms
 from triegs.read.snapshot import Snapshot
 from triegs.sparql.model import Operator, Query, is_variable
 from triegs.sparql.stream_clauses import WHOLE
@@ -52,6 +54,10 @@ class Pushed(NamedTuple):
     late: int
     refused: tuple[Refused, ...]
 
+    def __repr__(self) -> str:
+        counts = f"first={self.first}, accepted={self.accepted}, late={self.late}"
+        return f"Pushed({counts}, refused={show_refused(self.refused)})"
+
 
 class Published(NamedTuple):
     """One epoch that a watermark brought: its number, its time, and the events that were refused
@@ -61,6 +67,10 @@ class Published(NamedTuple):
     epoch: int
     time: int
     refused: tuple[Refused, ...] = ()
+
+    def __repr__(self) -> str:
+        refused = show_refused(self.refused)
+        return f"Published(epoch={self.epoch}, time={self.time}, refused={refused})"
 
 
 class Due(NamedTuple):
@@ -85,7 +95,7 @@ class EmitOptions(NamedTuple):
     operator: str | None
     report: str
     every: Span | None
-    terms: str
+    terms: ArrowTerms
 
 
 class GraphCore(Protocol):
@@ -602,4 +612,5 @@ class Windows:
 
 def _check_window(window: object) -> None:
     if window is not None and not isinstance(window, Window):
-        raise WindowError(f"a window is a triegs.Window, not {window!r}")
+        hint = f"; write Window({window!r})" if isinstance(window, str | int | timedelta) else ""
+        raise WindowError(f"a window is a triegs.Window, not {window!r}{hint}")

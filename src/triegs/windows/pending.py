@@ -95,7 +95,7 @@ class Pending:
             is_gone = np.isin(run.arrivals, arrivals)
             if is_gone.any():
                 gone.append(run.pick(np.flatnonzero(is_gone)))
-                run = run.pick(np.flatnonzero(~is_gone))  # noqa: PLW2901
+                run = run.pick(np.flatnonzero(~is_gone))
             left += [run] if len(run.times) else []
         self._runs = left
         return join(gone) if gone else NOTHING

@@ -9,7 +9,8 @@ near is a *stray*. Whether its time is wrong or the stream has moved, the events
 3. A stream has a place once `QUORUM` events agree on it. Until then its first events may turn out
    to be the strays (by 1), and no event does what 2 says.
 4. Who moves the watermark asks before that: the larger group wins, the first one where two are
-   equal. A watermark that is near a stray takes it; at the end of a stream strays are quarantined.
+   equal. A watermark comes near strays ahead of the stream, and they are taken. It passes those
+   behind, and they are quarantined, as all are at the end of the stream.
 
 So one bad time, first or later, costs itself only, and a gap in the data costs nothing. What
 becomes of an event depends on the events of its stream in their order and on the watermark between
@@ -39,7 +40,7 @@ def is_near(time: Word, bound: Word, place: Words, max_ahead: Word) -> bool:
     highest = max(bound, place[HIGH])
     if highest == NO_TIME or time > highest + max_ahead:
         return False
-    return bound != NO_TIME or time >= place[LOW] - max_ahead  # type: ignore[no-any-return]
+    return bound != NO_TIME or time >= place[LOW] - max_ahead
 
 
 @kernel
@@ -170,11 +171,16 @@ def settle_events(
             return 0
         place[AGREED] = QUORUM
     left = 0
+    low = place[LOW]
     for at in range(count):
-        if held[at, IS_FIRST] or is_near(held[at, TIME], bound, place, max_ahead):
+        time = held[at, TIME]
+        is_behind = low != NO_TIME and time < low - max_ahead
+        if held[at, IS_FIRST] or (not is_behind and is_near(time, bound, place, max_ahead)):
             decide(held[at, PLACE], KEPT, earlier, earlier)
-            extend_place(held[at, TIME], place)
+            extend_place(time, place)
+        elif is_end or (bound != NO_TIME and time <= bound):
+            decide(held[at, PLACE], STRAY, earlier, earlier)
         else:
             move_entry(held, at, left)
             left += 1
-    return drop_strays(held, left, left, earlier, earlier) if is_end else left
+    return left

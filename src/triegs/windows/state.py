@@ -19,7 +19,8 @@ from triegs.windows.pending import NOTHING, Timed
 
 OF_WINDOWS = ("watermark", "takes", "late", "ahead", "refused", "gaps", "repeated")
 OF_STREAM = (
-    "watermark", "judged", "is_closed", "has_ids", "has_deletions", "arrivals", "repeated", "unshown",
+    "watermark", "judged", "is_closed", "has_ids", "has_deletions", "arrivals", "repeated",
+    "unshown",
 )  # fmt: skip
 OF_FEED = ("head", "tail", "low", "live", "gaps", "due")
 

@@ -61,7 +61,8 @@ class Stream:
 
     `watermark` is the stream's own; `judged` is the time up to which events are in the log.
     `place` and `held` are those of `triegs.windows.sifting`; what is undecided waits as if it were
-    accepted, and ``held`` has its number in the stream. Every event that waits or is retained holds its terms, and its id.
+    accepted, and ``held`` has its number in the stream. Every event that waits or is retained holds
+    its terms, and its id.
     """
 
     def __init__(
