@@ -29,10 +29,9 @@ SPARQL_FORMATS: tuple[str, ...] = get_args(SparqlFormat)
 
 
 def check_text(text: object) -> None:
-    """Refuse what is no text of a query."""
-    if not isinstance(text, str):
-        hint = "; give path.read_text()" if isinstance(text, PathLike) else ""
-        raise BadOption(f"a query is a text, not {text!r}{hint}")
+    """Refuse the path of a query; what else is no text is refused where it is read."""
+    if isinstance(text, PathLike):
+        raise TypeError(f"a query is a str, not {type(text).__name__}; give path.read_text()")
 
 
 def check_prefixes(prefixes: object) -> None:

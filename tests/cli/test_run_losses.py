@@ -150,3 +150,14 @@ def test_graph_time_with_a_prefix(tmp_path: Path) -> None:
     assert done.stdout == full
     said = run(*given, "prov:generatedAtTime", code=2).stderr
     assert "--prefix prov=IRI" in said
+
+
+def test_an_output_whose_ending_tells_no_format(tmp_path: Path) -> None:
+    path = write(tmp_path, HEAD + row(5))
+    for name in ("x.xlsx", "x.json", "x.csv.gz"):
+        said = run("-i", path, "--output", str(tmp_path / name), code=2).stderr
+        assert "is no ending of a format" in said
+        assert ".parquet" in said
+        assert not (tmp_path / name).exists()
+    run("-i", path, "--output", str(tmp_path / "x.json"), "--format", "jsonl")
+    run("-i", path, "--output", str(tmp_path / "answers"))

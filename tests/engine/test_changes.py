@@ -462,7 +462,7 @@ def test_the_updater_never_waits_for_a_subscriber():
             entered.set()
             assert go_on.wait(30)
 
-        subscription = query.subscribe(callback=take, snapshot=False)
+        subscription = query.subscribe(callback=take, snapshot=False, merge=True)
         engine.apply(add((1, P, 1)))
         assert entered.wait(30)
         for number in range(200):

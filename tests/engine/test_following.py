@@ -31,9 +31,8 @@ def test_async_for_waits_and_ends(engine: Engine) -> None:
 
     async def follow() -> None:
         async for event in query.subscribe(progress=False):
-            seen.append(
-                event.epoch if isinstance(event, Snapshot) else list(event.answers("python"))
-            )
+            is_first = isinstance(event, Snapshot)
+            seen.append(event.epoch if is_first else list(event.answers("python")))
 
     async def main() -> None:
         before = threading.active_count()
@@ -109,7 +108,7 @@ def test_steps_are_merged_where_that_is_asked_for(engine: Engine) -> None:
     steps = [repr(single.poll()) for _ in range(3)]
     assert steps == [f"<Changes from epoch {n} to {n + 1}>" for n in range(4, 7)]
     assert single.poll() is None
-    assert len(engine.metrics()["pins"]) == 1  # where it is
+    assert len(engine.metrics()["pins"]) == 2  # the two sides of its last step
     update(engine, 8)
     query.close()
     single.close()

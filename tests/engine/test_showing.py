@@ -79,9 +79,9 @@ def test_representations_say_what_there_is(engine: Engine) -> None:
 
 def test_a_filter_that_lets_nothing_through_is_not_searched(engine: Engine) -> None:
     """The first answer may be behind all others; to show a snapshot must not look for it."""
-    text = f"SELECT ?x ?z {{ ?x {P} ?y . ?z {P} ?y FILTER(?x > ?z + 5000) }}"
+    text = f"SELECT ?x ?y ?z {{ ?x {P} ?y . ?z {P} ?y FILTER(?x > ?z + 5000) }}"
     with engine.register(text).snapshot() as snap:
-        assert repr(snap) == "<Snapshot of epoch 2: ?x ?z, answers are not counted>"
+        assert repr(snap) == "<Snapshot of epoch 2: ?x ?y ?z, answers are not counted>"
         assert "not counted" in read_html(snap)
 
 

@@ -148,7 +148,7 @@ def _run(request: Request) -> int:
     late = 0
     if request.quarantine is None:  # else they are among what was refused
         late = engine.metrics()["windows"]["late"] - late_before
-    taken = run.statistics.events - refusals.total - late
+    taken = run.statistics.events - refusals.added - late
     reports = [source.report for source in sources.values()]
     # A run that goes on, or that was stopped, may have found nothing new.
     may_be_empty = bool(positions) or stop.is_asked

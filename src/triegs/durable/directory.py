@@ -66,13 +66,14 @@ def refuse_foreign(files: Files, directory: Path) -> None:
     """
     try:
         names = {path.name for path in files.list_folder(directory)}
+        if SETTINGS in names:
+            read_settings(files, directory)  # which says if it is none of ours
     except FileNotFoundError:
         return
     except OSError as error:
         raise StateError(f"the engine in {directory} cannot be opened: {error}") from error
-    if SETTINGS in names:
-        read_settings(files, directory)  # which says if it is none of ours
-    elif foreign := names - OURS:
+    foreign = names - OURS
+    if foreign and SETTINGS not in names:
         raise StateError(
             f"{directory} is no directory of an engine: it has {min(foreign)!r} and no {SETTINGS}; "
             "give one that is new or empty"

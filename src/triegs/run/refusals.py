@@ -51,6 +51,8 @@ class Refusals:
 
     def __init__(self, path: str | Path | None = None) -> None:
         self.total = 0
+        #: Of this run alone; `total` goes on from the runs before it.
+        self.added = 0
         self.reasons: Counter[str] = Counter()
         self.first: Refusal | None = None
         self._file: AsideFile | None = None
@@ -64,6 +66,7 @@ class Refusals:
         """Take notice of what an epoch or a push has refused."""
         for reason, time, record in refused:
             self.total += 1
+            self.added += 1
             if self.first is None:
                 self.first = Refusal(reason, time, record)
             kind = find_kind(reason)
