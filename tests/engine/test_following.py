@@ -31,8 +31,10 @@ def test_async_for_waits_and_ends(engine: Engine) -> None:
 
     async def follow() -> None:
         async for event in query.subscribe(progress=False):
-            is_first = isinstance(event, Snapshot)
-            seen.append(event.epoch if is_first else list(event.answers("python")))
+            if isinstance(event, Snapshot):
+                seen.append(event.epoch)
+            elif isinstance(event, Changes):
+                seen.append(list(event.answers("python")))
 
     async def main() -> None:
         before = threading.active_count()

@@ -136,6 +136,18 @@ def test_options_of_register() -> None:
             Engine(retain_epochs=bad)  # type: ignore[arg-type]
 
 
+def test_leases_and_syncs_are_durations(tmp_path: Path) -> None:
+    query = Engine().register(TEXT)
+    query.snapshot(lease="10 minutes").close()
+    for lease in ("soon", -1, math.nan):
+        with pytest.raises(WindowError):
+            query.snapshot(lease=lease)  # type: ignore[arg-type]
+    for sync in ("soon", math.nan, 0, -5, True, None, "0s"):
+        with pytest.raises(BadOption, match="sync is 'always', 'never' or a duration"):
+            Engine.open(tmp_path, sync=sync)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_directory_of_files_cannot_be_loaded_as_one(tmp_path: Path) -> None:
     with pytest.raises(InvalidUpdate, match="is a directory; load takes a file"):
         Engine().load(tmp_path)

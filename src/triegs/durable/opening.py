@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +28,7 @@ from triegs.durable.segments import Segment, name_segment
 from triegs.durable.state import restore_state
 from triegs.durations import read_duration
 from triegs.errors import (
+    BadOption,
     InvalidUpdate,
     LogFailed,
     MemoryLimitReached,
@@ -99,9 +101,11 @@ def read_sync(sync: str | float) -> Sync:
     """``"always"``, ``"never"``, or a duration such as ``"100ms"`` or milliseconds."""
     if sync == "always" or sync == "never":
         return sync  # type: ignore[return-value]
-    found = read_duration(sync) if isinstance(sync, str) else float(sync)
-    if found <= 0:
-        raise ValueError(f"sync is 'always', 'never' or a duration, not {sync!r}")
+    found = math.nan
+    with suppress(ValueError, TypeError):
+        found = read_duration(sync) if isinstance(sync, str) else float(sync)
+    if isinstance(sync, bool) or not 0 < found < math.inf:
+        raise BadOption(f"sync is 'always', 'never' or a duration such as 100ms, not {sync!r}")
     return found
 
 
