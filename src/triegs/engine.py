@@ -680,6 +680,7 @@ class Engine(Uncopied):
 
     def _advance(self, to: Any, stream: str | None, close: bool) -> list[Published]:
         """Move the watermark and publish what is due: one record tells of all of it."""
+        stream = stream if stream == EVERY else name_stream(stream)
         self._begin()
         windows = self._windows
         found: list[Published] = []

@@ -126,7 +126,7 @@ class StandingQuery(Uncopied):
         ...     report = engine.apply([("+", 7, "<http://ex/p>", 1)])
         ...     for _ in range(4):
         ...         subscription.poll()
-        <Snapshot of epoch 1: ?x, no answers>
+        <Snapshot of epoch 1: ?x>
         Progress(epoch=1)
         <Changes from epoch 1 to 2>
         Progress(epoch=2)

@@ -54,7 +54,7 @@ def test_representations_say_what_there_is(engine: Engine) -> None:
     assert repr(engine) == "<Engine multigraph, epoch 3, 2 queries>"
     assert repr(query) == "<StandingQuery '<script>', full-acyclic, ?x ?y>"
     with query.snapshot() as snap, kept.snapshot() as counted:
-        assert repr(snap) == "<Snapshot of epoch 3: ?x ?y, more than 10 answers>"
+        assert repr(snap) == "<Snapshot of epoch 3: ?x ?y>"
         assert repr(counted) == "<Snapshot of epoch 3: ?x, 1,000 answers>"
         assert repr(counted[3:5]) == "<Selection of epoch 3: ?x, 2 answers>"
         shown = read_html(snap)
@@ -81,7 +81,6 @@ def test_a_filter_that_lets_nothing_through_is_not_searched(engine: Engine) -> N
     """The first answer may be behind all others; to show a snapshot must not look for it."""
     text = f"SELECT ?x ?y ?z {{ ?x {P} ?y . ?z {P} ?y FILTER(?x > ?z + 5000) }}"
     with engine.register(text).snapshot() as snap:
-        assert repr(snap) == "<Snapshot of epoch 2: ?x ?y ?z, answers are not counted>"
         assert "not counted" in read_html(snap)
 
 
@@ -111,4 +110,4 @@ def test_results_in_the_formats_of_sparql() -> None:
             snap.to_sparql("yaml")  # type: ignore[arg-type]
     with engine.register(f"ASK {{ ?x {P} 9 }}").snapshot() as snap:
         assert json.loads(snap.to_sparql("json"))["boolean"] is False
-        assert repr(snap) == "<Snapshot of epoch 3: ASK, no>"
+        assert repr(snap) == "<Snapshot of epoch 3: ASK>"

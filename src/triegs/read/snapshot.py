@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from operator import index
 from threading import Lock
@@ -305,12 +305,13 @@ class Snapshot(Result):
         return f"of epoch {self.epoch}{time}"
 
     def __repr__(self) -> str:
+        """What it is of; the number of answers if that is kept, because none is read for this."""
         head = " ".join(f"?{name}" for name in self.names) or "ASK"
-        try:
-            _, size = self._peek()
-        except TriegsError as problem:
-            size = "closed" if isinstance(problem, SnapshotExpired) else str(problem)
-        return f"<{type(self).__name__} {self._describe()}: {head}, {size}>"
+        more = ", closed" if self._close is None else ""
+        with suppress(TriegsError):
+            known = None if more else self._known_size()
+            more = more if known is None else f", {known:,} answer{'' if known == 1 else 's'}"
+        return f"<{type(self).__name__} {self._describe()}: {head}{more}>"
 
     def _repr_html_(self) -> str:
         """For a notebook: the first answers. Cost: those, whatever else there is."""
