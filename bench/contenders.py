@@ -10,6 +10,7 @@ import pyarrow as pa
 from bench.answers import Digest
 from bench.contest import Consumer, Contender
 from bench.subject import Engine, digest_table
+from triegs.options import KeepName
 from triegs.workloads import Slide, Workload
 
 #: Module and class of each peer, in the order in which they are shown.
@@ -32,7 +33,7 @@ class Triegs:
 
     def __init__(self, workload: Workload, load: Slide, consumer: Consumer) -> None:
         self.engine = Engine("multigraph")
-        keep = ["count"] if consumer is Consumer.COUNT else []
+        keep: list[KeepName] = ["count"] if consumer is Consumer.COUNT else []
         self.query: Any = self.engine.register(workload.query, keep=keep)
         self.take(load)
         # What the changes are against: the snapshot of the slide before.

@@ -11,6 +11,7 @@ import pyarrow as pa
 from bench.answers import Digest, Numbers, check, digest_columns, imply_digest
 from bench.calls import Engine, apply_table, read_batches, read_table
 from bench.window import Window
+from triegs.options import KeepName
 from triegs.workloads import Slide, Workload
 
 __all__ = ["Bed", "Engine", "apply_table", "digest_table", "read_batches", "read_table"]
@@ -24,7 +25,7 @@ class Bed:
     def __init__(
         self,
         workload: Workload,
-        keep: Sequence[str] = (),
+        keep: Sequence[KeepName] = (),
         *,
         retain_epochs: int = 0,
         engine: Engine | None = None,

@@ -18,9 +18,10 @@ from bench.report import Figure, Sense
 from bench.run import Bench
 from bench.subject import Bed, Engine
 from bench.timing import Rival, Samples, take_turns
+from triegs.options import KeepName
 from triegs.workloads import Workload, path3, star5
 
-KEPT = ["count", "slice"]
+KEPT: list[KeepName] = ["count", "slice"]
 SHARES = {"path3 f8": 1 / 3, "star5 b3": 1 / 2}
 TURN_SLIDES = 16
 ARMS, RAYS = 5, 64  # of the star: 64 ** 5 answers

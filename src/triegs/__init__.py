@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from triegs.durable.opening import Recovery
     from triegs.engine import Engine
     from triegs.errors import (
+        BadOption,
         BadTerm,
         CannotWrite,
         DirectoryInUse,
@@ -57,6 +58,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Answer": "read.snapshot",
+    "BadOption": "errors",
     "BadTerm": "errors",
     "CannotWrite": "errors",
     "Change": "read.changes",
@@ -104,6 +106,7 @@ _HOME = {
 
 __all__ = [
     "Answer",
+    "BadOption",
     "BadTerm",
     "CannotWrite",
     "Change",

@@ -39,7 +39,7 @@ from triegs.errors import (
     StateError,
     UnsupportedQuery,
 )
-from triegs.events import Batch, encode_table, encode_tuples
+from triegs.events import Batch, check_many, encode_table, encode_tuples
 from triegs.exercise import call_everything
 from triegs.holds import Holds
 from triegs.inputs import open_input
@@ -50,11 +50,22 @@ from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.core import Core
 from triegs.maintain.standing import Refused, Standing
 from triegs.mode import Mode
+from triegs.notebook import MOST_SHOWN, write_card, write_table
+from triegs.options import (
+    MODES,
+    KeepName,
+    ModeName,
+    check_number,
+    check_prefixes,
+    check_text,
+    check_word,
+)
 from triegs.pins import Pins
 from triegs.report import LoggedReport, Report
+from triegs.sizes import read_size
 from triegs.sparql import Query
 from triegs.sparql.model import is_variable
-from triegs.sparql.window import EVERY, Window
+from triegs.sparql.window import EVERY, Window, name_stream
 from triegs.standing_query import StandingQuery
 from triegs.store.contract import Store, VersionGone
 from triegs.store.packed import PackedStore
@@ -77,12 +88,12 @@ class Engine(Uncopied):
 
     `mode` is ``"multigraph"`` (an assertion weighs as many events as state it) or ``"rdf"`` (it
     weighs 1). `prefixes` hold for all queries, beside those that a query declares itself.
-    `memory_limit` bounds the bytes of graph and views, dictionary aside: an epoch that finds no
-    room is refused by `MemoryLimitReached` and changes nothing. `retain_epochs` is how many epochs
-    before the newest stay readable. `store` is for another store than the packed one, such as
-    `triegs.store.plain.PlainStore`, which is slow and can be read. With `debug` (by default in
-    Python's development mode) a snapshot that is dropped without being closed warns, with the
-    place where it was taken.
+    `memory_limit` bounds the bytes of graph and views, dictionary aside (an integer, or
+    ``"512MiB"``, ``"1GB"``): an epoch that finds no room is refused by `MemoryLimitReached` and
+    changes nothing. `retain_epochs` is how many epochs before the newest stay readable. `store` is
+    for another store than the packed one, such as `triegs.store.plain.PlainStore`, which is slow
+    and can be read. With `debug` (by default in Python's development mode) a snapshot that is
+    dropped without being closed warns, with the place where it was taken.
 
     One thread at a time updates (`apply`, `load`, `register`, closing a query): a second one gets
     `StateError`. Any thread takes and reads snapshots, also while an update runs.
@@ -101,10 +112,10 @@ class Engine(Uncopied):
 
     def __init__(
         self,
-        mode: str = "multigraph",
+        mode: Mode | ModeName = "multigraph",
         *,
         prefixes: Mapping[str, str] | None = None,
-        memory_limit: int | None = None,
+        memory_limit: int | str | None = None,
         retain_epochs: int = 0,
         store: Store | None = None,
         debug: bool | None = None,
@@ -113,12 +124,17 @@ class Engine(Uncopied):
     ) -> None:
         if memory_limit is not None and store is not None:
             raise StateError("memory_limit is for the default store; give it to yours")
+        limit = None if memory_limit is None else read_size(memory_limit, "memory_limit")
+        check_number("retain_epochs", retain_epochs)
+        check_prefixes(prefixes or {})
+        if not isinstance(mode, Mode):
+            check_word("mode", mode, MODES)
         warm_up(partial(call_everything, Engine, open_input))
         self.mode = Mode(mode)
         self._prefixes = dict(prefixes or {})
         self._dictionary = Dictionary()
         self._decode_one = self._dictionary.decode_one
-        self._store = PackedStore(memory_limit=memory_limit) if store is None else store
+        self._store = PackedStore(memory_limit=limit) if store is None else store
         make: Any = CompiledCore if isinstance(self._store, PackedStore) else Core
         self._core: CompiledCore | Core = make(
             self._store, self._encode, self._decode_one, self.mode
@@ -151,10 +167,10 @@ class Engine(Uncopied):
     def open(
         cls,
         directory: str | PathLike[str],
-        mode: Mode | str | None = None,
+        mode: Mode | ModeName | None = None,
         *,
         sync: str | float = "100ms",
-        checkpoint_bytes: int | None = None,
+        checkpoint_bytes: int | str | None = None,
         window: Window | None = None,
         event_time: EventTime | None = None,
         **options: Any,
@@ -169,7 +185,8 @@ class Engine(Uncopied):
         for `Engine`. `Engine.recovery` says what was found.
 
         Raises `DirectoryInUse` if another process has it open, and `StateDamaged` or `LogDamaged`
-        if a file is not what was written. Cost: the state, and what was done since the last
+        if a file is not what was written; `StateError` for a directory with other things in it,
+        which is left as it is. Cost: the state, and what was done since the last
         checkpoint.
 
         >>> from tempfile import TemporaryDirectory
@@ -186,9 +203,14 @@ class Engine(Uncopied):
         """
         from triegs.durable.opening import Settings, open_engine
 
+        if mode is not None and not isinstance(mode, Mode):
+            check_word("mode", mode, MODES)
+        size = None
+        if checkpoint_bytes is not None:
+            size = read_size(checkpoint_bytes, "checkpoint_bytes")
         given = Settings(None if mode is None else Mode(mode).value, window, event_time)
         make = partial(cls, **options)
-        return open_engine(make, Path(directory), given, DiskFiles(), sync, checkpoint_bytes)
+        return open_engine(make, Path(directory), given, DiskFiles(), sync, size)
 
     @property
     def recovery(self) -> Recovery | None:
@@ -321,7 +343,7 @@ class Engine(Uncopied):
         name: str | None = None,
         *,
         root: str | None = None,
-        keep: Iterable[str] = (),
+        keep: KeepName | Iterable[KeepName] = (),
         window: Window | None = None,
     ) -> StandingQuery:
         """Compile a query, fill its views from the current graph, and keep it from now on.
@@ -346,7 +368,9 @@ class Engine(Uncopied):
         ...     snap.epoch, [(answer.x, answer.multiplicity) for answer in snap.answers("python")]
         (2, [(1, 2)])
         """
-        source = QuerySource(text, name, root, tuple(keep), window, self._prefixes)
+        check_text(text)
+        kept = (keep,) if isinstance(keep, str) else tuple(keep)
+        source = QuerySource(text, name, root, kept, window, self._prefixes)
         warn_about(source.parse(), stacklevel=3)
         return self._register(source)
 
@@ -436,6 +460,7 @@ class Engine(Uncopied):
     def _encode_updates(self, updates: Any) -> Batch:
         if hasattr(updates, "__arrow_c_stream__"):
             return encode_table(self._dictionary, updates)
+        check_many(updates, "updates", "load reads a file")
         return encode_tuples(self._dictionary, updates)
 
     def _apply_one(self, update: Sequence[Any]) -> Report | None:
@@ -602,6 +627,7 @@ class Engine(Uncopied):
         >>> engine.push([(1_000, 1, "<http://ex/p>", 2), (None, 1, "<http://ex/p>", 3)])
         Pushed(first=0, accepted=1, late=0, refused=(Refused(place=1, reason='no time'),))
         """
+        stream = name_stream(stream)
         self._begin()
         windows, journal = self._windows, self._journal
         try:
@@ -655,6 +681,7 @@ class Engine(Uncopied):
 
     def _advance(self, to: Any, stream: str | None, close: bool) -> list[Published]:
         """Move the watermark and publish what is due: one record tells of all of it."""
+        stream = stream if stream == EVERY else name_stream(stream)
         self._begin()
         windows = self._windows
         found: list[Published] = []
@@ -757,6 +784,7 @@ class Engine(Uncopied):
         (10000, 1)
         (15000, 0)
         """
+        stream = stream if stream == EVERY else name_stream(stream)
         self._begin()
         windows = self._windows
         problems: list[Exception] = []
@@ -844,7 +872,34 @@ class Engine(Uncopied):
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else f"epoch {self.epoch}"
-        return f"<Engine {self.mode.value}, {state}, {len(self._queries)} queries>"
+        count = len(self._queries)
+        return (
+            f"<Engine {self.mode.value}, {state}, {count} {'query' if count == 1 else 'queries'}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """For a notebook: what there is, and the first queries. Cost: those."""
+        windows = self._windows.metrics()
+        facts = [
+            ("mode", self.mode.value),
+            ("epoch", f"{self.epoch:,}" + (", closed" if self._is_closed else "")),
+            ("updates", f"{self._updates:,} taken, {self._refused:,} refused"),
+        ]
+        if self._windows.is_used:
+            facts.append(("watermark", windows["watermark"]))
+            shown = ", ".join(
+                f"{windows[name]:,} {name}" for name in ("retained", "pending", "late")
+            )
+            facts.append(("events", shown))
+        if self._keeper is not None:
+            facts.append(("directory", str(self._keeper.directory)))
+        queries = list(self._queries.values())
+        rows = [(q.name, q.describe_state(), " ".join(q.query.head)) for q in queries[:MOST_SHOWN]]
+        left = len(queries) - len(rows)
+        note = f"and {left:,} more" if left > 0 else ""
+        return write_card("Engine", facts) + (
+            write_table(("query", "class", "head"), rows, note) if rows else ""
+        )
 
     def _begin(self) -> None:
         """One updater at a time; a second is told so instead of waiting in the dark."""
@@ -870,12 +925,15 @@ class Engine(Uncopied):
     @property
     def _is_watched(self) -> bool:
         """Whether anybody wants to know that an epoch was published."""
-        return bool(self._publications.waiting or self._pins.leases or self._holds.retain)
+        told = self._publications
+        return bool(told.waiting or told.followers or self._pins.leases or self._holds.retain)
 
     def _end_epoch(self) -> None:
         """An epoch was published: retain it, end leases that are over, wake who waits."""
         self._holds.follow()
         self._pins.end_leases()
+        for follow in tuple(self._publications.followers):
+            follow()
         if self._publications.waiting:
             self._publications.announce()
 

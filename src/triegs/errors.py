@@ -7,6 +7,7 @@
     │   └── UnsupportedQuery  the query is right SPARQL, outside the fragment
     ├── PlanError             a forced plan choice does not fit the query
     ├── WindowError           a window or a setting of event time that makes no sense
+    ├── BadOption             an option with a value that it cannot have; also a ValueError
     ├── BadTerm               a value that is no RDF term; also a ValueError
     ├── InputError            a file that cannot be read, or a record in strict mode; says where
     ├── CannotWrite           an output that the disk refuses; says which, and why
@@ -90,6 +91,10 @@ class WindowError(TriegsError, ValueError):
     """A window, a duration or a setting of event time that makes no sense; says why."""
 
 
+class BadOption(TriegsError, ValueError):
+    """An option with a value that it cannot have; says which ones it can."""
+
+
 class BadTerm(TriegsError, ValueError):
     """A value that is no term; says what is wrong with it."""
 
@@ -169,13 +174,17 @@ class LogFailed(TriegsError):
 class InputError(TriegsError):
     """An input that cannot be read, or in strict mode its first malformed record.
 
-    ``file`` and ``line`` say where, as far as that is known; lines count from 1.
+    ``file`` and ``line`` say where, as far as that is known; lines count from 1. ``columns`` are
+    those of a table that lacks one of ours.
     """
 
-    def __init__(self, message: str, *, file: str = "", line: int = 0) -> None:
+    def __init__(
+        self, message: str, *, file: str = "", line: int = 0, columns: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.file = file
         self.line = line
+        self.columns = columns
 
 
 class CannotWrite(TriegsError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,6 +103,28 @@ def _explain(dictionary: Dictionary, update: Any) -> Why:
         except (TypeError, ValueError) as problem:
             return Reason.BAD_TERM.tell(f"{name}: {problem}")
     raise AssertionError(f"nothing is wrong with {update!r}")
+
+
+def check_many(given: Any, form: str, file: str) -> None:
+    """Refuse what is no batch, though Python would iterate over it: a text, a path, a mapping, or
+    one update where a list of them is wanted. `file` says how a file is read.
+
+    >>> check_many(("+", 1, "<a:p>", 2), "updates", "…")
+    Traceback (most recent call last):
+    triegs.errors.InvalidUpdate: this is one of them; give a list of updates: [('+', 1, ...)]
+    """
+    if isinstance(given, str | PathLike):
+        raise InvalidUpdate(f"{form} are tuples or a table, not {given!r}; {file}")
+    if isinstance(given, bytes | bytearray | memoryview):
+        raise InvalidUpdate(f"{form} are tuples or a table, not bytes; {file}")
+    if isinstance(given, Mapping):
+        raise InvalidUpdate(f"{form} are tuples or a table; make one of it: pyarrow.table(…)")
+    if not isinstance(given, Iterable):
+        raise InvalidUpdate(f"{form} are tuples or a table, not {shorten(given)}")
+    if isinstance(given, tuple) and given:
+        first = given[0]
+        if isinstance(first, str) or not isinstance(first, Sequence | np.ndarray):
+            raise InvalidUpdate(f"this is one of them; give a list of {form}: [{shorten(given)}]")
 
 
 def encode_table(dictionary: Dictionary, updates: Any) -> Batch:

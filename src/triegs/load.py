@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ def list_statements(source: Any, name: str | None = None) -> Iterator[pa.RecordB
     is_path = isinstance(source, str | PathLike)
     label = fspath(source) if is_path else str(getattr(source, "name", "the file"))
     try:
+        if is_path and name is None and Path(source).is_dir():
+            raise InputError(f"{label} is a directory; load takes a file, or the format of all")
         if find_format(label, name, None)[0] not in FORMATS:
             raise InputError(f"{label}: the format is one of {', '.join(FORMATS)}")
         yield from open_input(source, format=name, strict=True)

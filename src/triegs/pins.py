@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from weakref import ReferenceType, ref
 
 from triegs.dictionary import Dictionary
-from triegs.durations import read_duration
 from triegs.errors import HistoryGone
 from triegs.holds import Holds
 from triegs.maintain.compiled import CompiledCore
@@ -19,6 +18,7 @@ from triegs.maintain.standing import Standing
 from triegs.maintain.walk import Walk
 from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
+from triegs.sparql.window import read_span
 from triegs.store.contract import Store, Version, VersionGone
 from triegs.windows.clock import Clock
 
@@ -75,7 +75,7 @@ class Pins:
         lease: str | int | timedelta | None = None,
     ) -> Snapshot:
         """Hold an epoch, the newest unless given. Cost: constant."""
-        expires = None if lease is None else monotonic() + read_duration(lease) / 1000
+        expires = None if lease is None else monotonic() + read_span(lease) / 1000
         version, walk = self._show(standing, epoch)
         token = object()
 

@@ -28,7 +28,7 @@ class Reason(StrEnum):
     OTHER_CONTENT = "a live event has this id and other content"
     TOO_MANY = "the count would not fit 64 bits"
     LATE = "late"
-    TOO_EARLY = "further ahead of its stream than max_ahead allows"
+    TOO_EARLY = "further ahead of its stream than max_ahead allows, or as far behind its beginning"
 
     def __repr__(self) -> str:
         return repr(self.value)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from triegs.durable.journal import Journal
-from triegs.maintain.standing import Refused
+from triegs.maintain.standing import Refused, show_refused
+from triegs.notebook import MOST_SHOWN, write_card, write_table
 
 
 class Report(NamedTuple):
@@ -13,6 +14,16 @@ class Report(NamedTuple):
 
     epoch: int
     refused: tuple[Refused, ...]
+
+    def __repr__(self) -> str:
+        return f"Report(epoch={self.epoch}, refused={show_refused(self.refused)})"
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the first that were refused, and how many."""
+        facts = [("epoch", f"{self.epoch:,}"), ("refused", f"{len(self.refused):,}")]
+        first = self.refused[:MOST_SHOWN]
+        table = write_table(("place", "reason"), first) if first else ""
+        return write_card("Report", facts) + table
 
     @property
     def durable(self) -> bool:
@@ -33,9 +44,6 @@ class LoggedReport(Report):
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy cannot ask the log: it tells of the epoch, and that nothing is known of the disk.
         return Report, (self.epoch, self.refused)
-
-    def __repr__(self) -> str:
-        return f"Report(epoch={self.epoch}, refused={self.refused})"
 
     @property
     def durable(self) -> bool:

@@ -11,10 +11,12 @@ from triegs.copying import Uncopied
 from triegs.durable.source import QuerySource
 from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.standing import Standing
+from triegs.notebook import write_card
+from triegs.options import ArrowTerms, ExplainName, OperatorName, PolicyName
 from triegs.read.changes import NO_CHANGES, Steps
 from triegs.read.snapshot import Snapshot
 from triegs.sparql import Query
-from triegs.subscription import Event, Subscription
+from triegs.subscription import EpochHolder, Event, Subscription
 from triegs.windows.emission import Emission, Emitter
 from triegs.windows.manager import EmitOptions
 from triegs.windows.spaces import SpaceKey
@@ -31,7 +33,7 @@ class StandingQuery(Uncopied):
     >>> from triegs import Engine
     >>> with Engine() as engine, engine.register("ASK { ?x ?p ?y }", name="any") as query:
     ...     query
-    <StandingQuery 'any', free-connex>
+    <StandingQuery 'any', free-connex, ASK>
     """
 
     _instead = "it belongs to its engine; send its text, or what snapshot().to_arrow() gives"
@@ -97,6 +99,7 @@ class StandingQuery(Uncopied):
         progress: bool = True,
         callback: Callable[[Event], object] | None = None,
         name: str | None = None,
+        merge: bool | None = None,
     ) -> Subscription:
         """Follow the query: a `Snapshot`, then `Changes` as epochs are published, with a
         `Progress` after each epoch that was told.
@@ -104,8 +107,13 @@ class StandingQuery(Uncopied):
         `since` goes on from an epoch that is still held, or from a hold, without a snapshot;
         `HistoryGone` says that it is not, and then one starts anew. `snapshot` says otherwise
         whether the result at the start comes first; without it nothing is read that is not asked
-        for. `callback` is called with each event in a thread of its own. A subscriber that falls
-        behind gets the epochs that it missed as one step. See `triegs.subscription.Subscription`.
+        for. `callback` is called with each event in a thread of its own. See
+        `triegs.subscription.Subscription`.
+
+        With `merge` a subscriber that falls behind gets the epochs that it missed as one step, and
+        holds one epoch. Without, it gets a step for each epoch, and each is held until then: what a
+        slow one has not read takes memory. A callback is called for each epoch unless `merge` is
+        given; who iterates or polls gets merged steps unless it is False.
 
         With a `name` it goes on where the last one of that name was, and otherwise begins with a
         snapshot. Its place is the epoch after which more was asked for; it is held, as
@@ -118,20 +126,26 @@ class StandingQuery(Uncopied):
         ...     report = engine.apply([("+", 7, "<http://ex/p>", 1)])
         ...     for _ in range(4):
         ...         subscription.poll()
-        <...Snapshot object at ...>
+        <Snapshot of epoch 1: ?x>
         Progress(epoch=1)
         <Changes from epoch 1 to 2>
         Progress(epoch=2)
         """
         engine = self._engine
         self._refuse_limits()
+        is_merging = callback is None if merge is None else merge
         keep = end = None
         if name is not None:
             place, keep, end = engine._name_subscription(name)
             since = place if since is None else since
+        holder = None
         try:
+            if not is_merging:  # before the start is taken, so that no epoch is missed
+                holder = EpochHolder(engine._publications, self._hold_newest)
             start = engine._pins.take(self.name, self._open(), since)
         except BaseException:
+            if holder is not None:
+                holder.close()
             if end is not None:
                 end()
             raise
@@ -145,16 +159,17 @@ class StandingQuery(Uncopied):
             callback=callback,
             keep=keep,
             end=end,
+            holder=holder,
         )
 
     def emit(
         self,
         sink: Callable[[Emission], object],
-        operator: str | None = None,
+        operator: OperatorName | None = None,
         *,
-        report: str = "slide",
+        report: PolicyName = "slide",
         every: str | int | timedelta | None = None,
-        terms: str = "ntriples",
+        terms: ArrowTerms = "ntriples",
     ) -> Emitter:
         """Hand the answers of a windowed query to a function, after its slides.
 
@@ -183,7 +198,7 @@ class StandingQuery(Uncopied):
         self._emitters.append(found)
         return found
 
-    def explain(self, output: str = "text") -> str:
+    def explain(self, output: ExplainName = "text") -> str:
         """The plan as ``"text"``, ``"mermaid"``, ``"svg"`` or ``"json"``.
 
         >>> from triegs import Engine
@@ -208,6 +223,11 @@ class StandingQuery(Uncopied):
         """Seconds that the last epoch took for it, about; what queries share counts for each."""
         return self._engine._core.measure(self._open())
 
+    def _hold_newest(self) -> Snapshot:
+        if self._engine.queries.get(self.name) is not self:  # it is being closed
+            raise StateError(f"the query {self.name!r} is closed")
+        return self.snapshot()
+
     def _refuse_limits(self) -> None:
         if self.query.limit is not None or self.query.offset:
             raise StateError(NO_CHANGES)
@@ -223,6 +243,28 @@ class StandingQuery(Uncopied):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def describe_state(self) -> str:
+        """The class of its plan, or why it shows nothing new."""
+        if self._standing is None:
+            return "closed"
+        stalled = "" if self.error is None else ", stalled"
+        return f"{self.plan.plan_class.value}{stalled}"
+
     def __repr__(self) -> str:
-        state = "closed" if self._standing is None else self.plan.plan_class.value
-        return f"<StandingQuery {self.name!r}, {state}>"
+        head = " ".join(self.query.head) or self.query.form.value
+        return f"<StandingQuery {self.name!r}, {self.describe_state()}, {head}>"
+
+    def _repr_html_(self) -> str:
+        """For a notebook: what it asks, how it is kept, and its first answers. Cost: those."""
+        facts: list[tuple[str, object]] = [
+            ("class", self.describe_state()),
+            ("text", self.query.text.strip()),
+        ]
+        facts += [("window", window) for _, window in self.query.windows]
+        if self._standing is not None and self.error is not None:
+            facts.append(("error", self.error))
+        card = write_card(f"StandingQuery {self.name}", facts)
+        if self._standing is None:
+            return card
+        with self.snapshot() as snapshot:
+            return card + snapshot._repr_html_()

@@ -2,20 +2,25 @@
 
 A subscription holds the epoch that it has told last, and nothing else: what comes next is the
 difference between that epoch and the next one that is held, or the newest. So a slow subscriber
-gets several epochs merged into one step, never a gap, and the updater waits for nobody. A step that
-cannot be read, because a multiplicity does not fit, was not told: the next one is from there again.
+gets several epochs merged into one step, never a gap, and the updater waits for nobody. One that
+wants a step for each epoch has each held as it is published, until it was told. A step that cannot
+be read, because a multiplicity does not fit, was not told: the next one is from there again.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from threading import Condition, Lock, Thread, current_thread
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from triegs.copying import Uncopied
 from triegs.errors import SnapshotExpired, StateError
+from triegs.notebook import write_card
+from triegs.options import StreamTerms, check_word
 from triegs.read.changes import Changes
 from triegs.read.snapshot import Snapshot
 
@@ -42,11 +47,29 @@ class Publications:
         self._changed = Condition()
         self.waiting = 0
         self.is_over = False
+        #: Called by the updater after each epoch.
+        self.followers: set[Callable[[], object]] = set()
+        self._listeners: set[Callable[[], object]] = set()
 
     def announce(self) -> None:
         """There is a new epoch, or an end: wake who waits."""
         with self._changed:
             self._changed.notify_all()
+            for wake in self._listeners:
+                wake()
+
+    @contextmanager
+    def listening(self, wake: Callable[[], object]) -> Iterator[None]:
+        """Meanwhile call this, which must be quick, wherever who waits is woken."""
+        with self._changed:
+            self.waiting += 1
+            self._listeners.add(wake)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.waiting -= 1
+                self._listeners.discard(wake)
 
     def end(self) -> None:
         self.is_over = True
@@ -62,13 +85,37 @@ class Publications:
                 self.waiting -= 1
 
 
+class EpochHolder:
+    """Holds each epoch of a query as it is published, until it was told."""
+
+    def __init__(self, publications: Publications, hold: Callable[[], Snapshot]) -> None:
+        self._publications = publications
+        self._hold = hold
+        self._held: deque[Snapshot] = deque()
+        publications.followers.add(self.follow)
+
+    def follow(self) -> None:
+        """An epoch was published. The updater calls this; cost: constant."""
+        with suppress(StateError):  # the query is being closed
+            self._held.append(self._hold())
+
+    def release(self, until: float) -> None:
+        """Let go of the epochs up to that one."""
+        while self._held and self._held[0].epoch <= until:
+            self._held.popleft().close()
+
+    def close(self) -> None:
+        self._publications.followers.discard(self.follow)
+        self.release(math.inf)
+
+
 class Subscription(Uncopied):
     """Snapshot, changes and progress of one query, as they come.
 
     `StandingQuery.subscribe` makes it. Iterate over it, which waits for the next epoch and ends
-    when the query, the engine or the subscription is closed; or `poll` with a patience of your own;
-    or give a callback. Each event is readable until the next one is asked for. ``epoch`` is how far
-    all was told: subscribe with `since` to go on from there.
+    when the query, the engine or the subscription is closed, or do so with ``async for``; or `poll`
+    with a patience of your own; or give a callback. Each event is readable until the next one is
+    asked for. ``epoch`` is how far all was told: subscribe with `since` to go on from there.
 
     A step with a multiplicity that does not fit raises `MultiplicityOverflow`, from `poll` or when
     it is read. It is then given again when more is asked for, with what has changed since.
@@ -88,7 +135,10 @@ class Subscription(Uncopied):
         callback: Callable[[Event], object] | None,
         keep: Callable[[int], object] | None = None,
         end: Callable[[], object] | None = None,
+        holder: EpochHolder | None = None,
     ) -> None:
+        #: Holds each epoch, for one that wants a step for each; None if steps are merged.
+        self._holder = holder
         #: Told the epoch up to which everything was handed out and asked on from.
         self._keep = keep
         self._kept: int | None = None
@@ -136,6 +186,8 @@ class Subscription(Uncopied):
                     return self._events.popleft()
                 self._step = None  # more is asked for: it was told
                 self._keep_place()
+                if self._holder is not None:
+                    self._holder.release(self._told.epoch)
                 if not self._ahead and not self._look(timeout):
                     return None
                 self._advance()
@@ -220,7 +272,35 @@ class Subscription(Uncopied):
             if event is not None:
                 yield event
 
-    def batches(self, terms: str = "ntriples") -> Iterator[pa.RecordBatch]:
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Event:
+        """The next event, waited for without a thread. What it waits for may be cancelled."""
+        while not self._is_closed:
+            event = self.poll()
+            if event is not None:
+                return event
+            if not self._is_closed:
+                await self._sleep()
+        raise StopAsyncIteration
+
+    async def _sleep(self) -> None:
+        """Wait for the next epoch, or the end."""
+        import asyncio
+
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(woken.set)
+
+        with self._publications.listening(wake):
+            is_over = self._is_closed or self._publications.is_over
+            if not is_over and self._newest() == self._seen:  # else it came meanwhile
+                await woken.wait()
+
+    def batches(self, terms: StreamTerms = "ntriples") -> Iterator[pa.RecordBatch]:
         """All that comes as Arrow record batches: the head's columns, ``change``, and ``epoch``.
 
         The answers of the snapshot are changes from nothing. Progress is an empty batch. Waits and
@@ -228,11 +308,11 @@ class Subscription(Uncopied):
         """
         return iter(self._stream(terms))
 
-    def _stream(self, terms: str) -> pa.RecordBatchReader:
+    def _stream(self, terms: StreamTerms) -> pa.RecordBatchReader:
         import pyarrow as pa
 
-        if terms == "python":  # whose types depend on what will come
-            raise ValueError("a stream without end has terms 'ntriples' or 'ids'")
+        # The types of Python's values depend on what will come.
+        check_word("the terms of a stream without end", terms, get_args(StreamTerms))
         schema = Changes(self._told, self._told).to_arrow(terms).schema
         schema = schema.append(pa.field("epoch", pa.int64(), nullable=False))
         nothing = pa.RecordBatch.from_arrays(
@@ -284,6 +364,8 @@ class Subscription(Uncopied):
             if self._progress and not self._events and self.error is None:
                 self._keep_place()  # the last that was handed out is its progress
             end()
+        if self._holder is not None:
+            self._holder.close()
         held: list[Any] = [self._told, self._before, *self._ahead]
         for snapshot in held:
             if snapshot is not None:
@@ -296,4 +378,15 @@ class Subscription(Uncopied):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Subscription, told up to epoch {self.epoch}>"
+        head = " ".join(f"?{name}" for name in self.names)
+        closed = ", closed" if self._is_closed else ""
+        return f"<Subscription to {head or 'an ASK'}, told up to epoch {self.epoch}{closed}>"
+
+    def _repr_html_(self) -> str:
+        """For a notebook. Cost: constant."""
+        state = "closed" if self._is_closed else "open"
+        steps = "merged, for who is slow" if self._holder is None else "one for each epoch"
+        return write_card("Subscription", [
+            ("head", " ".join(f"?{name}" for name in self.names)), ("state", state),
+            ("told up to", f"epoch {self.epoch:,}"), ("steps", steps),
+        ])  # fmt: skip

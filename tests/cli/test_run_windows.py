@@ -275,7 +275,7 @@ def test_deletions_that_find_nothing(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text(f"time,op,subject,predicate,object\n5,-,<{EX}a>,<{EX}p>,<{EX}b>\n")
     given = [EDGES, "-i", str(path), "--window", "10"]
-    assert "1 record was refused (" in run(*given).stderr
+    assert "1 record was refused (" in run(*given, code=1).stderr
     assert run(*given, "--strict", code=1).stderr.startswith("error: event 0 of its stream")
 
 

@@ -462,7 +462,7 @@ def test_the_updater_never_waits_for_a_subscriber():
             entered.set()
             assert go_on.wait(30)
 
-        subscription = query.subscribe(callback=take, snapshot=False)
+        subscription = query.subscribe(callback=take, snapshot=False, merge=True)
         engine.apply(add((1, P, 1)))
         assert entered.wait(30)
         for number in range(200):
@@ -522,7 +522,7 @@ def test_a_subscription_is_an_arrow_stream():
         table = pa.Table.from_batches(found).to_pydict()
         assert [table["change"], table["epoch"]] == [[2, -1], [2, 3]]
         with pytest.raises(ValueError, match="without end"):
-            query.subscribe().batches(terms="python")
+            query.subscribe().batches(terms="python")  # type: ignore[arg-type]
 
 
 def test_two_threads_do_not_share_a_subscription():

@@ -241,7 +241,7 @@ def test_names_and_states():
     with pytest.raises(StateError, match="the engine is closed"):
         engine.apply([])
     with pytest.raises(ValueError, match="nonsense"):
-        Engine("nonsense")
+        Engine("nonsense")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("text", [[], {}, None, 3, b"ASK { ?x ?p ?y }"])

@@ -15,12 +15,13 @@ from tests.read.places import check_places
 
 from triegs.engine import Engine
 from triegs.errors import MultiplicityOverflow, SnapshotExpired
+from triegs.options import KeepName
 from triegs.store.packed import PackedStore
 from triegs.store.plain import PlainStore
 
 PATH = "SELECT * { ?a <p0> ?b . ?b <p1> ?c . ?c <p2> ?d }"
 STAR = "SELECT * { ?x <p0> ?a . ?x <p1> ?b . ?x <p2> ?c }"
-KEEPS: tuple[list[str], ...] = (["count"], ["slice"], ["count", "slice"], [])
+KEEPS: tuple[list[KeepName], ...] = (["count"], ["slice"], ["count", "slice"], [])
 # Every shape that the positions of the compiled core know, and those that are scanned.
 TEXTS = {
     "path": PATH,

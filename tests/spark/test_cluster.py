@@ -35,6 +35,7 @@ from tests.spark.streams import (
 )
 
 from triegs import Engine
+from triegs.options import ModeName
 from triegs.spark import SparkMissing
 from triegs.spark.session import require_spark
 from triegs.testing.window_oracle import Event
@@ -201,7 +202,7 @@ def check_reads(home: Path, life: Life) -> None:
         assert told["read"] == write(expected[batch].answers[name]), (batch, name)
 
 
-def show_directly(mode: str, is_windowed: bool) -> list[Shown]:
+def show_directly(mode: ModeName, is_windowed: bool) -> list[Shown]:
     """What one engine shows after each batch, here."""
     shown = []
     with Engine(mode=mode, window=make_window(is_windowed)) as engine:
@@ -226,7 +227,7 @@ def list_times(mode: str, is_windowed: bool) -> list[int | None]:
 
 
 def live_evenly(
-    home: Path, master: str = CLUSTER, partitions: int = 2, mode: str = "multigraph",
+    home: Path, master: str = CLUSTER, partitions: int = 2, mode: ModeName = "multigraph",
     is_windowed: bool = True,
 ) -> None:  # fmt: skip
     """A life over `EVEN`, every batch of which is compared."""
@@ -242,7 +243,7 @@ def live_evenly(
     assert partitions == 1 or max(held) < sum(held)
 
 
-def check_each_batch(home: Path, found: dict[str, Any], mode: str, is_windowed: bool) -> None:
+def check_each_batch(home: Path, found: dict[str, Any], mode: ModeName, is_windowed: bool) -> None:
     """Against the oracle, an engine, Spark's own joins and the changes in the sinks."""
     direct = show_directly(mode, is_windowed)
     times = list_times(mode, is_windowed)

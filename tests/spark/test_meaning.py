@@ -26,6 +26,7 @@ from triegs.compiler.partitions import Key
 from triegs.dictionary.writing import write_terms
 from triegs.durable.source import QuerySource
 from triegs.inputs import Source, open_input
+from triegs.mode import Mode
 from triegs.spark import (
     Distributed,
     Pipeline,
@@ -170,7 +171,7 @@ def test_engines_and_parts_equal_the_oracle(seed):
     batches = drawn.draw_batches(random, columns, [12, 0, 25, 9])
     expected = list(drawn.expect(batches, asked, mode, is_windowed))
     several = [Parts(texts, n, mode, is_windowed) for n in (1, 2, 3)]
-    with Engine(mode, window=drawn.make_window(is_windowed)) as engine:
+    with Engine(Mode(mode), window=drawn.make_window(is_windowed)) as engine:
         for name, text in texts.items():
             engine.register(text, name)
         for rows, shown in zip(batches, expected, strict=True):

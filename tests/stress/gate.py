@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, get_args
 from unittest import mock
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from triegs.compiler.plan import PlanClass
 from triegs.engine import Engine
 from triegs.errors import PlanError, StateError, UnsupportedQuery
 from triegs.maintain.compiled import CompiledCore
+from triegs.options import KeepName, ModeName
 from triegs.sparql import parse
 from triegs.store.packed import PackedStore
 from triegs.store.plain import PlainStore
@@ -98,7 +99,7 @@ class Life:
 
     def __init__(self, seed: int) -> None:
         self.random = random = Random(seed)
-        self.mode = random.choice(["multigraph", "rdf"])
+        self.mode: ModeName = random.choice(get_args(ModeName))
         self.store = random.choice(list(STORES))
         self.has_any_plan = random.random() < 0.5
         self.nodes, self.labels = random.choice([(3, 2), (4, 2), (3, 3), (5, 2)])
@@ -119,7 +120,7 @@ class Life:
             return
         names = parse(text).variables
         root = random.choice(names).lstrip("?") if names and random.random() < 0.5 else None
-        keep = random.choice([[], [], ["count"], ["slice"], ["count", "slice"]])
+        keep: list[KeepName] = random.choice([[], [], ["count"], ["slice"], ["count", "slice"]])
         plans = legal_plans(parse(text), keep=keep, limit=6).plans if self.has_any_plan else []
         any_plan: Any = nullcontext()
         if plans:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triegs.engine import Engine
-from triegs.sparql.window import Window
+from triegs.sparql.window import Bounds, Window
 from triegs.store.packed import PackedStore
 from triegs.store.plain import PlainStore
 from triegs.testing import oracle
@@ -60,7 +60,7 @@ def to_window(shape: Shape) -> Window:
         return Window.landmark(shape.slide, start=shape.start, stream=shape.stream)
     if shape.slide is None:
         return Window.now(stream=shape.stream)
-    bounds = "[)" if shape.is_closed_at_start else "(]"
+    bounds = Bounds.START if shape.is_closed_at_start else Bounds.END
     return Window(shape.width, shape.slide, start=shape.start, bounds=bounds, stream=shape.stream)
 
 
@@ -71,7 +71,7 @@ def scripts(draw: st.DrawFn) -> list[tuple]:
     now = origin
     script: list[tuple] = []
     for _ in range(draw(st.integers(1, 8))):
-        now += draw(st.sampled_from([0, 1, 2, 5, 5, 30]))
+        now += draw(st.sampled_from([0, 1, 2, 5, 5, 30, 30, 150]))
         stream = draw(st.sampled_from(STREAMS))
         count = draw(st.integers(0, 6))
         events = [
@@ -81,8 +81,9 @@ def scripts(draw: st.DrawFn) -> list[tuple]:
             )
             for _ in range(count)
         ]  # fmt: skip
-        if draw(st.integers(0, 9)) == 0:
-            events.append(Event(now + 200, "+", draw(triples)))
+        for _ in range(draw(st.sampled_from([0, 0, 0, 0, 1, 1, 2, 3, 4]))):
+            stray = now + draw(st.sampled_from([200, 290, 400, -150, -300]))
+            events.insert(draw(st.integers(0, len(events))), Event(stray, "+", draw(triples)))
         script.append(("push", stream, events, draw(st.booleans())))
         move = draw(st.sampled_from(["to", "own", "one", "none"]))
         if move == "to":

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from triegs import Engine, QueryError, UnsupportedQuery, Window, parse
 from triegs.sparql.model import Operator, Output
+from triegs.sparql.window import Bounds
 from triegs.testing import oracle
 from triegs.testing.window_oracle import Event, Shape, WindowOracle
 
@@ -151,7 +152,7 @@ def test_several_windows_and_streams_in_one_query(drawn, static, mode):
     st.integers(1, 20), st.integers(1, 12), st.booleans(), st.integers(0, 40),
 )  # fmt: skip
 def test_a_late_query_is_as_one_that_was_there(drawn, width, slide, at_start, when):
-    bounds = "[)" if at_start else "(]"
+    bounds = Bounds.START if at_start else Bounds.END
     window = Window(width, slide=slide, bounds=bounds)
     engine = Engine(window=Window.landmark(1))  # which keeps everything
     text = f"SELECT ?x ?y {{ ?x {EX('p')} ?y }}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import triegs
 from triegs import Engine, EventTime, StateError, Window, WindowError
@@ -373,13 +376,68 @@ def test_a_window_is_a_window():
     "make",
     [
         lambda: Window(0), lambda: Window("soon"), lambda: Window(10, slide=0),
-        lambda: Window(10, bounds="()"), lambda: Window.triples(0), lambda: Window(-1),
+        lambda: Window(10, bounds="()"),  # type: ignore[arg-type]
+        lambda: Window.triples(0), lambda: Window(-1),
         lambda: Window(10, start="now"),  # type: ignore[arg-type]
         lambda: Window(10, stream="*"),
-        lambda: EventTime(late="never"), lambda: EventTime(lateness="soon"),
+        lambda: EventTime(late="never"),  # type: ignore[arg-type]
+        lambda: EventTime(lateness="soon"),
         lambda: Window(1 << 62),
     ],
 )  # fmt: skip
 def test_senseless_windows_are_refused(make):
     with pytest.raises(WindowError):
         make()
+
+
+# Times that are far from the rest
+
+
+@given(
+    st.lists(st.sampled_from([0, 1, 5, 9, 60, 100, 101, 105, 240, 1000, 1001, -400]), max_size=30),
+    st.lists(st.integers(0, 30), max_size=5),
+    st.sampled_from([None, 3, 150]),
+)
+@example([1000, 0, 1, 5, 9], [1, 2], None)
+@example([0, 1000, 1001, 1000, 1001], [2], None)
+def test_pushes_may_be_cut_anywhere(times, cuts, start):
+    """What becomes of events does not depend on how they are cut into pushes."""
+    seen = []
+    for bounds in ([0, len(times)], sorted({0, len(times), *(c for c in cuts if c < len(times))})):
+        engine = Engine(window=Window(10), event_time=EventTime(late="quarantine", max_ahead=50))
+        query = engine.register(PAIRS)
+        if start is not None:
+            engine.advance(to=start)
+        refused = []
+        for low, high in itertools.pairwise(bounds):
+            pushed = engine.push([event(times[n], n) for n in range(low, high)])
+            refused += [place for place, _ in pushed.refused]
+        published = [engine.advance(), engine.close_stream()]
+        late = [place for part in published for each in part for place, _ in each.refused]
+        late += [place for place, _ in engine._windows.take_astray()]
+        figures = engine.metrics()["windows"]
+        assert figures["late"] + figures["ahead"] == len(refused) + len(late)
+        seen.append((sorted(refused), sorted(late), published, rows(query), figures["ahead"]))
+    assert seen[0] == seen[1]
+
+
+def test_undecided_events_outlive_the_engine(tmp_path):
+    """A stray that waits is decided after a restart as it would have been without one."""
+    for folder in ("whole", "stopped"):
+        event_time = EventTime(max_ahead=50)
+        engine = Engine.open(tmp_path / folder, window=Window(10), event_time=event_time)
+        engine.push([event(t, t) for t in (1000, 1, 2)])
+        if folder == "stopped":
+            engine.checkpoint()
+            engine.close()
+            engine = Engine.open(tmp_path / folder)
+        pushed = engine.push([event(3, 3), event(500, 500)])
+        assert [place for place, _ in pushed.refused] == [0]
+        assert [p.time for p in engine.advance()] == []
+        if folder == "stopped":
+            engine.checkpoint()
+            engine.close()
+            engine = Engine.open(tmp_path / folder)
+        (published,) = engine.close_stream()
+        assert (published.time, [place for place, _ in published.refused]) == (10, [4])
+        engine.close()

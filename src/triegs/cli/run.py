@@ -230,7 +230,7 @@ def run(
         str | None,
         _text(
             "--max-ahead", metavar="30d",
-            help="Refuse events that are further ahead of all before. Default: 1d.",
+            help="Refuse events that are further ahead of their stream. Default: 1d.",
         ),
     ] = None,
     idle_timeout: Annotated[

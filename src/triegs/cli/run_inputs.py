@@ -70,14 +70,18 @@ def open_sources(
     request: Request,
     streams: Streams,
     prefixes: Mapping[str, str],
+    known: Mapping[str, str],
     stop: Stop,
     stack: ExitStack,
     positions: Mapping[str, Any] | None = None,
 ) -> dict[str | None, Source]:
-    """A source for each stream, which goes on from `positions`; `stack` closes them."""
+    """A source for each stream, which goes on from `positions`; `stack` closes them. `known` are
+    all prefixes, those of queries too.
+    """
     if request.follow and (len(streams) > 1 or any(len(paths) > 1 for paths in streams.values())):
         wrong("one file can be followed, not several", "--follow")
     columns = read_columns(request.columns or ())
+    graph_time = expand_property(request.graph_time, known)
     make = choose_source(request, stack)
     if request.quarantine is not None and not positions:
         make_empty(request.quarantine)
@@ -90,7 +94,7 @@ def open_sources(
             source = open_input(
                 given, format=request.input_format, columns=columns, terms=request.terms,
                 prefixes=prefixes, strict=request.strict, quarantine=request.quarantine,
-                graph_time=request.graph_time, start=start, make=make,
+                graph_time=graph_time, start=start, make=make,
             )  # fmt: skip
         except InputError as error:
             if positions:
@@ -99,6 +103,23 @@ def open_sources(
         source.pass_told(start.get("told", 0))
         sources[name] = stack.enter_context(source)
     return sources
+
+
+def expand_property(text: str | None, prefixes: Mapping[str, str]) -> str | None:
+    """An IRI that may be written with a prefix.
+
+    >>> expand_property("prov:generatedAtTime", {"prov": "http://www.w3.org/ns/prov#"})
+    'http://www.w3.org/ns/prov#generatedAtTime'
+    """
+    if text is None or text.startswith("<"):
+        return text
+    prefix, sign, local = text.partition(":")
+    if sign and prefix in prefixes and not local.startswith("//"):
+        return prefixes[prefix] + local
+    if not sign or (prefix.lower() not in ("urn", "tag") and not local.startswith("//")):
+        wrong(f"{text!r} is no IRI; --prefix {prefix if sign else 'ex'}=IRI declares a prefix, "
+              "or write it in full", "--graph-time")  # fmt: skip
+    return text
 
 
 def choose_source(request: Request, stack: ExitStack) -> Callable[..., Source]:

@@ -24,7 +24,7 @@ from triegs.outputs import (
     TermText,
     find_format,
 )
-from triegs.outputs.formats import BINARY, MIXED, RESULTS, SINGLE
+from triegs.outputs.formats import BINARY, ENDINGS, MIXED, RESULTS, SINGLE
 from triegs.outputs.sinks import find_places
 from triegs.outputs.table import find_width
 from triegs.run.reporting import When
@@ -39,6 +39,10 @@ def read_options(request: Request, kinds: Iterable[tuple[Kind, ...]]) -> Options
         raise typer.BadParameter(str(error), param_hint="--output") from None
     chosen = Format(request.output_format) if request.output_format else None
     kind = chosen or find_format(path) or Format.TABLE
+    ending = Path(path).suffix
+    if chosen is None and ending and "{" not in ending and find_format(path) is None:
+        known = ", ".join(f".{each}" for each in ENDINGS)
+        wrong(f"{ending} is no ending of a format: {known}; --format says it otherwise", "--output")
     multiplicity = Multiplicity(request.multiplicity) if request.multiplicity else None
     terms = TermText(request.result_terms) if request.result_terms else None
     all_kinds = list(kinds)

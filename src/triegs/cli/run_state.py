@@ -19,6 +19,7 @@ from triegs.durable.files import DiskFiles
 from triegs.durable.opening import Recovery, read_sync
 from triegs.engine import Engine
 from triegs.errors import QueryError, TriegsError, WindowError
+from triegs.mode import Mode
 from triegs.outputs import Kind
 from triegs.run.bookmarks import QUERIES, STATIC, name_hold, note_epoch
 from triegs.run.reporting import Asked
@@ -54,7 +55,7 @@ def open_state(request: Request, prefixes: Mapping[str, str], event_time: EventT
     is_said = not is_there or any(value is not None for value in given)
     engine = Engine.open(
         path,
-        request.mode,
+        None if request.mode is None else Mode(request.mode),
         sync=request.sync or "100ms",
         prefixes=dict(prefixes),
         event_time=event_time if is_said else None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import chain
@@ -12,6 +11,7 @@ from typing import Any, TextIO
 
 import typer
 
+from triegs.cli.losses import advise_columns, show_losses, watch_times
 from triegs.cli.output import FAILED, fail
 from triegs.cli.progress import Progress, is_terminal
 from triegs.cli.queries import read_prefixes
@@ -36,7 +36,7 @@ from triegs.cli.run_state import (
     register_again,
 )
 from triegs.engine import Engine
-from triegs.errors import TriegsError, WindowError
+from triegs.errors import InputError, TriegsError, WindowError
 from triegs.inputs import Source
 from triegs.mode import Mode
 from triegs.outputs import Options
@@ -57,6 +57,15 @@ LOG = logging.getLogger("triegs")
 
 def run_queries(request: Request) -> int:
     """Do what was asked for; the exit code."""
+    try:
+        return _run(request)
+    except InputError as error:
+        if not error.columns:
+            raise
+        fail("\n  try: ".join([f"error: {error}", *advise_columns(error.columns)]))
+
+
+def _run(request: Request) -> int:
     prefixes = read_prefixes(request.prefixes or ())
     queries = read_queries(request.queries, prefixes)
     windows = find_windows(queries, read_window(request.window, request.slide))
@@ -81,13 +90,14 @@ def run_queries(request: Request) -> int:
                 LOG.warning("%s, %s", each.source, warning)
         positions: Mapping[str, Any] | None = None
         if request.state is None:
-            mode = request.mode or Mode.MULTIGRAPH.value
+            mode = Mode(request.mode or Mode.MULTIGRAPH)
             engine = stack.enter_context(Engine(mode, prefixes=prefixes, event_time=event_time))
         else:
             engine = stack.enter_context(open_state(request, prefixes, event_time))
             refuse_new_windows(engine, has_windows)
             positions = dict(engine.positions)
-        sources = open_sources(request, streams, prefixes, stop, stack, positions)
+        late_before = engine.metrics()["windows"]["late"]
+        sources = open_sources(request, streams, prefixes, known, stop, stack, positions)
         refusals = stack.enter_context(Refusals(request.quarantine))
         if positions is None:
             asked = [register(engine, each, request.emit, windows[each.name]) for each in queries]
@@ -112,6 +122,8 @@ def run_queries(request: Request) -> int:
             engine.pace_checkpoints(bookmarks.is_ready)
         note = None if bookmarks is None else bookmarks.note
         arriving = arrive(sources if bookmarks is None else bookmarks.tracks)
+        read = [window for each in windows.values() for window in each]
+        arriving = watch_times(arriving, sources, read, is_warned=True)
         if has_windows:
             epochs: Epochs = WindowedEpochs(
                 engine, strict=request.strict, note=note,
@@ -133,10 +145,17 @@ def run_queries(request: Request) -> int:
             raise
         except OSError as error:
             fail(f"error: cannot write {request.output or 'the results'}: {error.strerror}")
-    show_losses(sources.values(), refusals, engine.metrics()["windows"]["late"], request.quarantine)
+    late = 0
+    if request.quarantine is None:  # else they are among what was refused
+        late = engine.metrics()["windows"]["late"] - late_before
+    taken = run.statistics.events - refusals.added - late
+    reports = [source.report for source in sources.values()]
+    # A run that goes on, or that was stopped, may have found nothing new.
+    may_be_empty = bool(positions) or stop.is_asked
+    is_lost = show_losses(request, reports, refusals, late, taken, may_be_empty=may_be_empty)
     if request.stats:
         show_statistics(run, sources.values(), None if bookmarks is None else bookmarks.events)
-    return find_exit_code(request, sources.values(), reporter, stop)
+    return find_exit_code(request, sources.values(), reporter, stop, is_lost and not stop.is_asked)
 
 
 class Messages(logging.StreamHandler[TextIO]):
@@ -248,27 +267,6 @@ def load_static(engine: Engine, paths: Iterable[str]) -> None:
 # The end
 
 
-def show_losses(sources: Iterable[Source], refusals: Refusals, late: int, path: str | None) -> None:
-    """Say at the end what was not taken, and why."""
-    set_aside: Counter[str] = Counter()
-    for source in sources:
-        set_aside += source.report.quarantined
-    where = f"; see {path}" if path else "; --quarantine FILE keeps them"
-    _tell(sum(set_aside.values()), "malformed and set aside", set_aside, where)
-    _tell(refusals.total, "refused", refusals.reasons, where)
-    if late and path is None:
-        _tell(late, "late and dropped", Counter(), where)
-
-
-def _tell(count: int, what: str, reasons: Counter[str], where: str) -> None:
-    if not count:
-        return
-    most = ", ".join(f"{reason} {number:,}" for reason, number in reasons.most_common(3))
-    shown = f" ({most})" if most else ""
-    subject = "1 record was" if count == 1 else f"{count:,} records were"
-    sys.stderr.write(f"{subject} {what}{shown}{where}\n")
-
-
 def show_statistics(run: Run, sources: Iterable[Source], events: int | None) -> None:
     """Figures of this run; `events` is how many all runs with the same state have taken."""
     quarantined = sum(sum(source.report.quarantined.values()) for source in sources)
@@ -280,14 +278,14 @@ def show_statistics(run: Run, sources: Iterable[Source], events: int | None) -> 
 
 
 def find_exit_code(
-    request: Request, sources: Iterable[Source], reporter: Reporter, stop: Stop
+    request: Request, sources: Iterable[Source], reporter: Reporter, stop: Stop, is_failed: bool
 ) -> int:
-    """Say what failed, and how the run ended."""
+    """Say what failed, and how the run ended; `is_failed` if nothing at all was taken."""
     broken = [each for source in sources for each in source.report.broken]
     for file, reason in broken:
         sys.stderr.write(f"error: {file}: {reason}\n")
     if stop.is_asked and not request.follow:
         sys.stderr.write("stopped before the input was read to its end\n")
-    if broken or reporter.stalled:
+    if broken or reporter.stalled or is_failed:
         return FAILED
     return 0 if request.follow else stop.exit_code

@@ -25,6 +25,8 @@ from triegs.errors import DirectoryInUse, StateDamaged, StateError
 
 FORMAT = 1
 SETTINGS, LOCK = "engine.json", "lock"
+#: What an engine makes in its directory, and what a new disk has in it.
+OURS = {SETTINGS, f"{SETTINGS}.unfinished", LOCK, "log", "checkpoints", "inbox", "lost+found"}
 
 
 class Lock:
@@ -55,6 +57,27 @@ class Lock:
         number, self._number = self._number, -1
         if number >= 0:
             os.close(number)
+
+
+def refuse_foreign(files: Files, directory: Path) -> None:
+    """Refuse a directory that is not an engine's and has something in it; nothing is written.
+
+    An engine that died as it was made has left some of its own files, and no others.
+    """
+    try:
+        names = {path.name for path in files.list_folder(directory)}
+        if SETTINGS in names:
+            read_settings(files, directory)  # which says if it is none of ours
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StateError(f"the engine in {directory} cannot be opened: {error}") from error
+    foreign = names - OURS
+    if foreign and SETTINGS not in names:
+        raise StateError(
+            f"{directory} is no directory of an engine: it has {min(foreign)!r} and no {SETTINGS}; "
+            "give one that is new or empty"
+        )
 
 
 def sum_up(form: object, settings: object) -> int:

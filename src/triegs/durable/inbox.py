@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from triegs.dictionary.sound import clean_column
+from triegs.durable.directory import refuse_foreign
 from triegs.durable.files import DiskFiles, Files
 from triegs.durable.frames import (
     HEADER,
@@ -71,6 +72,7 @@ def commit_batch(
     if NAME.fullmatch(name) is None or number < 0:
         raise ValueError(f"a source has letters, digits, '.', '_' and '-', not {source!r}")
     disk = DiskFiles() if files is None else files
+    refuse_foreign(disk, Path(directory))
     folder = Path(directory) / FOLDER
     disk.make_folder(folder)
     target = folder / f"{name}{SUFFIX}"

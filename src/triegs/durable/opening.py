@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triegs.durable.checkpoints import Checkpoints
 from triegs.durable.columns import Content, unpack
-from triegs.durable.directory import SETTINGS, Lock, read_settings, write_settings
+from triegs.durable.directory import (
+    SETTINGS,
+    Lock,
+    read_settings,
+    refuse_foreign,
+    write_settings,
+)
 from triegs.durable.files import Files
 from triegs.durable.inbox import Inbox
 from triegs.durable.journal import Journal, Kind
@@ -21,6 +28,7 @@ from triegs.durable.segments import Segment, name_segment
 from triegs.durable.state import restore_state
 from triegs.durations import read_duration
 from triegs.errors import (
+    BadOption,
     InvalidUpdate,
     LogFailed,
     MemoryLimitReached,
@@ -93,9 +101,11 @@ def read_sync(sync: str | float) -> Sync:
     """``"always"``, ``"never"``, or a duration such as ``"100ms"`` or milliseconds."""
     if sync == "always" or sync == "never":
         return sync  # type: ignore[return-value]
-    found = read_duration(sync) if isinstance(sync, str) else float(sync)
-    if found <= 0:
-        raise ValueError(f"sync is 'always', 'never' or a duration, not {sync!r}")
+    found = math.nan
+    with suppress(ValueError, TypeError):
+        found = read_duration(sync) if isinstance(sync, str) else float(sync)
+    if isinstance(sync, bool) or not 0 < found < math.inf:
+        raise BadOption(f"sync is 'always', 'never' or a duration such as 100ms, not {sync!r}")
     return found
 
 
@@ -113,6 +123,7 @@ def open_engine(
     """
     started = perf_counter()
     policy = read_sync(sync)
+    refuse_foreign(files, directory)
     try:
         files.make_folder(directory)
         lock = Lock(directory)

@@ -7,13 +7,23 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from triegs.errors import InputError
 from triegs.inputs.aside import AsideFile
-from triegs.reasons import Reason
+from triegs.reasons import Reason, Why
 
 LONGEST_SHOWN = 65_536  # characters of a record in the quarantine file
+LONGEST_TOLD = 200  # and in a message
+
+
+class Fault(NamedTuple):
+    """A malformed record: where it is, what is wrong with it, and its text, shortened."""
+
+    file: str
+    line: int
+    reason: Why
+    record: str
 
 
 @dataclass(slots=True)
@@ -21,8 +31,9 @@ class InputReport:
     """Counts of an input so far.
 
     ``read`` records were seen: ``events`` were delivered, the others are counted in ``quarantined``
-    by reason. ``files`` were opened, in this order. ``broken`` says which could not be read to
-    their end, and why; ``skipped`` lists what a directory has beside files of known formats.
+    by reason, and ``first_fault`` is the first of them. ``files`` were opened, in this order.
+    ``broken`` says which could not be read to their end, and why; ``skipped`` lists what a
+    directory has beside files of known formats.
 
     >>> InputReport().as_dict()["read"]
     0
@@ -34,6 +45,7 @@ class InputReport:
     files: list[str] = field(default_factory=list)
     broken: list[tuple[str, str]] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    first_fault: Fault | None = None
 
     @property
     def has_failed(self) -> bool:
@@ -83,15 +95,14 @@ class Quarantine:
             raise InputError(f"{file}, line {line}: {text}", file=file, line=line)
         self._report.read += 1
         self._report.quarantined[reason] += 1
+        if self._report.first_fault is None:
+            self._report.first_fault = Fault(file, line, text, shorten_record(record, LONGEST_TOLD))
         if self.told:
             self.told -= 1
             return
         if self._file is None:
             return
-        if isinstance(record, bytes):
-            record = record[: 4 * LONGEST_SHOWN].decode("utf-8", "backslashreplace")
-        if len(record) > LONGEST_SHOWN:
-            record = record[:LONGEST_SHOWN] + "…"
+        record = shorten_record(record, LONGEST_SHOWN)
         entry = {"file": file, "line": line, "reason": text, "record": record}
         self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
@@ -124,3 +135,14 @@ class Quarantine:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def shorten_record(record: str | bytes, most: int) -> str:
+    r"""A record as text of at most so many characters, and a sign that there is more.
+
+    >>> shorten_record(b"a,b,\xff", 20), shorten_record("abcdef", 3)
+    ('a,b,\\xff', 'abc…')
+    """
+    if isinstance(record, bytes):
+        record = record[: 4 * most].decode("utf-8", "backslashreplace")
+    return record if len(record) <= most else record[:most] + "…"

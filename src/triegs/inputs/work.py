@@ -100,6 +100,7 @@ def choose_columns(
             number = "more than one" if count else "no"
             has = ", ".join(names) or "none"
             raise InputError(
-                f"{where} has {number} column {theirs!r}; its columns: {has}", file=where
-            )
+                f"{where} has {number} column {theirs!r}; its columns: {has}", file=where,
+                columns=tuple(names),
+            )  # fmt: skip
     return found

@@ -19,6 +19,8 @@ from triegs.store.contract import Store, Version, VersionedRelation, VersionGone
 
 NO_EVENT = Reason.NO_EVENT.tell()
 TOO_MANY = Reason.TOO_MANY.tell()
+#: So many of those that were refused are shown.
+MOST_REFUSED = 3
 
 
 class Refused(NamedTuple):
@@ -29,6 +31,18 @@ class Refused(NamedTuple):
 
     place: int
     reason: Why
+
+
+def show_refused(refused: Sequence[Refused]) -> str:
+    """As a tuple shows them, but of many only the first.
+
+    >>> show_refused([Refused(place, "why") for place in range(1000)])
+    "(Refused(place=0, reason='why'), ... 997 more)"
+    """
+    if len(refused) <= MOST_REFUSED:
+        return repr(tuple(refused))
+    shown = ", ".join(map(repr, refused[:MOST_REFUSED]))
+    return f"({shown}, … {len(refused) - MOST_REFUSED:,} more)"
 
 
 class Epoch(NamedTuple):

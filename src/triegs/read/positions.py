@@ -149,6 +149,11 @@ class Positions:
         return Finder(self.reader.walk, self.version)
 
     @property
+    def is_kept(self) -> bool:
+        """Whether the number of rows is there without a scan."""
+        return self._finder is not None
+
+    @property
     def is_asked_to_count(self) -> bool:
         plan = self.reader.plan
         return Payload.TOTAL in plan.nodes[plan.root].payload

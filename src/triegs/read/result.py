@@ -12,6 +12,7 @@ from triegs.copying import Uncopied
 from triegs.dictionary import Decoder
 from triegs.dictionary.decoder import wrap
 from triegs.errors import TriegsError
+from triegs.options import ArrowTerms, RowTerms
 from triegs.read.columns import Columns, Integers, NotIntegers, Sizes
 from triegs.read.output import ArrowOutput, RowOutput, integer_table
 
@@ -108,7 +109,7 @@ class Result(Uncopied):
         """Every row once, with constant delay between two of them; terms as N-Triples text."""
         return self.answers()
 
-    def answers(self, terms: str = "ntriples") -> Iterator[Any]:
+    def answers(self, terms: RowTerms = "ntriples") -> Iterator[Any]:
         """Every row once, its terms as ``"ntriples"``, ``"python"``, ``"rdflib"``,
         ``"pyoxigraph"`` or ``"ids"``; see `triegs.read.output`.
         """
@@ -128,7 +129,9 @@ class Result(Uncopied):
     def _check_open(self) -> None:
         """Raise `SnapshotExpired` after the end."""
 
-    def batches(self, rows: int = BATCH_ROWS, terms: str = "ntriples") -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, rows: int = BATCH_ROWS, terms: ArrowTerms = "ntriples"
+    ) -> Iterator[pa.RecordBatch]:
         """The rows as Arrow record batches of at most that many.
 
         Columns are dictionaries of N-Triples strings; with ``terms="python"`` native columns where
@@ -137,7 +140,7 @@ class Result(Uncopied):
         """
         return iter(self._stream(rows, terms))
 
-    def _stream(self, rows: int, terms: str) -> pa.RecordBatchReader:
+    def _stream(self, rows: int, terms: ArrowTerms) -> pa.RecordBatchReader:
         import pyarrow as pa
 
         first, schema, columns = self._begin(rows, terms)
@@ -165,7 +168,7 @@ class Result(Uncopied):
             return None, empty_table(self.names, self._count_name(), terms).schema, columns
         return first, self._schema(output), columns
 
-    def to_arrow(self, terms: str = "ntriples") -> pa.Table:
+    def to_arrow(self, terms: ArrowTerms = "ntriples") -> pa.Table:
         """All rows as one Arrow table; `terms` as for `batches`."""
         import pyarrow as pa
 
@@ -227,11 +230,11 @@ class Result(Uncopied):
 
         return pa.schema([*output.fields, count_field(self._count_name())])
 
-    def to_pandas(self, terms: str = "ntriples") -> Any:
+    def to_pandas(self, terms: ArrowTerms = "ntriples") -> Any:
         """All rows as a pandas DataFrame (needs pandas)."""
         return self.to_arrow(terms).to_pandas()
 
-    def to_polars(self, terms: str = "ntriples") -> Any:
+    def to_polars(self, terms: ArrowTerms = "ntriples") -> Any:
         """All rows as a Polars DataFrame (needs polars)."""
         import polars
 

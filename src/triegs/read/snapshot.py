@@ -5,24 +5,28 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from operator import index
 from threading import Lock
 from time import monotonic
 from types import TracebackType
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triegs.dictionary import Decoder
-from triegs.errors import SnapshotExpired, StateError
+from triegs.errors import SnapshotExpired, StateError, TriegsError
+from triegs.notebook import MOST_SHOWN, write_card, write_table
+from triegs.options import SPARQL_FORMATS, SparqlFormat, check_word
 from triegs.read.changes import Changes
 from triegs.read.columns import Columns, Integers, NotIntegers, Sizes
+from triegs.read.output import RowOutput
 from triegs.read.positions import Positions, add_exactly, check_size
 from triegs.read.result import BATCH_ROWS, Result, Row
 from triegs.read.rows import RowReader
+from triegs.sparql.model import Form
 from triegs.store.contract import Version
 
 Places = range | NDArray[np.int64]
@@ -245,6 +249,82 @@ class Snapshot(Result):
     def _pick_one(self, place: int) -> tuple[list[int], int]:
         return self._positions.pick_one(place)
 
+    def to_sparql(self, format: SparqlFormat = "json") -> str:  # noqa: A002
+        """The result in a format of SPARQL 1.1: ``"json"``, ``"xml"``, ``"csv"`` or ``"tsv"``.
+
+        An answer is written as often as it counts. Cost: reading the answers; memory for the whole
+        text. `triegs.outputs.open_writer` writes to a file, batch by batch.
+
+        >>> from triegs import Engine
+        >>> engine = Engine()
+        >>> report = engine.apply([("+", 1, "<http://ex/p>", "<http://ex/b>")])
+        >>> with engine.register("SELECT ?y { ?x <http://ex/p> ?y }").snapshot() as snap:
+        ...     print(snap.to_sparql("json"))
+        {"head":{"vars":["y"]},"results":{"bindings":[{"y":{"type":"uri","value":"http://ex/b"}}]}}
+        """
+        from io import BytesIO
+
+        from triegs.outputs import Bulletin, Format, Head, Kind, Options, open_writer
+
+        check_word("format", format, SPARQL_FORMATS)
+        chosen = {"json": Format.SRJ, "xml": Format.SRX, "csv": Format.SPARQL_CSV}
+        head = Head("", self.names, is_ask=self._reader.plan.query.form is Form.ASK)
+        sink = BytesIO()
+        writer = open_writer(sink, head, Options(chosen.get(format, Format.SPARQL_TSV)))
+        writer.write(Bulletin(Kind.SNAPSHOT, self.epoch, self.time, self.batches()))
+        return sink.getvalue().decode().removesuffix("\n" if format == "json" else "")
+
+    def _peek(self) -> tuple[list[list[Any]], str]:
+        """The first rows, and how many there are as far as that is known at a bounded cost."""
+        plan = self._reader.plan
+        known = self._known_size()
+        if known is None and (plan.filters or plan.query.offset):
+            return [], "answers are not counted"  # the first may be far behind
+        output = RowOutput(self._decoder, "ntriples")
+        chunks = self._read(
+            lambda: MOST_SHOWN + 1,
+            lambda found: (list(output.rows(found[0])), found[1].tolist()),
+        )
+        values, counts = next(chunks, ([], []))
+        rows = [[*row, count] for row, count in zip(values, counts, strict=True)]
+        if known is None:
+            known = len(rows)
+            if known > MOST_SHOWN:
+                return rows[:MOST_SHOWN], f"more than {MOST_SHOWN} answers"
+        if plan.query.form is Form.ASK:
+            return rows, "yes" if known else "no"
+        shown = "no answers" if not known else "1 answer" if known == 1 else f"{known:,} answers"
+        return rows[:MOST_SHOWN], shown
+
+    def _known_size(self) -> int | None:
+        """The number of answers, if it is kept."""
+        return self._positions.support if self._positions.is_kept else None
+
+    def _describe(self) -> str:
+        time = "" if self.time is None else f", time {self.time}"
+        return f"of epoch {self.epoch}{time}"
+
+    def __repr__(self) -> str:
+        """What it is of; the number of answers if that is kept, because none is read for this."""
+        head = " ".join(f"?{name}" for name in self.names) or "ASK"
+        more = ", closed" if self._close is None else ""
+        with suppress(TriegsError):
+            known = None if more else self._known_size()
+            more = more if known is None else f", {known:,} answer{'' if known == 1 else 's'}"
+        return f"<{type(self).__name__} {self._describe()}: {head}{more}>"
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the first answers. Cost: those, whatever else there is."""
+        try:
+            rows, size = self._peek()
+        except TriegsError as problem:
+            return write_card(f"{type(self).__name__} {self._describe()}", [("state", problem)])
+        names = [*self.names, self._count_name()]
+        note = f"{size}, {self._describe().removeprefix('of ')}"
+        if len(rows) == MOST_SHOWN:
+            note = f"the first {MOST_SHOWN}; {note}"
+        return write_table(names, rows, note, counts=True)
+
     def diff(self, since: Snapshot) -> Changes:
         """The answers that changed since another snapshot of the same query, each once.
 
@@ -332,6 +412,9 @@ class Selection(Snapshot):
         return sum(self._read(lambda: BATCH_ROWS, lambda found: add_exactly(found[1])))
 
     def _size(self) -> int:
+        return len(self._places)
+
+    def _known_size(self) -> int:
         return len(self._places)
 
     def diff(self, since: Snapshot) -> Changes:  # noqa: ARG002

@@ -78,6 +78,7 @@ class Run:
                     break
             is_left = self.stop.is_asked
             self._publish(self.epochs.leave() if is_left else self.epochs.finish())
+            self.refusals.add(self.epochs.take_refused())
             self.reporter.finish(self.engine.epoch)
             if self.keeping is not None:
                 self.keeping.finish(is_left)

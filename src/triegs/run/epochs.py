@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from triegs.engine import Engine
 from triegs.errors import InvalidUpdate
 from triegs.maintain.standing import Refused
-from triegs.reasons import Reason
+from triegs.reasons import Reason, Why
 from triegs.run.refusals import Refusal
 from triegs.terms import XSD
 from triegs.windows.manager import Published as Slid
@@ -206,6 +206,9 @@ class WindowedEpochs:
             if is_late and not self._tells_late:
                 continue
             place = number - pushed.first
+            if place < 0:  # of an earlier batch
+                self._refuse(number, reason, None)
+                continue
             time = table.column("time")[place].as_py()
             refusal = describe_refused(table, time, Refused(place, reason))
             if self._strict and not is_late:
@@ -221,10 +224,12 @@ class WindowedEpochs:
         """Publish everything that waits; a run that can be gone on with closes no stream."""
         if self._note is None:
             yield from self._pass_on(self._engine.each_slide(close=True))
-            return
-        end = self._engine.find_end()
-        if end is not None:
-            yield from self._pass_on(self._engine.each_slide(end))
+        else:
+            end = self._engine.find_end()
+            if end is not None:
+                yield from self._pass_on(self._engine.each_slide(end))
+        for number, reason in self._engine._windows.take_astray():
+            self._refuse(number, reason, None)
 
     def resume(self) -> Iterator[Published]:
         """The slides that are due for what was pushed."""
@@ -243,11 +248,14 @@ class WindowedEpochs:
     def _pass_on(self, slides: Iterator[Slid]) -> Iterator[Published]:
         for epoch, time, refused in slides:
             for number, reason in refused:
-                record = f"event {number} of its stream"
-                if self._strict:
-                    raise InvalidUpdate(f"{record}: {reason}")
-                self._refused.append(Refusal(reason, time, record))
+                self._refuse(number, reason, time)
             yield Published(epoch, time, tuple(self.take_refused()))
+
+    def _refuse(self, number: int, reason: Why, time: int | None) -> None:
+        record = f"event {number} of its stream"
+        if self._strict:
+            raise InvalidUpdate(f"{record}: {reason}")
+        self._refused.append(Refusal(reason, time, record))
 
 
 class WholeBatches(AppliedEpochs):

@@ -23,7 +23,8 @@ class Refusal(NamedTuple):
 
 
 class Refusals:
-    """Counts refusals by reason, and appends them to a file of JSON lines if there is one.
+    """Counts refusals by reason, keeps the ``first``, and appends all to a file of JSON lines if
+    there is one.
 
     >>> from triegs.reasons import Reason
     >>> refusals = Refusals()
@@ -34,7 +35,10 @@ class Refusals:
 
     def __init__(self, path: str | Path | None = None) -> None:
         self.total = 0
+        #: Of this run alone; `total` goes on from the runs before it.
+        self.added = 0
         self.reasons: Counter[str] = Counter()
+        self.first: Refusal | None = None
         self._file: AsideFile | None = None
         if path is not None:
             try:
@@ -46,6 +50,9 @@ class Refusals:
         """Take notice of what an epoch or a push has refused."""
         for reason, time, record in refused:
             self.total += 1
+            self.added += 1
+            if self.first is None:
+                self.first = Refusal(reason, time, record)
             self.reasons[reason.kind] += 1
             if self._file is not None:
                 entry = {"time": time, "reason": reason, "record": record}

@@ -21,6 +21,7 @@ from triegs.durable.source import QuerySource
 from triegs.engine import Engine
 from triegs.errors import InputError, StateError
 from triegs.mode import Mode
+from triegs.options import ModeName
 from triegs.spark import frames
 from triegs.spark.answers import find_folder, list_sinks
 from triegs.spark.coding import is_coded
@@ -75,7 +76,7 @@ def start(
     columns: Mapping[str, str] | None = None,
     sinks: Mapping[str, Any] | None = None,
     static: Any = None,
-    mode: Mode | str | None = None,
+    mode: Mode | ModeName | None = None,
     window: Window | None = None,
     event_time: EventTime | None = None,
     stream: str | None = None,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from types import NoneType
 from typing import Final
 
 from triegs.durations import read_duration
 from triegs.errors import WindowError
+from triegs.notebook import write_card
+from triegs.options import BoundsName
 
 #: Stands for all streams; no stream has this name.
 EVERY: Final = "*"
@@ -54,14 +55,22 @@ def read_span(value: str | int | timedelta) -> int:
     return found
 
 
-def name_stream(name: str | None) -> str | None:
-    """The name of a stream, given with or without the brackets of an IRI.
+def name_stream(name: object) -> str | None:
+    """The name of a stream: a text, with or without the brackets of an IRI, or an IRI of rdflib or
+    pyoxigraph. `WindowError` for what is none.
 
     >>> name_stream("<http://ex/s>"), name_stream("http://ex/s")
     ('http://ex/s', 'http://ex/s')
     """
-    is_iri = name is not None and name.startswith("<") and name.endswith(">")
-    return name[1:-1] if name is not None and is_iri else name
+    if name is None:
+        return None
+    kind = type(name).__name__
+    if not isinstance(name, str):
+        name = getattr(name, "value", None) if kind == "NamedNode" else name
+    if not isinstance(name, str) or kind in ("BNode", "Literal"):
+        raise WindowError(f"a stream is named by a text or an IRI, not by {name!r}")
+    text = str.__str__(name)
+    return text[1:-1] if text.startswith("<") and text.endswith(">") else text
 
 
 def write_duration(milliseconds: int) -> str:
@@ -80,7 +89,7 @@ class Window:
 
     At each time t = `start` + k·`slide` the window holds the events with a time in (t - width, t],
     or in [t - width, t) with ``bounds="[)"``. Without `slide` it tumbles: the slide is the width.
-    Durations are integers (milliseconds) or texts: ``"10s"``, ``"500ms"``, ``"1h"``, ``"PT10S"``.
+    Durations are integers (milliseconds) or texts: ``"10s"``, ``"10 minutes"``, ``"PT10S"``.
     `stream` names the stream that it reads; None is the one that has no name. Two equal windows are
     kept once, whoever asks for them.
 
@@ -103,7 +112,7 @@ class Window:
         slide: Span | None = None,
         *,
         start: int = 0,
-        bounds: str | Bounds = Bounds.END,
+        bounds: BoundsName | Bounds = Bounds.END,
         stream: str | None = None,
     ) -> None:
         length = read_span(width)
@@ -159,9 +168,10 @@ class Window:
             chosen = Bounds(bounds)
         except ValueError:
             raise WindowError(f"bounds are '(]' or '[)', not {bounds!r}") from None
-        if stream == EVERY or type(stream) not in (str, NoneType):
+        name = name_stream(stream)
+        if name == EVERY:
             raise WindowError(f"{stream!r} is no name of a stream")
-        values = (kind, width, slide, start, chosen, name_stream(stream))
+        values = (kind, width, slide, start, chosen, name)
         for name, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
 
@@ -207,6 +217,11 @@ class Window:
         if self.width == 1 and self.slide is None:
             return "[NOW]"
         return f"[RANGE {write_duration(self.width)}{every}]"
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        stream = self.stream or "the one without a name"
+        return write_card(f"Window {self}", [("stream", stream), ("bounds", self.bounds.value)])
 
     def __repr__(self) -> str:
         more = [f"start={self.start}"] if self.start else []

@@ -91,11 +91,28 @@ class Flow:
     waiting: list[tuple[int, int, Event]] = field(default_factory=list)
     entered: list[Kept] = field(default_factory=list)
     watermark: int | None = None
-    newest: int | None = None
-    first: int | None = None
+    #: The times that were accepted; the first few of a stream may be taken back.
+    times: list[int] = field(default_factory=list)
+    is_sure: bool = False
+    #: Times and numbers of events that are far from the rest, while that is undecided.
+    strays: list[tuple[int, int]] = field(default_factory=list)
+    #: Numbers of events that were found to be astray, and that the next epoch tells.
+    astray: list[int] = field(default_factory=list)
     arrivals: int = 0
     is_closed: bool = False
     driven_at: int | None = None
+
+    @property
+    def newest(self) -> int | None:
+        return max(self.times, default=None)
+
+    @property
+    def first(self) -> int | None:
+        return min(self.times, default=None)
+
+    def drop(self, numbers: set[int]) -> list[int]:
+        self.waiting = [each for each in self.waiting if each[1] not in numbers]
+        return sorted(numbers)
 
 
 class WindowOracle:
@@ -117,28 +134,97 @@ class WindowOracle:
         """Returns the numbers of the events that came too late or too early."""
         flow = self.flows[stream]
         refused = []
-        bounds = [t for t in (flow.watermark, self.final) if t is not None]
         for event in events:
             number = flow.arrivals
             flow.arrivals += 1
-            if any(event.time <= bound for bound in bounds):
+            bound = self._bound(flow)
+            if bound is not None and event.time <= bound:
                 self.late += 1
                 refused.append(number)
                 continue
-            reached = [*bounds, *([] if flow.newest is None else [flow.newest])]
-            if reached and event.time > max(reached) + self.max_ahead:
-                self.ahead += 1
-                refused.append(number)
-                continue
             flow.waiting.append((event.time, number, event))
-            flow.newest = max(event.time, flow.newest if flow.newest is not None else event.time)
-            flow.first = min(event.time, flow.first if flow.first is not None else event.time)
-        return refused
+            if (bound is None and not flow.times) or self._is_near(event.time, flow):
+                flow.times.append(event.time)
+                flow.is_sure |= bound is not None or len(flow.times) >= 3
+                if flow.is_sure:
+                    astray, flow.strays = flow.drop({n for _, n in flow.strays}), []
+                else:
+                    astray = []
+            else:
+                flow.strays.append((event.time, number))
+                group = self._group(flow, event.time)
+                astray = self._move(flow, group) if len(group) >= 3 else []
+                undecided = len(flow.strays) + (0 if flow.is_sure else len(flow.times))
+                if undecided > 16:
+                    astray = flow.drop({flow.strays.pop(0)[1]})
+            self.ahead += len(astray)
+            refused += astray
+        return sorted(refused)
+
+    def _bound(self, flow: Flow) -> int | None:
+        return max((t for t in (flow.watermark, self.final) if t is not None), default=None)
+
+    def _is_near(self, time: int, flow: Flow) -> bool:
+        """Whether a time is within `max_ahead` of the stream; far back is late or not, once there
+        is a watermark.
+        """
+        bound = self._bound(flow)
+        reached = flow.times + ([] if bound is None else [bound])
+        if not reached or time > max(reached) + self.max_ahead:
+            return False
+        return bound is not None or time >= min(flow.times) - self.max_ahead
+
+    def _group(self, flow: Flow, time: int) -> list[tuple[int, int]]:
+        """The strays that one of that time can reach in steps of at most `max_ahead`."""
+        ordered = sorted(flow.strays)
+        groups: list[list[tuple[int, int]]] = []
+        for each in ordered:
+            if groups and each[0] - groups[-1][-1][0] <= self.max_ahead:
+                groups[-1].append(each)
+            else:
+                groups.append([each])
+        return next(group for group in groups if any(each[0] == time for each in group))
+
+    def _move(self, flow: Flow, group: list[tuple[int, int]]) -> list[int]:
+        """The stream is where these are, and nothing else that was undecided belongs to it."""
+        wrong = {number for _, number in flow.strays} - {number for _, number in group}
+        if not flow.is_sure:
+            wrong |= {n for time, n, _ in flow.waiting if (time, n) not in flow.strays}
+            flow.times = []
+        flow.times += [time for time, _ in group]
+        flow.strays, flow.is_sure = [], True
+        return flow.drop(wrong)
+
+    def _settle(self, flow: Flow) -> None:
+        """Before and after a watermark moves."""
+        if flow.times and not flow.is_sure:
+            groups = [self._group(flow, time) for time, _ in flow.strays]
+            largest = max(groups, key=len, default=[])
+            flow.is_sure = True
+            if len(largest) > len(flow.times):
+                flow.is_sure = False
+                self._lose(flow, self._move(flow, largest))
+        bound, low = self._bound(flow), flow.first
+        for each in list(flow.strays):
+            time, number = each
+            is_behind = low is not None and time < low - self.max_ahead
+            if not is_behind and self._is_near(time, flow):
+                flow.times.append(time)
+            elif flow.is_closed or (bound is not None and time <= bound):
+                self._lose(flow, flow.drop({number}))
+            else:
+                continue
+            flow.strays.remove(each)
+
+    def _lose(self, flow: Flow, astray: list[int]) -> None:
+        self.ahead += len(astray)
+        flow.astray += astray
 
     def advance(self, to: int | None = None, stream: str | None = "*") -> list[Moment]:
         """Move the watermark of a stream, or of all (``"*"``)."""
         for name, flow in self.flows.items():
             if stream in ("*", name):
+                self._settle(flow)
                 mark = to
                 if mark is None and flow.newest is not None:
                     mark = flow.newest - self.lateness
@@ -150,7 +236,9 @@ class WindowOracle:
 
     def close(self, stream: str | None = "*") -> list[Moment]:
         for name, flow in self.flows.items():
-            flow.is_closed |= stream in ("*", name)
+            if stream in ("*", name):
+                flow.is_closed = True
+                self._settle(flow)
         return self._publish()
 
     def _find_final(self) -> int | None:
@@ -182,6 +270,9 @@ class WindowOracle:
 
     def _publish(self) -> list[Moment]:
         self.final = self._find_final()
+        for flow in self.flows.values():
+            if self._bound(flow) is not None:
+                self._settle(flow)
         moments: list[Moment] = []
         while True:
             due = [
@@ -201,6 +292,9 @@ class WindowOracle:
             refused: list[int] = []
             for name in dict.fromkeys(feed.shape.stream for feed in chosen):
                 refused += self._slide(name, time, [f for f in chosen if f.shape.stream == name])
+            for flow in self.flows.values():
+                refused += flow.astray
+                flow.astray = []
             moments.append(Moment(time, [feed.held.copy() for feed in self.feeds], refused))
 
     def _next(self, feed: Feed) -> int | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triegs.copying import Uncopied
 from triegs.errors import WindowError
+from triegs.options import ArrowTerms
 from triegs.read.snapshot import Snapshot
 from triegs.sparql.model import Operator
 from triegs.sparql.window import Span, read_span
@@ -53,7 +54,7 @@ class Emitter(Uncopied):
     def __init__(
         self, take: Callable[[], Snapshot], feeds: Collection[Feed],
         sink: Callable[[Emission], object], operator: Operator, policy: Policy,
-        every: Span | None, terms: str,
+        every: Span | None, terms: ArrowTerms,
     ) -> None:  # fmt: skip
         if (policy is Policy.PERIODIC) != (every is not None):
             raise WindowError("report='periodic' comes with every=<duration>, and only that")

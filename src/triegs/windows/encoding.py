@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from triegs.dictionary import Dictionary
 from triegs.dictionary.columns import is_text
 from triegs.errors import InvalidUpdate
-from triegs.events import OP, encode_columns, encode_tuples, take_columns
+from triegs.events import OP, check_many, encode_columns, encode_tuples, take_columns
 from triegs.inputs import times as reading
 from triegs.inputs.shaping import show_cell
 from triegs.inputs.work import TERMS
@@ -61,6 +61,7 @@ def encode_events(words: Dictionary, identities: Dictionary, events: Any) -> Eve
         return _encode_table(words, identities, events)
     if hasattr(events, "__arrow_c_stream__"):
         return _encode_table(words, identities, pa.table(events))
+    check_many(events, "events", "triegs.inputs.open_input reads a file; push its batches")
     return _encode_tuples(words, identities, events)
 
 

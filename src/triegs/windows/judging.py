@@ -22,9 +22,6 @@ Word: TypeAlias = int
 
 NONE = -1
 NO_TIME = -(1 << 63)
-# What `survey_events` finds.
-LATE, AHEAD, DISORDERED, LEAST, MOST, DELETIONS, KEPT = range(7)
-FOUND_WORDS = 8
 # What became of an event that was judged.
 ENTERED, DELETED, REPEATED, OTHER_CONTENT, NO_EVENT, NO_ID = range(6)
 
@@ -183,39 +180,6 @@ def judge_events(
         killed[place] = known
         outcomes[place] = DELETED
     return end
-
-
-@brief
-def survey_events(
-    times: Words, rows: Words, bound: Word, reach: Word, max_ahead: Word, kept: Words, found: Words
-) -> None:
-    """Look over events in the order of arrival: which are late, which too far ahead.
-
-    ``kept`` gets 1 for those that are neither. ``bound`` is the watermark and ``reach`` the largest
-    time so far, each `NO_TIME` if there is none. An event is compared with those kept before it.
-    """
-    late, ahead, disordered, deletions, count = 0, 0, 0, 0, 0
-    highest = max(bound, reach)
-    least, most, last = NO_TIME, NO_TIME, NO_TIME
-    for place in range(len(times)):
-        time = times[place]
-        kept[place] = 0
-        if time <= bound:
-            late += 1
-            continue
-        if highest != NO_TIME and time > highest + max_ahead:
-            ahead += 1
-            continue
-        kept[place] = 1
-        count += 1
-        highest = max(highest, time)
-        least = time if least == NO_TIME else min(least, time)
-        most = max(most, time)
-        disordered += time < last
-        last = time
-        deletions += rows[place, 0] < 0
-    found[LATE], found[AHEAD], found[DISORDERED] = late, ahead, disordered
-    found[LEAST], found[MOST], found[DELETIONS], found[KEPT] = least, most, deletions, count
 
 
 @kernel

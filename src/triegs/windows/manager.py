@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,7 +21,8 @@ import numpy as np
 from triegs.dictionary import Dictionary
 from triegs.errors import InvalidUpdate, MemoryLimitReached, StateError, WindowError
 from triegs.maintain.base import Origins
-from triegs.maintain.standing import NO_EVENT, Epoch, Refused
+from triegs.maintain.standing import NO_EVENT, Epoch, Refused, show_refused
+from triegs.options import ArrowTerms
 from triegs.read.snapshot import Snapshot
 from triegs.reasons import Reason
 from triegs.sparql.model import Operator, Query, is_variable
@@ -42,13 +44,18 @@ class Pushed(NamedTuple):
 
     ``first`` is the number of its first event in the stream; ``accepted`` events wait for their
     slide; ``late`` counts those that came too late; ``refused`` has what was malformed or
-    quarantined, by number in the stream.
+    quarantined, by number in the stream. Events of earlier pushes are among them if their times
+    have turned out to be astray: see `triegs.EventTime`.
     """
 
     first: int
     accepted: int
     late: int
     refused: tuple[Refused, ...]
+
+    def __repr__(self) -> str:
+        counts = f"first={self.first}, accepted={self.accepted}, late={self.late}"
+        return f"Pushed({counts}, refused={show_refused(self.refused)})"
 
 
 class Published(NamedTuple):
@@ -59,6 +66,10 @@ class Published(NamedTuple):
     epoch: int
     time: int
     refused: tuple[Refused, ...] = ()
+
+    def __repr__(self) -> str:
+        refused = show_refused(self.refused)
+        return f"Published(epoch={self.epoch}, time={self.time}, refused={refused})"
 
 
 class Due(NamedTuple):
@@ -83,7 +94,7 @@ class EmitOptions(NamedTuple):
     operator: str | None
     report: str
     every: Span | None
-    terms: str
+    terms: ArrowTerms
 
 
 class GraphCore(Protocol):
@@ -378,16 +389,15 @@ class Windows:
         """Take events in; see `triegs.Engine.push`."""
         self.takes = "events"
         stream = self._find_stream(name)
-        marks = [t for t in (stream.watermark, self.watermark) if t is not None]
-        bound = max(marks, default=None)
-        first, accepted, late, ahead = stream.add(found, bound, self.settings.max_ahead)
+        bound = self._bound(stream)
+        first, accepted, late, astray = stream.add(found, bound, self.settings.max_ahead)
         refused = [Refused(first + place, reason) for place, reason in found.refused]
-        refused += [Refused(number, Reason.TOO_EARLY.tell()) for number in ahead.tolist()]
+        refused += [Refused(number, Reason.TOO_EARLY.tell()) for number in astray]
         if self.settings.late is Late.QUARANTINE:
             why = Reason.LATE.tell(f"its time is at or before the watermark, {bound}")
             refused += [Refused(number, why) for number in late.tolist()]
         self.late += len(late)
-        self.ahead += len(ahead)
+        self.ahead += len(astray)
         self.refused += found.given - len(found.times)
         return Pushed(first, accepted, len(late), tuple(sorted(refused)))
 
@@ -417,6 +427,7 @@ class Windows:
         if time == NO_TIME:
             raise WindowError(f"a watermark is a time, not {to!r}")
         for stream in streams:
+            self._settle(stream, is_end)
             if is_end:
                 stream.is_closed = True
                 continue
@@ -430,6 +441,25 @@ class Windows:
         found = self._find_watermark()
         if found is not None and (self.watermark is None or found > self.watermark):
             self.watermark = found
+        for stream in self.streams.values():
+            if self._bound(stream) is not None:
+                self._settle(stream, stream.is_closed)
+
+    def _bound(self, stream: Stream) -> int | None:
+        """The time up to which events of a stream are late."""
+        marks = [t for t in (stream.watermark, self.watermark) if t is not None]
+        return max(marks, default=None)
+
+    def _settle(self, stream: Stream, is_end: bool) -> None:
+        """Find out what is astray, before and after the watermark moves."""
+        self.ahead += stream.settle(self._bound(stream), self.settings.max_ahead, is_end)
+
+    def take_astray(self) -> list[Refused]:
+        """What was found to be astray as the watermark moved, and no epoch has told."""
+        found = [each for stream in self.streams.values() for each in stream.astray]
+        for stream in self.streams.values():
+            stream.astray = []
+        return found
 
     def _find_watermark(self) -> int | None:
         """The least of the streams that are neither closed nor idle."""
@@ -547,6 +577,7 @@ class Windows:
             stream.unshown = None
             stream.retire()
         self.refused += len(reported)
+        reported += self.take_astray()
         return Published(version.number, time, tuple(reported))
 
     def _slide(self, stream: Stream, time: int, due: list[Feed], slides: dict[Feed, Slide]) -> None:
@@ -581,4 +612,5 @@ class Windows:
 
 def _check_window(window: object) -> None:
     if window is not None and not isinstance(window, Window):
-        raise WindowError(f"a window is a triegs.Window, not {window!r}")
+        hint = f"; write Window({window!r})" if isinstance(window, str | int | timedelta) else ""
+        raise WindowError(f"a window is a triegs.Window, not {window!r}{hint}")

@@ -87,6 +87,19 @@ class Pending:
         self._runs = left
         return join(due) if due else NOTHING
 
+    def remove(self, arrivals: Words) -> Timed:
+        """Remove and return the events with these numbers, in order. Cost: all that wait."""
+        gone: list[Timed] = []
+        left: list[Timed] = []
+        for run in self._runs:
+            is_gone = np.isin(run.arrivals, arrivals)
+            if is_gone.any():
+                gone.append(run.pick(np.flatnonzero(is_gone)))
+                run = run.pick(np.flatnonzero(~is_gone))
+            left += [run] if len(run.times) else []
+        self._runs = left
+        return join(gone) if gone else NOTHING
+
     def take_one(self) -> Timed:
         """Remove and return the oldest event."""
         first = self.first_time

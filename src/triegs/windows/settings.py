@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from triegs.errors import WindowError
+from triegs.options import LateName
 from triegs.sparql.window import Span, read_span
 
 
@@ -22,9 +23,10 @@ class EventTime:
 
     `lateness` is how far `Engine.advance` without a time stays behind the largest event time.
     An event at or before the watermark is late: ``late="drop"`` counts it, ``"quarantine"`` also
-    reports it. One that is more than `max_ahead` ahead of its stream is quarantined. A stream
-    whose watermark lies more than `idle_timeout` behind that of another one is idle: the others
-    do not wait for it; None lets them wait for ever.
+    reports it. One that is more than `max_ahead` ahead of its stream is quarantined, unless the
+    events after it are there, too: ``docs/windows.md`` has the rule. A stream whose watermark lies
+    more than `idle_timeout` behind that of another one is idle: the others do not wait for it; None
+    lets them wait for ever.
 
     >>> EventTime(lateness="2s").lateness
     2000
@@ -38,7 +40,7 @@ class EventTime:
     def __init__(
         self,
         lateness: Span = 0,
-        late: str | Late = Late.DROP,
+        late: LateName | Late = Late.DROP,
         max_ahead: Span = "1d",
         idle_timeout: Span | None = None,
     ) -> None:

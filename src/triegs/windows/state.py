@@ -20,8 +20,8 @@ from triegs.windows.pending import NOTHING, Timed
 
 OF_WINDOWS = ("watermark", "takes", "late", "ahead", "refused", "gaps", "repeated")
 OF_STREAM = (
-    "watermark", "judged", "first", "newest", "is_closed", "has_ids", "has_deletions", "arrivals",
-    "repeated", "unshown",
+    "watermark", "judged", "is_closed", "has_ids", "has_deletions", "arrivals", "repeated",
+    "unshown",
 )  # fmt: skip
 OF_FEED = ("head", "tail", "low", "live", "gaps", "due")
 
@@ -70,9 +70,10 @@ def capture(windows: Windows) -> Captured:
         described = {each: getattr(stream, each) for each in OF_STREAM}
         described["name"] = name
         described["start"] = stream.log.start
-        described["refused_events"] = [
-            [place, why.kind, why.detail] for place, why in stream.refused
-        ]
+        described["place"] = stream.place.tolist()
+        described["held"] = stream.held.tolist()
+        described["refused_events"] = _describe_refused(stream.refused)
+        described["astray_events"] = _describe_refused(stream.astray)
         described["feeds"] = [_describe(feed) for feed in stream.feeds]
         streams.append(described)
         events.append((stream.log.freeze(), stream.pending.copy()))
@@ -87,6 +88,14 @@ def list_pieces(captured: Captured, rows: int) -> Iterator[Piece]:
             yield Piece(number, False, log.read(first, min(first + rows, log.end)))
         for first in range(0, len(pending.times), rows):
             yield Piece(number, True, pending.pick(slice(first, first + rows)))
+
+
+def _describe_refused(refused: Iterable[Refused]) -> list[list[Any]]:
+    return [[place, why.kind, why.detail] for place, why in refused]
+
+
+def _read_refused(described: Iterable[list[Any]]) -> list[Refused]:
+    return [Refused(place, Reason(kind).tell(detail)) for place, kind, detail in described]
 
 
 def _describe(feed: Feed) -> dict[str, Any]:
@@ -114,10 +123,10 @@ def restore(windows: Windows, fields: dict[str, Any], pieces: Iterable[Piece]) -
         windows.streams[described["name"]] = windows.streams.pop(described["name"])
         for each in OF_STREAM:
             setattr(stream, each, described[each])
-        stream.refused = [
-            Refused(place, Reason(kind).tell(detail))
-            for place, kind, detail in described["refused_events"]
-        ]
+        stream.place = np.array(described["place"], np.int64)
+        stream.held = np.array(described["held"], np.int64).reshape(-1, 3)
+        stream.refused = _read_refused(described["refused_events"])
+        stream.astray = _read_refused(described["astray_events"])
         log, pending = (_join(parts.get((number, is_pending), [])) for is_pending in (False, True))
         stream.restore(described["start"], log, pending)
         feeds = {feed.window: feed for feed in stream.feeds}

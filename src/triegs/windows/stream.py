@@ -14,23 +14,27 @@ from triegs.windows.encoding import Events
 from triegs.windows.feed import Feed
 from triegs.windows.judging import (
     DELETED,
-    DELETIONS,
-    DISORDERED,
     ENTERED,
-    FOUND_WORDS,
-    KEPT,
-    LEAST,
-    MOST,
     NO_EVENT,
     NO_ID,
     NO_TIME,
     OTHER_CONTENT,
     REPEATED,
     Words,
-    survey_events,
 )
 from triegs.windows.log import Log
 from triegs.windows.pending import Pending, Timed
+from triegs.windows.sifting import (
+    HIGH,
+    LATE,
+    LOW,
+    MOST_HELD,
+    NOWHERE,
+    PLACE,
+    STRAY,
+    settle_events,
+    sift_events,
+)
 
 REASONS = {
     NO_EVENT: Reason.NO_EVENT,
@@ -42,20 +46,22 @@ NEVER = 1 << 62  # a position that no event has, a time after all
 
 class Sifted(NamedTuple):
     """What became of a push: the number of its first event, how many were accepted, and the
-    numbers of those that were not.
+    numbers of those that were not; those astray may be of earlier pushes.
     """
 
     first: int
     accepted: int
     late: Words
-    ahead: Words
+    astray: list[int]
 
 
 class Stream:
     """What was pushed under one name.
 
     `watermark` is the stream's own; `judged` is the time up to which events are in the log.
-    Every event that waits or is retained holds its terms, and its id.
+    `place` and `held` are those of `triegs.windows.sifting`; what is undecided waits as if it were
+    accepted, and ``held`` has its number in the stream. Every event that waits or is retained holds
+    its terms, and its id.
     """
 
     def __init__(
@@ -67,8 +73,8 @@ class Stream:
         self.feeds: list[Feed] = []
         self.watermark: int | None = None
         self.judged: int | None = None
-        self.first: int | None = None
-        self.newest: int | None = None
+        self.place = np.array(NOWHERE, np.int64)
+        self.held = np.empty((0, 3), np.int64)
         self.is_closed = False
         self.has_ids = self.has_deletions = False
         self.arrivals = 0
@@ -77,6 +83,9 @@ class Stream:
         self.unshown: int | None = None
         #: Refused by judging, and not yet reported with an epoch.
         self.refused: list[Refused] = []
+        #: Found to be astray when the watermark moved, and not yet reported.
+        self.astray: list[Refused] = []
+        self._marks = np.zeros(MOST_HELD, np.int64)
         self._words = words
         self._identities = identities
         self._epoch = epoch
@@ -85,32 +94,90 @@ class Stream:
     def title(self) -> str:
         return "the stream without a name" if self.name is None else f"the stream {self.name}"
 
+    @property
+    def first(self) -> int | None:
+        """The least time that was accepted."""
+        return None if self.place[LOW] == NO_TIME else int(self.place[LOW])
+
+    @property
+    def newest(self) -> int | None:
+        """The largest time that was accepted."""
+        return None if self.place[HIGH] == NO_TIME else int(self.place[HIGH])
+
     def add(self, events: Events, bound: int | None, max_ahead: int) -> Sifted:
-        """Let events wait for their slide, but those that are late or too far ahead."""
+        """Let events wait for their slide, but those that are late or astray."""
         first, count = self.arrivals, len(events.times)
         self.arrivals += events.given
         arrivals = np.arange(first, self.arrivals)
         if events.places is not None:
             arrivals = arrivals[events.places]
-        kept, found = np.empty(count, np.int64), np.empty(FOUND_WORDS, np.int64)
+        outcomes, earlier, held = np.empty(count, np.int64), *self._copy_held()
         limit = NO_TIME if bound is None else bound
-        newest = NO_TIME if self.newest is None else self.newest
-        survey_events(events.times, events.rows, limit, newest, max_ahead, kept, found)
+        left = sift_events(
+            events.times, limit, max_ahead, self.place, held, len(earlier), outcomes, earlier,
+            self._marks,
+        )  # fmt: skip
+        astray = self._decide(held[:left], earlier, arrivals)
         timed = Timed(events.times, events.rows, events.ids, arrivals)
         late: Words = arrivals[:0]
-        ahead = late
-        if found[KEPT] < count:
-            is_late = events.times <= limit
-            late, ahead = arrivals[is_late], arrivals[(kept == 0) & ~is_late]
-            timed = timed.pick(np.flatnonzero(kept))
-        if found[KEPT]:
-            self.has_deletions |= bool(found[DELETIONS])
-            self._hold(timed, bool(found[DELETIONS]))
-            self.pending.add(timed.sort() if found[DISORDERED] else timed)
-            least, most = int(found[LEAST]), int(found[MOST])
-            self.first = least if self.first is None else min(self.first, least)
-            self.newest = most if self.newest is None else max(self.newest, most)
-        return Sifted(first, int(found[KEPT]), late, ahead)
+        is_out = (outcomes == LATE) | (outcomes == STRAY)
+        if is_out.any():
+            late = arrivals[outcomes == LATE]
+            timed = timed.pick(np.flatnonzero(~is_out))
+            astray += arrivals[outcomes == STRAY].tolist()
+        accepted = len(timed.times)
+        if accepted:
+            has_deletions = bool((timed.rows[:, 0] < 0).any())
+            self.has_deletions |= has_deletions
+            self._hold(timed, has_deletions)
+            is_ordered = bool((timed.times[:-1] <= timed.times[1:]).all())
+            self.pending.add(timed if is_ordered else timed.sort())
+        return Sifted(first, accepted, late, astray)
+
+    def settle(self, bound: int | None, max_ahead: int, is_end: bool) -> int:
+        """The watermark moves, or the stream ends: decide what can be; how many are astray."""
+        if not len(self.held):
+            return 0
+        earlier, held = self._copy_held()
+        limit = NO_TIME if bound is None else bound
+        left = settle_events(
+            limit, max_ahead, is_end, self.place, held, len(earlier), earlier, self._marks
+        )
+        numbers = self._decide(held[:left], earlier, self.held[:0, PLACE], is_told=True)
+        return len(numbers)
+
+    def _copy_held(self) -> tuple[Words, Words]:
+        """Room for what becomes of events that are undecided; and these, by negative places."""
+        count = len(self.held)
+        held = np.empty((MOST_HELD, 3), np.int64)
+        held[:count] = self.held
+        held[:count, PLACE] = np.arange(-1, -count - 1, -1)
+        return np.empty(count, np.int64), held
+
+    def _decide(
+        self, left: Words, earlier: Words, arrivals: Words, is_told: bool = False
+    ) -> list[int]:
+        """Take notice of what is still undecided, and let go of what is astray; its numbers."""
+        numbers = self.held[:, PLACE]
+        astray: list[int] = numbers[earlier == STRAY].tolist()
+        if len(left):
+            places = left[:, PLACE]
+            both = np.concatenate([numbers[::-1], arrivals])
+            left[:, PLACE] = both[places + len(numbers)]
+        self.held = left.copy()
+        if astray:
+            gone = self.pending.remove(np.array(astray))
+            if is_told:
+                self.astray += [
+                    Refused(number, Reason.TOO_EARLY.tell(self._describe(gone, place)))
+                    for place, number in enumerate(gone.arrivals.tolist())
+                ]
+            self._let_go(gone, self._epoch())
+        return astray
+
+    def _describe(self, events: Timed, place: int) -> str:
+        terms = " ".join(map(self._words.decode_one, events.rows[place, 1:].tolist()))
+        return f"{terms} at {events.times[place]}"
 
     def restore(self, start: int, log: Timed, pending: Timed) -> None:
         """Take events as they were retained, from a position on, and as they waited."""
@@ -163,8 +230,7 @@ class Stream:
     def _report(self, due: Timed, outcomes: Words) -> None:
         self.repeated += int(np.count_nonzero(outcomes == REPEATED))
         for place in np.flatnonzero(outcomes > REPEATED).tolist():
-            terms = " ".join(map(self._words.decode_one, due.rows[place, 1:].tolist()))
-            reason = REASONS[int(outcomes[place])].tell(f"{terms} at {due.times[place]}")
+            reason = REASONS[int(outcomes[place])].tell(self._describe(due, place))
             self.refused.append(Refused(int(due.arrivals[place]), reason))
 
     def retire(self) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from triegs.compiler.layout import Layout
 from triegs.engine import Engine
 from triegs.errors import MultiplicityOverflow
+from triegs.mode import Mode
 from triegs.read.snapshot import Snapshot
 from triegs.spark.answers import label, write_answers, write_texts
 from triegs.spark.distributed.job import Job
@@ -84,7 +85,7 @@ class Part:
         self._keeping = Keeping(self.directory)
         is_new = not self._keeping.restore(pieces)
         self.engine = Engine.open(
-            self.directory, job.mode, sync="never", checkpoint_bytes=NEVER, window=job.window,
+            self.directory, Mode(job.mode), sync="never", checkpoint_bytes=NEVER, window=job.window,
             event_time=job.make_event_time(),
         )  # fmt: skip
         if is_new:

@@ -1,0 +1,37 @@
+"""Sizes in bytes as people write them."""
+
+from __future__ import annotations
+
+import re
+from numbers import Integral
+
+from triegs.errors import BadOption
+
+UNITS = {
+    "": 1, "b": 1, "byte": 1, "bytes": 1,
+    **{f"{prefix}b": 1_000**power for power, prefix in enumerate("kmgt", 1)},
+    **{f"{prefix}ib": 1_024**power for power, prefix in enumerate("kmgt", 1)},
+}  # fmt: skip
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE)
+
+
+def read_size(value: object, name: str) -> int:
+    """A number of bytes: an integer, or a text such as ``"1GB"`` or ``"512MiB"``; `BadOption` for
+    anything else, which calls the option by its name.
+
+    >>> read_size("1GB", "memory_limit"), read_size("1.5 KiB", "memory_limit"), read_size(7, "n")
+    (1000000000, 1536, 7)
+    >>> read_size("much", "memory_limit")
+    Traceback (most recent call last):
+    triegs.errors.BadOption: memory_limit is a number of bytes, 512MiB or 1GB, not 'much'
+    """
+    found = -1
+    if type(value) is not bool and isinstance(value, Integral):
+        found = int(value)
+    elif isinstance(value, float):
+        found = int(value) if value.is_integer() else -1  # 1e9 is good
+    elif isinstance(value, str) and (parts := _SIZE.fullmatch(value)):
+        found = int(float(parts[1]) * UNITS.get(parts[2].lower(), -1))
+    if not 0 < found < 1 << 62:
+        raise BadOption(f"{name} is a number of bytes, 512MiB or 1GB, not {value!r}")
+    return found
