@@ -10,6 +10,7 @@ the static graph, stand in the core. Everything costs what changes, whatever the
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -35,7 +36,9 @@ from triegs.windows.settings import EventTime, Late
 from triegs.windows.spaces import Space, SpaceKey, Spaces
 from triegs.windows.stream import Stream
 
+log_messages = logging.getLogger("triegs")
 TOO_LATE = "late: its time is at or before the watermark, "
+NO_ROOM = "no room under the memory limit when its slide came"
 TOO_EARLY = "further ahead of its stream than max_ahead allows"
 
 
@@ -130,6 +133,10 @@ class Windows:
         self._has_unused = False
         self._slid: Collection[Feed] = ()  # in the last epoch
         self._emitters: list[Emitter] = []
+        #: Whether the next slide refuses what comes, because it did so when it was made first.
+        self.is_refusing = False
+        #: Whether the last slide did.
+        self.has_refused = False
         self.find_label = self._spaces.find_label
         if window is not None:
             self.open([SpaceKey(window, True)])
@@ -524,6 +531,34 @@ class Windows:
     def _publish(self, due: Due) -> Published:
         """One epoch: every window that is due slides, and the core takes all changes at once."""
         time, slides = due.time, self._work_out(due)
+        self.has_refused = False
+        try:
+            if self.is_refusing:
+                raise MemoryLimitReached(NO_ROOM)
+            parts, version = self._show(time, slides)
+        except MemoryLimitReached as problem:
+            # What expires must go, or the windows would stand still for good.
+            if not self._refuse(due, slides):
+                raise
+            log_messages.warning("slide at %d: its events were refused: %s", time, problem)
+            self.has_refused = True
+            parts, version = self._show(time, slides)
+        for feed, slide in slides.items():
+            feed.commit(slide, time)
+        self._slid = slides.keys()
+        for space, rows in parts:
+            space.count(rows, version)
+        reported: list[Refused] = []
+        for stream in due.feeds:
+            reported += stream.refused
+            stream.refused = []
+            stream.unshown = None
+            stream.retire()
+        self.refused += len(reported)
+        return Published(version, time, tuple(reported))
+
+    def _show(self, time: int, slides: dict[Feed, Slide]) -> tuple[list[tuple[Space, Words]], int]:
+        """Publish an epoch of slides; returns the rows of each space, and the version's number."""
         parts = [
             (space, space.emit(slide, self._newest))
             for space in self._spaces.by_number.values()
@@ -533,22 +568,30 @@ class Windows:
         self._clock.begin(time)
         try:
             version, refused = self._core.apply(rows)
+        except BaseException:
+            for space, labelled in parts:
+                space.forget(labelled, self._newest)
+            raise
         finally:
             self._clock.end()
         assert not refused, "a window took back what it had not shown"
-        for feed, slide in slides.items():
-            feed.commit(slide, time)
-        self._slid = slides.keys()
-        for space, rows in parts:
-            space.count(rows, version.number)
-        reported: list[Refused] = []
-        for stream in due.feeds:
-            reported += stream.refused
-            stream.refused = []
-            stream.unshown = None
-            stream.retire()
-        self.refused += len(reported)
-        return Published(version.number, time, tuple(reported))
+        return parts, version.number
+
+    def _refuse(self, due: Due, slides: dict[Feed, Slide]) -> bool:
+        """Refuse the events that slides bring, and work the slides out anew; whether there are any.
+
+        An event that another window shows already goes from there as if it had been deleted.
+        """
+        is_found = False
+        for stream, feeds in due.feeds.items():
+            for feed in feeds:
+                if killed := stream.refuse(*slides[feed].arrived, NO_ROOM):
+                    is_found = True
+                    for each in stream.feeds:
+                        each.note_kills(killed, each.head, each.tail)
+            for feed in feeds:
+                slides[feed] = feed.slide(due.time)
+        return is_found
 
     def _slide(self, stream: Stream, time: int, due: list[Feed], slides: dict[Feed, Slide]) -> None:
         """Expire, judge what is due, and work out the slides of one stream's windows."""

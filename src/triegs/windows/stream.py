@@ -167,6 +167,19 @@ class Stream:
             reason = f"{REASONS[int(outcomes[place])]}: {terms} at {due.times[place]}"
             self.refused.append(Refused(int(due.arrivals[place]), reason))
 
+    def refuse(self, first: int, end: int, reason: str) -> list[int]:
+        """Refuse events of the log, which are then as if they had been deleted; returns where they
+        were.
+        """
+        found = self.log.kill(first, end)
+        slots = found & (len(self.log.times) - 1)
+        for slot in slots.tolist():
+            terms = " ".join(map(self._words.decode_one, self.log.rows[slot, 1:].tolist()))
+            place = int(self.log.arrivals[slot])
+            self.refused.append(Refused(place, f"{reason}: {terms} at {self.log.times[slot]}"))
+        positions: list[int] = found.tolist()
+        return positions
+
     def retire(self) -> None:
         """Forget what no window holds, or will."""
         until = min((feed.head for feed in self.feeds), default=self.log.end)
