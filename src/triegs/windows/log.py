@@ -151,6 +151,11 @@ class Log:
         self._dead += len(found)
         return found
 
+    def revive(self, positions: Words) -> None:
+        """Take `kill` back. A copy that is under way has them live already."""
+        self.rows[positions & self._mask, 0] = 1
+        self._dead -= len(positions)
+
     def freeze(self) -> Frozen:
         """What is retained now, for a thread that copies it. Cost: constant; until it is closed
         the ring may grow instead of writing over it.

@@ -538,11 +538,20 @@ class Windows:
             parts, version = self._show(time, slides)
         except MemoryLimitReached as problem:
             # What expires must go, or the windows would stand still for good.
-            if not self._refuse(due, slides):
+            kills = {feed: list(feed.kills) for stream in due.feeds for feed in stream.feeds}
+            refused = self._refuse(due, slides)
+            if not any(refused.values()):
+                raise
+            try:
+                parts, version = self._show(time, slides)
+            except BaseException:  # held epochs leave no room even for that
+                for stream, positions in refused.items():
+                    stream.take_back(positions)
+                for feed, before in kills.items():
+                    feed.kills = before
                 raise
             log_messages.warning("slide at %d: its events were refused: %s", time, problem)
             self.has_refused = True
-            parts, version = self._show(time, slides)
         for feed, slide in slides.items():
             feed.commit(slide, time)
         self._slid = slides.keys()
@@ -577,21 +586,22 @@ class Windows:
         assert not refused, "a window took back what it had not shown"
         return parts, version.number
 
-    def _refuse(self, due: Due, slides: dict[Feed, Slide]) -> bool:
-        """Refuse the events that slides bring, and work the slides out anew; whether there are any.
+    def _refuse(self, due: Due, slides: dict[Feed, Slide]) -> dict[Stream, list[int]]:
+        """Refuse the events that slides bring, and work the slides out anew; returns where they
+        were.
 
         An event that another window shows already goes from there as if it had been deleted.
         """
-        is_found = False
+        found: dict[Stream, list[int]] = {}
         for stream, feeds in due.feeds.items():
+            killed = found[stream] = []
             for feed in feeds:
-                if killed := stream.refuse(*slides[feed].arrived, NO_ROOM):
-                    is_found = True
-                    for each in stream.feeds:
-                        each.note_kills(killed, each.head, each.tail)
+                killed += stream.refuse(*slides[feed].arrived, NO_ROOM)
+            for feed in stream.feeds:
+                feed.note_kills(killed, feed.head, feed.tail)
             for feed in feeds:
                 slides[feed] = feed.slide(due.time)
-        return is_found
+        return found
 
     def _slide(self, stream: Stream, time: int, due: list[Feed], slides: dict[Feed, Slide]) -> None:
         """Expire, judge what is due, and work out the slides of one stream's windows."""

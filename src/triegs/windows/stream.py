@@ -180,6 +180,11 @@ class Stream:
         positions: list[int] = found.tolist()
         return positions
 
+    def take_back(self, positions: list[int]) -> None:
+        """The last events that were refused are not, after all."""
+        self.log.revive(np.array(positions, np.int64))
+        del self.refused[len(self.refused) - len(positions) :]
+
     def retire(self) -> None:
         """Forget what no window holds, or will."""
         until = min((feed.head for feed in self.feeds), default=self.log.end)
