@@ -157,16 +157,17 @@ def open_engine(
         engine._journal = journal = Journal(
             log, engine._dictionary, engine._windows.identities, limit
         )
+        last = journal.last
         journal.positions = replay.positions
         engine._published = replay.published
         if is_failed:
-            with journal.record(Kind.NOTE, engine.epoch, {"failed": journal.last}):
+            with journal.record(Kind.NOTE, engine.epoch, {"failed": last}):
                 pass
         for record, slides in refusing.items():
             journal.note_refusing(record, slides)
             journal.flush(engine.epoch)
         if replay.stop is not None:
-            journal.note_stop(journal.last, len(replay.published))
+            journal.note_stop(last, len(replay.published))
             journal.flush(engine.epoch)
         for name in replay.lost_queries:
             engine._queries[name].close()

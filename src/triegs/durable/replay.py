@@ -133,6 +133,8 @@ class Replay:
 
     def _slide(self, fields: Mapping[str, Any], sequence: int) -> None:
         self._make_slides(self._slides, sequence, 1)
+        if self.stop is not None:
+            raise self.stop
         assert self.published[0].time == fields["time"], "the log tells of another slide"
 
     def _advance(self, fields: Mapping[str, Any], sequence: int) -> None:
