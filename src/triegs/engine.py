@@ -90,10 +90,11 @@ class Engine(Uncopied):
     weighs 1). `prefixes` hold for all queries, beside those that a query declares itself.
     `memory_limit` bounds the bytes of graph and views, dictionary aside (an integer, or
     ``"512MiB"``, ``"1GB"``): an epoch that finds no room is refused by `MemoryLimitReached` and
-    changes nothing. `retain_epochs` is how many epochs before the newest stay readable. `store` is
-    for another store than the packed one, such as `triegs.store.plain.PlainStore`, which is slow
-    and can be read. With `debug` (by default in Python's development mode) a snapshot that is
-    dropped without being closed warns, with the place where it was taken.
+    changes nothing, but deletions and what expires are never refused; see `docs/engine.md`.
+    `retain_epochs` is how many epochs before the newest stay readable. `store` is for another store
+    than the packed one, such as `triegs.store.plain.PlainStore`, which is slow and can be read.
+    With `debug` (by default in Python's development mode) a snapshot that is dropped without being
+    closed warns, with the place where it was taken.
 
     One thread at a time updates (`apply`, `load`, `register`, closing a query): a second one gets
     `StateError`. Any thread takes and reads snapshots, also while an update runs.
@@ -149,6 +150,8 @@ class Engine(Uncopied):
         self._pins = Pins(
             self._store, self._core, self._dictionary, self._clock, self._holds, is_debug
         )
+        if isinstance(self._core, CompiledCore):
+            self._core.tell_pins = self._pins.tell_retained
         self._publications = Publications()
         self._subscribed: set[str] = set()  # the names of subscriptions
         self._row = np.zeros((1, 4), np.int64)  # of an epoch of one update
@@ -653,8 +656,10 @@ class Engine(Uncopied):
 
         With a directory the call is one record: after a crash all of its slides are there, or none
         and the watermark is where it was; so it is if the log does not take it (`LogFailed`). What
-        was published by a call that did not return is in `published`. If the memory limit is
-        reached at a slide, those before it are published, and the next call goes on with it.
+        was published by a call that did not return is in `published`. A slide that
+        finds no room under the memory limit refuses its events; only if held epochs leave no room
+        to expire anything does it fail: then those before it are published, and the next call
+        goes on with it.
 
         >>> engine = Engine(window=Window("10s", slide="5s"))
         >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
@@ -694,15 +699,19 @@ class Engine(Uncopied):
             time = to if to is None else read_time(to)
             with self._record(Kind.ADVANCE, to=time, stream=stream, end=close):
                 windows.move(to, stream, close)
-            begin = self._store.newest.number
+            begin, record = self._store.newest.number, self._last_record
+            refusing: list[int] = []
             try:
                 for each in windows.publish_due():
+                    if windows.has_refused:
+                        refusing.append(len(found))
                     found.append(each._replace(epoch=each.epoch - self._clock.first))
                     self._tell(found[-1], problems)
             except BaseException:
-                self._stop_slides(self._store.newest.number - begin)
+                self._stop_slides(record, self._store.newest.number - begin)
                 raise
             finally:
+                self._note_refusing(record, refusing)
                 self._published = tuple(found)
         except BaseException:
             self._drop_notes()
@@ -713,11 +722,22 @@ class Engine(Uncopied):
             raise problems[0]
         return found
 
-    def _stop_slides(self, slides: int) -> None:
+    @property
+    def _last_record(self) -> int:
+        return 0 if self._journal is None else self._journal.last
+
+    def _note_refusing(self, record: int, slides: list[int]) -> None:
+        """Say in the log which slides of a record had no room for what they would bring."""
+        if self._journal is not None and slides:
+            self._journal.note_refusing(record, slides)
+            with suppress(LogFailed):  # then it goes with the next record
+                self._journal.flush(self.epoch)
+
+    def _stop_slides(self, record: int, slides: int) -> None:
         """Say in the log that a call has published so many slides and then failed."""
         self._windows.judge_due()
         if self._journal is not None:
-            self._journal.note_stop(self._journal.last, slides)
+            self._journal.note_stop(record, slides)
             with suppress(LogFailed):  # then it goes with the next record
                 self._journal.flush(self.epoch)
 
@@ -794,6 +814,7 @@ class Engine(Uncopied):
                 windows.move(to, stream, close)
             slides = windows.publish_due(lambda time: self._record(Kind.SLIDE, time=time))
             for each in slides:
+                self._note_refusing(self._last_record, [0] if windows.has_refused else [])
                 published = each._replace(epoch=each.epoch - self._clock.first)
                 self._published = (published,)
                 self._tell(published, problems)

@@ -16,12 +16,13 @@ import numpy as np
 from triegs.dictionary import Dictionary
 from triegs.dictionary.placing import find_parts
 from triegs.durable.terms import Definer
-from triegs.errors import InvalidUpdate
+from triegs.errors import InvalidUpdate, MemoryLimitReached
 from triegs.events import encode_table
 
 EX = "<http://ex/{}>".format
 A, B, C = EX("a"), EX("b"), EX("c")
 FEW = 100
+FULL_BYTES = 1_000_000  # so little that `MANY` edges fill it some times over
 MANY = 3_000  # enough for hubs, large epochs, and arrays that grow
 
 COMPILED = f"""SELECT ?x ?y ?z {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w . ?x {C} 1 . ?y {A} ?y }}"""
@@ -59,6 +60,8 @@ def call_everything(
         _run_general(engine)
     with make_engine() as engine:
         _run_windows(engine)
+    with make_engine(memory_limit=FULL_BYTES) as engine:
+        _run_full(engine)
 
 
 def _run_terms() -> None:
@@ -131,6 +134,16 @@ def _run_windows(engine: Any) -> None:
     engine.push([(2 * FEW, 1, A, 1, "-"), (str(2 * FEW), 1, A, 1)], STREAM)
     engine.close_stream()
     query.close()
+
+
+def _run_full(engine: Any) -> None:
+    """At the memory limit: an epoch with deletions goes beyond it, and what is free is joined."""
+    numbers = range(2 * MANY)
+    engine.apply([("+", n, A, n) for n in numbers])
+    engine.apply([("-", n, A, n) for n in numbers] + [("+", n, B, n) for n in numbers])
+    engine.apply([("-", n, B, n) for n in numbers[::2]])
+    with suppress(MemoryLimitReached):
+        engine.apply([("+", 1, B, n) for n in range(10 * MANY)])
 
 
 def _make_events(start: int) -> Any:

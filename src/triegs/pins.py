@@ -22,6 +22,8 @@ from triegs.sparql.window import read_span
 from triegs.store.contract import Store, Version, VersionGone
 from triegs.windows.clock import Clock
 
+FEW = 4  # that are told of
+
 
 class Pin(NamedTuple):
     """Who holds an epoch, since when, and until when at most."""
@@ -133,6 +135,28 @@ class Pins:
                     described["bytes"] = self._store.measure_pin(pin.version)
             found.append(described)
         return found
+
+    def tell_retained(self) -> str:
+        """What held epochs keep from being freed, for whoever finds no room. Cost: a visit of what
+        the oldest of them retain.
+        """
+        retained = self._store.statistics().retained_bytes
+        if not retained:
+            return ""
+        holders: dict[int, list[str]] = {}
+        for pin in list(self._pins.values()):
+            holders.setdefault(pin.version.number, []).append(f"a snapshot of {pin.query!r}")
+        for name, number in self._holds.named.items():
+            holders.setdefault(number, []).append(f"the hold {name!r}")
+        told = []
+        for number in self._store.held()[:FEW]:
+            with suppress(VersionGone):  # let go meanwhile
+                version = self._store.pin(number)
+                size = self._store.measure_pin(version)
+                self._store.unpin(version)
+                who = ", ".join(holders.get(number, ["retain_epochs or a stalled query"])[:FEW])
+                told.append(f"epoch {number - self._clock.first} {size:,} ({who})")
+        return f"; held epochs retain {retained:,} bytes, the oldest: {'; '.join(told)}"
 
     def refuse(self, epoch: int | str | None) -> HistoryGone:
         """What says that an epoch is not held, and which are."""

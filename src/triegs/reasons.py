@@ -27,6 +27,7 @@ class Reason(StrEnum):
     NO_ID = "no live event has this id"
     OTHER_CONTENT = "a live event has this id and other content"
     TOO_MANY = "the count would not fit 64 bits"
+    NO_ROOM = "no room under the memory limit when its slide came"
     LATE = "late"
     TOO_EARLY = "further ahead of its stream than max_ahead allows, or as far behind its beginning"
 

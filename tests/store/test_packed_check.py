@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from triegs.kernels.free import join_runs
 from triegs.kernels.layout import (
     BUMP,
     EPOCH,
@@ -17,6 +18,9 @@ from triegs.kernels.layout import (
     LOW,
     OFFSET,
     RETAINED,
+    RUN_LISTS,
+    RUN_WORDS,
+    RUNS,
     SLOTS,
 )
 from triegs.store.contract import StoreCorrupt
@@ -231,6 +235,38 @@ def miscount_free_nodes(example: Example) -> None:
     example.words[FREE_COUNT] += 1
 
 
+def make_a_run(example: Example) -> int:
+    """Free words between nodes; returns the kind of the run."""
+    for key, count in [((50, 1), 1), ((51, 1), 1), ((50, 1), 0)]:
+        example.knows.set(key, count)
+    join_runs(example.words)
+    example.store.check()
+    return next(kind for kind in range(RUN_LISTS) if example.words[RUNS + kind])
+
+
+def lose_a_run(example: Example) -> None:
+    kind = make_a_run(example)
+    run = int(example.words[RUNS + kind])
+    example.words[RUN_WORDS] -= example.words[run + 1]
+    example.words[RUNS + kind] = example.words[run]
+
+
+def list_a_run_by_another_class(example: Example) -> None:
+    kind = make_a_run(example)
+    example.words[RUNS] = example.words[RUNS + kind]
+    example.words[RUNS + kind] = 0
+
+
+def lengthen_a_run(example: Example) -> None:
+    kind = make_a_run(example)
+    example.words[int(example.words[RUNS + kind]) + 1] += 2
+    example.words[RUN_WORDS] += 2
+
+
+def miscount_runs(example: Example) -> None:
+    example.words[RUN_WORDS] += 2
+
+
 def miscount_retained_words(example: Example) -> None:
     example.words[RETAINED] += 2
 
@@ -287,7 +323,11 @@ CORRUPTIONS: list[tuple[int, Callable[[Example], None]]] = [
     (9, lose_a_node),
     (9, close_the_free_list),
     (9, break_a_list),
+    (9, lose_a_run),
+    (9, list_a_run_by_another_class),
+    (9, lengthen_a_run),
     (10, miscount_free_nodes),
+    (10, miscount_runs),
     (10, miscount_retained_words),
     (11, write_to_the_null_node),
     (12, retire_a_live_node),

@@ -11,7 +11,8 @@ import pytest
 PROGRAM = """
 from random import Random
 from triegs.kernels.jit import BOUNDS_CHECKED, COMPILED
-from triegs.store.packed import PackedStore
+from triegs.kernels.free import join_runs
+from triegs.store.packed import SMALLEST_LIMIT, PackedStore
 from triegs.store.plain import PlainStore
 
 print(COMPILED, BOUNDS_CHECKED)
@@ -49,6 +50,28 @@ for arity in range(5):
             store.unpin(version)
         packed.check()
     assert packed.statistics().retained_bytes == 0
+
+# Near a limit: free words are joined and cut, and nodes move.
+packed = PackedStore(memory_limit=SMALLEST_LIMIT)
+relation = packed.create("r", 2)
+for shape in range(3):
+    keys = [[(n, 1), (7, 5 * n), (n // 13, n % 13)][shape] for n in range(1_500)]
+    for key in keys:
+        relation.set(key, 1)
+    packed.publish()
+    random.shuffle(keys)
+    packed.lift_limit()
+    for key in keys[200:]:
+        relation.set(key, 0)
+    packed.publish()
+    packed.restore_limit()
+    join_runs(packed.words)
+    packed.check()
+    assert packed._compact(again=True)
+    packed.check()
+    assert sorted(relation.scan()) == [(key, 1) for key in sorted(keys[:200])]
+    packed.clear(relation)
+    packed.publish()
 print("same")
 """
 

@@ -264,19 +264,23 @@ def test_the_same_label_under_two_windows_is_two_relations():
     assert rows(query) == []
 
 
-def test_an_epoch_without_room_is_tried_again():
+def test_a_slide_without_room_refuses_what_comes():
     engine = Engine(memory_limit=2_000_000, window=Window(1_000, slide=10))
     query = engine.register(PAIRS)
-    ballast = engine.register(f"SELECT * {{ ?x {P} ?y }}", window=Window(1_000, slide=1_000))
-    engine.push([event(1 + n // 3_000, n, n) for n in range(20_000)])
-    engine.push([event(8, 1, 1, op="-")])
-    with pytest.raises(triegs.MemoryLimitReached):
-        engine.advance(to=10)
-    assert rows(query) == []
-    ballast.close()
-    engine._store.lift_limit()  # type: ignore[attr-defined]
-    assert [p.time for p in engine.advance()] == [10]
-    assert len(rows(query)) == 19_999
+    engine.push([event(1, n, n) for n in range(100)])
+    assert [p.refused for p in engine.advance(to=10)] == [()]
+    engine.push([event(11 + n // 5_000, n, n) for n in range(40_000)])
+    engine.push([event(18, 1, 1, op="-")])
+    [published] = engine.advance(to=20)
+    assert sorted(place for place, _ in published.refused) == list(range(100, 40_100))
+    reason = "no room under the memory limit when its slide came"
+    zero = triegs.literal("0", "http://www.w3.org/2001/XMLSchema#integer")
+    assert published.refused[0].reason == f"{reason}: {zero} {P} {zero} at 11"
+    # The deletion found the oldest event, and stands.
+    assert len(rows(query)) == 99
+    engine.push([event(21, 1, 1)])
+    assert [p.refused for p in engine.advance(to=30)] == [()]
+    assert len(rows(query)) == 100
 
 
 def test_closing_does_not_fail_for_want_of_room():

@@ -81,11 +81,17 @@ class Journal:
     stands; and `holds`, the epochs that are held by name. Holds are noted from any thread.
     """
 
-    def __init__(self, log: Log, words: Dictionary, identities: Dictionary) -> None:
+    def __init__(
+        self, log: Log, words: Dictionary, identities: Dictionary, limit: int | None = None
+    ) -> None:
         self.log = log
+        # Every record has the memory limit that it is made under, if there is one.
+        self._always = {} if limit is None else {"limit": limit}
         self.positions: dict[str, Any] = {}
         self.last = log.last
-        self._noted: dict[str, dict[str, Any]] = {"positions": {}, "holds": {}, "stopped": {}}
+        self._noted: dict[str, dict[str, Any]] = {
+            "positions": {}, "holds": {}, "stopped": {}, "refusing": {},
+        }  # fmt: skip
         self._lock = Lock()
         self._segment = self._stamp = 0
         self._is_refused = False  # the log did not take the last record
@@ -123,6 +129,13 @@ class Journal:
         with self._lock:
             self._noted["stopped"][str(sequence)] = slides
 
+    def note_refusing(self, sequence: int, slides: Sequence[int]) -> None:
+        """These of the slides that a record tells of had no room for the events that they would
+        bring, counted from 0.
+        """
+        with self._lock:
+            self._noted["refusing"][str(sequence)] = list(slides)
+
     def flush(self, epoch: int) -> None:
         """Write what was noted, if there is anything."""
         if any(self._noted.values()):
@@ -147,7 +160,8 @@ class Journal:
         # Unless all goes well, what the record defined is not: then define everything anew.
         segment, self._segment = self._segment, 0
         self._is_refused = True
-        sequence = self.log.append(kind, pack({"epoch": epoch, **fields, **noted}, columns))
+        told = {"epoch": epoch, **self._always, **fields, **noted}
+        sequence = self.log.append(kind, pack(told, columns))
         self._is_refused = False
         return Recording(self, sequence, segment, noted)
 

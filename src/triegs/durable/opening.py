@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
@@ -39,6 +39,7 @@ from triegs.errors import (
 )
 from triegs.mode import Mode
 from triegs.sparql.window import Window
+from triegs.store.room import RESERVE_BYTES
 from triegs.windows.settings import EventTime
 from triegs.windows.state import read_window, write_window
 
@@ -144,19 +145,40 @@ def open_engine(
         )
         if kept is None:
             write_settings(files, directory, settings.write())
-        engine = make(
-            settings.mode or "multigraph", window=settings.window, event_time=settings.event_time
-        )
-        replay, is_failed = restore(engine, log, parts, sequence)
+        is_refused, refusing = False, dict[int, list[int]]()
+        while True:
+            engine = make(
+                settings.mode or "multigraph", window=settings.window,
+                event_time=settings.event_time,
+            )  # fmt: skip
+            replay, is_failed = restore(
+                engine, log, parts, sequence, is_last_refused=is_refused, refusing=refusing
+            )
+            if replay.exceeds is None:
+                break
+            # The process died before what the memory limit refused was taken back, or noted.
+            if replay.has_slides:
+                refusing.setdefault(log.last, []).append(replay.exceeds)
+            else:
+                is_refused = True
+            parts = checkpoints.read(sequence) if sequence else None
         lost = replay.finish()
-        engine._journal = journal = Journal(log, engine._dictionary, engine._windows.identities)
+        check_room(engine, replay, directory)
+        limit = engine._store.memory_limit
+        engine._journal = journal = Journal(
+            log, engine._dictionary, engine._windows.identities, limit
+        )
+        last = journal.last
         journal.positions = replay.positions
         engine._published = replay.published
         if is_failed:
-            with journal.record(Kind.NOTE, engine.epoch, {"failed": journal.last}):
+            with journal.record(Kind.NOTE, engine.epoch, {"failed": last}):
                 pass
+        for record, slides in refusing.items():
+            journal.note_refusing(record, slides)
+            journal.flush(engine.epoch)
         if replay.stop is not None:
-            journal.note_stop(journal.last, len(replay.published))
+            journal.note_stop(last, len(replay.published))
             journal.flush(engine.epoch)
         for name in replay.lost_queries:
             engine._queries[name].close()
@@ -178,20 +200,40 @@ def open_engine(
 
 
 def restore(
-    engine: Engine, log: Log, parts: Iterator[tuple[str, Content]] | None, sequence: int
-) -> tuple[Replay, bool]:
+    engine: Engine, log: Log, parts: Iterator[tuple[str, Content]] | None, sequence: int,
+    *, is_last_refused: bool = False, refusing: Mapping[int, Sequence[int]] | None = None,
+) -> tuple[Replay, bool]:  # fmt: skip
     """Let a new engine stand where a checkpoint and the log behind its record say.
 
-    Returns the replay, and whether the last record tells of what failed.
+    Returns the replay, and whether the last record tells of what failed. What was done once is done
+    again whatever the limit: where that is another, or memory is laid out otherwise, what had room
+    then might have none.
     """
-    fields: dict[str, Any] = {"positions": {}, "holds": {}}
-    if parts is not None:
-        fields = restore_state(engine, parts)
-    holds, failed, stopped = _look_ahead(log, sequence, fields["holds"])
-    replay = Replay(engine, holds, stopped)
-    replay.positions.update(fields["positions"])
-    replay.lost_queries.update(fields.get("lost_queries", {}))
-    return replay, _replay(log, sequence, replay, failed)
+    with engine._store.without_limit():
+        fields: dict[str, Any] = {"positions": {}, "holds": {}}
+        if parts is not None:
+            fields = restore_state(engine, parts)
+        holds, failed, stopped, found = _look_ahead(log, sequence, fields["holds"])
+        replay = Replay(engine, holds, stopped, {**found, **(refusing or {})})
+        replay.positions.update(fields["positions"])
+        replay.lost_queries.update(fields.get("lost_queries", {}))
+        replay.limit = fields.get("limit")
+        if is_last_refused:
+            failed.add(log.last)
+        return replay, _replay(log, sequence, replay, failed) or is_last_refused
+
+
+def check_room(engine: Engine, replay: Replay, directory: Path) -> None:
+    """See that what was restored is within the limit that the engine has now.
+
+    What was accepted under this limit, or a smaller one, has room, even if it takes some more now
+    because memory is laid out otherwise.
+    """
+    limit, before, used = engine._store.memory_limit, replay.limit, replay.count_bytes()
+    if limit is not None and used > limit and (before is None or before > limit):
+        raise MemoryLimitReached(
+            f"the engine in {directory} takes {used:,} bytes: no room under {limit:,} bytes"
+        )
 
 
 def _refuse(directory: Path, problem: OSError) -> StateError:
@@ -256,6 +298,12 @@ def _replay(log: Log, after: int, replay: Replay, failed: set[int]) -> bool:
             if record.sequence in failed:
                 replay.define(content)
             else:
+                limit = content.fields.get("limit")
+                # Only the last record may have been refused, and be there: then it leaves less
+                # than inserts do under the limit, and nobody was told that it was done. Half of
+                # that is enough, for memory may be laid out otherwise now.
+                if record.sequence == log.last and limit is not None:
+                    replay.most = limit - RESERVE_BYTES // 2
                 replay.take(record.kind, record.sequence, content)
                 if replay.stop is not None and record.sequence < log.last:
                     raise replay.stop
@@ -271,16 +319,18 @@ def _replay(log: Log, after: int, replay: Replay, failed: set[int]) -> bool:
 
 def _look_ahead(
     log: Log, after: int, holds: dict[str, int]
-) -> tuple[dict[str, int], set[int], dict[int, int]]:
-    """The epochs that are held by name at the end of the log, the records that failed, and of
-    those that were not done to their ends how many slides were published.
+) -> tuple[dict[str, int], set[int], dict[int, int], dict[int, list[int]]]:
+    """The epochs that are held by name at the end of the log, the records that failed, of those
+    that were not done to their ends how many slides were published, and which slides refused.
     """
     found: dict[str, int | None] = dict(holds)
-    failed, stopped = set(), {}
+    failed, stopped, refusing = set(), {}, {}
     for record in log.read(after):
         fields = unpack(record.payload).fields
         found.update(fields.get("holds", {}))
         if "failed" in fields:
             failed.add(fields["failed"])
         stopped.update({int(each): slides for each, slides in fields.get("stopped", {}).items()})
-    return {name: epoch for name, epoch in found.items() if epoch is not None}, failed, stopped
+        refusing.update({int(each): which for each, which in fields.get("refusing", {}).items()})
+    kept = {name: epoch for name, epoch in found.items() if epoch is not None}
+    return kept, failed, stopped, refusing

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -32,9 +31,19 @@ class Replay:
     """
 
     def __init__(
-        self, engine: Engine, holds: Mapping[str, int], stopped: Mapping[int, int]
-    ) -> None:
+        self, engine: Engine, holds: Mapping[str, int], stopped: Mapping[int, int],
+        refusing: Mapping[int, Sequence[int]],
+    ) -> None:  # fmt: skip
         self._engine = engine
+        self._refusing = refusing
+        #: The most that the record may leave, None if that is not known; and which of its slides,
+        #: or 0, has left more, so it was refused when it was made.
+        self.most: int | None = None
+        self.exceeds: int | None = None
+        #: Whether the newest record tells of slides.
+        self.has_slides = False
+        #: The memory limit that the newest record, or the state, was made under.
+        self.limit: int | None = None
         self._holds = dict(holds)
         self._stopped = stopped
         self._terms = Definitions(engine._dictionary, "term")
@@ -55,10 +64,17 @@ class Replay:
         self.define(content)
         # Numbers go on as they were, also where an epoch more or less was needed to get here.
         engine._clock.first = engine._store.newest.number - fields["epoch"]
+        self.limit = fields.get("limit")
+        self.has_slides = kind in (Kind.ADVANCE, Kind.SLIDE)
         if kind == Kind.ADVANCE:
-            self._advance(fields, self._stopped.get(sequence))
+            self._advance(fields, sequence)
+        elif kind == Kind.SLIDE:
+            self._slide(fields, sequence)
         else:
+            before = 0 if self.most is None else self.count_bytes()
             self._DO[Kind(kind)](self, fields, arrays)
+            if kind in (Kind.REGISTER, Kind.APPLY):
+                self._look(before, 0)
         self.positions.update(fields.get("positions", {}))
         self.replayed += 1
         self._take_holds()
@@ -115,24 +131,47 @@ class Replay:
         windows.move(fields["to"], fields["stream"], fields["end"])
         self._slides = windows.publish_due()
 
-    def _slide(self, fields: Mapping[str, Any], _: Mapping[str, NDArray[Any]]) -> None:
-        found = self._publish(next(self._slides))
-        assert found.time == fields["time"], "the log tells of another slide"
-        self.published = (found,)
+    def _slide(self, fields: Mapping[str, Any], sequence: int) -> None:
+        self._make_slides(self._slides, sequence, 1)
+        if self.stop is not None:
+            raise self.stop
+        assert self.published[0].time == fields["time"], "the log tells of another slide"
 
-    def _advance(self, fields: Mapping[str, Any], most: int | None) -> None:
+    def _advance(self, fields: Mapping[str, Any], sequence: int) -> None:
         """All slides, or the first ones of a call that was not done to its end."""
-        windows = self._engine._windows
+        windows, most = self._engine._windows, self._stopped.get(sequence)
         windows.move(fields["to"], fields["stream"], fields["end"])
-        published: list[Published] = []
-        slides = islice(windows.publish_due(), most)
-        try:
-            published.extend(map(self._publish, slides))
-        except MemoryLimitReached as problem:
-            self.stop = problem
+        self._make_slides(windows.publish_due(), sequence, most)
         if most is not None or self.stop is not None:
             windows.judge_due()
+
+    def _make_slides(self, slides: Iterator[Published], sequence: int, most: int | None) -> None:
+        """Publish slides; those that refused what they would bring refuse it again."""
+        windows, refusing = self._engine._windows, self._refusing.get(sequence, ())
+        published: list[Published] = []
+        try:
+            while most is None or len(published) < most:
+                windows.is_refusing = len(published) in refusing
+                before = 0 if self.most is None else self.count_bytes()
+                if (found := next(slides, None)) is None:
+                    break
+                self._look(before, len(published))
+                published.append(self._publish(found))
+        except MemoryLimitReached as problem:
+            self.stop = problem
+        finally:
+            windows.is_refusing = False
         self.published = tuple(published)
+
+    def count_bytes(self) -> int:
+        """What counts against the memory limit now."""
+        found = self._engine._store.statistics()
+        return found.live_bytes + found.retained_bytes
+
+    def _look(self, before: int, slide: int) -> None:
+        """Whether the limit was exceeded: then what was done is known to have been refused."""
+        if self.most is not None and self.exceeds is None:
+            self.exceeds = slide if before <= self.most < self.count_bytes() else None
 
     def _publish(self, found: Published) -> Published:
         engine = self._engine
@@ -150,6 +189,5 @@ class Replay:
         Kind.APPLY: _apply,
         Kind.PUSH: _push,
         Kind.MOVE: _move,
-        Kind.SLIDE: _slide,
         Kind.NOTE: _note,
     }

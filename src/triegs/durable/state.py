@@ -64,6 +64,7 @@ def capture_state(engine: Engine, sequence: int) -> Capture:
         "queries": [query._source.write() for query in engine._queries.values()],
         "positions": dict(journal.positions),
         "holds": dict(engine.holds),
+        "limit": store.memory_limit,
         **{name: getattr(engine, name) for name in COUNTERS},
     }
     spaces = engine._core.origins

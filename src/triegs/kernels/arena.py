@@ -1,4 +1,4 @@
-"""Nodes in one array of words: taken, copied, given back.
+"""Nodes in one array of words: made, copied, retired.
 
 A node carries the epoch of its birth. In that epoch it is changed in place; afterwards it is part
 of a published version and only ever copied. A node that leaves the current version is *dropped*:
@@ -8,84 +8,23 @@ until the epoch is published. All costs are constant.
 
 from __future__ import annotations
 
+from triegs.kernels.free import allocate, release, size_words
 from triegs.kernels.jit import inlined, kernel
 from triegs.kernels.layout import (
-    BUMP,
     CHUNK_ENTRIES,
-    CLASSES,
     COPIED,
     EPOCH,
-    FAULTS,
-    FREE,
-    FREE_COUNT,
     FRESH,
     FRESH_AT,
     FRESH_END,
     FRESH_LAST,
-    FULL,
     HEAD,
-    LIMIT,
     NODE_CLASS,
     NODE_WORDS,
-    ROOM,
-    ROOM_WORDS,
     SUMMED,
     SUMMED_CLASS,
-    SUMMED_ROOM,
-    SUMMED_WORDS,
 )
 from triegs.kernels.words import Words, copy_words, load, store
-
-
-@inlined
-def size_words(size_class: int) -> int:
-    """The words of a node or block: 10, 18 or 34; 98 of a summed node."""
-    return SUMMED_WORDS if size_class == SUMMED_CLASS else HEAD + (8 << size_class)
-
-
-@inlined
-def allocate(words: Words, size_class: int) -> int:
-    """A node with undefined contents. `has_room` must have said yes before."""
-    node = load(words, FREE + size_class)
-    if node != 0:
-        store(words, FREE + size_class, load(words, node))
-        store(words, FREE_COUNT + size_class, load(words, FREE_COUNT + size_class) - 1)
-        return node
-    node = load(words, BUMP)
-    store(words, BUMP, node + size_words(size_class))
-    return node
-
-
-@inlined
-def release(words: Words, node: int, size_class: int) -> None:
-    """Make a node free. Its first word now links the free list."""
-    store(words, node, load(words, FREE + size_class))
-    store(words, FREE + size_class, node)
-    store(words, FREE_COUNT + size_class, load(words, FREE_COUNT + size_class) + 1)
-
-
-@kernel
-def has_free_nodes(words: Words) -> bool:
-    """Whether free nodes and the words never used make up the room for one change."""
-    missing = 0
-    for size_class in range(CLASSES):
-        free = load(words, FREE_COUNT + size_class)
-        needed = SUMMED_ROOM if size_class == SUMMED_CLASS else ROOM
-        if free < needed:
-            missing += (needed - free) * size_words(size_class)
-    if load(words, BUMP) + missing <= load(words, LIMIT):
-        return True
-    store(words, FAULTS, load(words, FAULTS) | FULL)
-    return False
-
-
-@inlined
-def has_room(words: Words) -> bool:
-    """Whether one more change surely finds its nodes; if not, the fault `FULL` is set.
-
-    Asked before a change begins, so that a change is never left half done.
-    """
-    return load(words, BUMP) + ROOM_WORDS <= load(words, LIMIT) or has_free_nodes(words)
 
 
 @inlined

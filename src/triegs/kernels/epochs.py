@@ -9,15 +9,8 @@ held versions, ascending: `[version, first chunk of its list]` each.
 
 from __future__ import annotations
 
-from triegs.kernels.arena import (
-    class_of,
-    has_room,
-    push_entry,
-    release,
-    retire,
-    size_words,
-    take_fresh,
-)
+from triegs.kernels.arena import class_of, push_entry, retire, take_fresh
+from triegs.kernels.free import has_room, release, size_words
 from triegs.kernels.jit import brief, inlined, kernel
 from triegs.kernels.layout import (
     ARITY,

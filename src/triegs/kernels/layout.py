@@ -58,8 +58,13 @@ SPLIT = 140  # where the last block was that became a summed hub, 0 if none sinc
 SPLIT_SHIFT = 141  # the bits of an id that the hubs above that one use
 FREE = 142  # first free node of each class
 FREE_COUNT = 146  # number of free nodes of each class
+RUNS = 150  # first run of too few words for any node, then by the largest class that fits
+RUN_LISTS = CLASSES + 1
+RUN_WORDS = 155  # of all runs
 
 PATH = 192  # addresses of the words on the way to the tuple that changes
+BUCKETS = 256  # while runs are sorted: first and last of each bucket
+BUCKET_BITS = 8
 SLOTS = 1024
 SLOT_WORDS = 2
 SLOT_LIMIT = 1 << 15
@@ -76,6 +81,7 @@ ROOM = 512
 SUMMED_ROOM = 64  # summed relations have two columns at most
 ROOM_WORDS = ROOM * (10 + 18 + 34) + SUMMED_ROOM * SUMMED_WORDS
 
+# A run is free words of any number, which has no class: [next run, words].
 # A chunk lists nodes: [next chunk, size, (offset << 2 | class) …]. The size of those of this epoch
 # is written when the epoch ends.
 CHUNK_ENTRIES = FANOUT

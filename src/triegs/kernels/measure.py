@@ -1,4 +1,4 @@
-"""What held versions retain, relation by relation.
+"""What held versions retain, relation by relation; and what publishing would free.
 
 Every node that some held version reaches, and the newest does not, stands on the list of a hold. So
 a visit of a version's relation need not know the newest one: it goes on below the nodes that are
@@ -7,10 +7,21 @@ listed, and all others are shared.
 
 from __future__ import annotations
 
-from triegs.kernels.arena import size_words
-from triegs.kernels.epochs import leaf_class_of, push_below, push_walk
+from triegs.kernels.epochs import find_hold, leaf_class_of, push_below, push_walk
+from triegs.kernels.free import size_words
 from triegs.kernels.jit import inlined, kernel
-from triegs.kernels.layout import ARITY, HEAD, HEIGHT_SHIFT, OFFSET
+from triegs.kernels.layout import (
+    ARITY,
+    CHUNK_ENTRIES,
+    EPOCH,
+    FRESH,
+    FRESH_AT,
+    FRESH_LAST,
+    HEAD,
+    HEIGHT_SHIFT,
+    NODE_WORDS,
+    OFFSET,
+)
 from triegs.kernels.words import Words, load, store
 
 
@@ -68,3 +79,28 @@ def measure_retained(
         top, size_class = push_below(words, stack, top, word, sets, height, leaf_class)
         visited += size_words(size_class)
     return visited
+
+
+@kernel
+def measure_fresh(words: Words, holds: Words) -> int:
+    """The words that will be free when the epoch in the making is published. Costs a visit of each
+    node that it has retired.
+    """
+    row = find_hold(holds, load(words, EPOCH))
+    held = -1 if row < 0 else load(holds, 2 * row)
+    freed = 0
+    kept = 0
+    chunk = load(words, FRESH)
+    while chunk != 0:
+        count = load(words, chunk + 1)
+        if chunk == load(words, FRESH_LAST):
+            count = load(words, FRESH_AT) - chunk - HEAD
+        for place in range(count):
+            entry = load(words, chunk + HEAD + place)
+            if load(words, entry >> 2) > held:
+                freed += size_words(entry & 3)
+            else:
+                kept += 1
+        freed += NODE_WORDS
+        chunk = load(words, chunk)
+    return freed - (kept + CHUNK_ENTRIES - 1) // CHUNK_ENTRIES * NODE_WORDS

@@ -51,10 +51,23 @@ def reserve_words(count: int) -> Words | None:
 
 
 def slack_words(limit_words: int) -> int:
-    """What an arena may exceed its limit by, to drop relations when it is full: the lists of all
-    nodes, a word for each of ten or more and two for each 32 of those, and the room of one change.
+    """What an arena may exceed its limit by while what frees memory is under way: a copy of every
+    node, the lists of those that were copied, an eighth of that at most, and the room of a change.
+    The other eighth is for what is free and scattered.
     """
-    return limit_words // 8 + ROOM_WORDS
+    return limit_words + limit_words // 4 + 2 * ROOM_WORDS
+
+
+def give_back(words: Words, first: int) -> None:
+    """Let the system have the memory from a word on, which are zero from now on; only of an array
+    that was reserved.
+    """
+    base: object = words.base
+    mapping = base.obj if isinstance(base, memoryview) else base
+    if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        start = -(-first * WORD_BYTES // mmap.PAGESIZE) * mmap.PAGESIZE
+        with suppress(OSError):
+            mapping.madvise(mmap.MADV_DONTNEED, start)
 
 
 def begin_arena(words: Words, limit: int) -> Words:

@@ -19,7 +19,7 @@ epoch a slot takes logged changes or plain ones, not both.
 
 from __future__ import annotations
 
-from triegs.kernels.arena import has_room
+from triegs.kernels.free import has_room
 from triegs.kernels.jit import brief, inlined, kernel
 from triegs.kernels.layout import (
     DIGIT,

@@ -15,7 +15,8 @@ in no order: the last one fills the gap of one that goes.
 
 from __future__ import annotations
 
-from triegs.kernels.arena import allocate, copy_node, drop, flag_of, make_node, release
+from triegs.kernels.arena import copy_node, drop, flag_of, make_node
+from triegs.kernels.free import allocate, release
 from triegs.kernels.jit import inlined, kernel
 from triegs.kernels.layout import (
     BITS,

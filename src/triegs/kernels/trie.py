@@ -13,7 +13,8 @@ writes the word and calls `mark_word`, and `trie_prune` where a leaf became empt
 
 from __future__ import annotations
 
-from triegs.kernels.arena import class_of, copy_node, drop, flag_of, make_node, release
+from triegs.kernels.arena import class_of, copy_node, drop, flag_of, make_node
+from triegs.kernels.free import release
 from triegs.kernels.jit import inlined, kernel
 from triegs.kernels.layout import (
     BITS,

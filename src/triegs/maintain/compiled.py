@@ -66,6 +66,8 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
         self._entries = np.empty(ENTRY_WORDS * FEW_UPDATES, np.int64)
         self._refused = np.empty(FEW_UPDATES, np.int64)
         self._is_plain = True  # nothing is stalled, and the general program has nothing to do
+        #: What is to be said of held versions when there is no room.
+        self.tell_pins: Callable[[], str] = str
         store.publish()
 
     # Epochs
@@ -75,6 +77,9 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
 
         Cost: the affected state. A deletion that finds no event is refused; with `is_strict` it
         refuses the whole epoch by `InvalidUpdate`.
+
+        What frees memory must not fail for want of it: an epoch with deletions may exceed the limit
+        while it is made. It is kept if what it leaves is within the limit, or if it only deletes.
         """
         flat = rows.reshape(-1)
         if self._is_plain and not is_strict and flat.size <= 4 * FEW_UPDATES:
@@ -82,6 +87,19 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
             if found >= 0:
                 return Epoch(version, self._list_refused(self._refused, found))
             self.store.abort()  # a fault: the long way knows what to do
+        try:
+            return self._apply(rows, is_strict)
+        except MemoryLimitReached:
+            if not (flat[::4] < 0).any():
+                raise
+        self.store.lift_limit()
+        try:
+            return self._apply(rows, is_strict, is_lifted=True)
+        finally:
+            self.store.restore_limit()
+
+    def _apply(self, rows: Words, is_strict: bool, is_lifted: bool = False) -> Epoch:
+        flat = rows.reshape(-1)
         saved = None if self._is_plain else self._save()
         overflown: dict[Standing, MultiplicityOverflow] = {}
         while True:
@@ -90,11 +108,14 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
                 if refused and is_strict:
                     message = f"{len(refused)} updates of a strict epoch were invalid"
                     raise InvalidUpdate(f"{message}; nothing changed", refused)
-                if any(map(self._is_due, self.standing)):
+                # A plan that is built anew takes more: it waits until there is room.
+                if not is_lifted and any(map(self._is_due, self.standing)):
                     self._rebuild()
                 if self.program.is_used:
                     self._base.take(rows, refused)
                     self.program.maintain()
+                if is_lifted and (flat[::4] > 0).any() and not self.store.is_within_limit():
+                    raise _TooMuch
                 return Epoch(self.publish(), refused)
             except _Fault as fault:
                 users = self._find_users(fault) if fault.kinds & OVERFLOW else []
@@ -108,13 +129,21 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
                 elif fault.kinds & LOG_FULL:
                     self._log = np.zeros(2 * self._log.size, np.int64)
                 else:
-                    self.store.make_room("an epoch")
+                    self._make_room("an epoch")
             except MemoryLimitReached:
                 self._abort(saved)
-                self.store.make_room("an epoch")
+                self._make_room("an epoch")
+            except _TooMuch:
+                self._abort(saved)
+                raise self.store.refuse("an epoch", self.tell_pins()) from None
             except BaseException:
                 self._abort(saved)
                 raise
+
+    def _make_room(self, what: str) -> None:
+        """Give the next attempt more room, or raise `MemoryLimitReached`."""
+        if not self.store.make_room():
+            raise self.store.refuse(what, self.tell_pins())
 
     def apply_one(self, row: Words) -> tuple[Version, tuple[Refused, ...]] | None:
         if not self._is_plain:
@@ -305,7 +334,7 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
                 return result
             except MemoryLimitReached:
                 self._abort(saved)
-                self.store.make_room(what)
+                self._make_room(what)
             except BaseException:
                 self._abort(saved)
                 raise
@@ -358,3 +387,7 @@ class _Fault(Exception):
         super().__init__(kinds, step)
         self.kinds = kinds
         self.step = step
+
+
+class _TooMuch(Exception):
+    """An epoch with deletions would leave more than the limit."""

@@ -6,6 +6,7 @@ and for doubt.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
@@ -34,6 +35,9 @@ from triegs.kernels.layout import (
     PLAIN,
     RANKED,
     RETAINED,
+    RUN_LISTS,
+    RUN_WORDS,
+    RUNS,
     SLOT_WORDS,
     SLOTS,
     SMALLEST,
@@ -45,7 +49,8 @@ from triegs.kernels.layout import (
 from triegs.kernels.words import Words
 from triegs.store.bounds import ID_LIMIT
 from triegs.store.contract import StoreCorrupt
-from triegs.store.packed import CLASS_WORDS, PackedRelation, PackedStore, PackedVersion
+from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
+from triegs.store.room import CLASS_WORDS
 
 Nodes = dict[int, int]  # offset to class
 Numbers = tuple[int, int]  # answers and rows
@@ -280,17 +285,37 @@ def read_free(words: Words) -> Nodes:
     return free
 
 
+def read_runs(words: Words) -> dict[int, int]:
+    """The runs, each with its number of words; invariants 9 and 10 on where they are listed."""
+    runs: dict[int, int] = {}
+    for kind in range(RUN_LISTS):
+        run = int(words[RUNS + kind])
+        while run:
+            if run in runs or run % 2 or not START <= run < int(words[BUMP]):
+                raise fail(9, "runs", f"broken at {run}")
+            size = runs[run] = int(words[run + 1])
+            if size < 2 or size % 2 or bisect_right(CLASS_WORDS, size) != kind:
+                raise fail(9, "runs", f"{size} words at {run} are in list {kind}")
+            run = int(words[run])
+    if sum(runs.values()) != words[RUN_WORDS]:
+        raise fail(10, "runs", f"{sum(runs.values())} words, counted {int(words[RUN_WORDS])}")
+    return runs
+
+
 def count_words(nodes: Nodes) -> int:
     return sum(CLASS_WORDS[size_class] for size_class in nodes.values())
 
 
-def check_partition(words: Words, parts: dict[str, Nodes]) -> None:
-    """Invariant 9: every word from the first node on belongs to one node of one part."""
-    spans = sorted(
+def check_partition(words: Words, parts: dict[str, Nodes], runs: dict[int, int]) -> None:
+    """Invariant 9: every word from the first node on belongs to one node of one part, or to a run
+    of free words.
+    """
+    spans = [
         (node, CLASS_WORDS[size_class], part)
         for part, nodes in parts.items()
         for node, size_class in nodes.items()
-    )
+    ]
+    spans = sorted(spans + [(run, size, "run") for run, size in runs.items()])
     expected, before = START, "the start"
     for node, size, part in spans:
         if node != expected:
@@ -342,7 +367,7 @@ def check_store(store: PackedStore, held: Iterable[PackedVersion]) -> None:
     free = read_free(words)
     check_partition(words, {
         "live": current | newest, "list": fresh_chunks | lists, "retained": waiting, "free": free,
-    })  # fmt: skip
+    }, read_runs(words))  # fmt: skip
     if count_words(waiting) + count_words(lists) != words[RETAINED]:
         raise fail(10, "arena", f"{count_words(waiting) + count_words(lists)} words are retained, "
                    f"counted {int(words[RETAINED])}")  # fmt: skip

@@ -10,6 +10,7 @@ and see nothing else. Two stores keep this contract: `packed` (tries in an arena
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 Key = tuple[int, ...]
@@ -113,6 +114,13 @@ class Store(Protocol):
 
     def measure_pin(self, version: Version) -> int:
         """The bytes that a held version shares with no newer one; it may take long as well."""
+
+    @property
+    def memory_limit(self) -> int | None:
+        """The bytes that live and retained tuples may take; None without a limit."""
+
+    def without_limit(self) -> AbstractContextManager[None]:
+        """Do again what was done before, when it had room: no change is refused inside."""
 
     def check(self) -> None: ...
 

@@ -30,6 +30,7 @@ first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
@@ -51,10 +52,8 @@ from triegs.kernels.epochs import (
 )
 from triegs.kernels.layout import (
     BUMP,
-    CLASSES,
     COPIED,
     FAULTS,
-    FREE_COUNT,
     FRESH,
     FRESH_LAST,
     LAYOUT_SHIFT,
@@ -68,7 +67,7 @@ from triegs.kernels.layout import (
     SLOTS,
     START,
 )
-from triegs.kernels.measure import list_retained, measure_retained
+from triegs.kernels.measure import list_retained, measure_fresh, measure_retained
 from triegs.kernels.memory import (
     WORD_BYTES,
     copy_arena,
@@ -95,12 +94,12 @@ from triegs.store.contract import (
     VersionedRelation,
     VersionGone,
 )
+from triegs.store.room import CLASS_WORDS, PART, RESERVE_BYTES, compact, count_free, count_used
 
 Result = TypeVar("Result")
 
 SCAN_ROWS = 512  # tuples that a scan fetches at a time
-CLASS_WORDS = (10, 18, 34, 98)
-SMALLEST_LIMIT = 2 * ROOM_WORDS * WORD_BYTES
+SMALLEST_LIMIT = 2 * RESERVE_BYTES
 FEW_WORDS = 10_000  # retained, that are freed without releasing the interpreter's lock
 
 
@@ -235,8 +234,10 @@ class PackedStore(Uncopied):
     """A `Store` over one arena. `memory_limit` bounds the bytes of all nodes, free ones too.
 
     A change that finds no room raises `MemoryLimitReached` and is not made; a store near its limit
-    keeps 300 kB in reserve for that. Only between `lift_limit` and `restore_limit` may the store
-    take an eighth more.
+    keeps 300 kB in reserve for that. What is free serves nodes of every size; while no version is
+    held, it is all put together when a sixteenth of the limit can be won. Only between `lift_limit`
+    and `restore_limit` may the store take more, as much again and a quarter: an epoch of deletions
+    may copy everything, because the version before it stays whole until it is published.
 
     >>> store = PackedStore(memory_limit=1_000_000)
     >>> numbers = store.create("numbers", 1)
@@ -262,6 +263,7 @@ class PackedStore(Uncopied):
         self._created: list[int] = []  # slots, in this epoch
         self._dropped: list[int] = []
         self._must_abort = False
+        self._compacted: PackedVersion | None = None  # the newest version at the last compaction
         self._memory = Lock()
         self._pins = RLock()  # unpinning may come from a finaliser, at any moment
         self._newest = PackedVersion(self, 0, np.empty(0, np.int64), self.members)
@@ -296,19 +298,50 @@ class PackedStore(Uncopied):
             before, _ = change(self.words, at, *arguments, count, True)
             while self.words[FAULTS]:
                 self.words[FAULTS] = 0
-                self._make_room(f"{relation.name}{key}")
+                if not self._make_room(moves=False):
+                    raise self.refuse(f"{relation.name}{key}")
                 before, _ = change(self.words, at, *arguments, count, True)
         return int(before)
 
-    def _make_room(self, what: str) -> None:
-        """Take back what readers have let go, or grow; under the lock `_memory`."""
+    def _make_room(self, *, moves: bool) -> bool:
+        """Take back what readers have let go, grow, or compact; under the lock `_memory`.
+
+        Nothing moves while the writer may be in the middle of a scan.
+        """
         if self._follow_pins():
-            return
+            return True
         larger = grow_arena(self.words, self._limit_words)
         if larger is None:
-            limit = self._limit_bytes or self.words.nbytes
-            raise MemoryLimitReached(f"{what}: no room under {limit:,} bytes")
+            return moves and self._compact()
         self.words = larger
+        return True
+
+    def refuse(self, what: str, why: str = "") -> MemoryLimitReached:
+        """What says that there is no room."""
+        limit = self._limit_bytes or self.words.nbytes
+        return MemoryLimitReached(f"{what}: no room under {limit:,} bytes{why}")
+
+    def _compact(self, *, again: bool = False) -> bool:
+        """Put all free words together, if that wins enough and nobody would see it; whether it was
+        done, unless `again` at most once for a version. Under the lock `_memory`. Costs a visit of
+        every node.
+        """
+        words, newest = self.words, self._newest
+        limit = self._limit_words or words.size - START
+        if (self._compacted is newest and not again) or PART * count_free(words) < limit:
+            return False
+        end = SLOTS + newest.roots.size
+        with self._pins:  # nobody may hold a version meanwhile
+            if self._held or words[FRESH] or words[RETAINED]:
+                return False
+            slots = words[SLOTS : SLOTS + SLOT_WORDS * len(self._shapes)]
+            if (words[SLOTS:end] != newest.roots).any() or slots[newest.roots.size :].any():
+                return False  # in the course of an epoch
+            compact(words, self._walk, self._shapes)
+            newest.words, newest.digest = words, None
+            newest.roots[:] = words[SLOTS:end]
+            self._compacted = newest
+        return True
 
     # For kernels that change many relations at once
 
@@ -349,14 +382,16 @@ class PackedStore(Uncopied):
     def faults(self) -> int:
         return int(self.words[FAULTS])
 
-    def make_room(self, what: str) -> None:
-        """Give the next changes more room, or raise `MemoryLimitReached`."""
+    def make_room(self) -> bool:
+        """Give the next changes more room; whether there is any to be given. Before the first
+        change of an epoch this may move all nodes: what the writer has begun to scan is over.
+        """
         with self._memory:
-            self._make_room(what)
+            return self._make_room(moves=True)
 
     def lift_limit(self) -> None:
-        """Give room beyond the limit, enough to drop any number of relations, until
-        `restore_limit`. Costs a copy of the arena if that is small.
+        """Give room beyond the limit, enough to copy all nodes or to drop any number of relations,
+        until `restore_limit`. Costs a copy of the arena if that is small.
         """
         if self._limit_words is None:
             return
@@ -367,12 +402,44 @@ class PackedStore(Uncopied):
             self.words[LIMIT] = wanted
 
     def restore_limit(self) -> None:
-        """Nodes that were taken beyond the limit are used again, and no more are taken."""
+        """What is in use counts against the limit again; changes wait until it leaves them room.
+
+        If the array is longer than the limit by a sixteenth, and no version is held, nodes move
+        together and what is beyond is given back. Else it is used again before anything is taken.
+        """
         if self._limit_words is None:
             return
         with self._memory:
-            limit = min(START + self._limit_words, self.words.size)
-            self.words[LIMIT] = max(limit, int(self.words[BUMP]))
+            self._follow_pins()
+            words = self.words
+            words[LIMIT] = min(START + self._limit_words, words.size)
+            if int(words[BUMP]) - START > self._limit_words + self._limit_words // PART:
+                self._compact(again=True)
+
+    def is_within_limit(self) -> bool:
+        """Whether one more change would find room if the epoch in the making were published now.
+        Costs a visit of each node that it has retired.
+        """
+        if self._limit_words is None:
+            return True
+        with self._memory:
+            self._follow_pins()
+            freed = int(measure_fresh(self.words, self.holds))
+            return count_used(self.words) - freed + ROOM_WORDS <= self._limit_words
+
+    @property
+    def memory_limit(self) -> int | None:
+        return self._limit_bytes
+
+    @contextmanager
+    def without_limit(self) -> Iterator[None]:
+        limit, self._limit_words = self._limit_words, None
+        self.words[LIMIT] = self.words.size
+        try:
+            yield
+        finally:
+            self._limit_words = limit
+            self.restore_limit()
 
     # The contract
 
@@ -512,7 +579,7 @@ class PackedStore(Uncopied):
             words = self.words
             used = int(words[BUMP]) - START
             retained = int(words[RETAINED])
-            free = sum(int(words[FREE_COUNT + c]) * CLASS_WORDS[c] for c in range(CLASSES))
+            free = count_free(words)
             end = SLOTS + SLOT_WORDS * len(self._shapes)
             return Statistics(
                 entries=int(words[SLOTS + 1 : end : SLOT_WORDS].sum()),

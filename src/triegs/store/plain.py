@@ -18,6 +18,7 @@ simply the maps of its moment, and Python's reference counts are the reclamation
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -278,6 +279,13 @@ class PlainStore:
         if not isinstance(version, PlainVersion) or version is self._newest:
             return 0
         return sum(found.entries for found in version.relations.values()) * BYTES_PER_ENTRY
+
+    @property
+    def memory_limit(self) -> int | None:
+        return None
+
+    def without_limit(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def check(self) -> None:
         with self._lock:

@@ -15,6 +15,7 @@ import numpy as np
 
 from triegs.windows.judging import (
     DELETED,
+    ENTERED,
     Words,
     judge_events,
     link_all,
@@ -42,7 +43,7 @@ class Frozen:
     def __init__(self, log: Log) -> None:
         self.start, self.end = log.start, log.end
         self._log = log
-        self._columns = (log.times, log.rows, log.ids)
+        self._columns = (log.times, log.rows, log.ids, log.arrivals)
         self._killed: list[Words] = []
         self.lock = Lock()
 
@@ -52,7 +53,7 @@ class Frozen:
 
     def read(self, first: int, end: int) -> Timed:
         """The events of some positions as they were; call it for one stretch after the other."""
-        times, rows, ids = self._columns
+        times, rows, ids, arrivals = self._columns
         size = len(times)
         slots = np.arange(first, end) & (size - 1)
         found = rows[slots]
@@ -61,7 +62,7 @@ class Frozen:
                 inside = killed[(killed >= first) & (killed < end)]
                 found[inside - first, 0] = 1
         named = ids[slots] if len(ids) else np.full(len(slots), -1, np.int64)
-        return Timed(times[slots], found, named, np.arange(first, end))
+        return Timed(times[slots], found, named, arrivals[slots])
 
     def close(self) -> None:
         """Let the ring write where it likes."""
@@ -75,6 +76,7 @@ class Log:
         self.start = self.end = 0
         self.times = np.zeros(SMALLEST, np.int64)
         self.rows = np.zeros((SMALLEST, 4), np.int64)
+        self.arrivals = np.zeros(SMALLEST, np.int64)  # the number of each in the stream
         self.ids = _NOTHING  # until an event has one
         self._holder = _NOTHING
         self._following = self._first = self._last = _NOTHING
@@ -85,9 +87,15 @@ class Log:
         return self.end - self.start
 
     @property
+    def _mask(self) -> int:
+        return len(self.times) - 1
+
+    @property
     def bytes(self) -> int:
         links = (self._holder, self._following, self._first, self._last)
-        return sum(array.nbytes for array in (self.times, self.rows, self.ids, *links))
+        return sum(
+            array.nbytes for array in (self.times, self.rows, self.ids, self.arrivals, *links)
+        )
 
     # Judging
 
@@ -122,11 +130,31 @@ class Log:
                 self.ids, self._holder, self._following, self._first, self._last, horizon, floor,
                 outcomes, killed,
             )  # fmt: skip
+            entered = due.arrivals[outcomes == ENTERED]
+            self.arrivals[np.arange(self.end - len(entered), self.end) & self._mask] = entered
             is_deletion = outcomes == DELETED
             if frozen is not None:
                 frozen.note(killed[is_deletion])
         self._dead += int(np.count_nonzero(is_deletion))
         return Judged(outcomes, killed)
+
+    def kill(self, first: int, end: int) -> Words:
+        """Let the events of some positions be as if they had been deleted; returns those that were
+        live. Cost: the positions.
+        """
+        found = self.find_live(first, end)
+        frozen = self._frozen
+        with nullcontext() if frozen is None else frozen.lock:
+            self.rows[found & self._mask, 0] = 0
+            if frozen is not None:
+                frozen.note(found)
+        self._dead += len(found)
+        return found
+
+    def revive(self, positions: Words) -> None:
+        """Take `kill` back. A copy that is under way has them live already."""
+        self.rows[positions & self._mask, 0] = 1
+        self._dead -= len(positions)
 
     def freeze(self) -> Frozen:
         """What is retained now, for a thread that copies it. Cost: constant; until it is closed
@@ -148,9 +176,11 @@ class Log:
         here = min(count, len(self.times) - at)
         self.times[at : at + here] = due.times[:here]
         self.rows[at : at + here] = due.rows[:here]
+        self.arrivals[at : at + here] = due.arrivals[:here]
         if here < count:
             self.times[: count - here] = due.times[here:]
             self.rows[: count - here] = due.rows[here:]
+            self.arrivals[: count - here] = due.arrivals[here:]
         self.end += count
 
     def _make_room(self, count: int) -> None:
@@ -164,7 +194,7 @@ class Log:
         while size < needed:
             size *= 2
         slots = np.arange(self.start, self.end) & (size - 1)
-        for name in ("times", "rows", "ids"):
+        for name in ("times", "rows", "ids", "arrivals"):
             old = getattr(self, name)
             if not len(old):
                 continue

@@ -10,6 +10,7 @@ the static graph, stand in the core. Everything costs what changes, whatever the
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -37,6 +38,8 @@ from triegs.windows.judging import NO_TIME, Words
 from triegs.windows.settings import EventTime, Late
 from triegs.windows.spaces import Space, SpaceKey, Spaces
 from triegs.windows.stream import Stream
+
+log_messages = logging.getLogger("triegs")
 
 
 class Pushed(NamedTuple):
@@ -139,6 +142,10 @@ class Windows:
         self._has_unused = False
         self._slid: Collection[Feed] = ()  # in the last epoch
         self._emitters: list[Emitter] = []
+        #: Whether the next slide refuses what comes, because it did so when it was made first.
+        self.is_refusing = False
+        #: Whether the last slide did.
+        self.has_refused = False
         self.find_label = self._spaces.find_label
         if window is not None:
             self.open([SpaceKey(window, True)])
@@ -553,6 +560,44 @@ class Windows:
     def _publish(self, due: Due) -> Published:
         """One epoch: every window that is due slides, and the core takes all changes at once."""
         time, slides = due.time, self._work_out(due)
+        self.has_refused = False
+        try:
+            if self.is_refusing:
+                raise MemoryLimitReached(str(Reason.NO_ROOM))
+            parts, version = self._show(time, slides)
+        except MemoryLimitReached as problem:
+            # What expires must go, or the windows would stand still for good.
+            kills = {feed: list(feed.kills) for stream in due.feeds for feed in stream.feeds}
+            refused = self._refuse(due, slides)
+            if not any(refused.values()):
+                raise
+            try:
+                parts, version = self._show(time, slides)
+            except BaseException:  # held epochs leave no room even for that
+                for stream, positions in refused.items():
+                    stream.take_back(positions)
+                for feed, before in kills.items():
+                    feed.kills = before
+                raise
+            log_messages.warning("slide at %d: its events were refused: %s", time, problem)
+            self.has_refused = True
+        for feed, slide in slides.items():
+            feed.commit(slide, time)
+        self._slid = slides.keys()
+        for space, rows in parts:
+            space.count(rows, version)
+        reported: list[Refused] = []
+        for stream in due.feeds:
+            reported += stream.refused
+            stream.refused = []
+            stream.unshown = None
+            stream.retire()
+        self.refused += len(reported)
+        reported += self.take_astray()
+        return Published(version, time, tuple(reported))
+
+    def _show(self, time: int, slides: dict[Feed, Slide]) -> tuple[list[tuple[Space, Words]], int]:
+        """Publish an epoch of slides; returns the rows of each space, and the version's number."""
         parts = [
             (space, space.emit(slide, self._newest))
             for space in self._spaces.by_number.values()
@@ -562,23 +607,31 @@ class Windows:
         self._clock.begin(time)
         try:
             version, refused = self._core.apply(rows)
+        except BaseException:
+            for space, labelled in parts:
+                space.forget(labelled, self._newest)
+            raise
         finally:
             self._clock.end()
         assert not refused, "a window took back what it had not shown"
-        for feed, slide in slides.items():
-            feed.commit(slide, time)
-        self._slid = slides.keys()
-        for space, rows in parts:
-            space.count(rows, version.number)
-        reported: list[Refused] = []
-        for stream in due.feeds:
-            reported += stream.refused
-            stream.refused = []
-            stream.unshown = None
-            stream.retire()
-        self.refused += len(reported)
-        reported += self.take_astray()
-        return Published(version.number, time, tuple(reported))
+        return parts, version.number
+
+    def _refuse(self, due: Due, slides: dict[Feed, Slide]) -> dict[Stream, list[int]]:
+        """Refuse the events that slides bring, and work the slides out anew; returns where they
+        were.
+
+        An event that another window shows already goes from there as if it had been deleted.
+        """
+        found: dict[Stream, list[int]] = {}
+        for stream, feeds in due.feeds.items():
+            killed = found[stream] = []
+            for feed in feeds:
+                killed += stream.refuse(*slides[feed].arrived, Reason.NO_ROOM)
+            for feed in stream.feeds:
+                feed.note_kills(killed, feed.head, feed.tail)
+            for feed in feeds:
+                slides[feed] = feed.slide(due.time)
+        return found
 
     def _slide(self, stream: Stream, time: int, due: list[Feed], slides: dict[Feed, Slide]) -> None:
         """Expire, judge what is due, and work out the slides of one stream's windows."""

@@ -84,6 +84,11 @@ class Space:
             labels = rows[:, 2]
             self._free(np.unique(labels[self._counts[labels] == 0]), epoch)
 
+    def forget(self, rows: Words, epoch: int) -> None:
+        """Rows with labels did not come: free what nobody names."""
+        labels = rows[:, 2]
+        self._free(np.unique(labels[self._counts[labels] == 0]), epoch)
+
     def drop(self, epoch: int) -> None:
         """Let every label go."""
         self._free(self._labels[self._labels >= 0], epoch)

@@ -233,6 +233,25 @@ class Stream:
             reason = REASONS[int(outcomes[place])].tell(self._describe(due, place))
             self.refused.append(Refused(int(due.arrivals[place]), reason))
 
+    def refuse(self, first: int, end: int, reason: Reason) -> list[int]:
+        """Refuse events of the log, which are then as if they had been deleted; returns where they
+        were.
+        """
+        found = self.log.kill(first, end)
+        slots = found & (len(self.log.times) - 1)
+        for slot in slots.tolist():
+            terms = " ".join(map(self._words.decode_one, self.log.rows[slot, 1:].tolist()))
+            place = int(self.log.arrivals[slot])
+            why = reason.tell(f"{terms} at {self.log.times[slot]}")
+            self.refused.append(Refused(place, why))
+        positions: list[int] = found.tolist()
+        return positions
+
+    def take_back(self, positions: list[int]) -> None:
+        """The last events that were refused are not, after all."""
+        self.log.revive(np.array(positions, np.int64))
+        del self.refused[len(self.refused) - len(positions) :]
+
     def retire(self) -> None:
         """Forget what no window holds, or will."""
         until = min((feed.head for feed in self.feeds), default=self.log.end)

@@ -1,0 +1,48 @@
+"""Room under the limit of a packed store: what is in use, what is free, and compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from triegs.kernels.compaction import SPAN, compact_arena
+from triegs.kernels.layout import (
+    BUMP,
+    CLASSES,
+    FREE_COUNT,
+    ROOM_WORDS,
+    RUN_WORDS,
+    START,
+)
+from triegs.kernels.memory import WORD_BYTES, give_back
+from triegs.kernels.words import Words
+
+CLASS_WORDS = (10, 18, 34, 98)
+#: What inserts leave free under a limit: the room of one change.
+RESERVE_BYTES = ROOM_WORDS * WORD_BYTES
+#: What a limit may be exceeded by, and what may be free and of no use, is one part in so many.
+PART = 16
+
+
+def count_free(words: Words) -> int:
+    """The words that were used and are free now."""
+    counts = words[FREE_COUNT : FREE_COUNT + CLASSES].tolist()
+    return int(words[RUN_WORDS]) + sum(map(int.__mul__, counts, CLASS_WORDS))
+
+
+def count_used(words: Words) -> int:
+    """The words of all nodes, live and retained."""
+    return int(words[BUMP]) - START - count_free(words)
+
+
+def compact(words: Words, walk: Words, shapes: Sequence[int]) -> None:
+    """Move all nodes together, and give the memory behind them back to the system.
+
+    Only while no version is held, and nothing has changed since the newest. Costs two visits of
+    each node, and a move of each.
+    """
+    size = (int(words[BUMP]) - START) // SPAN + 1
+    used, before = np.zeros(size, np.int64), np.empty(size, np.int64)
+    compact_arena(words, walk, np.array(shapes, np.int64), used, before)
+    give_back(words, int(words[BUMP]))
