@@ -26,7 +26,7 @@ from triegs.testing.window_oracle import Event
 NOW = {"availableNow": True}
 QUERY = {"path": QUERIES["path"]}
 #: So long may what must not hang take; nothing is measured by it.
-PATIENCE = 120
+PATIENCE = 300
 
 
 @pytest.fixture

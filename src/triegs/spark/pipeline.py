@@ -277,8 +277,13 @@ class Pipeline(Handle):
             self._session.streams.addListener(self._listener)
             self.query: Any = self._start(events, trigger, name)
         except BaseException:
+            self._end_listener()
             self._end_views()
             raise
+
+    def _end_listener(self) -> None:
+        with suppress(Exception):  # Spark has ended, or there is none yet
+            self._session.streams.removeListener(self._listener)
 
     def _is_ours(self, query: str) -> bool:
         return hasattr(self, "query") and str(self.query.id) == query
@@ -366,8 +371,7 @@ class Pipeline(Handle):
         }
 
     def _let_go(self) -> None:
-        with suppress(Exception):  # Spark has ended
-            self._session.streams.removeListener(self._listener)
+        self._end_listener()
         self._end_views()
         self._owners.close()
         self.engine.close()
