@@ -158,13 +158,10 @@ def show_time(time: int) -> str:
 
 
 def watch_times(
-    arriving: Iterator[Arrived],
-    sources: Mapping[str | None, Source],
-    windows: Iterable[Window],
-    is_warned: bool,
+    arriving: Iterator[Arrived], sources: Mapping[str | None, Source], windows: Iterable[Window]
 ) -> Iterator[Arrived]:
     """All that arrives. The first batch of each stream tells whether it has times where windows
-    need them, and whether they look as if they counted seconds (`is_warned`: warn of that).
+    need them, and whether they look as if they counted seconds.
     """
     timed = {each.stream for each in windows if each.kind is Kind.TIME and each.width != 1}
     seen: set[str | None] = set()
@@ -176,7 +173,7 @@ def watch_times(
             is_needed = stream in timed or (stream is None and bool(timed))
             if is_needed and not has_times:
                 refuse_without_times(source)
-            if has_times and is_warned:
+            if has_times:
                 warn_of_seconds(batch)
         yield stream, batch
 

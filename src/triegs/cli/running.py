@@ -123,7 +123,7 @@ def _run(request: Request) -> int:
         note = None if bookmarks is None else bookmarks.note
         arriving = arrive(sources if bookmarks is None else bookmarks.tracks)
         read = [window for each in windows.values() for window in each]
-        arriving = watch_times(arriving, sources, read, is_warned=True)
+        arriving = watch_times(arriving, sources, read)
         if has_windows:
             epochs: Epochs = WindowedEpochs(
                 engine, strict=request.strict, note=note,
