@@ -1,7 +1,7 @@
 """Expressions, by precedence climbing: operators at the current level or above, then operands.
 
->>> from triegs.sparql.cursor import Cursor
->>> ExpressionParser(Cursor("?x + 1 < 2 * ?y", {}, None)).read()
+>>> from triegs.sparql.reader import Reader
+>>> ExpressionParser(Reader("?x + 1 < 2 * ?y", {}, None)).read()
 Call(operator='<', arguments=(Call(operator='+', ...), Call(operator='*', ...)))
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from triegs.errors import QueryError
-from triegs.sparql.cursor import AGGREGATES, FUNCTIONS, IRIS, NUMBERS, Cursor, name_of
 from triegs.sparql.expressions import OPERATORS, evaluate
 from triegs.sparql.lexer import Token, TokenKind
 from triegs.sparql.model import Aggregate, Call, Duplicates, Expression, is_variable
+from triegs.sparql.reader import AGGREGATES, FUNCTIONS, IRIS, NUMBERS, Reader, name_of
 from triegs.sparql.scope import Unknown, conjuncts, limit_scope
 from triegs.sparql.values import ExpressionError
 
@@ -37,21 +37,21 @@ class _Part(NamedTuple):
     depth: int
 
 
-def starts_constraint(cursor: Cursor) -> bool:
+def starts_constraint(reader: Reader) -> bool:
     """Whether a bracket or a call is here."""
-    token = cursor.token
-    is_call = token.kind in IRIS and cursor.after().text == "("
+    token = reader.token
+    is_call = token.kind in IRIS and reader.after().text == "("
     return token.text == "(" or is_call or token.word in FUNCTIONS or token.word in AGGREGATES
 
 
 class ExpressionParser:
-    """Reads expressions at a cursor, and remembers the variables that they name.
+    """Reads expressions at a reader, and remembers the variables that they name.
 
     `no_aggregate` says why no aggregate may stand here, as the end of "no aggregate …".
     """
 
-    def __init__(self, cursor: Cursor, no_aggregate: str = "") -> None:
-        self.cursor = cursor
+    def __init__(self, reader: Reader, no_aggregate: str = "") -> None:
+        self.reader = reader
         self.no_aggregate = no_aggregate
         #: Every variable outside aggregates, and every one inside.
         self.outside: list[Token] = []
@@ -59,7 +59,7 @@ class ExpressionParser:
         self.has_aggregate = False
 
     def read(self) -> Expression:
-        """The expression at the cursor, up to what cannot go on with it."""
+        """The expression at the reader, up to what cannot go on with it."""
         return self._read(_OR).expression
 
     def read_primary(self) -> Expression:
@@ -68,9 +68,9 @@ class ExpressionParser:
 
     def read_constraint(self, clause: str) -> Expression:
         """What FILTER and HAVING take: an expression in brackets, or a call."""
-        if starts_constraint(self.cursor):
+        if starts_constraint(self.reader):
             return self._primary().expression
-        raise self.cursor.unexpected(f"'(' or a function after {clause}")
+        raise self.reader.unexpected(f"'(' or a function after {clause}")
 
     def _read(self, least: int) -> _Part:
         left = self._unary()
@@ -82,36 +82,36 @@ class ExpressionParser:
                 return left
             if level > highest:
                 raise self._no_operand()
-            token = self.cursor.token
+            token = self.reader.token
             if level <= _AND:
                 parts = [left]
                 while self._operator() == operator:
-                    self.cursor.advance()
+                    self.reader.advance()
                     parts.append(self._read(level + 1))
                 left = self._chain(operator, parts, token)
             elif operator in ("IN", "NOT"):
                 left = self._in(left)
             else:
-                self.cursor.advance()
+                self.reader.advance()
                 left = self._call(token, operator, [left, self._read(level + 1)])
             # Nothing binds to a finished comparison but && and ||.
             highest = level if level > _COMPARISON else min(level, _AND)
 
     def _operator(self) -> str:
-        """The operator at the cursor, where the lexer may have seen an IRI or a signed number."""
-        token = self.cursor.token
+        """The operator at the reader, where the lexer may have seen an IRI or a signed number."""
+        token = self.reader.token
         if token.kind is TokenKind.IRI:
-            self.cursor.split(2 if token.text.startswith("<=") else 1, TokenKind.IRI)
+            self.reader.split(2 if token.text.startswith("<=") else 1, TokenKind.IRI)
         elif token.kind in NUMBERS and token.text[0] in "+-":
-            self.cursor.split(1, token.kind)
-        return self.cursor.token.word
+            self.reader.split(1, token.kind)
+        return self.reader.token.word
 
     def _no_operand(self) -> QueryError:
         hint = "join comparisons by &&, or bracket one" if not self._is_sum() else ""
-        return self.cursor.unexpected("')', && or || after a comparison", hint)
+        return self.reader.unexpected("')', && or || after a comparison", hint)
 
     def _is_sum(self) -> bool:
-        return _LEVELS.get(self.cursor.token.word, _OR) > _COMPARISON
+        return _LEVELS.get(self.reader.token.word, _OR) > _COMPARISON
 
     def _call(self, token: Token, operator: str, parts: list[_Part]) -> _Part:
         """An operator applied, unless that is one too many."""
@@ -119,7 +119,7 @@ class ExpressionParser:
         if depth > MAX_DEPTH:
             hint = "split the expression over several FILTERs, or store a part of it as a triple"
             message = f"operators nest deeper than {MAX_DEPTH}"
-            raise self.cursor.error(message, token, "nesting", hint)
+            raise self.reader.error(message, token, "nesting", hint)
         return _Part(Call(operator, tuple(part.expression for part in parts)), depth)
 
     def _chain(self, operator: str, parts: list[_Part], token: Token) -> _Part:
@@ -134,75 +134,75 @@ class ExpressionParser:
         return self._call(token, operator, flat)
 
     def _in(self, left: _Part) -> _Part:
-        token = self.cursor.token
+        token = self.reader.token
         operator = "IN"
-        if self.cursor.token.word == "NOT":
-            if self.cursor.after().word != "IN":
-                self.cursor.advance()
-                raise self.cursor.unexpected("IN after NOT")
-            self.cursor.advance()
+        if self.reader.token.word == "NOT":
+            if self.reader.after().word != "IN":
+                self.reader.advance()
+                raise self.reader.unexpected("IN after NOT")
+            self.reader.advance()
             operator = "NOT IN"
-        self.cursor.advance()
-        self.cursor.open("(", "'(' after IN")
+        self.reader.advance()
+        self.reader.open("(", "'(' after IN")
         return self._call(token, operator, [left, *self._arguments()[0]])
 
     def _arguments(self) -> tuple[list[_Part], list[Token]]:
         """Expressions with commas between, up to the closing bracket; and where each begins."""
         parts: list[_Part] = []
         starts: list[Token] = []
-        if self.cursor.token.text != ")":
+        if self.reader.token.text != ")":
             while True:
-                starts.append(self.cursor.token)
+                starts.append(self.reader.token)
                 parts.append(self._read(_OR))
-                if not self.cursor.skip(","):
+                if not self.reader.skip(","):
                     break
-        self.cursor.close("')' or an operator")
+        self.reader.close("')' or an operator")
         return parts, starts
 
     def _bracketed(self) -> _Part:
-        self.cursor.open("(")
+        self.reader.open("(")
         found = self._read(_OR)
-        self.cursor.close("')' or an operator")
+        self.reader.close("')' or an operator")
         return found
 
     def _unary(self) -> _Part:
-        token = self.cursor.token
+        token = self.reader.token
         if token.text in ("!", "-", "+"):
-            self.cursor.advance()
+            self.reader.advance()
             return self._call(token, token.text, [self._primary()])
         return self._primary()
 
     def _primary(self) -> _Part:
-        cursor, token = self.cursor, self.cursor.token
+        reader, token = self.reader, self.reader.token
         if token.kind is TokenKind.VARIABLE:
             (self.inside if self.no_aggregate == _NESTED else self.outside).append(token)
-            cursor.advance()
+            reader.advance()
             return _Part(name_of(token), 0)
         if token.text == "(":
             return self._bracketed()
-        if token.kind in IRIS and cursor.after().text == "(":
-            raise cursor.refusal("function call", token)
-        if cursor.is_constant():
-            return _Part(cursor.constant(), 0)
+        if token.kind in IRIS and reader.after().text == "(":
+            raise reader.refusal("function call", token)
+        if reader.is_constant():
+            return _Part(reader.constant(), 0)
         if token.word in AGGREGATES:
             return self._aggregate()
         if token.word in FUNCTIONS:
             return self._function()
-        raise cursor.unexpected("an expression")
+        raise reader.unexpected("an expression")
 
     def _function(self) -> _Part:
-        cursor = self.cursor
-        token = cursor.advance()
+        reader = self.reader
+        token = reader.advance()
         name = _SAME_FUNCTION.get(token.word, token.word)
-        cursor.open("(", "'(' after the name of a function")
-        if name == "BOUND" and cursor.token.kind is not TokenKind.VARIABLE:
-            raise cursor.unexpected("a variable")
+        reader.open("(", "'(' after the name of a function")
+        if name == "BOUND" and reader.token.kind is not TokenKind.VARIABLE:
+            raise reader.unexpected("a variable")
         parts, starts = self._arguments()
         if not OPERATORS[name].allows(len(parts)):
             message = f"{token.word} takes {OPERATORS[name]}, not {len(parts)}"
-            raise cursor.error(message, token, token.word)
+            raise reader.error(message, token, token.word)
         if name == "BOUND" and not isinstance(parts[0].expression, str):
-            raise cursor.error("BOUND takes a variable", starts[0], "BOUND")
+            raise reader.error("BOUND takes a variable", starts[0], "BOUND")
         if name == "REGEX":
             self._check_pattern([part.expression for part in parts[1:]], starts[1])
         return self._call(token, name, parts)
@@ -210,30 +210,30 @@ class ExpressionParser:
     def _check_pattern(self, arguments: list[Expression], at: Token) -> None:
         """A constant pattern that is wrong would silently match nothing: say so instead."""
         is_constant = all(isinstance(a, str) and not is_variable(a) for a in arguments)
-        if is_constant and self.cursor.refuses_patterns:
+        if is_constant and self.reader.refuses_patterns:
             try:
                 evaluate(Call("REGEX", ('""', *arguments)), {})
             except ExpressionError as problem:
-                raise self.cursor.error(f"REGEX: {problem}", at, "REGEX") from None
+                raise self.reader.error(f"REGEX: {problem}", at, "REGEX") from None
 
     def _aggregate(self) -> _Part:
-        cursor, token = self.cursor, self.cursor.token
+        reader, token = self.reader, self.reader.token
         if self.no_aggregate:
-            raise cursor.error(f"no aggregate {self.no_aggregate}", token, token.word)
+            raise reader.error(f"no aggregate {self.no_aggregate}", token, token.word)
         self.has_aggregate = True
-        cursor.advance()
-        cursor.open("(", "'(' after the name of a function")
-        distinct = Duplicates.DISTINCT if cursor.skip("DISTINCT") else Duplicates.KEEP
-        if token.word == "COUNT" and cursor.token.text == "*":
+        reader.advance()
+        reader.open("(", "'(' after the name of a function")
+        distinct = Duplicates.DISTINCT if reader.skip("DISTINCT") else Duplicates.KEEP
+        if token.word == "COUNT" and reader.token.text == "*":
             if distinct is Duplicates.DISTINCT:
-                raise cursor.refusal("COUNT(DISTINCT *)", token)
-            cursor.advance()
-            cursor.close()
+                raise reader.refusal("COUNT(DISTINCT *)", token)
+            reader.advance()
+            reader.close()
             return _Part(Aggregate("COUNT", None), 1)
         self.no_aggregate = _NESTED
         argument = self._read(_OR)
         self.no_aggregate = ""
-        cursor.close("')' or an operator")
+        reader.close("')' or an operator")
         return _Part(Aggregate(token.word, argument.expression, distinct), argument.depth + 1)
 
 
@@ -241,12 +241,12 @@ class Condition(NamedTuple):
     """An expression as it was read, with the name that GROUP BY or SELECT gives it, if any."""
 
     expression: Expression
-    reader: ExpressionParser
+    parser: ExpressionParser
     name: Token | None = None
 
     def limited(
         self, bound: Collection[str], clause: str, unknown: list[Unknown]
     ) -> list[Expression]:
         """The conjuncts as they are where only `bound` is; the others are added to `unknown`."""
-        unknown += [Unknown(t, clause) for t in self.reader.outside if name_of(t) not in bound]
+        unknown += [Unknown(t, clause) for t in self.parser.outside if name_of(t) not in bound]
         return [limit_scope(part, bound) for part in conjuncts(self.expression)]

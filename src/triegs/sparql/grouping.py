@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from triegs.sparql.cursor import Cursor, name_of
 from triegs.sparql.expression_parser import Condition
 from triegs.sparql.lexer import Token
 from triegs.sparql.model import Aggregate, Call, Column, Expression, Grouping, Values, is_variable
 from triegs.sparql.pattern_parser import Body
+from triegs.sparql.reader import Reader, name_of
 from triegs.sparql.scope import Unknown, conjuncts, limit_scope, substitute
 
 
@@ -25,8 +25,8 @@ class Selected(NamedTuple):
 class Grouper:
     """Groups one query; `unknown` gets the variables that nothing binds."""
 
-    def __init__(self, cursor: Cursor, body: Body, unknown: list[Unknown]) -> None:
-        self.cursor = cursor
+    def __init__(self, reader: Reader, body: Body, unknown: list[Unknown]) -> None:
+        self.reader = reader
         self.unknown = unknown
         self.bound = body.variables
         #: What each name given in GROUP BY stands for over the body.
@@ -61,12 +61,12 @@ class Grouper:
             name = name_of(token)
             if name in taken or (place >= len(named) and name in plain):
                 message = f"{name} is used already, so AS cannot name it"
-                raise self.cursor.error(message, token, "AS", "choose another name")
+                raise self.reader.error(message, token, "AS", "choose another name")
             taken.add(name)
 
     def _add_key(self, key: Condition) -> None:
         expression, name = key.expression, ""
-        meaning = self._meaning(expression, key.reader.outside, "GROUP BY")
+        meaning = self._meaning(expression, key.parser.outside, "GROUP BY")
         if key.name is not None:
             name = name_of(key.name)
             self.meanings[name] = meaning
@@ -85,9 +85,9 @@ class Grouper:
 
     def _over_group(self, condition: Condition, clause: str) -> Expression:
         """An output expression: outside its aggregates it speaks of keys only."""
-        for token in condition.reader.outside:
+        for token in condition.parser.outside:
             self._check_key(token)
-        inside = condition.reader.inside
+        inside = condition.parser.inside
 
         def resolve(part: Expression) -> Expression:
             if isinstance(part, Aggregate):
@@ -105,7 +105,7 @@ class Grouper:
         if name not in self.keys:
             message = f"{name} is neither a grouping key nor inside an aggregate"
             hint = f"add it to GROUP BY, or write MIN({name})"
-            raise self.cursor.error(message, token, "GROUP BY", hint)
+            raise self.reader.error(message, token, "GROUP BY", hint)
 
 
 def commutes(trailing: Values, grouping: Grouping) -> bool:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from triegs.sparql.cursor import Cursor, name_of
 from triegs.sparql.expression_parser import Condition, ExpressionParser, starts_constraint
 from triegs.sparql.grouping import Grouper, Selected, commutes
 from triegs.sparql.iri import is_absolute, resolve
 from triegs.sparql.lexer import Token, TokenKind
 from triegs.sparql.model import Duplicates, Form, Grouping, Query, Values
 from triegs.sparql.pattern_parser import Body, PatternParser, read_values
+from triegs.sparql.reader import Reader, name_of
 from triegs.sparql.scope import Unknown
 from triegs.sparql.stream_clauses import read_from, read_register
 from triegs.sparql.window import Window
@@ -54,14 +54,14 @@ def parse(
     """
     if not isinstance(text, str):
         raise TypeError(f"a query is a str, not {type(text).__name__}")
-    cursor = Cursor(text, prefixes or {}, base)
-    cursor.refuses_patterns = refuse_patterns
-    return _QueryParser(cursor).read()
+    reader = Reader(text, prefixes or {}, base)
+    reader.refuses_patterns = refuse_patterns
+    return _QueryParser(reader).read()
 
 
 class _QueryParser:
-    def __init__(self, cursor: Cursor) -> None:
-        self.cursor = cursor
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
         self.windows: dict[str, Window] = {}
         self.unknown: list[Unknown] = []
         self.duplicates = Duplicates.KEEP
@@ -74,110 +74,110 @@ class _QueryParser:
         self.slices: dict[str, int] = {}
 
     def read(self) -> Query:
-        cursor = self.cursor
+        reader = self.reader
         self._prologue()
-        output = read_register(cursor)
+        output = read_register(reader)
         self._prologue()
-        if cursor.is_at_end():
-            raise cursor.error("the query is empty", cursor.token, hint=_START)
-        form = Form.ASK if cursor.skip("ASK") else Form.SELECT
+        if reader.is_at_end():
+            raise reader.error("the query is empty", reader.token, hint=_START)
+        form = Form.ASK if reader.skip("ASK") else Form.SELECT
         if form is Form.SELECT:
-            if not cursor.skip("SELECT"):
-                raise cursor.unexpected("SELECT or ASK", _START)
+            if not reader.skip("SELECT"):
+                raise reader.unexpected("SELECT or ASK", _START)
             self._select()
-        while cursor.token.word == "FROM":
-            read_from(cursor, self.windows)
-        cursor.skip("WHERE")
-        body = PatternParser(cursor, self.windows, self.unknown).read()
+        while reader.token.word == "FROM":
+            read_from(reader, self.windows)
+        reader.skip("WHERE")
+        body = PatternParser(reader, self.windows, self.unknown).read()
         self._modifiers()
-        last = cursor.token
-        trailing = read_values(cursor) if last.word == "VALUES" else None
-        if not cursor.is_at_end():
-            raise cursor.unexpected("the end of the query")
+        last = reader.token
+        trailing = read_values(reader) if last.word == "VALUES" else None
+        if not reader.is_at_end():
+            raise reader.unexpected("the end of the query")
         head, grouping = self._head(body, trailing, last)
         return Query(
             form, head, body.atoms, tuple(body.values), tuple(body.filters), self.duplicates,
             self.slices.get("LIMIT"), self.slices.get("OFFSET", 0), grouping,
-            cursor.lexer.original, body.graphs, tuple(self.windows.items()), output,
+            reader.lexer.original, body.graphs, tuple(self.windows.items()), output,
             self._warnings(body),
         )  # fmt: skip
 
     # Clauses
 
     def _prologue(self) -> None:
-        cursor = self.cursor
-        while word := cursor.skip("BASE", "PREFIX"):
-            name = cursor.token.text
+        reader = self.reader
+        while word := reader.skip("BASE", "PREFIX"):
+            name = reader.token.text
             if word == "PREFIX":
-                if cursor.token.kind is not TokenKind.NAME or not name.endswith(":"):
-                    raise cursor.expected("a prefix such as 'ex:'")
-                cursor.advance()
-            if cursor.token.kind is not TokenKind.IRI:
-                raise cursor.expected(f"an IRI in <...> after {word}")
-            reference = cursor.token.text[1:-1]
-            iri = reference if cursor.base is None else resolve(reference, cursor.base)
+                if reader.token.kind is not TokenKind.NAME or not name.endswith(":"):
+                    raise reader.expected("a prefix such as 'ex:'")
+                reader.advance()
+            if reader.token.kind is not TokenKind.IRI:
+                raise reader.expected(f"an IRI in <...> after {word}")
+            reference = reader.token.text[1:-1]
+            iri = reference if reader.base is None else resolve(reference, reader.base)
             if word == "PREFIX":
-                cursor.prefixes[name[:-1]] = iri
+                reader.prefixes[name[:-1]] = iri
             elif is_absolute(iri):
-                cursor.base = iri
+                reader.base = iri
             else:
-                raise cursor.error(f"<{iri}> is not a whole IRI", cursor.token, "BASE")
-            cursor.advance()
+                raise reader.error(f"<{iri}> is not a whole IRI", reader.token, "BASE")
+            reader.advance()
 
     def _select(self) -> None:
-        cursor = self.cursor
-        word = cursor.skip(*_DUPLICATES)
+        reader = self.reader
+        word = reader.skip(*_DUPLICATES)
         self.duplicates = _DUPLICATES.get(word, Duplicates.KEEP)
-        if cursor.token.text == "*":
-            self.star = cursor.advance()
+        if reader.token.text == "*":
+            self.star = reader.advance()
             return
-        while cursor.token.kind is TokenKind.VARIABLE or cursor.token.text == "(":
-            if cursor.token.kind is TokenKind.VARIABLE:
-                self.selected.append(Selected(cursor.advance()))
+        while reader.token.kind is TokenKind.VARIABLE or reader.token.text == "(":
+            if reader.token.kind is TokenKind.VARIABLE:
+                self.selected.append(Selected(reader.advance()))
                 continue
-            opening = cursor.open("(")
-            reader = ExpressionParser(cursor)
-            condition = Condition(reader.read(), reader)
-            if not cursor.skip("AS"):
-                raise cursor.unexpected("an operator, or AS and a variable")
-            self.selected.append(Selected(cursor.need_variable(), condition, opening))
-            cursor.close()
+            opening = reader.open("(")
+            parser = ExpressionParser(reader)
+            condition = Condition(parser.read(), parser)
+            if not reader.skip("AS"):
+                raise reader.unexpected("an operator, or AS and a variable")
+            self.selected.append(Selected(reader.need_variable(), condition, opening))
+            reader.close()
         if not self.selected:
-            raise cursor.unexpected(f"a variable, '(' or '*' after {word or 'SELECT'}")
+            raise reader.unexpected(f"a variable, '(' or '*' after {word or 'SELECT'}")
 
     def _modifiers(self) -> None:
-        cursor = self.cursor
-        if cursor.skip("GROUP"):
-            cursor.need("BY", "GROUP")
+        reader = self.reader
+        if reader.skip("GROUP"):
+            reader.need("BY", "GROUP")
             self.keys = [self._key()]
-            while starts_constraint(cursor) or cursor.token.kind is TokenKind.VARIABLE:
+            while starts_constraint(reader) or reader.token.kind is TokenKind.VARIABLE:
                 self.keys.append(self._key())
-        if cursor.skip("HAVING"):
+        if reader.skip("HAVING"):
             self.having = [self._condition()]
-            while starts_constraint(cursor):
+            while starts_constraint(reader):
                 self.having.append(self._condition())
-        while word := cursor.skip("LIMIT", "OFFSET"):
+        while word := reader.skip("LIMIT", "OFFSET"):
             if word in self.slices:
-                token = cursor.tokens[cursor.place - 1]
-                raise cursor.error(f"this {word} is the second one", token, word)
-            self.slices[word] = cursor.whole_number(word)
+                token = reader.tokens[reader.place - 1]
+                raise reader.error(f"this {word} is the second one", token, word)
+            self.slices[word] = reader.whole_number(word)
 
     def _key(self) -> Condition:
-        cursor = self.cursor
-        reader = ExpressionParser(cursor, "in GROUP BY")
-        if cursor.token.text != "(":
-            if not starts_constraint(cursor) and cursor.token.kind is not TokenKind.VARIABLE:
-                raise cursor.unexpected("a variable or an expression after GROUP BY")
-            return Condition(reader.read_primary(), reader)
-        cursor.open("(")
-        expression = reader.read()
-        name = cursor.need_variable() if cursor.skip("AS") else None
-        cursor.close("')', an operator, or AS and a variable")
-        return Condition(expression, reader, name)
+        reader = self.reader
+        parser = ExpressionParser(reader, "in GROUP BY")
+        if reader.token.text != "(":
+            if not starts_constraint(reader) and reader.token.kind is not TokenKind.VARIABLE:
+                raise reader.unexpected("a variable or an expression after GROUP BY")
+            return Condition(parser.read_primary(), parser)
+        reader.open("(")
+        expression = parser.read()
+        name = reader.need_variable() if reader.skip("AS") else None
+        reader.close("')', an operator, or AS and a variable")
+        return Condition(expression, parser, name)
 
     def _condition(self) -> Condition:
-        reader = ExpressionParser(self.cursor)
-        return Condition(reader.read_constraint("HAVING"), reader)
+        parser = ExpressionParser(self.reader)
+        return Condition(parser.read_constraint("HAVING"), parser)
 
     # What they mean together
 
@@ -185,30 +185,30 @@ class _QueryParser:
         self, body: Body, trailing: Values | None, last: Token
     ) -> tuple[tuple[str, ...], Grouping | None]:
         """The columns of the query, and its grouping; HAVING and VALUES find their place."""
-        cursor = self.cursor
+        reader = self.reader
         computed = [each.condition for each in self.selected if each.condition is not None]
-        has_aggregate = any(each.reader.has_aggregate for each in [*computed, *self.having])
+        has_aggregate = any(each.parser.has_aggregate for each in [*computed, *self.having])
         if self.keys is not None or has_aggregate:
             if self.star is not None:
                 hint = "name the keys and aggregates"
-                raise cursor.error("SELECT * cannot be grouped", self.star, "SELECT *", hint)
-            grouper = Grouper(cursor, body, self.unknown)
+                raise reader.error("SELECT * cannot be grouped", self.star, "SELECT *", hint)
+            grouper = Grouper(reader, body, self.unknown)
             grouping = grouper.group(self.keys or [], self.selected, self.having)
             if trailing is not None:
                 if not commutes(trailing, grouping):
-                    raise cursor.refusal("VALUES after aggregates", last)
+                    raise reader.refusal("VALUES after aggregates", last)
                 body.values.append(trailing)
             return tuple(column.name for column in grouping.columns), grouping
         if computed:
             opening = next(each.opening for each in self.selected if each.opening is not None)
-            raise cursor.refusal("select expression", opening)
+            raise reader.refusal("select expression", opening)
         for each in self.having:
             body.filters += each.limited(body.variables, "HAVING", self.unknown)
         if trailing is not None:
             body.values.append(trailing)
             body.variables.update(trailing.variables)
         if self.star is not None:
-            named = [token for token in cursor.tokens if token.kind is TokenKind.VARIABLE]
+            named = [token for token in reader.tokens if token.kind is TokenKind.VARIABLE]
             return tuple(dict.fromkeys(v for v in map(name_of, named) if v in body.variables)), None
         shown = {name_of(each.name): each.name for each in self.selected}
         self.unknown += [
@@ -221,7 +221,7 @@ class _QueryParser:
         first = {(name_of(each.token), each.clause): each for each in reversed(self.unknown)}
         found: list[str] = []
         for (name, clause), each in sorted(first.items(), key=lambda item: item[1].token.start):
-            line, column = self.cursor.lexer.position(each.token.start)
+            line, column = self.reader.lexer.position(each.token.start)
             if name in body.variables:
                 what = f"{name} is bound outside the group of this {clause}, which does not see it"
             else:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from triegs.sparql.cursor import IRIS, NUMBERS, Cursor, name_of
 from triegs.sparql.expression_parser import Condition, ExpressionParser
 from triegs.sparql.lexer import Token, TokenKind
 from triegs.sparql.model import Atom, Expression, Values, is_variable
+from triegs.sparql.reader import IRIS, NUMBERS, Reader, name_of
 from triegs.sparql.scope import Unknown
 from triegs.sparql.stream_clauses import read_block
 from triegs.sparql.window import Window
@@ -60,8 +60,8 @@ class Body:
 class PatternParser:
     """Reads the pattern of one query; `unknown` gets the variables that a filter cannot see."""
 
-    def __init__(self, cursor: Cursor, windows: dict[str, Window], unknown: list[Unknown]) -> None:
-        self.cursor = cursor
+    def __init__(self, reader: Reader, windows: dict[str, Window], unknown: list[Unknown]) -> None:
+        self.reader = reader
         self.windows = windows
         self.unknown = unknown
         self.graph = ""
@@ -73,7 +73,7 @@ class PatternParser:
         self._pattern_of_label: dict[str, int] = {}
 
     def read(self) -> Body:
-        """The pattern in curly brackets at the cursor."""
+        """The pattern in curly brackets at the reader."""
         bound = self._group()
         placed = sorted(self._placed, key=lambda each: each.place)
         atoms = self._name_blanks([each.atom for each in placed])
@@ -84,32 +84,32 @@ class PatternParser:
 
     def _group(self) -> set[str]:
         """A group; returns the named variables that it binds."""
-        cursor = self.cursor
+        reader = self.reader
         first_atom, first_block = len(self._placed), len(self._values)
         waiting: list[Condition] = []
-        cursor.open("{")
+        reader.open("{")
         self._pattern += 1
-        while cursor.token.text != "}":
-            word = cursor.token.word
+        while reader.token.text != "}":
+            word = reader.token.word
             if word == "FILTER":
-                cursor.advance()
-                reader = ExpressionParser(cursor, "in a FILTER; use HAVING")
-                waiting.append(Condition(reader.read_constraint("FILTER"), reader))
+                reader.advance()
+                parser = ExpressionParser(reader, "in a FILTER; use HAVING")
+                waiting.append(Condition(parser.read_constraint("FILTER"), parser))
             elif word == "VALUES":
                 self._pattern += 1
-                self._values.append(read_values(cursor))
+                self._values.append(read_values(reader))
             elif word == "{":
                 self._group()
             elif word in ("WINDOW", "STREAM"):
                 self._window()
             else:
                 self._triples()
-                is_last = not cursor.skip(".")
-                if is_last and cursor.token.word not in _AFTER_TRIPLES:
-                    raise cursor.unexpected(_NEXT)
+                is_last = not reader.skip(".")
+                if is_last and reader.token.word not in _AFTER_TRIPLES:
+                    raise reader.unexpected(_NEXT)
                 continue
-            cursor.skip(".")
-        cursor.close()
+            reader.skip(".")
+        reader.close()
         self._pattern += 1
         terms = [term for placed in self._placed[first_atom:] for term in placed.atom]
         bound = {term for term in terms if is_variable(term) and not term.startswith("?_:")}
@@ -121,9 +121,9 @@ class PatternParser:
     def _window(self) -> None:
         """``WINDOW <w> { … }`` or ``STREAM <s> [ … ] { … }``"""
         if self.graph:
-            token = self.cursor.token
-            raise self.cursor.error(f"a {token.word} inside another window", token, "window")
-        self.graph = read_block(self.cursor, self.windows)
+            token = self.reader.token
+            raise self.reader.error(f"a {token.word} inside another window", token, "window")
+        self.graph = read_block(self.reader, self.windows)
         self._group()
         self.graph = ""
 
@@ -131,126 +131,126 @@ class PatternParser:
 
     def _triples(self) -> None:
         """A subject with what is said of it."""
-        token = self.cursor.token
+        token = self.reader.token
         before = len(self._placed)
         subject = self._node(_STATEMENT)
         is_said = token.text in ("[", "(") and len(self._placed) > before
-        if not (is_said and self.cursor.token.word in (*_AFTER_TRIPLES, ".")):
+        if not (is_said and self.reader.token.word in (*_AFTER_TRIPLES, ".")):
             self._properties(subject, _MORE if is_said else "a predicate")
 
     def _properties(self, subject: str, expected: str) -> None:
         """Predicates with their objects, semicolons between."""
-        cursor = self.cursor
+        reader = self.reader
         while True:
-            if cursor.token.kind is TokenKind.VARIABLE:
-                token = cursor.advance()
+            if reader.token.kind is TokenKind.VARIABLE:
+                token = reader.advance()
                 self._objects(subject, [_Step(name_of(token), False, token)])
             else:
                 self._objects(subject, self._path(expected))
-            if cursor.token.text != ";":
+            if reader.token.text != ";":
                 return
-            while cursor.skip(";"):
+            while reader.skip(";"):
                 pass
-            if cursor.token.word in (*_AFTER_TRIPLES, ".", "]"):
+            if reader.token.word in (*_AFTER_TRIPLES, ".", "]"):
                 return
             expected = _MORE
 
     def _objects(self, subject: str, path: list[_Step]) -> None:
-        cursor = self.cursor
+        reader = self.reader
         while True:
-            token = cursor.token
+            token = reader.token
             target = self._node("an object")
             stops = [subject, *(self._name("path") for _ in path[1:]), target]
             for step, start, end in zip(path, stops, stops[1:], strict=False):
                 ends = (end, start) if step.is_inverse else (start, end)
                 atom = Atom(ends[0], step.predicate, ends[1])
                 self._add(atom, step.token, step.token if len(path) > 1 else token)
-            if not cursor.skip(","):
+            if not reader.skip(","):
                 return
 
     def _add(self, atom: Atom, token: Token, at: Token) -> None:
         """One more atom, placed at a token; one too many is an error at another."""
         if len(self._placed) == MAX_PATTERNS:
             message = f"a query of more than {MAX_PATTERNS} triple patterns"
-            raise self.cursor.error(message, at, "text", "split it into several queries")
+            raise self.reader.error(message, at, "text", "split it into several queries")
         self._placed.append(_Placed(token.start, atom, self.graph))
 
     # Paths
 
     def _path(self, expected: str) -> list[_Step]:
         """A sequence of steps, those of inverse paths in the order in which they are walked."""
-        cursor = self.cursor
+        reader = self.reader
         steps: list[_Step] = []
         while True:
-            is_inverse = bool(cursor.skip("^"))
+            is_inverse = bool(reader.skip("^"))
             part = self._path_primary(_STEP if is_inverse or steps else expected)
             if is_inverse:
                 part = [step._replace(is_inverse=not step.is_inverse) for step in reversed(part)]
             steps += part
-            token = cursor.token
-            counts = cursor.after().kind in NUMBERS or cursor.after().text == ","
+            token = reader.token
+            counts = reader.after().kind in NUMBERS or reader.after().text == ","
             if token.text == "{" and counts:
-                raise cursor.refusal("path {n}", token)
+                raise reader.refusal("path {n}", token)
             if token.text in ("*", "+", "?", "|"):
-                raise cursor.refusal(f"path {token.text}", token)
-            if not cursor.skip("/"):
+                raise reader.refusal(f"path {token.text}", token)
+            if not reader.skip("/"):
                 return steps
 
     def _path_primary(self, expected: str) -> list[_Step]:
-        cursor, token = self.cursor, self.cursor.token
+        reader, token = self.reader, self.reader.token
         if token.text == "!":
-            raise cursor.refusal("path !", token)
+            raise reader.refusal("path !", token)
         if token.text == "(":
-            cursor.open("(")
+            reader.open("(")
             steps = self._path(_STEP)
-            cursor.close("'/' or ')' in a path")
+            reader.close("'/' or ')' in a path")
             return steps
         if token.text == "a":
-            return [_Step(_TYPE, False, cursor.advance())]
+            return [_Step(_TYPE, False, reader.advance())]
         if token.kind in IRIS:
-            return [_Step(cursor.constant(), False, token)]
-        raise cursor.unexpected(expected)
+            return [_Step(reader.constant(), False, token)]
+        raise reader.unexpected(expected)
 
     # Nodes
 
     def _node(self, expected: str) -> str:
         """A term, or a blank node with what is said of it."""
-        cursor, token = self.cursor, self.cursor.token
+        reader, token = self.reader, self.reader.token
         if token.kind is TokenKind.VARIABLE:
-            cursor.advance()
+            reader.advance()
             return name_of(token)
-        if cursor.is_constant():
-            return cursor.constant()
+        if reader.is_constant():
+            return reader.constant()
         if token.kind is TokenKind.BLANK:
             if self._pattern_of_label.setdefault(token.text, self._pattern) != self._pattern:
                 message = f"the blank node {token.text} is used in two basic graph patterns"
-                raise cursor.error(message, token, "blank node", "use a variable instead")
-            cursor.advance()
+                raise reader.error(message, token, "blank node", "use a variable instead")
+            reader.advance()
             return f"?{token.text}"
         if token.text == "[":
-            cursor.open("[")
+            reader.open("[")
             name = self._name("anon")
-            if cursor.token.text != "]":
+            if reader.token.text != "]":
                 self._properties(name, "a predicate or ']'")
-            cursor.close(_NEXT)
+            reader.close(_NEXT)
             return name
         if token.text == "(":
             return self._collection()
-        raise cursor.unexpected(expected)
+        raise reader.unexpected(expected)
 
     def _collection(self) -> str:
         """``( … )``: a cell of a list for each element."""
-        cursor = self.cursor
-        cursor.open("(")
-        head = link = "" if cursor.token.text == ")" else self._name("anon")
+        reader = self.reader
+        reader.open("(")
+        head = link = "" if reader.token.text == ")" else self._name("anon")
         while link:
-            token = cursor.token
+            token = reader.token
             item = self._node("an element or ')'")
-            rest = "" if cursor.token.text == ")" else self._name("anon")
+            rest = "" if reader.token.text == ")" else self._name("anon")
             self._add(Atom(link, _FIRST, item), token, token)
             self._add(Atom(link, _REST, rest or _NIL), token, token)
             link = rest
-        cursor.close()
+        reader.close()
         return head or _NIL
 
     def _name(self, stem: str) -> str:
@@ -273,43 +273,43 @@ class PatternParser:
         return tuple(Atom(*(names.get(term, term) for term in atom)) for atom in atoms)
 
 
-def read_values(cursor: Cursor) -> Values:
+def read_values(reader: Reader) -> Values:
     """A whole VALUES block, from its word on."""
-    cursor.advance()
+    reader.advance()
     names: list[str] = []
-    is_wide = cursor.token.text == "("
+    is_wide = reader.token.text == "("
     if is_wide:
-        cursor.open("(")
-    while cursor.token.kind is TokenKind.VARIABLE and (is_wide or not names):
-        token = cursor.advance()
+        reader.open("(")
+    while reader.token.kind is TokenKind.VARIABLE and (is_wide or not names):
+        token = reader.advance()
         if name_of(token) in names:
-            raise cursor.error(f"{name_of(token)} is twice in one VALUES", token, "VALUES")
+            raise reader.error(f"{name_of(token)} is twice in one VALUES", token, "VALUES")
         names.append(name_of(token))
     if is_wide:
-        cursor.close("a variable or ')'")
+        reader.close("a variable or ')'")
     elif not names:
-        raise cursor.unexpected("'(' or a variable after 'VALUES'")
-    cursor.open("{")
+        raise reader.unexpected("'(' or a variable after 'VALUES'")
+    reader.open("{")
     rows: list[tuple[str, ...]] = []
-    while cursor.token.text != "}":
-        rows.append(_value_row(cursor, len(names)) if is_wide else (_value(cursor),))
-    cursor.close()
+    while reader.token.text != "}":
+        rows.append(_value_row(reader, len(names)) if is_wide else (_value(reader),))
+    reader.close()
     return Values(tuple(names), tuple(rows))
 
 
-def _value_row(cursor: Cursor, width: int) -> tuple[str, ...]:
-    opening = cursor.open("(", "'(' or '}'")
+def _value_row(reader: Reader, width: int) -> tuple[str, ...]:
+    opening = reader.open("(", "'(' or '}'")
     row: list[str] = []
-    while cursor.token.text != ")":
-        row.append(_value(cursor))
-    cursor.close()
+    while reader.token.text != ")":
+        row.append(_value(reader))
+    reader.close()
     if len(row) != width:
         message = f"a row of {len(row)} values for {width} variables"
-        raise cursor.error(message, opening, "VALUES")
+        raise reader.error(message, opening, "VALUES")
     return tuple(row)
 
 
-def _value(cursor: Cursor) -> str:
-    if not cursor.is_constant():
-        raise cursor.unexpected("an IRI or a literal")
-    return cursor.constant()
+def _value(reader: Reader) -> str:
+    if not reader.is_constant():
+        raise reader.unexpected("an IRI or a literal")
+    return reader.constant()

@@ -1,7 +1,7 @@
 """What the front end refuses on purpose: correct SPARQL outside the supported fragment.
 
 One row per construct: its name, which errors carry as ``construct``, and what could be written
-instead. `triegs.sparql.cursor` looks up words here; the parsers name symbols and shapes.
+instead. `triegs.sparql.reader` looks up words here; the parsers name symbols and shapes.
 """
 
 from __future__ import annotations

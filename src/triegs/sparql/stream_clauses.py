@@ -9,9 +9,9 @@ pattern. CQELS: ``STREAM <s> [RANGE 30s SLIDE 10s] { … }`` in the pattern. C-S
 from __future__ import annotations
 
 from triegs.errors import QueryError, WindowError
-from triegs.sparql.cursor import IRIS, Cursor
 from triegs.sparql.lexer import Token, TokenKind
 from triegs.sparql.model import Operator, Output
+from triegs.sparql.reader import IRIS, Reader
 from triegs.sparql.window import Window, read_span
 
 #: The name of the window that the whole pattern reads.
@@ -21,118 +21,118 @@ _ENDS = ("]", *_STEPS, "TUMBLING")
 _FORMS = "write [RANGE 10s SLIDE 5s], [RANGE UNBOUNDED SLIDE 5s], [NOW] or [TRIPLES 5]"
 
 
-def read_register(cursor: Cursor) -> Output | None:
+def read_register(reader: Reader) -> Output | None:
     """``REGISTER RSTREAM <o> AS``, or QUERY or STREAM instead of the operator."""
-    if not cursor.skip("REGISTER"):
+    if not reader.skip("REGISTER"):
         return None
     operators = [operator.value for operator in Operator]
-    word = cursor.skip(*operators, "STREAM", "QUERY")
+    word = reader.skip(*operators, "STREAM", "QUERY")
     if not word:
-        raise cursor.expected(f"{', '.join(operators)}, STREAM or QUERY after REGISTER")
-    if cursor.token.kind is TokenKind.WORD and cursor.token.word != "AS":
-        name = cursor.advance().text
-    elif cursor.token.kind in IRIS:
-        name = _read_name(cursor, "a stream")
+        raise reader.expected(f"{', '.join(operators)}, STREAM or QUERY after REGISTER")
+    if reader.token.kind is TokenKind.WORD and reader.token.word != "AS":
+        name = reader.advance().text
+    elif reader.token.kind in IRIS:
+        name = _read_name(reader, "a stream")
     else:
-        raise cursor.expected("the name of the stream of results")
-    cursor.need("AS", "REGISTER")
+        raise reader.expected("the name of the stream of results")
+    reader.need("AS", "REGISTER")
     return Output(Operator(word) if word in operators else Operator.RSTREAM, name)
 
 
-def read_from(cursor: Cursor, windows: dict[str, Window]) -> None:
+def read_from(reader: Reader, windows: dict[str, Window]) -> None:
     """``FROM NAMED WINDOW <w> ON STREAM <s> [ … ]`` or ``FROM STREAM <s> [ … ]``."""
-    following = cursor.after().word
-    is_named = following == "NAMED" and cursor.after(2).word == "WINDOW"
+    following = reader.after().word
+    is_named = following == "NAMED" and reader.after(2).word == "WINDOW"
     if not (is_named or following == "STREAM"):
-        raise cursor.refusal("FROM", cursor.token)
-    name, at = WHOLE, cursor.token
-    cursor.advance()
-    cursor.advance()
+        raise reader.refusal("FROM", reader.token)
+    name, at = WHOLE, reader.token
+    reader.advance()
+    reader.advance()
     if is_named:
-        cursor.advance()
-        at = cursor.token
-        name = _read_name(cursor, "a window")
-        cursor.need("ON", "the name of a window")
-        cursor.skip("STREAM")
+        reader.advance()
+        at = reader.token
+        name = _read_name(reader, "a window")
+        reader.need("ON", "the name of a window")
+        reader.skip("STREAM")
     if name in windows:
         what = f"the window {name}" if name else "FROM STREAM"
-        raise cursor.error(f"{what} is there twice", at, "window")
-    stream = _read_name(cursor, "a stream")
-    windows[name] = _read_window(cursor, stream)
+        raise reader.error(f"{what} is there twice", at, "window")
+    stream = _read_name(reader, "a stream")
+    windows[name] = _read_window(reader, stream)
 
 
-def read_block(cursor: Cursor, windows: dict[str, Window]) -> str:
+def read_block(reader: Reader, windows: dict[str, Window]) -> str:
     """``WINDOW <w> { … }`` or ``STREAM <s> [ … ] { … }``, up to the opening bracket: the name of
     its window.
     """
-    token = cursor.advance()
-    at = cursor.token
-    name = _read_name(cursor, "a window" if token.word == "WINDOW" else "a stream")
+    token = reader.advance()
+    at = reader.token
+    name = _read_name(reader, "a window" if token.word == "WINDOW" else "a stream")
     if token.word == "STREAM":
         stream, name = name, f"window {len(windows) + 1}"
-        windows[name] = _read_window(cursor, stream)
+        windows[name] = _read_window(reader, stream)
     elif name not in windows:
         hint = f"declare it: FROM NAMED WINDOW {name} ON STREAM <...> [RANGE PT10S STEP PT5S]"
-        raise cursor.error(f"there is no window {name}", at, "window", hint)
-    if cursor.token.text != "{":
-        raise cursor.expected("'{' after a window")
+        raise reader.error(f"there is no window {name}", at, "window", hint)
+    if reader.token.text != "{":
+        raise reader.expected("'{' after a window")
     return name
 
 
-def _read_name(cursor: Cursor, what: str) -> str:
-    if cursor.token.kind not in IRIS:
-        raise cursor.expected(f"the IRI of {what}")
-    return cursor.constant()
+def _read_name(reader: Reader, what: str) -> str:
+    if reader.token.kind not in IRIS:
+        raise reader.expected(f"the IRI of {what}")
+    return reader.constant()
 
 
-def _read_window(cursor: Cursor, stream: str) -> Window:
+def _read_window(reader: Reader, stream: str) -> Window:
     """``[RANGE … SLIDE …]``, ``[NOW]``, ``[TRIPLES n]``."""
-    opening = cursor.token
+    opening = reader.token
     if opening.text != "[":
-        raise cursor.expected("'[' and a window")
-    cursor.advance()
-    token = cursor.token
+        raise reader.expected("'[' and a window")
+    reader.advance()
+    token = reader.token
     word = token.word
     if word == "RANGE":
-        cursor.advance()
-        word = cursor.token.word if cursor.token.word in ("TRIPLES", "UNBOUNDED") else "RANGE"
+        reader.advance()
+        word = reader.token.word if reader.token.word in ("TRIPLES", "UNBOUNDED") else "RANGE"
     try:
-        window = _FORM[word](cursor, stream) if word in _FORM else None
+        window = _FORM[word](reader, stream) if word in _FORM else None
     except WindowError as problem:
-        raise cursor.error(str(problem), token, "window") from None
+        raise reader.error(str(problem), token, "window") from None
     if window is None:
-        raise cursor.error(f"no window starts with {token}", token, "window", _FORMS)
-    if cursor.token.text != "]":
-        raise _unexpected(cursor, cursor.token)
-    cursor.advance()
+        raise reader.error(f"no window starts with {token}", token, "window", _FORMS)
+    if reader.token.text != "]":
+        raise _unexpected(reader, reader.token)
+    reader.advance()
     return window
 
 
-def _unexpected(cursor: Cursor, token: Token) -> QueryError:
-    return cursor.error(f"a window cannot go on with {token}", token, "window", _FORMS)
+def _unexpected(reader: Reader, token: Token) -> QueryError:
+    return reader.error(f"a window cannot go on with {token}", token, "window", _FORMS)
 
 
-def _read_range(cursor: Cursor, stream: str) -> Window:
-    width = _read_duration(cursor)
-    return Window(width, _read_slide(cursor), stream=stream)
+def _read_range(reader: Reader, stream: str) -> Window:
+    width = _read_duration(reader)
+    return Window(width, _read_slide(reader), stream=stream)
 
 
-def _read_unbounded(cursor: Cursor, stream: str) -> Window:
-    cursor.advance()
-    slide = _read_slide(cursor)
+def _read_unbounded(reader: Reader, stream: str) -> Window:
+    reader.advance()
+    slide = _read_slide(reader)
     if slide is None:
-        raise cursor.expected("SLIDE and a duration, for a window without bounds")
+        raise reader.expected("SLIDE and a duration, for a window without bounds")
     return Window.landmark(slide, stream=stream)
 
 
-def _read_now(cursor: Cursor, stream: str) -> Window:
-    cursor.advance()
-    return Window.now(_read_slide(cursor), stream=stream)
+def _read_now(reader: Reader, stream: str) -> Window:
+    reader.advance()
+    return Window.now(_read_slide(reader), stream=stream)
 
 
-def _read_triples(cursor: Cursor, stream: str) -> Window:
-    cursor.advance()
-    count = cursor.whole_number("TRIPLES", "a number of triples")
+def _read_triples(reader: Reader, stream: str) -> Window:
+    reader.advance()
+    count = reader.whole_number("TRIPLES", "a number of triples")
     return Window.triples(count, stream=stream)
 
 
@@ -145,28 +145,28 @@ _FORM = {
 }
 
 
-def _read_slide(cursor: Cursor) -> int | None:
-    if cursor.token.word == "TUMBLING":
-        cursor.advance()
+def _read_slide(reader: Reader) -> int | None:
+    if reader.token.word == "TUMBLING":
+        reader.advance()
         return None
-    if cursor.token.word not in _STEPS:
+    if reader.token.word not in _STEPS:
         return None
-    cursor.advance()
-    return _read_duration(cursor)
+    reader.advance()
+    return _read_duration(reader)
 
 
-def _read_duration(cursor: Cursor) -> int:
+def _read_duration(reader: Reader) -> int:
     """The text up to the next word of the window: ``10s`` is a number and a word to the lexer."""
-    first = last = cursor.token
-    while cursor.token.word not in _ENDS:
-        if cursor.token.kind not in (TokenKind.WORD, TokenKind.INTEGER, TokenKind.DECIMAL):
-            raise _unexpected(cursor, cursor.token)
-        last = cursor.token
-        cursor.advance()
+    first = last = reader.token
+    while reader.token.word not in _ENDS:
+        if reader.token.kind not in (TokenKind.WORD, TokenKind.INTEGER, TokenKind.DECIMAL):
+            raise _unexpected(reader, reader.token)
+        last = reader.token
+        reader.advance()
     if last.word in _ENDS:
-        raise cursor.expected("a duration")
-    text = cursor.lexer.text[first.start : last.start + len(last.text)]
+        raise reader.expected("a duration")
+    text = reader.lexer.text[first.start : last.start + len(last.text)]
     try:
         return read_span(text)
     except WindowError as problem:
-        raise cursor.error(str(problem), first, "window") from None
+        raise reader.error(str(problem), first, "window") from None

@@ -355,8 +355,12 @@ def mend(part: Any) -> None:
     name = getattr(part, "name", "")
     if name == "Builtin_REGEX":
         part._evalfn = MethodType(regex, part)
-    if name == "MultiplicativeExpression" and isinstance(part.expr, rdflib.Literal):
-        part["expr"] = Written(part.expr)
+    if name == "MultiplicativeExpression":
+        inner = part.expr
+        if getattr(inner, "name", "") == "literal" and inner.datatype is None:
+            inner = rdflib.Literal(inner.string, lang=inner.lang)
+        if isinstance(inner, rdflib.Literal):
+            part["expr"] = Written(inner)
     if name in ("InlineData", "ValuesClause") and not part.var and part.value:
         hidden, zero = rdflib.BNode(), rdflib.Literal(0)
         part["var"], part["value"] = [hidden], [zero for _ in part.value]

@@ -138,7 +138,8 @@ def test_regular_expression(subject: str, pattern: str, flags: str, matches: boo
 @pytest.mark.parametrize(
     "pattern",
     ["(", "a++", "a{2}+", "(?=a)", "(?P<n>a)", r"\b", r"\x41", r"\Z", "[a", "a]", "{", "a{,2}",
-     "[[:alpha:]]", "[]", r"(.)\1", r"\p{Zz}", r"\p{Q}", r"\p", "a**", "\\", "(?i)a", r"[\1]", "[z-a]"],
+     "[[:alpha:]]", "[]", r"(.)\1",
+     r"\p{Zz}", r"\p{Q}", r"\p", "a**", "\\", "(?i)a", r"[\1]", "[z-a]"],
 )  # fmt: skip
 def test_pattern_that_is_not_xpaths(pattern: str) -> None:
     with pytest.raises(ExpressionError):

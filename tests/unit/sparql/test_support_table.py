@@ -12,11 +12,11 @@ from triegs.engine import Engine
 from triegs.errors import UnsupportedQuery
 from triegs.reference import solutions
 from triegs.sparql import parse
-from triegs.sparql.cursor import AGGREGATES, MAX_NESTING, MAX_TOKENS
 from triegs.sparql.expression_parser import MAX_DEPTH
 from triegs.sparql.expressions import OPERATORS
 from triegs.sparql.lexer import MAX_CHARACTERS
 from triegs.sparql.pattern_parser import MAX_PATTERNS
+from triegs.sparql.reader import AGGREGATES, MAX_NESTING, MAX_TOKENS
 from triegs.sparql.refusals import REFUSALS
 
 PAGE = Path(__file__).parents[3] / "docs" / "semantics.md"

@@ -1,7 +1,7 @@
 """A place in a query text: the tokens around it, the brackets that are open, and its errors.
 
-The parsers of clauses, patterns and expressions share one cursor. What none of them expects ends in
-`Cursor.unexpected`, which knows the constructs that are refused on purpose and says so first.
+The parsers of clauses, patterns and expressions share one reader. What none of them expects ends in
+`Reader.unexpected`, which knows the constructs that are refused on purpose and says so first.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _LOCAL_ESCAPE = re.compile(r"\\(.)")
 
 
-class Cursor:
+class Reader:
     """Reads tokens one by one; `token` is the one that has not been stepped over yet."""
 
     def __init__(self, text: str, prefixes: Mapping[str, str], base: str | None) -> None:
