@@ -41,6 +41,8 @@ def read_options(request: Request, kinds: Iterable[tuple[Kind, ...]]) -> Options
     kind = chosen or find_format(path) or Format.TABLE
     multiplicity = Multiplicity(request.multiplicity) if request.multiplicity else None
     terms = TermText(request.result_terms) if request.result_terms else None
+    if terms is None and request.map and kind not in RESULTS:
+        terms = TermText.PLAIN  # as names came in, they go out
     all_kinds = list(kinds)
     if multiplicity is Multiplicity.NONE and any(Kind.CHANGES in each for each in all_kinds):
         wrong("a change without its number says nothing", "--multiplicity")

@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from triegs.dictionary.arrays import Words
 from triegs.dictionary.columns import is_text
 from triegs.inputs.files import InputFile
 from triegs.inputs.shaping import shape_events
 from triegs.inputs.streams import BrokenFile, Unpacked
-from triegs.inputs.work import TERMS, Found, Place, Work, find_columns
+from triegs.inputs.work import Found, Place, Work, find_columns
 
 MAGIC = b"ARROW1"
 
@@ -26,11 +28,15 @@ def read_parquet(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
         parquet = pq.ParquetFile(source)
         schema = parquet.schema_arrow
         names = find_columns(schema.names, file.name, work.options)
-        texts = [schema.names[names[n]] for n in TERMS if is_text(schema.field(names[n]).type)]
+        texts = [
+            schema.names[number]
+            for ours, number in names.items()
+            if ours not in ("time", "op", "id") and is_text(schema.field(number).type)
+        ]
         if texts:
             # Texts that lie there as dictionaries stay so: each is then looked at once.
             parquet = pq.ParquetFile(source, read_dictionary=texts)
-        wanted = [schema.names[number] for number in names.values()]
+        wanted = [schema.names[number] for number in dict.fromkeys(names.values())]
         row = place.get("row", 0)
         start = 0
         sizes = [parquet.metadata.row_group(n).num_rows for n in range(parquet.num_row_groups)]
@@ -129,4 +135,7 @@ def _shape(batch: Any, file: InputFile, work: Work, first: int) -> Any:
         record = {ours: column[row].as_py() for ours, column in columns.items()}
         return first + row + 1, json.dumps(record, default=str, ensure_ascii=False)
 
-    return shape_events(columns, batch.num_rows, work, file.name, file.scope, locate)
+    def number() -> tuple[str, Words]:
+        return file.row_scope, np.arange(first + 1, first + 1 + batch.num_rows)
+
+    return shape_events(columns, batch.num_rows, work, file.name, file.scope, locate, origin=number)

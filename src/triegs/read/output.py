@@ -5,6 +5,7 @@
 ==============  ==================================================================================
 ``ntriples``    texts in N-Triples form; in Arrow, dictionary arrays of strings
 ``python``      Python values; in Arrow, a native column if one type fits all terms, see below
+``plain``       names of nodes, and values of literals as with ``python``; `triegs.read.plain`
 ``ids``         the ids as they are, with -1 where nothing is bound
 ``rdflib``      objects of rdflib (rows only)
 ``pyoxigraph``  objects of pyoxigraph (rows only)
@@ -33,11 +34,13 @@ from triegs.dictionary.decoder import allocate, read_term, to_words, wrap
 from triegs.dictionary.values import read_value
 from triegs.errors import TriegsError
 from triegs.kernels.jit import kernel
+from triegs.read.plain import read_plain, write_plain
 from triegs.terms import Text
 
 IDS = "ids"
-ARROW_FORMS = ("ntriples", "python", IDS)
-ROW_FORMS = ("ntriples", "python", IDS, "rdflib", "pyoxigraph")
+PLAIN = "plain"
+ARROW_FORMS = ("ntriples", "python", PLAIN, IDS)
+ROW_FORMS = ("ntriples", "python", PLAIN, IDS, "rdflib", "pyoxigraph")
 
 TERMS = pa.dictionary(pa.int32(), pa.string())
 INTEGERS = pa.int64()
@@ -87,6 +90,7 @@ class ArrowOutput:
         self._names = tuple(names)
         # A decoder for each column, so that its dictionary has the terms of no other.
         self._decoders = [Decoder(decoder.load) for _ in names]
+        self._base = decoder.base
         fixed = {"ntriples": TERMS, IDS: INTEGERS}
         # None while no term was met that decides.
         self._types: list[Any] = [fixed.get(terms)] * len(names)
@@ -107,7 +111,7 @@ class ArrowOutput:
         """
         for place, column in enumerate(ids):
             before = self._types[place]
-            if self._form == "python" and before != TERMS:
+            if self._form in ("python", PLAIN) and before != TERMS:
                 fitting = self._choose(place, column)
                 if fitting is not None:
                     self._types[place] = fitting if before in (None, fitting) else TERMS
@@ -123,7 +127,8 @@ class ArrowOutput:
             self._types[place] = self._choose(place, ids) or TERMS
         kind = self._types[place]
         if kind == TERMS:
-            return self._decoders[place].decode(ids)
+            column = self._decoders[place].decode(ids)
+            return self._write_plain(column) if self._form == PLAIN else column
         if kind != INTEGERS:
             return self._take_values(place, ids)
         column, bad = self._take_integers(place, ids)
@@ -150,6 +155,9 @@ class ArrowOutput:
     def _take_values(self, place: int, ids: Words) -> Any:
         distinct, indices = self._read_distinct(place, ids)
         kind = self._types[place]
+        if self._form == PLAIN and kind == pa.string():
+            texts = [write_plain(term, self._base) for term, _ in distinct]
+            return pa.array(texts, kind).take(indices)
         for term, value in distinct:
             if NATIVE.get(type(value)) != kind:
                 self._refuse(place, term)
@@ -159,7 +167,14 @@ class ArrowOutput:
         """The distinct terms with their Python values, and which one each row has."""
         column = Decoder(self._decoders[place].load).decode(ids)
         terms = column.dictionary.to_pylist()
+        if self._form == PLAIN:
+            return [(term, read_plain(term, self._base)) for term in terms], column.indices
         return [(term, read_value(term, TermForm.PYTHON)) for term in terms], column.indices
+
+    def _write_plain(self, column: Any) -> Any:
+        """A column of several kinds of values: the texts of all."""
+        texts = [write_plain(term, self._base) for term in column.dictionary.to_pylist()]
+        return pa.DictionaryArray.from_arrays(column.indices, pa.array(texts, pa.string()))
 
     def _refuse(self, place: int, term: str) -> None:
         raise TriegsError(
@@ -181,7 +196,9 @@ class RowOutput:
     def __init__(self, decoder: Decoder, terms: str = "ntriples") -> None:
         if terms not in ROW_FORMS:
             raise ValueError(f"terms is one of {', '.join(ROW_FORMS)}, not {terms!r}")
-        self._objects = None if terms == IDS else _Objects(decoder, TermForm(terms))
+        form = TermForm.NTRIPLES if terms in (IDS, PLAIN) else TermForm(terms)
+        base = decoder.base if terms == PLAIN else None
+        self._objects = None if terms == IDS else _Objects(decoder, form, base)
 
     def rows(self, ids: Words) -> Iterator[tuple[Any, ...]]:
         """The rows of a batch: ``ids`` has a row for each column; None where nothing is bound."""
@@ -203,9 +220,10 @@ class RowOutput:
 class _Objects(dict[int, Any]):
     """Objects by id, made when they are first asked for."""
 
-    def __init__(self, decoder: Decoder, form: TermForm) -> None:
+    def __init__(self, decoder: Decoder, form: TermForm, base: str | None = None) -> None:
         self._load = decoder.load
         self._form = form
+        self._base = base
         self.begin()
 
     def begin(self) -> None:
@@ -213,7 +231,10 @@ class _Objects(dict[int, Any]):
         self[-1] = None
 
     def __missing__(self, identity: int) -> Any:
-        found = self[identity] = read_term(self._load(), identity, self._form)
+        found = read_term(self._load(), identity, self._form)
+        if self._base is not None:
+            found = read_plain(found, self._base)
+        self[identity] = found
         return found
 
 

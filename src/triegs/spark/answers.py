@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from triegs.durable.files import DiskFiles
 from triegs.read.snapshot import Snapshot
+from triegs.spark.mapped import name_terms
 from triegs.standing_query import StandingQuery
 
 EPOCH, TIME = "epoch", "time"
@@ -39,6 +40,8 @@ class Sink:
     target: Target
     what: str = CHANGES
     every: int = 1
+    #: Of names that are written instead of terms; the pipeline says it.
+    base: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if self.what not in (CHANGES, SNAPSHOT):
@@ -50,6 +53,7 @@ class Sink:
 
     def write(self, table: pa.Table, batch: int, session: Any) -> None:
         """Hand a table on. A file that is there already is left as it is."""
+        table = name_terms(table, self.base)
         if callable(self.target):
             self.target(make_frame(session, table), batch)
         elif table.num_rows or self.what == SNAPSHOT:

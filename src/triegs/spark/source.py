@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from triegs.dictionary.arrays import Words
 from triegs.errors import InputError
 from triegs.inputs.files import InputFile
 from triegs.inputs.shaping import shape_events
@@ -331,5 +332,12 @@ def read_rows(file: InputFile, work: Work, table: pa.Table | None, place: Place)
             return first + row + 1, json.dumps(record, default=str, ensure_ascii=False)
 
         first += part.num_rows
-        batch = shape_events(columns, part.num_rows, work, file.name, file.scope, locate)
+        numbers = np.arange(first + 1 - part.num_rows, first + 1)
+
+        def number(numbers: Words = numbers) -> tuple[str, Words]:
+            return file.row_scope, numbers
+
+        batch = shape_events(
+            columns, part.num_rows, work, file.name, file.scope, locate, origin=number
+        )
         yield batch, {"row": first}

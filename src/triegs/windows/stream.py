@@ -24,8 +24,10 @@ from triegs.windows.judging import (
     NO_EVENT,
     NO_ID,
     NO_TIME,
+    NONE,
     OTHER_CONTENT,
     REPEATED,
+    SAME_ROW,
     Words,
     survey_events,
 )
@@ -99,9 +101,11 @@ class Stream:
         timed = Timed(events.times, events.rows, events.ids, arrivals)
         late: Words = arrivals[:0]
         ahead = late
+        is_first = events.ids != SAME_ROW
         if found[KEPT] < count:
             is_late = events.times <= limit
-            late, ahead = arrivals[is_late], arrivals[(kept == 0) & ~is_late]
+            late = arrivals[is_late & is_first]
+            ahead = arrivals[(kept == 0) & ~is_late & is_first]
             timed = timed.pick(np.flatnonzero(kept))
         if found[KEPT]:
             self.has_deletions |= bool(found[DELETIONS])
@@ -110,7 +114,7 @@ class Stream:
             least, most = int(found[LEAST]), int(found[MOST])
             self.first = least if self.first is None else min(self.first, least)
             self.newest = most if self.newest is None else max(self.newest, most)
-        return Sifted(first, int(found[KEPT]), late, ahead)
+        return Sifted(first, int(np.count_nonzero(is_first & (kept != 0))), late, ahead)
 
     def restore(self, start: int, log: Timed, pending: Timed) -> None:
         """Take events as they were retained, from a position on, and as they waited."""
@@ -161,8 +165,9 @@ class Stream:
         return found
 
     def _report(self, due: Timed, outcomes: Words) -> None:
-        self.repeated += int(np.count_nonzero(outcomes == REPEATED))
-        for place in np.flatnonzero(outcomes > REPEATED).tolist():
+        is_first = due.ids != SAME_ROW
+        self.repeated += int(np.count_nonzero((outcomes == REPEATED) & is_first))
+        for place in np.flatnonzero((outcomes > REPEATED) & is_first).tolist():
             terms = " ".join(map(self._words.decode_one, due.rows[place, 1:].tolist()))
             reason = f"{REASONS[int(outcomes[place])]}: {terms} at {due.times[place]}"
             self.refused.append(Refused(int(due.arrivals[place]), reason))
@@ -183,7 +188,7 @@ class Stream:
     def _hold(self, events: Timed, has_deletions: bool) -> None:
         rows = np.abs(events.rows) if has_deletions else events.rows
         self._words.settle(rows, self._epoch())
-        if len(events.ids) and events.ids.max() >= 0:
+        if len(events.ids) and (events.ids != NONE).any():
             self.has_ids = True
             self._identities.acquire(events.ids[events.ids >= 0], self._epoch())
 
