@@ -180,3 +180,13 @@ def test_what_is_wrong_is_told_in_one_line(
     done = run("SELECT ?a { ?a :paid ?b }", "-i", path, *arguments, code=code)
     assert message in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr
+
+
+def test_csv_with_other_signs_and_letters(tmp_path: Path) -> None:
+    path = tmp_path / "pay.csv"
+    for delimiter, sign in ((";", ";"), ("tab", "\t")):
+        path.write_bytes(f"von{sign}an\nZoë{sign}Åsa\n".encode("latin-1"))
+        done = run("SELECT ?a { ?a :paid :Åsa }", "-i", str(path), "--map", "{von} :paid {an}",
+                   "--delimiter", delimiter, "--encoding", "latin-1", "--format", "csv",
+                   "--no-stamps")  # fmt: skip
+        assert done.stdout == "a,multiplicity\nZoë,1\n"
