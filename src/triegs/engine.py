@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from triegs.compiler import Plan, compile_query
 from triegs.compiler.plan import PlanClass
@@ -49,6 +50,9 @@ from triegs.load import read_statements
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.core import Core
 from triegs.maintain.standing import Refused, Standing
+from triegs.mapping import BASE
+from triegs.mapping.names import check_base
+from triegs.mapping.rows import SAME_ROW
 from triegs.mode import Mode
 from triegs.notebook import MOST_SHOWN, write_card, write_table
 from triegs.options import (
@@ -73,6 +77,7 @@ from triegs.subscription import Publications
 from triegs.windows.clock import Clock
 from triegs.windows.encoding import read_time
 from triegs.windows.manager import Published, Pushed, Windows
+from triegs.windows.rows import RowReading, judge_rows, read_rows
 from triegs.windows.settings import EventTime
 
 if TYPE_CHECKING:
@@ -87,7 +92,9 @@ class Engine(Uncopied):
     """A graph under updates, and standing queries over it with exact answers.
 
     `mode` is ``"multigraph"`` (an assertion weighs as many events as state it) or ``"rdf"`` (it
-    weighs 1). `prefixes` hold for all queries, beside those that a query declares itself.
+    weighs 1). `prefixes` hold for all queries, beside those that a query declares itself. `base` is
+    where plain names are, such as cells of a table that `push` or `apply` maps: an IRI before
+    them, and the empty prefix of queries unless that is given.
     `memory_limit` bounds the bytes of graph and views, dictionary aside (an integer, or
     ``"512MiB"``, ``"1GB"``): an epoch that finds no room is refused by `MemoryLimitReached` and
     changes nothing, but deletions and what expires are never refused; see `docs/engine.md`.
@@ -122,6 +129,7 @@ class Engine(Uncopied):
         debug: bool | None = None,
         window: Window | None = None,
         event_time: EventTime | None = None,
+        base: str = BASE,
     ) -> None:
         if memory_limit is not None and store is not None:
             raise StateError("memory_limit is for the default store; give it to yours")
@@ -132,8 +140,10 @@ class Engine(Uncopied):
             check_word("mode", mode, MODES)
         warm_up(partial(call_everything, Engine, open_input))
         self.mode = Mode(mode)
-        self._prefixes = dict(prefixes or {})
+        self.base = check_base(base)
+        self._prefixes = {"": self.base, **(prefixes or {})}
         self._dictionary = Dictionary()
+        self._dictionary.base = self.base
         self._decode_one = self._dictionary.decode_one
         self._store = PackedStore(memory_limit=limit) if store is None else store
         make: Any = CompiledCore if isinstance(self._store, PackedStore) else Core
@@ -404,7 +414,13 @@ class Engine(Uncopied):
             return found
 
     def apply(
-        self, updates: Iterable[Sequence[Any]], *, strict: bool = False, time: Any = None
+        self,
+        updates: Iterable[Sequence[Any]],
+        *,
+        strict: bool = False,
+        time: Any = None,
+        map: str | Iterable[str] | None = None,  # noqa: A002
+        columns: Mapping[str, str] | None = None,
     ) -> Report:
         """One epoch: a batch of ``(sign, subject, predicate, object)``, judged in its order.
 
@@ -416,6 +432,9 @@ class Engine(Uncopied):
         With `time` (milliseconds, or a date and time) the epoch has that logical time, which never
         goes back. In an engine with windows this changes the static graph, and takes no time.
 
+        With `map` each row of a table is what templates make of it, as for `push`; a deletion takes
+        back all triples of a row or none. `columns` names those of ``op`` and ``id``.
+
         >>> engine = Engine()
         >>> engine.apply([("+", 1, "<http://ex/p>", 2), ("-", 2, "<http://ex/p>", 1)])
         Report(epoch=1, refused=(Refused(place=1, reason='no live event states this'),))
@@ -425,18 +444,18 @@ class Engine(Uncopied):
         try:
             if time is not None:
                 self._windows.take_times()
-                batch = self._encode_updates(updates)
+                batch = self._encode_updates(updates, strict, map, columns)
                 self._clock.begin(time)
                 try:
                     return self._apply(batch, strict, read_time(time))
                 finally:
                     self._clock.end()
-            if type(updates) is list and len(updates) == 1 and not strict:
+            if type(updates) is list and len(updates) == 1 and not strict and map is None:
                 few = FEW_TERMS
                 report = self._apply_one(updates[0])
                 if report is not None:
                     return report
-            batch = self._encode_updates(updates)
+            batch = self._encode_updates(updates, strict, map, columns)
             if len(batch.rows) <= FEW_TERMS:
                 few = FEW_TERMS
             return self._apply(batch, strict)
@@ -460,11 +479,25 @@ class Engine(Uncopied):
         finally:
             self._updating.release()
 
-    def _encode_updates(self, updates: Any) -> Batch:
-        if hasattr(updates, "__arrow_c_stream__"):
-            return encode_table(self._dictionary, updates)
-        check_many(updates, "updates", "load reads a file")
-        return encode_tuples(self._dictionary, updates)
+    def _encode_updates(
+        self,
+        updates: Any,
+        strict: bool,
+        mapping: str | Iterable[str] | None,
+        columns: Mapping[str, str] | None,
+    ) -> Batch:
+        read = None
+        if mapping is not None or columns:
+            reading = RowReading(mapping, columns, self.base, self._prefixes)
+            read = read_rows(updates, reading, f"epoch {self.epoch + 1}", 0, is_timed=False)
+            updates = read.table
+        if not hasattr(updates, "__arrow_c_stream__"):
+            check_many(updates, "updates", "load reads a file")
+            return encode_tuples(self._dictionary, updates)
+        batch = encode_table(self._dictionary, updates)
+        if isinstance(updates, pa.Table) and SAME_ROW in updates.schema.names:
+            batch = judge_rows(batch, updates, self._core.count, strict)
+        return batch if read is None else read.place_batch(batch)
 
     def _apply_one(self, update: Sequence[Any]) -> Report | None:
         """An epoch of one good update, the quickest way; None if it must go the long way."""
@@ -618,7 +651,15 @@ class Engine(Uncopied):
         """The epochs that are held by name."""
         return {name: number - self._clock.first for name, number in self._holds.named.items()}
 
-    def push(self, events: Iterable[Sequence[Any]], stream: str | None = None) -> Pushed:
+    def push(
+        self,
+        events: Iterable[Sequence[Any]],
+        stream: str | None = None,
+        *,
+        map: str | Iterable[str] | None = None,  # noqa: A002
+        columns: Mapping[str, str] | None = None,
+        time_unit: str | None = None,
+    ) -> Pushed:
         """Take timed events in; they wait until the watermark brings their slide.
 
         Tuples ``(time, subject, predicate, object[, op[, id]])``, or an Arrow table with these
@@ -626,20 +667,43 @@ class Engine(Uncopied):
         ``"+"`` unless given; the id names the event. What is malformed, late or too far ahead is
         counted and reported; see `EventTime`. Cost: the events.
 
+        With `map` the rows of a table (Arrow, pandas, Polars, anything with
+        ``__arrow_c_stream__``) become events by templates over its columns: see
+        `triegs.mapping.parser`. A row is one event, whose triples come and go together, and is
+        counted as one. `columns` says which columns are ``time``, ``op`` and ``id``; `time_unit`
+        what times count that are numbers: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
+
         >>> engine = Engine(window=Window("10s"))
         >>> engine.push([(1_000, 1, "<http://ex/p>", 2), (None, 1, "<http://ex/p>", 3)])
         Pushed(first=0, accepted=1, late=0, refused=(Refused(place=1, reason='no time'),))
+        >>> import pyarrow as pa
+        >>> paid = engine.register("SELECT ?who ?whom { ?who :paid ?whom }")
+        >>> table = pa.table({"ts": [2, 3], "from": ["Ann", "Bob"], "to": ["Bob", "Cy"]})
+        >>> pushed = engine.push(table, map="{from} :paid {to}", columns={"time": "ts"},
+        ...                      time_unit="s")
+        >>> published = engine.advance(to=10_000)
+        >>> with paid.snapshot() as snapshot:
+        ...     sorted((answer.who, answer.whom) for answer in snapshot.answers("plain"))
+        [('Ann', 'Bob'), ('Bob', 'Cy')]
         """
         stream = name_stream(stream)
         self._begin()
         windows, journal = self._windows, self._journal
         try:
+            read = None
+            if map is not None or columns or time_unit is not None:
+                reading = RowReading(map, columns, self.base, self._prefixes, stream, time_unit)
+                first = windows.count_arrivals(stream)
+                read = read_rows(events, reading, f"stream {stream or ''}", first, is_timed=True)
+                events = read.table
             found = windows.encode(events, stream)
+            if read is not None:
+                found = read.place_events(found)
             if journal is None:
                 return windows.push(found, stream)
             fields = {"stream": stream, "given": found.given}
-            columns = journal.describe_events(found)
-            with journal.record(Kind.PUSH, self.epoch, fields, columns):
+            described = journal.describe_events(found)
+            with journal.record(Kind.PUSH, self.epoch, fields, described):
                 return windows.push(found, stream)
         except BaseException:
             self._drop_notes()

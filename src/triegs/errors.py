@@ -10,6 +10,7 @@
     ├── BadOption             an option with a value that it cannot have; also a ValueError
     ├── BadTerm               a value that is no RDF term; also a ValueError
     ├── InputError            a file that cannot be read, or a record in strict mode; says where
+    │   └── MappingError      a mapping of rows to triples that cannot be read, or does not fit
     ├── CannotWrite           an output that the disk refuses; says which, and why
     ├── InvalidUpdate         a strict epoch had a deletion that finds nothing; nothing changed
     ├── MultiplicityOverflow  a count that 64 bits cannot hold; names the view
@@ -185,6 +186,12 @@ class InputError(TriegsError):
         self.file = file
         self.line = line
         self.columns = columns
+
+
+class MappingError(InputError):
+    """A mapping that cannot be read, or names a column that a table does not have; says where in
+    the mapping, and what there is instead.
+    """
 
 
 class CannotWrite(TriegsError):

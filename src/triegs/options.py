@@ -19,8 +19,8 @@ OperatorName: TypeAlias = Literal["RSTREAM", "ISTREAM", "DSTREAM"]
 PolicyName: TypeAlias = Literal["slide", "change", "non-empty", "periodic"]
 ExplainName: TypeAlias = Literal["text", "mermaid", "svg", "json"]
 #: Terms of rows, of Arrow columns, and of a stream of them without end.
-RowTerms: TypeAlias = Literal["ntriples", "python", "ids", "rdflib", "pyoxigraph"]
-ArrowTerms: TypeAlias = Literal["ntriples", "python", "ids"]
+RowTerms: TypeAlias = Literal["ntriples", "python", "plain", "ids", "rdflib", "pyoxigraph"]
+ArrowTerms: TypeAlias = Literal["ntriples", "python", "plain", "ids"]
 StreamTerms: TypeAlias = Literal["ntriples", "ids"]
 SparqlFormat: TypeAlias = Literal["json", "xml", "csv", "tsv"]
 

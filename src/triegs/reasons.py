@@ -22,6 +22,9 @@ class Reason(StrEnum):
     NO_OBJECT = "no object"
     BAD_TERM = "bad term"
     BAD_ID = "bad id"
+    BAD_CELL = "bad cell"
+    NO_TRIPLE = "no triple"
+    NO_ROW_ID = "no id"
     # An event that the engine cannot take.
     NO_EVENT = "no live event states this"
     NO_ID = "no live event has this id"

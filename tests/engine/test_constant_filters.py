@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from triegs import Engine, QueryWarning, compile_query, parse
 from triegs.cli.app import app
 from triegs.explain import explain
+from triegs.mode import Mode
 from triegs.testing import oracle
 
 INTEGER = "^^<http://www.w3.org/2001/XMLSchema#integer>"
@@ -57,10 +58,10 @@ def answers_of_pyoxigraph(text: str, head: tuple[str, ...]) -> Counter[tuple[str
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_answers(pattern: str) -> None:
     """By the engine in both modes, registered before and after the data; by two judges."""
-    for mode, head in product(("multigraph", "rdf"), HEADS):
+    for mode, head in product(Mode, HEADS):
         text = f"{head} {{ {pattern} }}"
-        expected = oracle.answers(text, UPDATES, mode)
-        if mode == "rdf":
+        expected = oracle.answers(text, UPDATES, mode.value)
+        if mode is Mode.RDF:
             assert answers_of_pyoxigraph(text, parse(text).head) == Counter(expected), text
         with Engine(mode, retain_epochs=5) as engine:
             queries = [engine.register(text)]

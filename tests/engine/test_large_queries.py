@@ -11,6 +11,7 @@ import pytest
 import triegs.engine
 from triegs import Engine, Window, compile_query, parse
 from triegs.explain import explain
+from triegs.options import KeepName
 from triegs.sparql.pattern_parser import MAX_PATTERNS
 from triegs.windows.settings import EventTime
 
@@ -35,7 +36,7 @@ CHAINS = [
 
 @pytest.mark.parametrize(("text", "answer"), CHAINS)
 @pytest.mark.parametrize("keep", [(), ("count", "slice")])
-def test_a_chain(text: str, answer: tuple[str, ...], keep: tuple[str, ...]) -> None:
+def test_a_chain(text: str, answer: tuple[str, ...], keep: tuple[KeepName, ...]) -> None:
     with Engine(prefixes=PREFIXES) as engine:
         query = engine.register(text, keep=keep)
         engine.apply(CHAIN)

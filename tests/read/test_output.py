@@ -233,9 +233,10 @@ def test_rows(form: str) -> None:
     words = Dictionary()
     ids = np.concatenate([encode(words, [1, None, "<a:a>"]), encode(words, [Text("a"), 2.5, 1])])
     rows = list(RowOutput(words.decoder(), form).rows(ids))
+    known = "python" if form == "plain" else form  # without a base there are no names
     expected = [
         tuple(
-            one if form == "ids" else None if one < 0 else words.decode_one(one, form)
+            one if form == "ids" else None if one < 0 else words.decode_one(one, known)
             for one in row
         )
         for row in ids.T.tolist()
@@ -245,6 +246,22 @@ def test_rows(form: str) -> None:
     output = RowOutput(words.decoder(), form)
     assert [output.row(row) for row in ids.T.tolist()] == expected
     assert list(output.rows(np.empty((0, 2), np.int64))) == [(), ()]
+
+
+def test_plain_columns() -> None:
+    """Names where there is a base, values of literals, and the rest as it is."""
+    words = Dictionary()
+    words.base = "http://b/"
+    values = ["<http://b/a%20b>", "<http://b/_%3Ax>", "<http://c/a>", "_:x", Text("t"), 5, None]
+    ids = encode(words, values)
+    shown = ["a b", "<http://b/_%3Ax>", "<http://c/a>", "_:x", "t", 5, None]
+    assert [row[0] for row in RowOutput(words.decoder(), "plain").rows(ids)] == shown
+    output = ArrowOutput(words.decoder(), ["x"], "plain")
+    assert output.write(ids)[0].to_pylist() == [each if each != 5 else "5" for each in shown]
+    for column, kind in (([5, 7], pa.int64()), (["<http://b/a>", Text("t")], pa.string())):
+        output = ArrowOutput(words.decoder(), ["x"], "plain")
+        output.survey(encode(words, column))
+        assert output.write(encode(words, column))[0].type == kind
 
 
 def test_objects_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +276,9 @@ def test_objects_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_forms_that_there_are_not() -> None:
     load = Dictionary().decoder()
-    with pytest.raises(ValueError, match="terms is one of ntriples, python, ids, not 'rdflib'"):
+    with pytest.raises(
+        ValueError, match="terms is one of ntriples, python, plain, ids, not 'rdflib'"
+    ):
         ArrowOutput(load, ["x"], "rdflib")
     with pytest.raises(ValueError, match="not 'xml'"):
         RowOutput(load, "xml")

@@ -51,6 +51,13 @@ class TermsOption(StrEnum):
     INTEGERS = "integers"
 
 
+class TimeUnitOption(StrEnum):
+    SECONDS = "s"
+    MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+    NANOSECONDS = "ns"
+
+
 class ModeOption(StrEnum):
     MULTIGRAPH = "multigraph"
     RDF = "rdf"
@@ -78,6 +85,11 @@ class Request:
     input_format: str | None
     graph_time: str | None
     columns: list[str] | None
+    map: list[str] | None
+    base: str | None
+    time_unit: str | None
+    delimiter: str | None
+    encoding: str | None
     terms: str
     prefixes: list[str] | None
     static: list[str] | None
@@ -161,6 +173,34 @@ def run(
             "--columns", metavar="OURS=THEIRS,…",
             help="Columns of the input under other names: time=ts,id=event.",
         ),
+    ] = None,
+    map: Annotated[  # noqa: A002
+        list[str] | None,
+        _list(
+            "--map", metavar="TEMPLATE",
+            help="What a row of a table says: '{from} :paid {to}'; several with . ; and , as in "
+            "Turtle. {column} is a node, {column:decimal} a value, [] the row itself.",
+        ),
+    ] = None,
+    base: Annotated[
+        str | None,
+        _text(
+            "--base", metavar="IRI",
+            help="What stands before names of --map, and for the empty prefix. Default: "
+            "urn:triegs:",
+        ),
+    ] = None,
+    time_unit: Annotated[
+        TimeUnitOption | None,
+        _choice("--time-unit", TimeUnitOption, "What times count that are numbers. Default: ms."),
+    ] = None,
+    delimiter: Annotated[
+        str | None,
+        _text("--delimiter", metavar="SIGN", help="Between cells of CSV, such as ; or tab."),
+    ] = None,
+    encoding: Annotated[
+        str | None,
+        _text("--encoding", metavar="NAME", help="Of CSV, such as latin-1. Default: UTF-8."),
     ] = None,
     terms: Annotated[
         TermsOption,
@@ -285,7 +325,8 @@ def run(
         ResultTermsOption | None,
         _choice(
             "--result-terms", ResultTermsOption,
-            "How to write terms: exact, their text alone, or with prefixes (default of tables).",
+            "How to write terms: exact, their names and values alone (default with --map), or with "
+            "prefixes (default of tables).",
         ),
     ] = None,
     stamps: Annotated[

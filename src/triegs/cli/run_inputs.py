@@ -12,8 +12,10 @@ import typer
 
 from triegs.cli.output import fail
 from triegs.cli.run import Request
-from triegs.errors import InputError
+from triegs.errors import InputError, MappingError
 from triegs.inputs import Source, open_input
+from triegs.mapping import BASE
+from triegs.mapping.names import check_base
 from triegs.run.bookmarks import read_start
 from triegs.run.following import FollowedFile
 from triegs.run.stopping import Stop
@@ -74,6 +76,7 @@ def open_sources(
     stop: Stop,
     stack: ExitStack,
     positions: Mapping[str, Any] | None = None,
+    is_timed: bool = False,
 ) -> dict[str | None, Source]:
     """A source for each stream, which goes on from `positions`; `stack` closes them. `known` are
     all prefixes, those of queries too.
@@ -94,12 +97,16 @@ def open_sources(
             source = open_input(
                 given, format=request.input_format, columns=columns, terms=request.terms,
                 prefixes=prefixes, strict=request.strict, quarantine=request.quarantine,
-                graph_time=graph_time, start=start, make=make,
+                graph_time=graph_time, start=start, make=make, map=request.map or None,
+                base=request.base, stream=name, time_unit=request.time_unit, is_timed=is_timed,
+                delimiter="\t" if request.delimiter in ("tab", "\\t") else request.delimiter,
+                encoding=request.encoding,
             )  # fmt: skip
         except InputError as error:
             if positions:
                 fail(f"error: {error}")
-            raise typer.BadParameter(str(error), param_hint="--input") from None
+            option = "--map" if isinstance(error, MappingError) else "--input"
+            raise typer.BadParameter(str(error), param_hint=option) from None
         source.pass_told(start.get("told", 0))
         sources[name] = stack.enter_context(source)
     return sources
@@ -120,6 +127,20 @@ def expand_property(text: str | None, prefixes: Mapping[str, str]) -> str | None
         wrong(f"{text!r} is no IRI; --prefix {prefix if sign else 'ex'}=IRI declares a prefix, "
               "or write it in full", "--graph-time")  # fmt: skip
     return text
+
+
+def read_base(request: Request, prefixes: dict[str, str]) -> str:
+    """What stands before plain names, also as the empty prefix; nothing without a mapping."""
+    if not request.map:
+        if request.base is not None:
+            wrong("only a mapping makes names; --map gives one", "--base")
+        return ""
+    try:
+        base = check_base(request.base or BASE)
+    except InputError as error:
+        raise typer.BadParameter(str(error), param_hint="--base") from None
+    prefixes.setdefault("", base)
+    return base
 
 
 def choose_source(request: Request, stack: ExitStack) -> Callable[..., Source]:

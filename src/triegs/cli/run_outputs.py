@@ -45,6 +45,8 @@ def read_options(request: Request, kinds: Iterable[tuple[Kind, ...]]) -> Options
         wrong(f"{ending} is no ending of a format: {known}; --format says it otherwise", "--output")
     multiplicity = Multiplicity(request.multiplicity) if request.multiplicity else None
     terms = TermText(request.result_terms) if request.result_terms else None
+    if terms is None and request.map and kind not in RESULTS:
+        terms = TermText.PLAIN  # as names came in, they go out
     all_kinds = list(kinds)
     if multiplicity is Multiplicity.NONE and any(Kind.CHANGES in each for each in all_kinds):
         wrong("a change without its number says nothing", "--multiplicity")

@@ -141,7 +141,7 @@ def ask(query: StandingQuery, given: Given, emit: str | None, windows: tuple[Win
     return Asked(query, kinds, sign, windows)
 
 
-def describe_head(asked: Asked, prefixes: dict[str, str]) -> Head:
+def describe_head(asked: Asked, prefixes: dict[str, str], base: str = "") -> Head:
     query = asked.query.query
     names = tuple(name.lstrip("?") for name in query.head)
-    return Head(asked.query.name, names, query.form is Form.ASK, asked.kinds, prefixes)
+    return Head(asked.query.name, names, query.form is Form.ASK, asked.kinds, prefixes, base)

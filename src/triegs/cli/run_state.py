@@ -19,6 +19,7 @@ from triegs.durable.files import DiskFiles
 from triegs.durable.opening import Recovery, read_sync
 from triegs.engine import Engine
 from triegs.errors import QueryError, TriegsError, WindowError
+from triegs.mapping import BASE
 from triegs.mode import Mode
 from triegs.outputs import Kind
 from triegs.run.bookmarks import QUERIES, STATIC, name_hold, note_epoch
@@ -58,6 +59,7 @@ def open_state(request: Request, prefixes: Mapping[str, str], event_time: EventT
         None if request.mode is None else Mode(request.mode),
         sync=request.sync or "100ms",
         prefixes=dict(prefixes),
+        base=request.base or BASE,
         event_time=event_time if is_said else None,
     )
     assert engine.recovery is not None

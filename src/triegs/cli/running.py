@@ -16,7 +16,7 @@ from triegs.cli.output import FAILED, fail
 from triegs.cli.progress import Progress, is_terminal
 from triegs.cli.queries import read_prefixes
 from triegs.cli.run import Request
-from triegs.cli.run_inputs import InputSize, find_streams, open_sources, wrong
+from triegs.cli.run_inputs import InputSize, find_streams, open_sources, read_base, wrong
 from triegs.cli.run_outputs import is_single, open_outputs, read_options
 from triegs.cli.run_queries import (
     check_changes,
@@ -38,6 +38,7 @@ from triegs.cli.run_state import (
 from triegs.engine import Engine
 from triegs.errors import InputError, TriegsError, WindowError
 from triegs.inputs import Source
+from triegs.mapping import BASE
 from triegs.mode import Mode
 from triegs.outputs import Options
 from triegs.outputs.texts import find_prefixes
@@ -67,6 +68,7 @@ def run_queries(request: Request) -> int:
 
 def _run(request: Request) -> int:
     prefixes = read_prefixes(request.prefixes or ())
+    base = read_base(request, prefixes)
     queries = read_queries(request.queries, prefixes)
     windows = find_windows(queries, read_window(request.window, request.slide))
     has_windows = any(windows.values())
@@ -91,13 +93,17 @@ def _run(request: Request) -> int:
         positions: Mapping[str, Any] | None = None
         if request.state is None:
             mode = Mode(request.mode or Mode.MULTIGRAPH)
-            engine = stack.enter_context(Engine(mode, prefixes=prefixes, event_time=event_time))
+            engine = stack.enter_context(
+                Engine(mode, prefixes=prefixes, event_time=event_time, base=base or BASE)
+            )
         else:
             engine = stack.enter_context(open_state(request, prefixes, event_time))
             refuse_new_windows(engine, has_windows)
             positions = dict(engine.positions)
         late_before = engine.metrics()["windows"]["late"]
-        sources = open_sources(request, streams, prefixes, known, stop, stack, positions)
+        sources = open_sources(
+            request, streams, prefixes, known, stop, stack, positions, has_windows
+        )
         refusals = stack.enter_context(Refusals(request.quarantine))
         if positions is None:
             asked = [register(engine, each, request.emit, windows[each.name]) for each in queries]
@@ -109,7 +115,7 @@ def _run(request: Request) -> int:
         stack.callback(progress.hide)
         load = load_static if positions is None else load_once
         load(engine, request.static or ())
-        heads = [describe_head(each, known) for each in asked]
+        heads = [describe_head(each, known, base) for each in asked]
         sizes = find_sizes(positions or {})
         outputs = stack.enter_context(open_outputs(request, options, heads, progress, sizes))
         # Before this Ctrl-C ends the command at once: nothing is written yet.

@@ -47,8 +47,9 @@ class Decoder:
     ['"7"^^<http://www.w3.org/2001/XMLSchema#integer>', '<http://ex/a>']
     """
 
-    def __init__(self, load: Callable[[], Arrays]) -> None:
+    def __init__(self, load: Callable[[], Arrays], base: str = "") -> None:
         self.load = load
+        self.base = base
         self._single: dict[int, str] = {}
         self._begin()
 

@@ -78,6 +78,8 @@ class Dictionary:
         self._integers = self._interner.known.integers
         # Ids that only a reader's pin still holds, by that pin.
         self._held: dict[int, list[Words]] = {}
+        #: The IRI before plain names, for who wants these back.
+        self.base = ""
 
     @property
     def arrays(self) -> Arrays:
@@ -285,7 +287,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
 
     def decoder(self) -> Decoder:
         """A `Decoder` for the batches of one snapshot; one per reader and thread."""
-        return Decoder(lambda: self._interner.arrays)
+        return Decoder(lambda: self._interner.arrays, self.base)
 
     def decode(self, ids: ArrayLike) -> Any:
         """An Arrow dictionary array of N-Triples strings, null for id -1.

@@ -24,7 +24,7 @@ from triegs.durable.columns import NO_COLUMNS, Columns, lay_out, pack
 from triegs.durable.log import Log
 from triegs.durable.terms import Definer
 from triegs.kernels.words import Words
-from triegs.windows.encoding import Events
+from triegs.windows.encoding import NO_ID, Events
 
 
 class Kind(IntEnum):
@@ -191,7 +191,7 @@ class Journal:
         """Timed events as columns of the next record; places where some were malformed."""
         rows = self.describe_rows(events.rows)
         found: dict[str, NDArray[Any]] = {"times": events.times}
-        if len(events.ids) and int(events.ids.max()) >= 0:
+        if len(events.ids) and (events.ids != NO_ID).any():
             found["ids"] = events.ids.astype(np.int32)
             found.update(self._identities.define(events.ids, self._stamp))
         if events.places is not None:

@@ -137,8 +137,8 @@ class Definitions:
         self._ids[given] = ids
 
     def translate(self, ids: NDArray[Any]) -> Words:
-        """Ids of the dictionary for those of the log; -1 stays."""
-        found: Words = np.where(ids < 0, -1, self._ids[ids])
+        """Ids of the dictionary for those of the log; what is negative is none, and stays."""
+        found: Words = np.where(ids < 0, ids, self._ids[np.maximum(ids, 0)])
         if ((found < 0) & (ids >= 0)).any():
             raise ValueError("a term that is not defined")
         return found

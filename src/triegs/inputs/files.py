@@ -85,6 +85,11 @@ class InputFile:
             return str(self.given.scope)  # type: ignore[union-attr]
         return self.name if self.given == STANDARD_INPUT else f"{self.name} {self.mark}"
 
+    @property
+    def row_scope(self) -> str:
+        """What tells its rows from those of every other input, also where no file tells it."""
+        return self.scope if self.is_lasting else f"{self.name} {self.mark}"
+
     @contextmanager
     def open_packed(self) -> Iterator[IO[bytes]]:
         """The file as it lies there; `BrokenFile` if it cannot be opened."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from triegs.inputs.files import InputFile
 from triegs.inputs.lines import TOO_LONG, Lines, read_lines
 from triegs.inputs.scanning import split_lines
 from triegs.inputs.shaping import Faults, shape_events
-from triegs.inputs.work import COLUMNS, TERMS, Found, Place, Work
+from triegs.inputs.work import TERMS, Found, Place, Work, key_cell, refuse_untimed
 from triegs.reasons import Reason, shorten
 
 OPENING, CLOSING = ord("{"), ord("}")
@@ -36,6 +37,20 @@ class ObjectScanner:
         self._file = file
         self._work = work
         self.is_timed = is_timed  # as the first record is, so are all
+        options = work.options
+        self._is_mapped = options.mapping is not None
+        self._wanted = dict(options.columns)
+        self._cells: tuple[str, ...] = TERMS
+        if options.mapping is not None:
+            self._wanted = {
+                ours: theirs
+                for ours, theirs in options.columns.items()
+                if ours == "time" or ours in options.given
+            }
+            cells = {key_cell(name): name for name in options.mapping.columns}
+            self._wanted |= cells
+            self._cells = tuple(cells)
+        self._seen: list[str] = []  # names of the first record
         self._lines = np.empty((work.options.batch_rows, 3), np.int64)
 
     def split(self, data: Bytes, is_last: bool, most: int) -> tuple[int, int, int]:
@@ -54,8 +69,9 @@ class ObjectScanner:
             return found.number + number, found.data[start:end].tobytes()
 
         return shape_events(
-            columns, found.rows, self._work, self._file.name, self._file.scope, locate, faults
-        )
+            columns, found.rows, self._work, self._file.name, self._file.scope, locate, faults,
+            lambda: (self._file.row_scope, found.number + self._lines[: found.rows, 2]),
+        )  # fmt: skip
 
     def _read_quickly(self, found: Lines) -> dict[str, Any] | None:
         """All columns by Arrow, or None if it cannot or does not say the same as the lines do."""
@@ -73,8 +89,9 @@ class ObjectScanner:
             return None
         if table.num_rows != found.rows or len(set(table.column_names)) != table.num_columns:
             return None
+        self._seen = table.column_names
         columns = {}
-        for ours, theirs in self._work.options.columns.items():
+        for ours, theirs in self._wanted.items():
             if theirs not in table.column_names:
                 continue
             column = table.column(theirs).combine_chunks()
@@ -87,14 +104,16 @@ class ObjectScanner:
 
     def _read_carefully(self, found: Lines, faults: Faults) -> dict[str, Any]:
         values: dict[str, list[Any]] = {}
-        names = self._work.options.columns
+        names = self._wanted
+        # With a mapping the digits of a number are those that are written there.
+        read = partial(json.loads, parse_float=str if self._is_mapped else None)
         places = self._lines[: found.rows].tolist()
         data = found.data.data
         for row in range(found.rows):
             start, end, _ = places[row]
             record: Any = None
             try:
-                record = json.loads(bytes(data[start:end]))
+                record = read(bytes(data[start:end]))
                 if not isinstance(record, dict):
                     faults.add(row, Reason.BAD_LINE.tell(f"not a JSON object: {shorten(record)}"))
             except UnicodeDecodeError as problem:
@@ -103,15 +122,14 @@ class ObjectScanner:
                 faults.add(row, Reason.BAD_LINE.tell(f"not JSON: {problem}"))
             if not isinstance(record, dict):
                 continue
+            self._seen = self._seen or list(record)
             for ours, theirs in names.items():
                 value = record.get(theirs)
                 if value is not None:
                     if ours not in values:
                         values[ours] = [None] * found.rows
                     values[ours][row] = value
-        return {
-            name: _make_column(name, values[name], faults) for name in COLUMNS if name in values
-        }
+        return {name: _make_column(name, values[name], faults) for name in names if name in values}
 
     def _check_columns(self, columns: dict[str, Any], rows: int, faults: Faults) -> None:
         """Missing columns are empty ones, but the first record tells which there must be."""
@@ -120,16 +138,22 @@ class ObjectScanner:
         if first is None:
             columns.clear()
         elif self.is_timed is None:
-            for name in TERMS:
+            for name in () if self._is_mapped else TERMS:
                 theirs = self._work.options.columns[name]
                 if name not in columns:
                     raise InputError(
                         f"{self._file.name}: no record has {theirs!r}", file=self._file.name
                     )
+            mapping = self._work.options.mapping
+            if mapping is not None and not any(name in columns for name in self._cells):
+                what = f"no record of {self._file.name} has the"
+                raise mapping.refuse_column(mapping.columns[0], self._seen, what)
             self.is_timed = "time" in columns and columns["time"][first].is_valid
             if "time" in self._work.options.given:
                 self.is_timed = True
-        for name in TERMS + (("time",) if self.is_timed else ()):
+            if self._is_mapped and self._work.options.is_timed and not self.is_timed:
+                raise refuse_untimed(self._file.name, self._seen)
+        for name in (*self._cells, *(("time",) if self.is_timed else ())):
             columns.setdefault(name, pa.nulls(rows, pa.string()))
         if not self.is_timed and "time" in columns:
             for row in range(rows):

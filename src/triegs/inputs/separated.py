@@ -28,10 +28,11 @@ from triegs.inputs.scanning import (
 )
 from triegs.inputs.shaping import Faults, shape_events
 from triegs.inputs.statements import make_column
-from triegs.inputs.work import COLUMNS, Found, Place, TermReading, Work, find_columns
+from triegs.inputs.streams import skip_bytes, transcode
+from triegs.inputs.work import Found, Place, TermReading, Work, find_columns
 from triegs.reasons import Reason
 
-DELIMITERS = {"csv": ord(","), "tsv": ord("\t")}
+DELIMITERS = {"csv": ",", "tsv": "\t"}
 NO_QUOTE = -1
 REASONS = {
     OPEN_QUOTE: "a quote is not closed",
@@ -46,11 +47,11 @@ class FieldScanner:
         self.header: list[str] = []
         self._file = file
         self._work = work
-        delimiter = DELIMITERS[file.format]
+        self._delimiter = work.options.delimiter or DELIMITERS[file.format]
         quote = ord('"') if file.format == "csv" else NO_QUOTE
-        self._form = (delimiter, quote, work.options.terms is TermReading.PLAIN)
+        is_long = work.options.terms is TermReading.PLAIN or work.options.mapping is not None
+        self._form = (ord(self._delimiter), quote, is_long)
         rows = work.options.batch_rows
-        self._spans = np.empty((rows, len(COLUMNS), 2), np.int64)
         self._lines = np.empty((rows, 3), np.int64)
         self._states = np.empty(rows, np.uint8)
         if header:
@@ -62,9 +63,9 @@ class FieldScanner:
             if rows:
                 start, end, _ = self._lines[0].tolist()
                 line = data[start:end].tobytes().decode("utf-8", "replace")
-                delimiter = chr(DELIMITERS[self._file.format])
                 is_csv = self._file.format == "csv"
-                cells = next(csv.reader([line])) if is_csv else line.split(delimiter)
+                sign = self._delimiter
+                cells = next(csv.reader([line], delimiter=sign)) if is_csv else line.split(sign)
                 self._set_header([cell.strip() for cell in cells])
             return 0, passed, lines
         return split_fields(
@@ -75,10 +76,11 @@ class FieldScanner:
     def _set_header(self, header: list[str]) -> None:
         self.header = header
         self._places = find_columns(header, self._file.name, self._work.options)
+        read = sorted(set(self._places.values()))  # one column may be read for several
+        self._slots = {name: read.index(place) for name, place in self._places.items()}
         self._wanted = np.full(len(header), -1, np.int64)
-        for slot, name in enumerate(COLUMNS):
-            if name in self._places:
-                self._wanted[self._places[name]] = slot
+        self._wanted[read] = np.arange(len(read))
+        self._spans = np.empty((len(self._states), len(read), 2), np.int64)
 
     def read(self, found: Lines) -> Any:
         """The events of what was split last."""
@@ -95,18 +97,18 @@ class FieldScanner:
             self._spans[list(faults.reasons)] = 0
         numbers = np.arange(rows)
         columns = {}
-        for slot, name in enumerate(COLUMNS):
-            if name in self._places:
-                column = make_column(found.data, b"", self._spans, slot, numbers, None)
-                columns[name] = column if name in ("time", "op") else _empty_to_null(column)
+        for name, slot in self._slots.items():
+            column = make_column(found.data, b"", self._spans, slot, numbers, None)
+            columns[name] = column if name in ("time", "op") else _empty_to_null(column)
 
         def locate(row: int) -> tuple[int, bytes]:
             start, end, number = self._lines[row].tolist()
             return found.number + number, found.data[start:end].tobytes()
 
         return shape_events(
-            columns, rows, self._work, self._file.name, self._file.scope, locate, faults
-        )
+            columns, rows, self._work, self._file.name, self._file.scope, locate, faults,
+            lambda: (self._file.row_scope, found.number + self._lines[:rows, 2]),
+        )  # fmt: skip
 
     def _check_encoding(self, found: Lines, faults: Faults) -> None:
         if not found.rows:
@@ -132,7 +134,10 @@ def _empty_to_null(column: Any) -> Any:
 def read_separated(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
     scanner = FieldScanner(file, work, place.get("header"))
     offset, number = place.get("offset", 0), place.get("line", 1)
-    with file.open_text(offset) as chunks:
+    encoding = work.options.encoding
+    with file.open_bytes() if encoding else file.open_text(offset) as chunks:
+        if encoding:
+            chunks = skip_bytes(transcode(chunks, encoding), offset)
         rows = work.options.batch_rows
         is_live = file.path is None
         for found in read_lines(chunks, scanner.split, rows, offset, number, is_live):

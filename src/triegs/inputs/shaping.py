@@ -22,12 +22,16 @@ from triegs.dictionary.writing import spell_texts
 from triegs.errors import InputError
 from triegs.inputs.plain_terms import read_plain
 from triegs.inputs.signs import explain_sign, read_signs
+from triegs.inputs.time_units import to_milliseconds
 from triegs.inputs.times import explain_time, read_times
-from triegs.inputs.work import TERMS, TermReading, Work
+from triegs.inputs.work import TERMS, TermReading, Work, key_cell
 from triegs.kernels.jit import kernel
+from triegs.mapping.rows import SAME_ROW, map_rows, mark_same, name_nodes
 from triegs.reasons import Reason, Why, shorten
 
 LABEL, TERM, UNSURE = 2, 1, 0
+#: The place that rows come from, and the number of each there.
+Origin = Callable[[], tuple[str, Words]]
 
 
 class Faults:
@@ -53,18 +57,22 @@ def shape_events(
     scope: str,
     locate: Callable[[int], tuple[int, str | bytes]],
     faults: Faults | None = None,
+    origin: Origin | None = None,
 ) -> Any:
     """A record batch of the events among these rows.
 
     ``columns`` are Arrow arrays by our names; ``locate`` gives line and text of a row, for the
     quarantine. Linear; a Python step for each row only where something is malformed or unusual.
     `Unsound` for a column that is damaged.
+    With a mapping in the options, rows are mapped; ``origin`` says where they come from.
     """
     faults = faults or Faults()
+    if work.options.mapping is not None:
+        return shape_rows(columns, rows, work, file, locate, faults, origin)
     found: dict[str, Any] = {}
     try:
         columns = {name: _clean(name, column, faults) for name, column in columns.items()}
-        times = _shape_times(columns, faults)
+        times = _shape_times(columns, faults, work.options.time_unit)
         found["op"] = _shape_signs(columns.get("op"), rows, faults)
         for name in TERMS:
             found[name] = _shape_terms(columns[name], name, work, scope, faults)
@@ -98,11 +106,75 @@ def _clean(name: str, column: Any, faults: Faults) -> Any:
     return column
 
 
-def _shape_times(columns: Mapping[str, Any], faults: Faults) -> Words | None:
+def shape_rows(
+    columns: Mapping[str, Any],
+    rows: int,
+    work: Work,
+    file: str,
+    locate: Callable[[int], tuple[int, str | bytes]],
+    faults: Faults,
+    origin: Origin | None,
+) -> Any:
+    """A record batch of the triples of these rows, by the mapping in the options.
+
+    The triples of a row have its time, sign and id, and stand together; see `triegs.mapping.rows`.
+    """
+    mapping, options = work.options.mapping, work.options
+    assert mapping is not None
+    try:
+        columns = {name: _clean(name, column, faults) for name, column in columns.items()}
+        times = _shape_times(columns, faults, options.time_unit)
+        signs = _shape_signs(columns.get("op"), rows, faults)
+        ids = _shape_ids(columns["id"]) if "id" in columns else None
+        nodes = None
+        if mapping.has_row_node:
+            place, numbers = ("", None) if origin is None else origin()
+            nodes = name_nodes(ids, numbers, options.stream, place)
+            _require_ids(signs, ids, faults)
+        cells = {name: columns[key_cell(name)] for name in mapping.columns}
+        kept = faults.mark_kept(rows)
+        found, origins, problems = map_rows(mapping, cells, rows, nodes, kept)
+    except TypeError as problem:
+        raise InputError(f"{file}: {problem}", file=file) from None
+    for row, why in problems.items():
+        faults.add(row, why)
+    for row, why in sorted(faults.reasons.items()):
+        line, record = locate(row)
+        work.quarantine.add(file, line, why.kind, why.detail, record)
+    if times is None:
+        times = np.zeros(rows, np.int64)
+        is_kept = faults.mark_kept(rows)
+        times[is_kept] = work.clock.take(int(np.count_nonzero(is_kept)))
+    events = {"time": pa.array(times), "op": signs}
+    if ids is not None:
+        events["id"] = ids
+    if origins is not None:
+        events = {name: column.take(pa.array(origins)) for name, column in events.items()}
+    ordered = {"time": events["time"], "op": events["op"], **found}
+    if ids is not None:
+        ordered["id"] = events["id"]
+    if len(mapping.templates) > 1:
+        ordered[SAME_ROW] = mark_same(np.arange(rows) if origins is None else origins)
+    return pa.RecordBatch.from_pydict(ordered)
+
+
+def _require_ids(signs: Any, ids: Any, faults: Faults) -> None:
+    """A deletion finds a row that has a node of its own by its id alone."""
+    bare = signs.to_numpy() < 0
+    if ids is not None:
+        bare &= ids.is_null().to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(bare).tolist():
+        why = Reason.NO_ROW_ID.tell(
+            "a deletion finds the node [] of its row by an id; name its column"
+        )
+        faults.add(row, why)
+
+
+def _shape_times(columns: Mapping[str, Any], faults: Faults, unit: str | None) -> Words | None:
     if "time" not in columns:
         return None
     column = columns["time"]
-    times, states = read_times(column)
+    times, states = read_times(to_milliseconds(column, unit))
     for row in np.flatnonzero(states).tolist():
         faults.add(row, explain_time(show_cell(column[row]), int(states[row])))
     return times

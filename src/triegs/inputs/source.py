@@ -13,13 +13,16 @@ from triegs.inputs.documents import read_documents
 from triegs.inputs.files import Given, InputFile, list_files
 from triegs.inputs.frames import read_frames
 from triegs.inputs.json_lines import read_json_lines
+from triegs.inputs.mapped import read_mapping, require_columns
 from triegs.inputs.report import InputReport, Quarantine
 from triegs.inputs.resuming import choose_files, measure, name_files
 from triegs.inputs.separated import read_separated
 from triegs.inputs.statements import read_statements
 from triegs.inputs.streams import BrokenFile
 from triegs.inputs.tables import read_arrow, read_parquet
+from triegs.inputs.time_units import check_unit
 from triegs.inputs.work import COLUMNS, Clock, Found, Options, Place, Reader, TermReading, Work
+from triegs.mapping.rows import count_rows
 from triegs.terms import canonical_term, iri
 
 BATCH_ROWS = 65_536
@@ -91,14 +94,15 @@ class Source:
         self._begin(name, place)
         try:
             for batch, behind in self._read_records(file, place):
-                self.report.read += batch.num_rows
+                self.report.read += count_rows(batch)
                 self._move(number, {**behind, "aside": self._count_aside() - counted})
                 self._work.quarantine.flush()
                 skipped = min(skip, batch.num_rows)
                 skip -= skipped
                 if skipped < batch.num_rows:
-                    self.report.events += batch.num_rows - skipped
-                    yield batch.slice(skipped)
+                    batch = batch.slice(skipped)
+                    self.report.events += count_rows(batch)
+                    yield batch
                 left = {"skip": skip} if skip else {}
                 self._begin(name, {**self.position["place"], **left})
             self._enter(number, is_whole=True)
@@ -182,6 +186,13 @@ def open_input(
     quarantine: str | os.PathLike[str] | None = None,
     batch_rows: int = BATCH_ROWS,
     graph_time: str | None = None,
+    map: str | Iterable[str] | None = None,  # noqa: A002
+    base: str | None = None,
+    stream: str | None = None,
+    time_unit: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    is_timed: bool = False,
     start: Mapping[str, Any] | None = None,
     start_time: int = 0,
     make: Callable[[list[InputFile], list[str], Work, dict[str, Any]], Source] = Source,
@@ -195,6 +206,14 @@ def open_input(
     ``quarantine``; with ``strict`` it raises `triegs.InputError`, as what is wrong with the whole
     input always does. ``docs/inputs.md`` has formats and options; ``make`` is for sources that have
     their files read by others, as `triegs.spark` does.
+
+    With ``map`` rows become triples by templates over their columns, see `triegs.mapping.parser`:
+    then ``columns`` names those of ``time``, ``op`` and ``id``, cells name IRIs of ``base``, the
+    triples of a row stand together, marked by the column ``triegs_same_row`` if there may be
+    several, and ``stream`` keeps the nodes ``[]`` of one stream apart from those of others.
+    ``time_unit`` says what times count that are numbers: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
+    ``delimiter`` and ``encoding`` are for CSV. With ``is_timed`` a table without a column for time
+    raises `triegs.InputError`.
 
     Memory is bounded by the size of a batch and the longest record.
 
@@ -216,7 +235,10 @@ def open_input(
         raise InputError(f"terms are one of {known}; {terms!r} is none") from None
     if batch_rows < 1:
         raise InputError(f"a batch has at least one row, not {batch_rows}")
+    mapping = read_mapping(map, base, prefixes, mapped)
     files, skipped = list_files(given, format, compression)
+    for file in files:
+        require_columns(file, mapping is not None, delimiter, encoding)
     if graph_time is not None:
         for file in files:
             if file.format not in WITH_GRAPHS:
@@ -230,6 +252,12 @@ def open_input(
         prefixes=dict(prefixes or {}),
         batch_rows=batch_rows,
         graph_time=graph_time,
+        mapping=mapping,
+        stream=stream or "",
+        time_unit=check_unit(time_unit),
+        delimiter=delimiter,
+        encoding=encoding,
+        is_timed=is_timed,
     )
     report = InputReport()
     path = None if quarantine is None else Path(quarantine)

@@ -6,10 +6,12 @@ break is good. zstd may hold back up to `SMALL` bytes of that.
 
 from __future__ import annotations
 
+import codecs
 import io
 import sys
 import zlib
 from collections.abc import Iterator
+from itertools import chain
 from typing import IO, Any
 
 import pyarrow as pa
@@ -128,6 +130,27 @@ def drop_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
     if start:
         yield start
     yield from chunks
+
+
+def transcode(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    r"""Text of another encoding in UTF-8, without a mark before it.
+
+    >>> b"".join(transcode(iter([b"caf\xe9"]), "latin-1")).decode()
+    'café'
+    """
+    decoder = codecs.getincrementaldecoder(encoding)()
+    is_first = True
+    read = 0
+    try:
+        for chunk in chain(chunks, [b""]):
+            text = decoder.decode(chunk, final=not chunk)
+            read += len(chunk)
+            if is_first and text:
+                text, is_first = text.removeprefix("\ufeff"), False
+            if text:
+                yield text.encode()
+    except UnicodeError:
+        raise BrokenFile(f"the text is not in {encoding}, near byte {read}") from None
 
 
 def skip_bytes(chunks: Iterator[bytes], count: int) -> Iterator[bytes]:

@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from triegs.dictionary.arrays import Words
 from triegs.dictionary.columns import is_text
 from triegs.errors import InputError
 from triegs.inputs.files import InputFile
 from triegs.inputs.shaping import describe_row, shape_events
 from triegs.inputs.streams import CHUNK, BrokenFile, Unpacked
-from triegs.inputs.work import TERMS, Found, Place, Work, find_columns
+from triegs.inputs.work import Found, Place, Work, find_columns
 
 MAGIC = b"ARROW1"
 MOST_HELD = 1 << 32  # bytes
@@ -28,16 +30,16 @@ def read_parquet(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
         schema = parquet.schema_arrow
         names = find_columns(schema.names, file.name, work.options)
         texts = [
-            schema.names[place]
-            for ours, place in names.items()
-            if _is_coded(schema.field(place).type)
-            or (ours in TERMS and is_text(schema.field(place).type))
+            schema.names[number]
+            for ours, number in names.items()
+            if _is_coded(schema.field(number).type)
+            or (ours not in ("time", "op", "id") and is_text(schema.field(number).type))
         ]
         if texts:
             # Texts that lie there as dictionaries stay so: each is then looked at once. And Arrow
             # does not read dictionaries that it has to convert, if one text is none.
             parquet = pq.ParquetFile(source, read_dictionary=texts)
-        wanted = [schema.names[number] for number in names.values()]
+        wanted = [schema.names[number] for number in dict.fromkeys(names.values())]
         row = place.get("row", 0)
         start = 0
         sizes = [parquet.metadata.row_group(n).num_rows for n in range(parquet.num_row_groups)]
@@ -158,4 +160,7 @@ def _shape(batch: Any, file: InputFile, work: Work, first: int) -> Any:
     def locate(row: int) -> tuple[int, str]:
         return first + row + 1, describe_row(columns, row)
 
-    return shape_events(columns, batch.num_rows, work, file.name, file.scope, locate)
+    def number() -> tuple[str, Words]:
+        return file.row_scope, np.arange(first + 1, first + 1 + batch.num_rows)
+
+    return shape_events(columns, batch.num_rows, work, file.name, file.scope, locate, origin=number)

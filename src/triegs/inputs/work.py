@@ -14,6 +14,7 @@ from triegs.dictionary.arrays import Words
 from triegs.errors import InputError
 from triegs.inputs.files import InputFile
 from triegs.inputs.report import InputReport, Quarantine
+from triegs.mapping import Mapping as RowMapping
 
 TERMS = ("subject", "predicate", "object")
 COLUMNS = ("time", "op", *TERMS, "id")
@@ -35,6 +36,12 @@ class Options:
     prefixes: Mapping[str, str]
     batch_rows: int
     graph_time: str | None  # a property, in N-Triples form
+    mapping: RowMapping | None = None  # of rows to triples
+    stream: str = ""  # rows of another one have other nodes, also if they have the same ids
+    time_unit: str | None = None  # of times that are numbers, if it was said
+    delimiter: str | None = None  # of CSV
+    encoding: str | None = None  # of CSV and TSV, if it is not UTF-8
+    is_timed: bool = False  # whether rows need times
 
 
 class Clock:
@@ -76,7 +83,12 @@ def make_insertions(times: Words, terms: list[Any]) -> Any:
 
 
 def find_columns(names: list[str], file: str, options: Options) -> dict[str, int]:
-    """Which of the columns of a file are ours; `InputError` if one is missing or there twice."""
+    """Which of the columns of a file are ours; `InputError` if one is missing or there twice.
+
+    With a mapping those that it reads are under their names in braces.
+    """
+    if options.mapping is not None:
+        return _find_cells(names, file, options, options.mapping)
     return choose_columns(names, file, options.columns, {*TERMS, *options.given})
 
 
@@ -104,3 +116,52 @@ def choose_columns(
                 columns=tuple(names),
             )  # fmt: skip
     return found
+
+
+def _find_cells(
+    names: list[str], file: str, options: Options, mapping: RowMapping
+) -> dict[str, int]:
+    """With a mapping: the time by its usual name, op and id only where they are asked for, because
+    a table may have columns of these names that mean something else.
+    """
+    found = {}
+    for ours, theirs in options.columns.items():
+        is_given = ours in options.given
+        count = names.count(theirs)
+        if count == 1 and (is_given or ours == "time"):
+            found[ours] = names.index(theirs)
+        elif is_given:
+            number = "more than one" if count else "no"
+            has = ", ".join(names) or "none"
+            raise InputError(
+                f"{file} has {number} column {theirs!r} for {ours}; its columns: {has}", file=file,
+                columns=tuple(names),
+            )  # fmt: skip
+    if options.is_timed and "time" not in found:
+        raise refuse_untimed(file, names)
+    for name in mapping.columns:
+        count = names.count(name)
+        if count != 1:
+            what = f"{file} has {'more than one' if count else 'no'}"
+            raise mapping.refuse_column(name, names, what)
+        found[key_cell(name)] = names.index(name)
+    return found
+
+
+def refuse_untimed(file: str, names: list[str]) -> InputError:
+    """A window needs the times of rows, and no column has them."""
+    has = ", ".join(names) or "none"
+    return InputError(
+        f"a window needs times, and {file} has no column 'time'; --columns time=NAME (in Python "
+        f"columns={{'time': NAME}}) names another one; its columns: {has}",
+        file=file,
+    )
+
+
+def key_cell(column: str) -> str:
+    """Under which key a column is that a mapping reads.
+
+    >>> key_cell("from")
+    '{from}'
+    """
+    return f"{{{column}}}"

@@ -57,6 +57,7 @@ class Head:
     is_ask: bool = False
     kinds: tuple[Kind, ...] = (Kind.SNAPSHOT,)
     prefixes: dict[str, str] = field(default_factory=dict)
+    base: str = ""  # of plain names, if there are such
 
 
 @dataclass(frozen=True, slots=True)

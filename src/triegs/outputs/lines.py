@@ -25,7 +25,7 @@ from triegs.outputs.texts import (
     keep_ntriples,
     quote_csv,
     quote_json,
-    spell_plain,
+    spell_names,
     spell_short,
 )
 
@@ -41,7 +41,7 @@ class Speller:
     """Spells the terms of one column, batch after batch; what the batch before had is not spelled
     again, where its dictionary goes on.
 
-    >>> speller = Speller(spell_plain, "-")
+    >>> speller = Speller(spell_names(""), "-")
     >>> cells = speller.spell(pa.array(["<a:b>", None]).dictionary_encode())
     >>> cells.texts.take(cells.indices).to_pylist()
     ['a:b', '-']
@@ -112,7 +112,7 @@ def write_rows(sink: BinaryIO, rows: Any, skip: int = 0) -> None:
 
 SPELLINGS: dict[TermText, Callable[[Head], Spell]] = {
     TermText.NTRIPLES: lambda _: keep_ntriples,
-    TermText.PLAIN: lambda _: spell_plain,
+    TermText.PLAIN: lambda head: spell_names(head.base),
     TermText.SHORT: lambda head: spell_short(head.prefixes),
 }
 

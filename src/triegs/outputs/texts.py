@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from triegs.errors import TriegsError
+from triegs.mapping.plain import write_plain
 from triegs.terms import RDF, XSD, XSD_STRING, Kind, parse_term, unescape
 
 #: Arrow array of distinct N-Triples strings to the array of their texts.
@@ -63,6 +64,16 @@ def spell_plain(terms: Any) -> Any:
         clear = [unescape(text) for text in inner.filter(hidden).to_pylist()]
         inner = pc.replace_with_mask(inner, hidden, pa.array(clear, inner.type))
     return pc.if_else(literal, inner, texts)
+
+
+def spell_names(base: str) -> Spell:
+    """As `spell_plain`, but an IRI of the base is its name, and others keep their brackets.
+
+    >>> spell = spell_names("urn:triegs:")
+    >>> spell(pa.array(["<urn:triegs:a%20b>", '"5"^^<%sinteger>' % XSD, "<http://ex/a>"])).to_pylist()
+    ['a b', '5', '<http://ex/a>']
+    """
+    return partial(_spell_each, partial(write_plain, base=base)) if base else spell_plain
 
 
 def spell_short(prefixes: Mapping[str, str]) -> Spell:

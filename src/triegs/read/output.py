@@ -5,6 +5,7 @@
 ==============  ==================================================================================
 ``ntriples``    texts in N-Triples form; in Arrow, dictionary arrays of strings
 ``python``      Python values; in Arrow, a native column if one type fits all terms, see below
+``plain``       names of nodes, and values of literals as with ``python``; `triegs.mapping.plain`
 ``ids``         the ids as they are, with -1 where nothing is bound
 ``rdflib``      objects of rdflib (rows only)
 ``pyoxigraph``  objects of pyoxigraph (rows only)
@@ -30,6 +31,7 @@ from triegs.dictionary.arrays import INTEGER, Word, Words
 from triegs.dictionary.decoder import allocate, read_term, to_words, wrap
 from triegs.errors import TriegsError
 from triegs.kernels.jit import kernel
+from triegs.mapping.plain import read_plain, write_plain
 from triegs.read.native import (
     INTEGER_SHAPE,
     TERMS,
@@ -38,12 +40,14 @@ from triegs.read.native import (
     Sort,
     join_shapes,
     read_cell,
+    read_plain_cell,
     write_cells,
 )
 
 IDS = "ids"
-ARROW_FORMS = ("ntriples", "python", IDS)
-ROW_FORMS = ("ntriples", "python", IDS, "rdflib", "pyoxigraph")
+PLAIN = "plain"
+ARROW_FORMS = ("ntriples", "python", PLAIN, IDS)
+ROW_FORMS = ("ntriples", "python", PLAIN, IDS, "rdflib", "pyoxigraph")
 
 # Objects that are kept for a row to come.
 MOST_OBJECTS = 1 << 17
@@ -83,6 +87,7 @@ class ArrowOutput:
         self._names = tuple(names)
         # A decoder for each column, so that its dictionary has the terms of no other.
         self._decoders = [Decoder(decoder.load) for _ in names]
+        self._base = decoder.base
         fixed = {"ntriples": Shape(Sort.TERM), IDS: INTEGER_SHAPE}
         # None while no term was met that decides.
         self._shapes: list[Shape | None] = [fixed.get(terms)] * len(names)
@@ -103,7 +108,7 @@ class ArrowOutput:
         """
         for place, column in enumerate(ids):
             before = self._shapes[place]
-            if self._form == "python" and (before is None or before.type != TERMS):
+            if self._form in ("python", PLAIN) and (before is None or before.type != TERMS):
                 self._shapes[place] = self._find_shape(place, column, before)
 
     def write(self, ids: Words) -> list[Any]:
@@ -117,7 +122,8 @@ class ArrowOutput:
         if shape is None:
             shape = self._shapes[place] = self._find_shape(place, ids, None) or Shape(Sort.TERM)
         if shape.type == TERMS:
-            return self._decoders[place].decode(ids)
+            column = self._decoders[place].decode(ids)
+            return self._write_plain(column) if self._form == PLAIN else column
         if shape.sort is Sort.INTEGER:
             column = self._take_integers(place, ids)
             if column is not None:
@@ -139,6 +145,10 @@ class ArrowOutput:
 
     def _take_values(self, place: int, ids: Words, shape: Shape) -> Any:
         cells, indices = self._read_distinct(place, ids)
+        if self._form == PLAIN and shape.sort is Sort.TEXT:
+            # Of a column that is read batch by batch: what is no name is in it as a text.
+            texts = [write_plain(cell.term, self._base) for cell in cells]
+            return pa.array(texts, pa.string()).take(indices)
         if cells:
             found = join_shapes(cells, shape)
             if found is None or (found.sort, found.type) != (shape.sort, shape.type):
@@ -148,7 +158,15 @@ class ArrowOutput:
     def _read_distinct(self, place: int, ids: Words) -> tuple[list[Cell], Any]:
         """The distinct terms with their values, and which one each row has."""
         column = Decoder(self._decoders[place].load).decode(ids)
-        return [read_cell(term) for term in column.dictionary.to_pylist()], column.indices
+        terms = column.dictionary.to_pylist()
+        if self._form == PLAIN:
+            return [read_plain_cell(term, self._base) for term in terms], column.indices
+        return [read_cell(term) for term in terms], column.indices
+
+    def _write_plain(self, column: Any) -> Any:
+        """A column of several kinds of values: the texts of all."""
+        texts = [write_plain(term, self._base) for term in column.dictionary.to_pylist()]
+        return pa.DictionaryArray.from_arrays(column.indices, pa.array(texts, pa.string()))
 
     def _refuse(self, place: int, shape: Shape, cells: list[Cell]) -> None:
         wrong = next(
@@ -176,7 +194,9 @@ class RowOutput:
     def __init__(self, decoder: Decoder, terms: str = "ntriples") -> None:
         if terms not in ROW_FORMS:
             raise ValueError(f"terms is one of {', '.join(ROW_FORMS)}, not {terms!r}")
-        self._objects = None if terms == IDS else _Objects(decoder, TermForm(terms))
+        form = TermForm.NTRIPLES if terms in (IDS, PLAIN) else TermForm(terms)
+        base = decoder.base if terms == PLAIN else None
+        self._objects = None if terms == IDS else _Objects(decoder, form, base)
 
     def rows(self, ids: Words) -> Iterator[tuple[Any, ...]]:
         """The rows of a batch: ``ids`` has a row for each column; None where nothing is bound."""
@@ -198,9 +218,10 @@ class RowOutput:
 class _Objects(dict[int, Any]):
     """Objects by id, made when they are first asked for."""
 
-    def __init__(self, decoder: Decoder, form: TermForm) -> None:
+    def __init__(self, decoder: Decoder, form: TermForm, base: str | None = None) -> None:
         self._load = decoder.load
         self._form = form
+        self._base = base
         self.begin()
 
     def begin(self) -> None:
@@ -208,7 +229,10 @@ class _Objects(dict[int, Any]):
         self[-1] = None
 
     def __missing__(self, identity: int) -> Any:
-        found = self[identity] = read_term(self._load(), identity, self._form)
+        found = read_term(self._load(), identity, self._form)
+        if self._base is not None:
+            found = read_plain(found, self._base)
+        self[identity] = found
         return found
 
 

@@ -110,7 +110,7 @@ class Result(Uncopied):
         return self.answers()
 
     def answers(self, terms: RowTerms = "ntriples") -> Iterator[Any]:
-        """Every row once, its terms as ``"ntriples"``, ``"python"``, ``"rdflib"``,
+        """Every row once, its terms as ``"ntriples"``, ``"python"``, ``"plain"``, ``"rdflib"``,
         ``"pyoxigraph"`` or ``"ids"``; see `triegs.read.output`.
         """
         output = RowOutput(self._decoder, terms)
@@ -135,7 +135,8 @@ class Result(Uncopied):
         """The rows as Arrow record batches of at most that many.
 
         Columns are dictionaries of N-Triples strings; with ``terms="python"`` native columns where
-        one type fits, and with ``terms="ids"`` the numbers of the dictionary. Memory: one batch.
+        one type fits, with ``terms="plain"`` also the names of nodes, and with ``terms="ids"`` the
+        numbers of the dictionary. Memory: one batch.
         The last column is the count, with underscores behind its name where a variable has it.
         """
         return iter(self._stream(rows, terms))
@@ -172,11 +173,11 @@ class Result(Uncopied):
         """All rows as one Arrow table; `terms` as for `batches`."""
         import pyarrow as pa
 
-        if terms == "python":
+        if terms in ("python", "plain"):
             try:
                 return self._read_integers()
             except NotIntegers:
-                return self._read_values()
+                return self._read_values(terms)
         first, schema, columns = self._begin(BATCH_ROWS, terms)
         if first is None:
             return empty_table(self.names, self._count_name(), terms)
@@ -201,15 +202,15 @@ class Result(Uncopied):
             values, counts = found
             batches.append(pa.RecordBatch.from_arrays([*map(wrap, values), wrap(counts)], names))
 
-    def _read_values(self) -> pa.Table:
+    def _read_values(self, terms: str) -> pa.Table:
         """All rows, each column of the type that fits all of its terms."""
-        output = ArrowOutput(self._decoder, self.names, "python")
+        output = ArrowOutput(self._decoder, self.names, terms)
         with self._hold():
             parts = list(self._columns(lambda: BATCH_ROWS))
             try:
                 written = [output.write(ids) for ids, _ in parts]
             except TriegsError:  # the type of the first batch does not fit all: look at all first
-                output = ArrowOutput(self._decoder, self.names, "python")
+                output = ArrowOutput(self._decoder, self.names, terms)
                 for ids, _ in parts:
                     output.survey(ids)
                 written = [output.write(ids) for ids, _ in parts]

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from triegs.engine import Engine
 from triegs.inputs import Source
+from triegs.mapping.rows import count_rows
 from triegs.run.epochs import Published
 from triegs.run.refusals import Refusals
 from triegs.run.reporting import Asked, Reporter
@@ -44,14 +45,16 @@ class Track:
         self._source = source
         noted = positions.get(STREAM + self._stream, {})
         self._rows = 0
+        self._batch: pa.RecordBatch | None = None
         self.taken: int = noted.get("events", 0)
         self._noted = {"tick": 0, "quarantined": {}, "events": self.taken, **noted}
         self._before = self.taken  # events before the last batch
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._source:
-            self._before += self._rows
-            self._rows = batch.num_rows
+            if self._batch is not None:
+                self._before += count_rows(self._batch)
+            self._batch, self._rows = batch, batch.num_rows
             yield batch
 
     def describe(self, rows: int) -> dict[str, Any]:
@@ -72,7 +75,8 @@ class Track:
         else:
             quarantined = dict(source.report.quarantined)
             self._noted = {"tick": source.position.get("tick", 0), "quarantined": quarantined}
-        self._noted["events"] = self.taken = self._before + rows
+        taken = 0 if self._batch is None else count_rows(self._batch.slice(0, rows))
+        self._noted["events"] = self.taken = self._before + taken
         for each in [each for each in entries if each != name]:
             del entries[each]
         return {**found, **self.describe_told()}

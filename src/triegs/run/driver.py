@@ -11,6 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from triegs.engine import Engine
+from triegs.mapping.rows import count_rows
 from triegs.run.epochs import Epochs, Published
 from triegs.run.refusals import Refusals
 from triegs.run.reporting import Reporter
@@ -117,7 +118,7 @@ class Run:
         if not batch.num_rows:
             return
         numbers = self.statistics
-        numbers.events += batch.num_rows
+        numbers.events += count_rows(batch)
         newest = int(batch.column("time").to_numpy().max())
         if numbers.newest_event is None or newest > numbers.newest_event:
             numbers.newest_event = newest

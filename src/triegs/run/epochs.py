@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 from triegs.engine import Engine
 from triegs.errors import InvalidUpdate
 from triegs.maintain.standing import Refused
+from triegs.mapping.cells import Words
+from triegs.mapping.rows import SAME_ROW, count_rows, find_starts
 from triegs.reasons import Reason, Why
 from triegs.run.refusals import Refusal
 from triegs.terms import XSD
@@ -106,7 +108,7 @@ class AppliedEpochs:
             start = ends.pop(0)
             self._wait(batch.slice(0, start))
             yield self._apply(start)
-        if len(ends) * FEW_ROWS > batch.num_rows:
+        if len(ends) * FEW_ROWS > batch.num_rows and not _has_row_deletions(batch):
             # To make a table for each of these epochs would take longer than all else.
             columns = [batch.column(name).to_pylist() for name in UPDATE]
             times = batch.column("time").to_pylist()
@@ -141,8 +143,11 @@ class AppliedEpochs:
     def _find_ends(self, batch: pa.RecordBatch) -> list[int]:
         """Where epochs end in this batch; 0 if what waits is one already."""
         if self._rows is not None:
-            first = self._rows - self._waiting
-            return list(range(first, batch.num_rows + 1, self._rows))
+            # Where rows of a table end: of events that are no rows, each is one.
+            last = find_starts(batch)[1:]
+            waiting = sum(map(count_rows, self._parts))
+            found: list[int] = last[self._rows - waiting - 1 :: self._rows].tolist()
+            return found
         times = batch.column("time").to_numpy()
         ends: list[int] = (np.flatnonzero(times[1:] != times[:-1]) + 1).tolist()
         if self._waiting and len(times) and times[0] != self._last_time():
@@ -170,7 +175,8 @@ class AppliedEpochs:
         if self._note is not None:
             self._note(self._stream, taken, self._time)
         report = self._engine.apply(updates, strict=self._strict)
-        refused = [describe_refused(updates, self._time, each) for each in report.refused]
+        starts = find_starts(updates) if report.refused and isinstance(updates, pa.Table) else None
+        refused = [describe_refused(updates, self._time, each, starts) for each in report.refused]
         return Published(report.epoch, self._time, tuple(refused))
 
 
@@ -201,6 +207,7 @@ class WindowedEpochs:
         if self._note is not None:
             self._note(stream, batch.num_rows)
         pushed = self._engine.push(table, stream)
+        starts = find_starts(table) if pushed.refused else None
         for number, reason in pushed.refused:
             is_late = reason.kind is Reason.LATE
             if is_late and not self._tells_late:
@@ -209,8 +216,9 @@ class WindowedEpochs:
             if place < 0:  # of an earlier batch
                 self._refuse(number, reason, None)
                 continue
-            time = table.column("time")[place].as_py()
-            refusal = describe_refused(table, time, Refused(place, reason))
+            assert starts is not None
+            time = table.column("time")[int(starts[place])].as_py()
+            refusal = describe_refused(table, time, Refused(place, reason), starts)
             if self._strict and not is_late:
                 raise InvalidUpdate(f"{refusal.record} at {time}: {reason}")
             self._refused.append(refusal)
@@ -267,19 +275,32 @@ class WholeBatches(AppliedEpochs):
         return [batch.num_rows] if batch.num_rows else []
 
 
+def _has_row_deletions(batch: pa.RecordBatch) -> bool:
+    """Whether rows of several triples are taken back, which a table has to say."""
+    if SAME_ROW not in batch.schema.names:
+        return False
+    return bool((batch.column("op").to_numpy() < 0).any())
+
+
 def _latest(part: pa.RecordBatch) -> int:
     return int(part.column("time").to_numpy().max())
 
 
 def describe_refused(
-    events: pa.Table | list[tuple[Any, ...]], time: int | None, refused: Refused
+    events: pa.Table | list[tuple[Any, ...]],
+    time: int | None,
+    refused: Refused,
+    starts: Words | None = None,
 ) -> Refusal:
-    """What was refused, in words: its place is a row of these events."""
+    """What was refused, in words: its place is one of these events, or of rows of triples."""
     if isinstance(events, pa.Table):
-        sign, *terms = (events.column(name)[refused.place].as_py() for name in UPDATE)
+        assert starts is not None
+        start, end = starts[refused.place : refused.place + 2].tolist()
+        triples = [[events.column(name)[at].as_py() for name in UPDATE] for at in range(start, end)]
     else:
-        sign, *terms = events[refused.place]
-    shown = " ".join(map(str, terms))
+        triples = [list(events[refused.place])]
+    sign = triples[0][0]
+    shown = " . ".join(" ".join(map(str, terms)) for _, *terms in triples)
     return Refusal(refused.reason, time, f"{SIGNS.get(sign, sign)} {shown}")
 
 
@@ -291,12 +312,12 @@ def join_parts(parts: list[pa.RecordBatch]) -> pa.Table:
     >>> join_parts(parts).column("object").to_pylist()
     ['"5"^^<http://www.w3.org/2001/XMLSchema#integer>', '<a:b>']
     """
-    names = [name for name in UPDATE if name in parts[0].schema.names]
+    names = [name for name in (*UPDATE, SAME_ROW) if name in parts[0].schema.names]
     columns = []
     for name in names:
         arrays = [part.column(name) for part in parts]
         is_one = all(array.type == arrays[0].type for array in arrays)
-        if not is_one or any(_is_large(array) for array in arrays):
+        if (name != SAME_ROW and not is_one) or any(_is_large(array) for array in arrays):
             arrays = [_write_texts(array) for array in arrays]
         columns.append(pa.chunked_array(arrays))
     return pa.Table.from_arrays(columns, names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from triegs.durable.files import DiskFiles
 from triegs.errors import HistoryGone, StateError
 from triegs.read.snapshot import Snapshot
+from triegs.spark.mapped import name_terms
 from triegs.standing_query import StandingQuery
 
 EPOCH, TIME = "epoch", "time"
@@ -42,6 +43,8 @@ class Sink:
     target: Target
     what: str = CHANGES
     every: int = 1
+    #: Of names that are written instead of terms; the pipeline says it.
+    base: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if self.what not in (CHANGES, SNAPSHOT):
@@ -53,6 +56,7 @@ class Sink:
 
     def write(self, table: pa.Table, batch: int, session: Any) -> None:
         """Hand a table on. A file that is there already is left as it is."""
+        table = name_terms(table, self.base)
         if callable(self.target):
             self.target(make_frame(session, table), batch)
         elif table.num_rows or self.what == SNAPSHOT:

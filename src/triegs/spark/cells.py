@@ -48,7 +48,7 @@ def read_instants(column: Any) -> Any:
 
 def select_columns(frame: Any, columns: Mapping[str, str]) -> Any:
     """Those columns of a DataFrame that are of events; Spark may have no Arrow for others."""
-    return frame.select(*(quote(theirs) for theirs in columns.values()))
+    return frame.select(*(quote(theirs) for theirs in dict.fromkeys(columns.values())))
 
 
 def quote(name: str) -> str:

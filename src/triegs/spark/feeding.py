@@ -21,6 +21,7 @@ import pyarrow as pa
 from triegs.engine import Engine
 from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.standing import Refused
+from triegs.mapping.rows import count_rows
 from triegs.spark.answers import (
     CHANGES,
     SNAPSHOT,
@@ -89,8 +90,6 @@ class Feed:
         self._home = home
         self._is_timed = is_timed
         self._stream = stream
-        self._pack = make_packer(columns, is_timed="time" in columns)
-        self._check = make_checker(columns, is_timed="time" in columns)
         self._labels = list_labels(query.query for query in queries.values())
         self._has_integers = has_integers
         self._is_small: bool | None = None  # the last batch; before the first, nobody knows
@@ -119,11 +118,11 @@ class Feed:
             if noted["told"] < batch:
                 self._publish_slides(batch)
         else:
-            collected = self._collect(frame)
+            collected = self._collect(frame, f"batch {batch}")
             marks.append(perf_counter())
             events, bad = self._open(collected)
             self._set_aside(bad, batch)
-            rows = sum(table.num_rows for table in events)
+            rows = sum(map(count_rows, events))
             self._is_small = rows <= FEW_ROWS
             marks.append(perf_counter())
             self._apply(events, {**noted, "batch": batch})
@@ -138,7 +137,7 @@ class Feed:
         self._engine.checkpoint(if_due=True)
         self._measure(batch, rows, marks)
 
-    def _collect(self, frame: Any) -> pa.Table | list[Checked]:
+    def _collect(self, frame: Any, place: str) -> pa.Table | list[Checked]:
         """The parcels of a batch. Executors make them; but to have their Python do so takes a tenth
         of a second, and some seconds the first time. So if the last batch was small, this one is
         taken for small, too; the first one is looked at. Nor is there much for Python to do if all
@@ -153,9 +152,11 @@ class Feed:
         elif self._is_small:
             batches = iter(select_columns(frame, self._columns).toArrow().to_batches())
         else:
+            pack = make_packer(self._columns, is_timed="time" in self._columns, place=place)
             picked = select_columns(frame, self._columns)
-            return picked.mapInArrow(self._pack, SPARK_SCHEMA).toArrow()
-        return list(self._check(batches))
+            return picked.mapInArrow(pack, SPARK_SCHEMA).toArrow()
+        check = make_checker(self._columns, is_timed="time" in self._columns, place=place)
+        return list(check(batches))
 
     @staticmethod
     def _open(collected: pa.Table | list[Checked]) -> tuple[list[pa.Table], list[pa.Table]]:

@@ -8,18 +8,22 @@ Spark moves a few bytes arrays instead of columns of texts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
+from triegs.dictionary.arrays import Words
 from triegs.dictionary.columns import is_text
 from triegs.dictionary.writing import write_terms
 from triegs.errors import InputError
 from triegs.inputs.report import InputReport, Quarantine
-from triegs.inputs.shaping import describe_row, shape_events
+from triegs.inputs.shaping import Origin, describe_row, shape_events
 from triegs.inputs.work import COLUMNS, TERMS, Clock, Options, TermReading, Work, choose_columns
 from triegs.reasons import Reason
 from triegs.spark.cells import make_empty, read_instants
+from triegs.spark.mapped import MappedColumns
 
 #: Rows of a parcel, about. Fewer make more dictionaries, more take more memory on an executor.
 PARCEL_ROWS = 1 << 18
@@ -30,6 +34,8 @@ SCHEMA = pa.schema([(EVENTS, pa.int64()), (BAD, pa.int64()), (PAYLOAD, pa.binary
 #: A bad row: why, and the row as JSON.
 BAD_SCHEMA = pa.schema([("reason", pa.string()), ("record", pa.string())])
 NO_SCOPE = ""
+#: Where a task finds the number of its batch.
+BATCH = "streaming.sql.batchId"
 
 
 def check_columns(names: Iterable[str], columns: Mapping[str, str] | None) -> dict[str, str]:
@@ -72,10 +78,10 @@ class Aside(Quarantine):
 
 
 def make_packer(
-    columns: Mapping[str, str], *, is_timed: bool
+    columns: Mapping[str, str], *, is_timed: bool, place: str = ""
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """For `DataFrame.mapInArrow`: rows with these columns, to parcels. Cost: as `make_checker`."""
-    check = make_checker(columns, is_timed=is_timed)
+    check = make_checker(columns, is_timed=is_timed, place=place)
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for found, is_bad in check(batches):
@@ -86,27 +92,33 @@ def make_packer(
 
 
 def make_checker(
-    columns: Mapping[str, str], *, is_timed: bool, has_zones: bool = False
+    columns: Mapping[str, str], *, is_timed: bool, has_zones: bool = False, place: str = ""
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[Checked]]:
     """Rows with these columns, to events and to bad rows: a term is an integer of 64 bits, or a
     text of a dictionary in its one spelling. Zones of timestamps are those of Spark's session and
-    mean nothing, unless the rows are not of Spark (`has_zones`). Cost: the rows, checked and
-    encoded column by column.
+    mean nothing, unless the rows are not of Spark (`has_zones`). ``place`` names the batch, for
+    nodes of rows that have no id. Cost: the rows, checked and encoded column by column.
     """
 
     def check(batches: Iterator[pa.RecordBatch]) -> Iterator[Checked]:
         report = InputReport()
         aside = Aside(report)
         options = Options({}, frozenset(), TermReading.NTRIPLES, {}, PARCEL_ROWS, None)
+        if isinstance(columns, MappedColumns):
+            options = columns.complete(options)
         work = Work(options, Clock(0), aside, report)
         waiting: list[pa.RecordBatch] = []
         rows = 0
+        is_mapped = work.options.mapping is not None
+        scope, number = find_scope(place) if is_mapped else place, 1
         for batch in batches:
             given = {ours: batch.column(theirs) for ours, theirs in columns.items()}
             if not has_zones:
                 given = {ours: read_instants(column) for ours, column in given.items()}
-            waiting.append(_shape(given, batch.num_rows, columns, work, is_timed=is_timed))
+            origin = partial(number_rows, scope, number, batch.num_rows)
+            waiting.append(_shape(given, batch.num_rows, columns, work, origin, is_timed=is_timed))
             rows += batch.num_rows
+            number += batch.num_rows
             if rows >= PARCEL_ROWS:
                 yield from _seal(waiting, aside.take())
                 waiting, rows = [], 0
@@ -128,13 +140,30 @@ def check_kinds(schema: Any, columns: Mapping[str, str]) -> None:
         raise InputError(f"{problem}; the columns are {kinds}") from None
 
 
+def find_scope(place: str) -> str:
+    """What tells the rows of a task from all others: its batch, and its number among the tasks."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return place
+    batch = place or f"batch {context.getLocalProperty(BATCH)}"
+    return f"{batch} task {context.partitionId()}"
+
+
+def number_rows(scope: str, first: int, rows: int) -> tuple[str, Words]:
+    """Where rows come from, and their numbers there."""
+    return scope, np.arange(first, first + rows)
+
+
 def _shape(
-    given: Mapping[str, Any], rows: int, columns: Mapping[str, str], work: Work, *, is_timed: bool
-) -> pa.RecordBatch:
+    given: Mapping[str, Any], rows: int, columns: Mapping[str, str], work: Work, origin: Origin,
+    *, is_timed: bool,
+) -> pa.RecordBatch:  # fmt: skip
     def locate(row: int) -> tuple[int, str]:
         return row + 1, describe_row({theirs: given[ours] for ours, theirs in columns.items()}, row)
 
-    found = shape_events(given, rows, work, "the DataFrame", NO_SCOPE, locate)
+    found = shape_events(given, rows, work, "the DataFrame", NO_SCOPE, locate, origin=origin)
     return found if is_timed else found.drop_columns(["time"])
 
 

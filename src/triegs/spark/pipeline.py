@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from time import time
 from typing import Any, overload
@@ -20,6 +21,7 @@ from typing import Any, overload
 from triegs.durable.source import QuerySource
 from triegs.engine import Engine
 from triegs.errors import InputError, StateError
+from triegs.mapping import BASE
 from triegs.mode import Mode
 from triegs.options import ModeName
 from triegs.spark import frames
@@ -32,6 +34,7 @@ from triegs.spark.failures import mute
 from triegs.spark.feeding import POSITION, Feed, hold_newest
 from triegs.spark.handles import Handle
 from triegs.spark.listening import make_listener
+from triegs.spark.mapped import choose_base, map_columns
 from triegs.spark.owners import NONE_YET, Owners
 from triegs.spark.parcels import check_columns, check_kinds
 from triegs.spark.refusing import (
@@ -86,6 +89,10 @@ def start(
     on_progress: Callable[[dict[str, Any]], object] | None = None,
     partitions: int | None = None,
     sample: Any = None,
+    map: str | Iterable[str] | None = None,  # noqa: A002
+    base: str | None = None,
+    time_unit: str | None = None,
+    terms: str | None = None,
     **options: Any,
 ) -> Pipeline | Distributed:
     """Keep standing queries over a streaming DataFrame of events, and start.
@@ -94,6 +101,12 @@ def start(
     (``+`` unless given), time and id; `columns` says how they are called in it. Terms are texts in
     N-Triples form, or numbers. Rows are checked and encoded on executors; those that are malformed
     go to the table ``quarantine`` in the checkpoint.
+
+    With `map` it is any DataFrame, whose rows are mapped by templates over its columns, such as
+    ``"{from} :paid {to}"``: see `triegs.mapping.parser`. A row is one event. `columns` names those
+    of time, op and id, `time_unit` (``"s"``, ``"ms"``, ``"us"``, ``"ns"``) says what times count
+    that are numbers. Cells name IRIs of `base`, which is the empty prefix of queries, too; and
+    results have names again instead of terms, unless `terms` is ``"ntriples"``.
 
     `queries` are texts by name, or mappings of what `Engine.register` takes, with ``text``. Without
     windows each batch is one epoch; with windows (in a text, or `window`), time is needed, and each
@@ -125,11 +138,21 @@ def start(
         raise InputError("this DataFrame is no stream; spark.readStream makes one")
     session = events.sparkSession
     register(session)
-    found = check_columns(events.columns, columns)
+    if map is None and time_unit is None:
+        found = check_columns(events.columns, columns)
+    else:
+        found = map_columns(
+            events.columns, columns, map, base=base or BASE, prefixes=options.get("prefixes"),
+            stream=stream, time_unit=time_unit,
+        )  # fmt: skip
     require_columns(session, events.columns, found.values())
     check_kinds(events.schema, found)
+    root, shown = choose_base(map, base, terms)
     asked = {each: _read_query(each, given) for each, given in queries.items()}
     wanted = list_sinks(sinks, asked)
+    wanted = {
+        each: [replace(sink, base=shown) for sink in several] for each, several in wanted.items()
+    }
     home = find_folder(
         checkpoint,
         f"the checkpoint is a directory that the driver can lock and sync, not {checkpoint}",
@@ -139,7 +162,7 @@ def start(
         mode = None if mode == DISTRIBUTED else mode
         if partitions is None:
             partitions = session.sparkContext.defaultParallelism
-        prefixes = options.pop("prefixes", None)
+        prefixes = {"": root, **(options.pop("prefixes", None) or {})}
         if options:
             raise StateError(f"{min(options)!r} is an option of an engine in the driver")
         job = plan_job(
@@ -150,13 +173,16 @@ def start(
             parsed = {each: QuerySource.read(q).parse() for each, q in job.queries.items()}
             require_heads(session, parsed, views=False)
             home.mkdir(parents=True, exist_ok=True)
-            return Distributed(events, job, found, home, wanted, trigger, name, on_progress, static)
-        options = {} if prefixes is None else {"prefixes": prefixes}
+            return Distributed(
+                events, job, found, home, wanted, trigger, name, on_progress, static, shown
+            )
+        options = {"prefixes": prefixes}
     elif (home / PLAN).exists():
         raise StateError(f"the checkpoint {home} is that of a pipeline in parts; say how many")
     engine = Engine.open(
-        home / ENGINE, mode, sync="never", window=window, event_time=event_time, **options
-    )
+        home / ENGINE, mode, sync="never", window=window, event_time=event_time, base=root,
+        **options,
+    )  # fmt: skip
     owners = None
     try:
         # Sinks may have to be told of these epochs: a checkpoint would lose them, and so would a
@@ -182,11 +208,12 @@ def start(
             raise InputError(f"a window needs a column for time; the columns are {has}")
         feed = Feed(
             engine, standing, wanted, found, home, is_timed=is_timed, stream=stream,
-            has_integers=is_coded(events, found), firsts=owners.begin(told),
+            has_integers=map is None and is_coded(events, found), firsts=owners.begin(told),
         )  # fmt: skip
         return Pipeline(
-            engine, standing, feed, owners, events, trigger, name, views=views, tell=on_progress
-        )
+            engine, standing, feed, owners, events, trigger, name, views=views, tell=on_progress,
+            base=shown,
+        )  # fmt: skip
     except BaseException:
         if owners is not None:
             owners.close()
@@ -258,6 +285,7 @@ class Pipeline(Handle):
         *,
         views: bool,
         tell: Callable[[dict[str, Any]], object] | None,
+        base: str = "",
     ) -> None:
         super().__init__()
         mute()
@@ -268,7 +296,7 @@ class Pipeline(Handle):
         self._owners = owners
         self._session = events.sparkSession
         host = self._session.conf.get("spark.driver.host", "127.0.0.1")
-        self._server = SnapshotServer(host, queries)
+        self._server = SnapshotServer(host, queries, base)
         self._views: set[str] = set()
         try:
             if views:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from triegs.errors import StateError, TriegsError
 from triegs.read.snapshot import Snapshot
 from triegs.spark.asking import write_line
+from triegs.spark.mapped import name_terms
 from triegs.standing_query import StandingQuery
 
 #: How Spark writes the types of answers.
@@ -51,8 +52,9 @@ class SnapshotServer(ThreadingTCPServer):
 
     daemon_threads = True
 
-    def __init__(self, host: str, queries: Mapping[str, StandingQuery]) -> None:
+    def __init__(self, host: str, queries: Mapping[str, StandingQuery], base: str = "") -> None:
         super().__init__((host, 0), Request)
+        self._base = base  # of answers that have names instead of terms
         self._host = host
         self.secret = token_hex(16)
         self._queries = queries
@@ -75,7 +77,8 @@ class SnapshotServer(ThreadingTCPServer):
             if asked["do"] == "read":
                 with pa.ipc.new_stream(out, reader.schema) as writer:
                     for batch in reader:
-                        writer.write_batch(batch)
+                        named = name_terms(pa.Table.from_batches([batch]), self._base)
+                        writer.write_table(named)
 
     def close(self) -> None:
         """Take no more questions."""

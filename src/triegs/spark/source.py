@@ -27,11 +27,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from triegs.dictionary.arrays import Words
 from triegs.errors import InputError
 from triegs.inputs.files import InputFile
 from triegs.inputs.shaping import shape_events
 from triegs.inputs.source import Source
-from triegs.inputs.work import Found, Place, Work
+from triegs.inputs.work import Found, Options, Place, Work, key_cell
 from triegs.spark.cells import quote
 from triegs.spark.failures import Cancelled, explain, mute
 from triegs.spark.ordering import (
@@ -314,11 +315,17 @@ def restore_kinds(table: pa.Table, schema: pa.Schema, names: Mapping[str, str]) 
     return table
 
 
+def list_names(options: Options) -> dict[str, str]:
+    """By our names, those in a file, also of the columns that a mapping reads."""
+    cells = () if options.mapping is None else options.mapping.columns
+    return {**options.columns, **{key_cell(name): name for name in cells}}
+
+
 def read_rows(file: InputFile, work: Work, table: pa.Table | None, place: Place) -> Iterator[Found]:
     """Rows of Parquet, whose columns have our names; as `triegs.inputs.tables` reads them."""
     first = place.get("row", 0)
     if table is not None:
-        table = restore_kinds(table, pq.read_schema(file.path), work.options.columns)
+        table = restore_kinds(table, pq.read_schema(file.path), list_names(work.options))
     size = work.options.batch_rows
     while table is not None and first < table.num_rows:
         part = table.slice(first, size).combine_chunks().to_batches()[0]
@@ -331,5 +338,12 @@ def read_rows(file: InputFile, work: Work, table: pa.Table | None, place: Place)
             return first + row + 1, json.dumps(record, default=str, ensure_ascii=False)
 
         first += part.num_rows
-        batch = shape_events(columns, part.num_rows, work, file.name, file.scope, locate)
+        numbers = np.arange(first + 1 - part.num_rows, first + 1)
+
+        def number(numbers: Words = numbers) -> tuple[str, Words]:
+            return file.row_scope, numbers
+
+        batch = shape_events(
+            columns, part.num_rows, work, file.name, file.scope, locate, origin=number
+        )
         yield batch, {"row": first}

@@ -14,14 +14,17 @@ that. Sizes are those of tests: everything costs all events.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Triple = tuple[str, str, str]
 
 
 class Event(NamedTuple):
-    """What is pushed; `id` names the event where it is given."""
+    """What is pushed; `id` names the event where it is given. ``triple`` may also be a tuple of
+    triples, those of a row of a table, which come and go together.
+    """
 
     time: int
     sign: str
@@ -338,9 +341,9 @@ class WindowOracle:
             live = [n for n, e in enumerate(flow.entered) if not e.is_deleted and n >= feed.begin]
             if len(live) > shape.last:
                 feed.begin = live[-shape.last]
-            return Counter(flow.entered[n].triple for n in live[-shape.last :])
+            return count_triples(flow.entered[n].triple for n in live[-shape.last :])
         edge = time - shape.shift
-        return Counter(
+        return count_triples(
             event.triple
             for event in flow.entered
             if not event.is_deleted
@@ -384,3 +387,16 @@ class WindowOracle:
         if named:
             flow.entered[named[0]].is_deleted = True
         return bool(named)
+
+
+def count_triples(said: Iterable[Any]) -> Counter[Triple]:
+    """How often each triple is said.
+
+    >>> count_triples([("<a>", "<p>", "<b>"), (("<a>", "<p>", "<b>"), ("<b>", "<p>", "<c>"))])
+    Counter({('<a>', '<p>', '<b>'): 2, ('<b>', '<p>', '<c>'): 1})
+    """
+    found: Counter[Triple] = Counter()
+    for each in said:
+        for triple in [each] if isinstance(each[0], str) else each:
+            found[triple] += 1
+    return found

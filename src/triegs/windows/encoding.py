@@ -20,9 +20,11 @@ from triegs.inputs import times as reading
 from triegs.inputs.shaping import show_cell
 from triegs.inputs.work import TERMS
 from triegs.maintain.standing import Refused
+from triegs.mapping.rows import SAME_ROW
 from triegs.reasons import Reason, Why, shorten
 from triegs.terms import literal
 from triegs.windows.judging import NO_TIME, Words
+from triegs.windows.judging import SAME_ROW as SAME_ID
 
 TIME, ID = "time", "id"
 NO_ID = -1
@@ -30,7 +32,10 @@ _FORM = "an event is (time, subject, predicate, object[, op[, id]]), not "
 
 
 class Events(NamedTuple):
-    """Events by ids; `places` are those of the kept rows in what was given, None for all."""
+    """Events by ids; `places` are those of the kept rows in what was given, None for all.
+
+    Rows of a table with several triples have a place each, which all their triples share.
+    """
 
     times: Words
     rows: Words
@@ -57,12 +62,31 @@ def encode_events(words: Dictionary, identities: Dictionary, events: Any) -> Eve
     >>> found.times.tolist(), found.rows.tolist(), found.refused[0].place
     ([5], [[1, 0, 1, 2]], 1)
     """
-    if isinstance(events, pa.Table):
-        return _encode_table(words, identities, events)
-    if hasattr(events, "__arrow_c_stream__"):
-        return _encode_table(words, identities, pa.table(events))
-    check_many(events, "events", "triegs.inputs.open_input reads a file; push its batches")
-    return _encode_tuples(words, identities, events)
+    if not hasattr(events, "__arrow_c_stream__"):
+        check_many(events, "events", "triegs.inputs.open_input reads a file; push its batches")
+        return _encode_tuples(words, identities, events)
+    table = events if isinstance(events, pa.Table) else pa.table(events)
+    found = _encode_table(words, identities, table)
+    return _group_rows(found, table) if SAME_ROW in table.schema.names else found
+
+
+def _group_rows(found: Events, table: pa.Table) -> Events:
+    """Triples of rows of a table: what is wrong with one is wrong with its row, numbers are those
+    of rows, and the further triples of a row are marked in place of an id.
+    """
+    same = np.asarray(table.column(SAME_ROW).to_numpy(), np.bool_)
+    numbers = np.cumsum(~same) - 1
+    places = np.arange(len(same)) if found.places is None else found.places
+    reasons: dict[int, Why] = {}
+    for place, reason in found.refused:
+        reasons.setdefault(int(numbers[place]), reason)
+    kept = ~np.isin(numbers[places], list(reasons)) if reasons else np.ones(len(places), np.bool_)
+    ids = np.where(same[places], SAME_ID, found.ids)
+    refused = [Refused(number, reason) for number, reason in sorted(reasons.items())]
+    given = int(numbers[-1]) + 1 if len(numbers) else 0
+    return Events(
+        found.times[kept], found.rows[kept], ids[kept], given, numbers[places[kept]], refused
+    )
 
 
 def _encode_tuples(

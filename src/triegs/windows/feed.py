@@ -81,7 +81,8 @@ class Feed:
             kills = np.array([p for p in self.kills if p < self.tail], np.int64)
         if self.is_by_event:
             tail = log.end
-            head, live, expired = self._cut(tail, self.live - len(kills))
+            gone = int(np.count_nonzero(log.mark_firsts(kills)))
+            head, live, expired = self._cut(tail, self.live - gone)
             single = np.concatenate([kills, expired])
             return Slide(
                 head, tail, FOREVER, live, len(self.kills), 0, (0, 0), (self.tail, tail), single
@@ -98,14 +99,20 @@ class Feed:
         """The last n events: the new head, how many are live, and which expire."""
         log, width = self.log, self.window.width
         assert width is not None
-        live += len(log.find_live(self.tail, tail))
+        live += len(self._find_events(self.tail, tail))
         if live <= width:
             return self.head, live, np.empty(0, np.int64)
-        oldest = log.find_live(self.head, min(tail, self.head + self._reach(live - width)))
+        oldest = self._find_events(self.head, min(tail, self.head + self._reach(live - width)))
         if len(oldest) < live - width:
-            oldest = log.find_live(self.head, tail)
-        oldest = oldest[: live - width]
-        return int(oldest[-1]) + 1, width, oldest[oldest < self.tail]
+            oldest = self._find_events(self.head, tail)
+        head = log.find_end(int(oldest[live - width - 1]))
+        gone = log.find_live(self.head, min(head, self.tail))
+        return head, width, gone
+
+    def _find_events(self, first: int, end: int) -> Words:
+        """The positions of live events, of each the first of its triples."""
+        live = self.log.find_live(first, end)
+        return live[self.log.mark_firsts(live)]
 
     def _reach(self, count: int) -> int:
         """So many positions most likely have so many live events."""
@@ -123,7 +130,7 @@ class Feed:
         """Stand where the window would stand after its last slide up to a time."""
         log = self.log
         if self.is_by_event:
-            positions = log.find_live(log.start, log.end)[-(self.window.width or 0) :]
+            positions = self._find_events(log.start, log.end)[-(self.window.width or 0) :]
             self.tail, self.live = log.end, len(positions)
             self.head = int(positions[0]) if len(positions) else log.end
         else:

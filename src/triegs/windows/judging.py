@@ -5,6 +5,9 @@ A log is a ring: the event at position p, counted from the first event ever, sta
 position of the last event of that id; ``first`` and ``last`` are the ends of a chain of positions
 for each bucket of assertions, in ascending order, and ``following`` leads from one slot to the next
 position of its chain. They are kept only once a stream has ids, or deletions.
+
+An event may be a row of a table with several triples: then each has a position, one after the
+other, and all but the first have `SAME_ROW` for an id. A row enters, repeats and dies as a whole.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ Words: TypeAlias = NDArray[np.int64]
 Word: TypeAlias = int
 
 NONE = -1
+SAME_ROW = -2
 NO_TIME = -(1 << 63)
 # What became of an event that was judged.
 ENTERED, DELETED, REPEATED, OTHER_CONTENT, NO_EVENT, NO_ID = range(6)
@@ -89,12 +93,39 @@ def is_retained(
 
 
 @kernel
+def measure_row(due_ids: Words, place: Word) -> Word:
+    """How many triples the row has that begins at a place."""
+    end = place + 1
+    while end < len(due_ids) and due_ids[end] == SAME_ROW:
+        end += 1
+    return end - place
+
+
+@kernel
+def is_same_row(
+    position: Word, end: Word, rows: Words, ids: Words, due_rows: Words, place: Word, size: Word
+) -> bool:
+    """Whether the row at a position of the log says what one that is due says, no more, no less."""
+    mask = len(rows) - 1
+    for step in range(size):
+        slot = (position + step) & mask
+        if position + step >= end or (ids[slot] == SAME_ROW) != (step > 0):
+            return False
+        for column in range(1, 4):
+            if rows[slot, column] != due_rows[place + step, column]:
+                return False
+    behind = position + size
+    return behind >= end or ids[behind & mask] != SAME_ROW
+
+
+@kernel
 def find_oldest(
-    s: Word, p: Word, o: Word, start: Word, times: Words, rows: Words, following: Words,
-    first: Words, last: Words, horizon: Word, floor: Word,
+    due_rows: Words, place: Word, size: Word, start: Word, end: Word, times: Words, rows: Words,
+    ids: Words, following: Words, first: Words, last: Words, horizon: Word, floor: Word,
 ) -> Word:  # fmt: skip
-    """The oldest retained event of an assertion, taken out of its chain; dead ones go as well."""
+    """The oldest retained event that says the same, taken out of its chain; dead ones go too."""
     mask = len(times) - 1
+    s, p, o = due_rows[place, 1], due_rows[place, 2], due_rows[place, 3]
     bucket = mix_words(s, p, o) & (len(first) - 1)
     before, at = NONE, first[bucket]
     while at != NONE:
@@ -105,6 +136,7 @@ def find_oldest(
             and rows[slot, 2] == p
             and rows[slot, 3] == o
             and is_retained(at, start, times, rows, horizon, floor)
+            and is_same_row(at, end, rows, ids, due_rows, place, size)
         )
         if found or rows[slot, 0] == 0:
             if before == NONE:
@@ -129,13 +161,19 @@ def judge_events(
 ) -> Word:  # fmt: skip
     """Judge events in their order; those that enter stand at the end of the log.
 
-    ``outcomes`` says what became of each, and ``killed`` which position it deleted. ``holder`` is
-    empty while there are no ids, ``first`` while there was no deletion. Returns the new end.
+    ``outcomes`` says what became of each triple, and ``killed`` which position it deleted.
+    ``holder`` is empty while there are no ids, ``first`` while there was no deletion. Returns the
+    new end.
     """
     mask = len(times) - 1
+    behind = 0
     for place in range(len(due_times)):
+        if place < behind:  # of a row that was judged
+            continue
         identity = due_ids[place]
-        killed[place] = NONE
+        size = measure_row(due_ids, place)
+        behind = place + size
+        killed[place:behind] = NONE
         known = NONE
         if identity != NONE:
             known = holder[identity]
@@ -144,41 +182,40 @@ def judge_events(
                 and ids[known & mask] == identity
             ):
                 known = NONE
-        is_same = known != NONE
-        for column in range(1, 4):
-            if is_same and rows[known & mask, column] != due_rows[place, column]:
-                is_same = False
+        is_same = known != NONE and is_same_row(known, end, rows, ids, due_rows, place, size)
         if due_rows[place, 0] > 0:
             if known != NONE:
-                outcomes[place] = REPEATED if is_same else OTHER_CONTENT
+                outcomes[place:behind] = REPEATED if is_same else OTHER_CONTENT
                 continue
-            slot = end & mask
-            times[slot] = due_times[place]
-            ids[slot] = identity
-            rows[slot, 0] = 1
-            for column in range(1, 4):
-                rows[slot, column] = due_rows[place, column]
             if identity != NONE:
                 holder[identity] = end
-            if len(first) > 0:
-                link_event(end, rows, following, first, last)
-            end += 1
-            outcomes[place] = ENTERED
+            for due in range(place, behind):
+                slot = end & mask
+                times[slot] = due_times[due]
+                ids[slot] = due_ids[due]
+                rows[slot, 0] = 1
+                for column in range(1, 4):
+                    rows[slot, column] = due_rows[due, column]
+                if len(first) > 0:
+                    link_event(end, rows, following, first, last)
+                end += 1
+            outcomes[place:behind] = ENTERED
             continue
         if identity == NONE:
             known = find_oldest(
-                due_rows[place, 1], due_rows[place, 2], due_rows[place, 3], start, times, rows,
-                following, first, last, horizon, floor,
+                due_rows, place, size, start, end, times, rows, ids, following, first, last,
+                horizon, floor,
             )  # fmt: skip
         elif known != NONE and not is_same:
-            outcomes[place] = OTHER_CONTENT
+            outcomes[place:behind] = OTHER_CONTENT
             continue
         if known == NONE:
-            outcomes[place] = NO_EVENT if identity == NONE else NO_ID
+            outcomes[place:behind] = NO_EVENT if identity == NONE else NO_ID
             continue
-        rows[known & mask, 0] = 0
-        killed[place] = known
-        outcomes[place] = DELETED
+        for step in range(size):
+            rows[(known + step) & mask, 0] = 0
+            killed[place + step] = known + step
+        outcomes[place:behind] = DELETED
     return end
 
 

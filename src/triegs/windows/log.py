@@ -12,10 +12,13 @@ from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from triegs.windows.judging import (
     DELETED,
     ENTERED,
+    NONE,
+    SAME_ROW,
     Words,
     judge_events,
     link_all,
@@ -219,12 +222,12 @@ class Log:
         self._make_room(count)
         self._append(events)
         self._dead = int(np.count_nonzero(events.rows[:, 0] == 0))
-        named = np.flatnonzero(events.ids >= 0)
-        if len(named):
+        if (events.ids != NONE).any():
             slots = (start + np.arange(count)) & (len(self.times) - 1)
-            self.ids = np.full(len(self.times), -1, np.int64)
+            self.ids = np.full(len(self.times), NONE, np.int64)
             self.ids[slots] = events.ids
-            self._holder = np.full(int(events.ids.max()) + 1, -1, np.int64)
+            named = np.flatnonzero(events.ids >= 0)
+            self._holder = np.full(int(events.ids.max()) + 1, NONE, np.int64)
             self._holder[events.ids[named]] = start + named  # of several, the last one
 
     # Reading
@@ -261,6 +264,20 @@ class Log:
         positions = np.arange(first, end)
         found: Words = positions[self.rows[positions & (len(self.times) - 1), 0] != 0]
         return found
+
+    def mark_firsts(self, positions: Words) -> NDArray[np.bool_]:
+        """Which of these are events, and not further triples of one."""
+        if not len(self.ids):
+            return np.ones(len(positions), np.bool_)
+        found: NDArray[np.bool_] = self.ids[positions & (len(self.times) - 1)] != SAME_ROW
+        return found
+
+    def find_end(self, position: int) -> int:
+        """The position behind an event, and behind all of its triples."""
+        position += 1
+        while position < self.end and not self.mark_firsts(np.array([position]))[0]:
+            position += 1
+        return position
 
     # Forgetting
 

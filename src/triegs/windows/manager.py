@@ -34,7 +34,7 @@ from triegs.windows.clock import Clock
 from triegs.windows.emission import Emission, Emitter, Policy
 from triegs.windows.encoding import Events, encode_events, read_time
 from triegs.windows.feed import Feed, Slide
-from triegs.windows.judging import NO_TIME, Words
+from triegs.windows.judging import NO_TIME, SAME_ROW, Words
 from triegs.windows.settings import EventTime, Late
 from triegs.windows.spaces import Space, SpaceKey, Spaces
 from triegs.windows.stream import Stream
@@ -383,6 +383,10 @@ class Windows:
 
     # Events
 
+    def count_arrivals(self, name: str | None) -> int:
+        """How many events were pushed to a stream so far."""
+        return self._find_stream(name).arrivals
+
     def encode(self, events: Any, name: str | None) -> Events:
         """Events by ids, for a stream that takes them."""
         if self.takes == "time":
@@ -405,7 +409,7 @@ class Windows:
             refused += [Refused(number, why) for number in late.tolist()]
         self.late += len(late)
         self.ahead += len(astray)
-        self.refused += found.given - len(found.times)
+        self.refused += found.given - int(np.count_nonzero(found.ids != SAME_ROW))
         return Pushed(first, accepted, len(late), tuple(sorted(refused)))
 
     def _find_stream(self, name: str | None) -> Stream:

@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from triegs.windows.judging import Words
+from triegs.windows.judging import SAME_ROW, Words
 
 
 class Timed(NamedTuple):
     """Events by ids, one row each: ``rows`` is ``(1 or -1, subject, predicate, object)``, ``ids``
-    the event's identity or -1, ``arrivals`` its number in the stream.
+    the event's identity or -1, ``arrivals`` its number in the stream. An event that is a row of
+    several triples has so many rows here, of which the further ones have `SAME_ROW` for an id.
     """
 
     times: Words
@@ -101,13 +102,16 @@ class Pending:
         return join(gone) if gone else NOTHING
 
     def take_one(self) -> Timed:
-        """Remove and return the oldest event."""
+        """Remove and return the oldest event, with all triples of its row."""
         first = self.first_time
         assert first is not None
         oldest = min(
             (r for r in self._runs if r.times[0] == first), key=lambda r: int(r.arrivals[0])
         )
         place = next(i for i, run in enumerate(self._runs) if run is oldest)
-        self._runs[place] = oldest.pick(slice(1, None))
+        end = 1
+        while end < len(oldest.ids) and oldest.ids[end] == SAME_ROW:
+            end += 1
+        self._runs[place] = oldest.pick(slice(end, None))
         self._runs = [run for run in self._runs if len(run.times)]
-        return oldest.pick(slice(0, 1))
+        return oldest.pick(slice(0, end))

@@ -18,8 +18,10 @@ from triegs.windows.judging import (
     NO_EVENT,
     NO_ID,
     NO_TIME,
+    NONE,
     OTHER_CONTENT,
     REPEATED,
+    SAME_ROW,
     Words,
 )
 from triegs.windows.log import Log
@@ -106,33 +108,39 @@ class Stream:
 
     def add(self, events: Events, bound: int | None, max_ahead: int) -> Sifted:
         """Let events wait for their slide, but those that are late or astray."""
-        first, count = self.arrivals, len(events.times)
+        first = self.arrivals
         self.arrivals += events.given
         arrivals = np.arange(first, self.arrivals)
         if events.places is not None:
             arrivals = arrivals[events.places]
-        outcomes, earlier, held = np.empty(count, np.int64), *self._copy_held()
+        # A row is one event, whatever the number of its triples: it is sifted once.
+        is_first = events.ids != SAME_ROW
+        is_plain = bool(is_first.all())
+        times, numbers = events.times, arrivals
+        if not is_plain:
+            times, numbers = times[is_first], arrivals[is_first]
+        outcomes, earlier, held = np.empty(len(times), np.int64), *self._copy_held()
         limit = NO_TIME if bound is None else bound
         left = sift_events(
-            events.times, limit, max_ahead, self.place, held, len(earlier), outcomes, earlier,
-            self._marks,
-        )  # fmt: skip
-        astray = self._decide(held[:left], earlier, arrivals)
+            times, limit, max_ahead, self.place, held, len(earlier), outcomes, earlier, self._marks
+        )
+        astray = self._decide(held[:left], earlier, numbers)
+        if not is_plain:
+            outcomes = outcomes[np.cumsum(is_first) - 1]
         timed = Timed(events.times, events.rows, events.ids, arrivals)
         late: Words = arrivals[:0]
         is_out = (outcomes == LATE) | (outcomes == STRAY)
         if is_out.any():
-            late = arrivals[outcomes == LATE]
+            late = arrivals[(outcomes == LATE) & is_first]
+            astray += arrivals[(outcomes == STRAY) & is_first].tolist()
             timed = timed.pick(np.flatnonzero(~is_out))
-            astray += arrivals[outcomes == STRAY].tolist()
-        accepted = len(timed.times)
-        if accepted:
+        if len(timed.times):
             has_deletions = bool((timed.rows[:, 0] < 0).any())
             self.has_deletions |= has_deletions
             self._hold(timed, has_deletions)
             is_ordered = bool((timed.times[:-1] <= timed.times[1:]).all())
             self.pending.add(timed if is_ordered else timed.sort())
-        return Sifted(first, accepted, late, astray)
+        return Sifted(first, int(np.count_nonzero(timed.ids != SAME_ROW)), late, astray)
 
     def settle(self, bound: int | None, max_ahead: int, is_end: bool) -> int:
         """The watermark moves, or the stream ends: decide what can be; how many are astray."""
@@ -171,6 +179,7 @@ class Stream:
                 self.astray += [
                     Refused(number, Reason.TOO_EARLY.tell(self._describe(gone, place)))
                     for place, number in enumerate(gone.arrivals.tolist())
+                    if gone.ids[place] != SAME_ROW
                 ]
             self._let_go(gone, self._epoch())
         return astray
@@ -228,8 +237,9 @@ class Stream:
         return found
 
     def _report(self, due: Timed, outcomes: Words) -> None:
-        self.repeated += int(np.count_nonzero(outcomes == REPEATED))
-        for place in np.flatnonzero(outcomes > REPEATED).tolist():
+        is_first = due.ids != SAME_ROW
+        self.repeated += int(np.count_nonzero((outcomes == REPEATED) & is_first))
+        for place in np.flatnonzero((outcomes > REPEATED) & is_first).tolist():
             reason = REASONS[int(outcomes[place])].tell(self._describe(due, place))
             self.refused.append(Refused(int(due.arrivals[place]), reason))
 
@@ -238,7 +248,7 @@ class Stream:
         were.
         """
         found = self.log.kill(first, end)
-        slots = found & (len(self.log.times) - 1)
+        slots = found[self.log.mark_firsts(found)] & (len(self.log.times) - 1)
         for slot in slots.tolist():
             terms = " ".join(map(self._words.decode_one, self.log.rows[slot, 1:].tolist()))
             place = int(self.log.arrivals[slot])
@@ -249,8 +259,10 @@ class Stream:
 
     def take_back(self, positions: list[int]) -> None:
         """The last events that were refused are not, after all."""
-        self.log.revive(np.array(positions, np.int64))
-        del self.refused[len(self.refused) - len(positions) :]
+        found = np.array(positions, np.int64)
+        self.log.revive(found)
+        events = int(np.count_nonzero(self.log.mark_firsts(found)))
+        del self.refused[len(self.refused) - events :]
 
     def retire(self) -> None:
         """Forget what no window holds, or will."""
@@ -268,7 +280,7 @@ class Stream:
     def _hold(self, events: Timed, has_deletions: bool) -> None:
         rows = np.abs(events.rows) if has_deletions else events.rows
         self._words.settle(rows, self._epoch())
-        if len(events.ids) and events.ids.max() >= 0:
+        if len(events.ids) and (events.ids != NONE).any():
             self.has_ids = True
             self._identities.acquire(events.ids[events.ids >= 0], self._epoch())
 

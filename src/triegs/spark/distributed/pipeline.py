@@ -46,6 +46,7 @@ from triegs.spark.distributed.slots import find_slots
 from triegs.spark.failures import mute
 from triegs.spark.handles import Handle
 from triegs.spark.listening import make_listener
+from triegs.spark.mapped import make_namer
 from triegs.spark.owners import NONE_YET, Owners
 from triegs.sparql.window import Window
 from triegs.windows.settings import EventTime
@@ -96,12 +97,14 @@ class Distributed(Handle):
         name: str | None,
         tell: Callable[[dict[str, Any]], object] | None,
         static: Any = None,
+        base: str = "",
     ) -> None:
         super().__init__()
         mute()
         self.checkpoint = home
         self._session = events.sparkSession
         self._owners: Owners | None = None
+        self._base = base  # of results that have names instead of terms
         self._lock = DirectoryLock(home)
         try:
             known = job.queries if (home / PLAN).exists() else ()
@@ -254,7 +257,7 @@ class Distributed(Handle):
         found = pieces.mapInArrow(make_reader(job, name, schema), text)
         if placed.is_summed:
             found = add_up(found, schema, job.layout.partitions)
-        return found
+        return found.mapInArrow(make_namer(self._base, schema), text) if self._base else found
 
     def count(self, name: str, batch: int | None = None) -> int:
         """The total multiplicity of the answers after a batch: the sum over the parts."""

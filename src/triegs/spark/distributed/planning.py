@@ -28,6 +28,7 @@ from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.pipeline import make_job
 from triegs.spark.distributed.plans import PLAN
 from triegs.spark.distributed.seeing import Seen
+from triegs.spark.mapped import MappedColumns
 from triegs.spark.parcels import check_kinds, make_checker
 from triegs.spark.session import SparkMissing
 from triegs.sparql.model import Query
@@ -35,6 +36,7 @@ from triegs.sparql.window import Kind, Window
 from triegs.windows.settings import EventTime
 
 messages = logging.getLogger("triegs.spark")
+TERMS = ["subject", "predicate", "object"]
 #: Rows of a sample that are looked at.
 SAMPLE_ROWS = 1_000_000
 #: Rows of it that queries are tried with; few, because what is kept of them may be their square.
@@ -108,6 +110,11 @@ def _refuse(columns: Mapping[str, str], sinks: Mapping[str, Iterable[Sink]]) -> 
             "parts cannot tell whether an id was used before; leave the column out, or have the "
             "engine in the driver"
         )
+    if isinstance(columns, MappedColumns) and columns.has_rows and "op" in columns:
+        raise InputError(
+            "parts cannot take back a row of several triples as a whole; leave op out of columns, "
+            "or have the engine in the driver"
+        )
     for name, several in sinks.items():
         if any(sink.what == SNAPSHOT for sink in several):
             raise StateError(
@@ -134,7 +141,9 @@ def read_sample(sample: Any, columns: Mapping[str, str]) -> pa.Table | None:
     """
     if sample is None:
         return None
-    names = {name: columns[name] for name in ("subject", "predicate", "object")}
+    names: Mapping[str, str] = {name: columns[name] for name in TERMS if name in columns}
+    if isinstance(columns, MappedColumns) and columns.mapping is not None:
+        names = columns
     there = sample.schema.names
     if missing := set(names.values()) - set(there):
         raise InputError(f"the sample has no column {min(missing)!r}")
@@ -143,9 +152,9 @@ def read_sample(sample: Any, columns: Mapping[str, str]) -> pa.Table | None:
     else:
         check_kinds(sample.schema, names)
         table = select_columns(sample.limit(SAMPLE_ROWS), names).toArrow()
-    check = make_checker(names, is_timed=False)
-    found = [rows for rows, is_bad in check(iter(table.to_batches())) if not is_bad]
-    return pa.concat_tables(found).drop_columns(["op"]).unify_dictionaries() if found else None
+    check = make_checker(names, is_timed=False, place="sample")
+    found = [rows.select(TERMS) for rows, is_bad in check(iter(table.to_batches())) if not is_bad]
+    return pa.concat_tables(found).unify_dictionaries() if found else None
 
 
 class _Plain(QuerySource):

@@ -19,8 +19,9 @@ from triegs.compiler.observing import write_term
 from triegs.dictionary.arrays import Words
 from triegs.dictionary.placing import find_parts
 from triegs.dictionary.values import TermForm, read_value, write_value
+from triegs.mapping.rows import SAME_ROW
 from triegs.spark.distributed.job import Job
-from triegs.spark.parcels import make_checker, write_stream
+from triegs.spark.parcels import BATCH, make_checker, write_stream
 
 #: What goes to a part: events, the times that a task has, malformed rows, how often labels came.
 EVENTS, CONTROL, BAD, LABELS = "events", "control", "bad", "labels"
@@ -36,8 +37,6 @@ SCHEMA = pa.schema(
 )
 #: Marks the first delivery of an event, and the first one by each of its routes.
 FIRST = "triegs_first"
-#: Where a task finds the number of its batch.
-BATCH = "streaming.sql.batchId"
 FIRST_OF_EVENT, FIRST_OF_ROUTE, COPY = 2, 1, 0
 TERMS = ("subject", "predicate", "object")
 
@@ -73,6 +72,8 @@ def make_router(
                 yield _make_row(job.slots[0], task, number, BAD, table)
                 number += 1
                 continue
+            if SAME_ROW in table.schema.names:
+                table = table.drop_columns([SAME_ROW])  # without deletions each is on its own
             count_labels(table, counts)
             if job.is_timed:
                 spans = join_spans([*spans, *find_spans(table.column("time"), gap)], gap)

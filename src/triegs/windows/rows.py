@@ -1,0 +1,203 @@
+"""Rows of a table that a caller gives, as updates or events: by other names of columns, or mapped.
+
+What is wrong with a row is told by the row's place in the table, however many triples it makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from triegs.errors import InputError, InvalidUpdate
+from triegs.events import Batch
+from triegs.inputs.mapped import read_mapping
+from triegs.inputs.report import InputReport, Quarantine
+from triegs.inputs.shaping import shape_events
+from triegs.inputs.time_units import check_unit
+from triegs.inputs.work import (
+    COLUMNS,
+    Clock,
+    Options,
+    TermReading,
+    Work,
+    find_columns,
+    refuse_untimed,
+)
+from triegs.maintain.standing import NO_EVENT, Refused
+from triegs.mapping.rows import find_starts
+from triegs.reasons import Reason, Why
+from triegs.windows.encoding import Events
+from triegs.windows.judging import Words
+
+TABLE = "the table"
+
+
+class RowReading(NamedTuple):
+    """How rows are read: as `triegs.inputs.open_input` takes it."""
+
+    mapping: str | Iterable[str] | None
+    columns: Mapping[str, str] | None
+    base: str
+    prefixes: Mapping[str, str]
+    stream: str | None = None
+    time_unit: str | None = None
+
+    def make_options(self) -> Options:
+        """`InputError` for what makes no sense."""
+        columns = dict(self.columns or {})
+        if unknown := [name for name in columns if name not in COLUMNS]:
+            raise InputError(f"there is no column {unknown[0]!r}; ours are {', '.join(COLUMNS)}")
+        base = None if self.mapping is None else self.base
+        return Options(
+            columns={name: columns.get(name, name) for name in COLUMNS},
+            given=frozenset(columns),
+            terms=TermReading.NTRIPLES,
+            prefixes=self.prefixes,
+            batch_rows=0,
+            graph_time=None,
+            mapping=read_mapping(self.mapping, base, self.prefixes, columns),
+            stream=self.stream or "",
+            time_unit=check_unit(self.time_unit),
+        )
+
+
+class Aside(Quarantine):
+    """Keeps what is wrong with rows by their places."""
+
+    def __init__(self) -> None:
+        super().__init__(InputReport(), None, strict=False, append=False)
+        self.refused: list[Refused] = []
+
+    def add(self, file: str, line: int, reason: Reason, detail: str, record: str | bytes) -> None:  # noqa: ARG002
+        self.refused.append(Refused(line, reason.tell(detail)))
+
+
+class ReadRows(NamedTuple):
+    """Triples of the good ones of so many ``given`` rows, whose places are in ``rows``."""
+
+    table: pa.Table
+    rows: Words
+    given: int
+    refused: list[Refused]
+
+    def place_events(self, found: Events) -> Events:
+        """Events of the triples, with the places of the table that was given."""
+        return found._replace(
+            given=self.given, places=self._place(found.places, len(found.times)),
+            refused=sorted([*self.refused, *self._tell(found.refused)]),
+        )  # fmt: skip
+
+    def place_batch(self, found: Batch) -> Batch:
+        """The same for updates."""
+        places = self._place(found.places, len(found.rows))
+        return Batch(found.rows, places, sorted([*self.refused, *self._tell(found.refused)]))
+
+    def _place(self, places: Words | None, count: int) -> Words:
+        return self.rows[np.arange(count) if places is None else places]
+
+    def _tell(self, refused: Iterable[Refused]) -> list[Refused]:
+        return [Refused(int(self.rows[place]), reason) for place, reason in refused]
+
+
+def read_rows(given: Any, reading: RowReading, place: str, first: int, is_timed: bool) -> ReadRows:
+    """The rows of anything with ``__arrow_c_stream__``. Cost: as `triegs.mapping.rows.map_rows`.
+
+    ``place`` and the number of the ``first`` row name the nodes of rows that have no ids.
+    `InputError` for a table that does not fit.
+    """
+    if not (isinstance(given, pa.Table | pa.RecordBatch) or hasattr(given, "__arrow_c_stream__")):
+        raise InputError(
+            f"rows are those of a table (Arrow, pandas, Polars, anything with __arrow_c_stream__), "
+            f"not of a {type(given).__name__}"
+        )
+    table = pa.table(given)
+    options = reading.make_options()
+    names = find_columns(table.schema.names, TABLE, options)
+    if is_timed and "time" not in names:
+        raise refuse_untimed(TABLE, table.schema.names)
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid as problem:
+        raise InputError(f"the table is damaged: {problem}") from None
+    aside = Aside()
+    work = Work(options, Clock(0), aside, InputReport())
+    parts: list[Any] = []
+    start = 0
+    for batch in table.combine_chunks().to_batches():
+        columns = {ours: batch.column(number) for ours, number in names.items()}
+        numbers = np.arange(first + start + 1, first + start + 1 + batch.num_rows)
+
+        def locate(row: int, start: int = start) -> tuple[int, str]:
+            return start + row, ""
+
+        def number(numbers: Words = numbers) -> tuple[str, Words]:
+            return place, numbers
+
+        parts.append(shape_events(columns, batch.num_rows, work, TABLE, "", locate, origin=number))
+        start += batch.num_rows
+    kept = np.ones(table.num_rows, np.bool_)
+    kept[[row for row, _ in aside.refused]] = False
+    return ReadRows(_join(parts, names), np.flatnonzero(kept), table.num_rows, aside.refused)
+
+
+def _join(parts: list[Any], names: Mapping[str, int]) -> pa.Table:
+    if not parts:
+        empty = {name: pa.array([], pa.string()) for name in ("subject", "predicate", "object")}
+        return pa.table({"time": pa.array([], pa.int64()), "op": pa.array([], pa.int8()), **empty})
+    table = pa.Table.from_batches(parts)
+    return table if "time" in names else table.drop_columns(["time"])
+
+
+def judge_rows(
+    batch: Batch, table: Any, count: Callable[[int, int, int], int], strict: bool
+) -> Batch:
+    """Updates that are triples of rows, without the rows that take back what is not there: none of
+    their triples goes. The places of the others are those of their rows.
+
+    `InvalidUpdate` for such a row if `strict`. ``count`` says how often an assertion stands in the
+    graph. Cost: a Python step for each triple of which the batch deletes one, if it deletes a row
+    of several triples.
+    """
+    starts = find_starts(table)
+    numbers = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    malformed: dict[int, Why] = {}
+    for place, reason in batch.refused:
+        malformed.setdefault(int(numbers[place]), reason)
+    if batch.places is not None:
+        numbers = numbers[batch.places]
+    kept = ~np.isin(numbers, list(malformed))
+    rows, numbers = batch.rows[kept], numbers[kept]
+    invalid = _find_invalid(rows, numbers, count)
+    if invalid and strict:
+        refused = tuple(Refused(number, NO_EVENT) for number in invalid)
+        message = f"{len(invalid)} updates of a strict epoch were invalid; nothing changed"
+        raise InvalidUpdate(message, refused)
+    good = ~np.isin(numbers, invalid)
+    reasons = malformed | dict.fromkeys(invalid, NO_EVENT)
+    refused_rows = [Refused(number, reason) for number, reason in sorted(reasons.items())]
+    return Batch(rows[good], numbers[good], refused_rows)
+
+
+def _find_invalid(rows: Words, numbers: Words, count: Callable[[int, int, int], int]) -> list[int]:
+    """The numbers of rows that delete what is not there when their turn comes."""
+    gone = rows[:, 0] < 0
+    if not (gone[1:] & (numbers[1:] == numbers[:-1])).any():
+        return []  # those of one triple are judged as every update is
+    counts = {key: count(*key) for key in map(tuple, rows[gone, 1:].tolist())}
+    invalid: list[int] = []
+    bounds = [*np.flatnonzero(np.diff(numbers, prepend=-1)).tolist(), len(rows)]
+    for start, end in pairwise(bounds):
+        changed: dict[tuple[int, ...], int] = {}
+        for change, *terms in rows[start:end].tolist():
+            key = tuple(terms)
+            if key in counts:
+                changed[key] = changed.get(key, counts[key]) + change
+        if any(left < 0 for left in changed.values()):
+            invalid.append(int(numbers[start]))
+        else:
+            counts |= changed
+    return invalid
