@@ -67,7 +67,7 @@ def test_answers(pattern: str) -> None:
             queries = [engine.register(text)]
             engine.apply(UPDATES)
             changed = Counter(expected)
-            before = oracle.answers(text, [], mode)
+            before = oracle.answers(text, [], mode.value)
             changed.subtract(before)
             with queries[0].changes(since=1) as steps:
                 signed = {tuple(change): change.change for step in steps for change in step}

@@ -63,8 +63,8 @@ def shape_events(
 
     ``columns`` are Arrow arrays by our names; ``locate`` gives line and text of a row, for the
     quarantine. Linear; a Python step for each row only where something is malformed or unusual.
-    `Unsound` for a column that is damaged.
-    With a mapping in the options, rows are mapped; ``origin`` says where they come from.
+    `Unsound` for a column that is damaged. With a mapping in the options, rows are mapped;
+    ``origin`` says where they come from.
     """
     faults = faults or Faults()
     if work.options.mapping is not None:
@@ -164,10 +164,7 @@ def _require_ids(signs: Any, ids: Any, faults: Faults) -> None:
     if ids is not None:
         bare &= ids.is_null().to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(bare).tolist():
-        why = Reason.NO_ROW_ID.tell(
-            "a deletion finds the node [] of its row by an id; name its column"
-        )
-        faults.add(row, why)
+        faults.add(row, Reason.NO_ROW_ID.tell("a deletion finds the node [] of its row by an id"))
 
 
 def _shape_times(columns: Mapping[str, Any], faults: Faults, unit: str | None) -> Words | None:

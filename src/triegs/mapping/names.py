@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from triegs.dictionary.columns import buffer_texts
 from triegs.errors import InputError
-from triegs.terms import iri
+from triegs.terms import Kind, iri, parse_term
 
 #: Where plain names are, unless a base is given.
 BASE = "urn:triegs:"
@@ -85,6 +85,27 @@ def read_name(term: str, base: str) -> str | None:
     except UnicodeDecodeError:
         return None
     return name if encode_name(name) == encoded else None
+
+
+def read_plain_name(term: str, base: str) -> str | None:
+    """The same, but None too for a name that looks like a term, which it is not to be taken for."""
+    name = read_name(term, base)
+    return None if name is None or name.startswith(("<", '"', "_:")) else name
+
+
+def write_plain(term: str, base: str) -> str:
+    """The name of a term, the text of a literal, or else the term: as people write it.
+
+    >>> write_plain('"67.00"^^<http://www.w3.org/2001/XMLSchema#decimal>', BASE)
+    '67.00'
+    >>> write_plain("<urn:triegs:a%20b>", BASE), write_plain('"a"@en', BASE)
+    ('a b', '"a"@en')
+    """
+    name = read_plain_name(term, base)
+    if name is not None:
+        return name
+    parts = parse_term(term)
+    return parts.lexical if parts.kind is Kind.LITERAL and not parts.language else term
 
 
 def find_bytes(texts: Any) -> NDArray[np.bool_]:

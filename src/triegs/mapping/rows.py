@@ -67,8 +67,7 @@ def map_rows(
         there[list(problems)] = False
     for row in np.flatnonzero(~there.any(axis=1) & kept).tolist():
         empty = [name for name in mapping.columns if columns[name][row].as_py() is None]
-        why = Reason.NO_TRIPLE.tell(f"there is nothing in {', '.join(empty)}")
-        problems.setdefault(row, why)
+        problems.setdefault(row, Reason.NO_TRIPLE.tell(f"there is nothing in {', '.join(empty)}"))
     chosen = None
     if not there.all():
         chosen = np.flatnonzero(there.ravel())

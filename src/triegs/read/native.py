@@ -33,7 +33,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from triegs.dictionary.lexical import Value, count_places, read_lexical, read_nanoseconds
-from triegs.mapping.names import read_name
 from triegs.terms import XSD, XSD_STRING, parse_term
 
 TERMS = pa.dictionary(pa.int32(), pa.string())
@@ -152,18 +151,6 @@ def read_cell(term: str) -> Cell:
     sort = Sort.MOMENT if value.tzinfo is None else Sort.ZONED_MOMENT
     is_far = not _FIRST_YEAR <= value.year <= _LAST_YEAR
     return Cell(term, value, Shape(sort, int(is_far), places), rest)
-
-
-def read_plain_cell(term: str, base: str) -> Cell:
-    """As `read_cell`, but a name of the base is a text; see `triegs.mapping.plain`.
-
-    >>> read_plain_cell("<urn:triegs:New%20York>", "urn:triegs:")[1:3]
-    ('New York', Shape(sort=<Sort.TEXT: StringType(string)>, whole=0, places=0, least=0))
-    """
-    name = read_name(term, base)
-    if name is None or name.startswith(("<", '"', "_:")):
-        return read_cell(term)
-    return Cell(term, name, Shape(Sort.TEXT))
 
 
 def _measure(value: int | Decimal) -> Shape:

@@ -5,7 +5,7 @@
 ==============  ==================================================================================
 ``ntriples``    texts in N-Triples form; in Arrow, dictionary arrays of strings
 ``python``      Python values; in Arrow, a native column if one type fits all terms, see below
-``plain``       names of nodes, and values of literals as with ``python``; `triegs.mapping.plain`
+``plain``       names of nodes, and values of literals as with ``python``; `triegs.read.plain`
 ``ids``         the ids as they are, with -1 where nothing is bound
 ``rdflib``      objects of rdflib (rows only)
 ``pyoxigraph``  objects of pyoxigraph (rows only)
@@ -31,7 +31,7 @@ from triegs.dictionary.arrays import INTEGER, Word, Words
 from triegs.dictionary.decoder import allocate, read_term, to_words, wrap
 from triegs.errors import TriegsError
 from triegs.kernels.jit import kernel
-from triegs.mapping.plain import read_plain, write_plain
+from triegs.mapping.names import write_plain
 from triegs.read.native import (
     INTEGER_SHAPE,
     TERMS,
@@ -40,9 +40,9 @@ from triegs.read.native import (
     Sort,
     join_shapes,
     read_cell,
-    read_plain_cell,
     write_cells,
 )
+from triegs.read.plain import read_plain, read_plain_cell
 
 IDS = "ids"
 PLAIN = "plain"
@@ -108,7 +108,8 @@ class ArrowOutput:
         """
         for place, column in enumerate(ids):
             before = self._shapes[place]
-            if self._form in ("python", PLAIN) and (before is None or before.type != TERMS):
+            is_native = self._form in ("python", PLAIN)
+            if is_native and (before is None or before.type != TERMS):
                 self._shapes[place] = self._find_shape(place, column, before)
 
     def write(self, ids: Words) -> list[Any]:
@@ -146,7 +147,6 @@ class ArrowOutput:
     def _take_values(self, place: int, ids: Words, shape: Shape) -> Any:
         cells, indices = self._read_distinct(place, ids)
         if self._form == PLAIN and shape.sort is Sort.TEXT:
-            # Of a column that is read batch by batch: what is no name is in it as a text.
             texts = [write_plain(cell.term, self._base) for cell in cells]
             return pa.array(texts, pa.string()).take(indices)
         if cells:

@@ -17,8 +17,7 @@ from triegs.inputs.time_units import check_unit
 from triegs.inputs.work import COLUMNS, Options, TermReading, find_columns
 from triegs.mapping import BASE
 from triegs.mapping import Mapping as RowMapping
-from triegs.mapping.names import check_base
-from triegs.mapping.plain import write_plain
+from triegs.mapping.names import check_base, write_plain
 
 FRAME = "the DataFrame"
 NTRIPLES, PLAIN = "ntriples", "plain"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from triegs.dictionary.sound import Unsound
 from triegs.errors import InputError, InvalidUpdate
 from triegs.events import Batch
 from triegs.inputs.mapped import read_mapping
@@ -27,7 +28,7 @@ from triegs.inputs.work import (
     find_columns,
     refuse_untimed,
 )
-from triegs.maintain.standing import NO_EVENT, Refused
+from triegs.maintain.standing import Refused
 from triegs.mapping.rows import find_starts
 from triegs.reasons import Reason, Why
 from triegs.windows.encoding import Events
@@ -119,10 +120,6 @@ def read_rows(given: Any, reading: RowReading, place: str, first: int, is_timed:
     names = find_columns(table.schema.names, TABLE, options)
     if is_timed and "time" not in names:
         raise refuse_untimed(TABLE, table.schema.names)
-    try:
-        table.validate(full=True)
-    except pa.ArrowInvalid as problem:
-        raise InputError(f"the table is damaged: {problem}") from None
     aside = Aside()
     work = Work(options, Clock(0), aside, InputReport())
     parts: list[Any] = []
@@ -137,7 +134,11 @@ def read_rows(given: Any, reading: RowReading, place: str, first: int, is_timed:
         def number(numbers: Words = numbers) -> tuple[str, Words]:
             return place, numbers
 
-        parts.append(shape_events(columns, batch.num_rows, work, TABLE, "", locate, origin=number))
+        try:
+            found = shape_events(columns, batch.num_rows, work, TABLE, "", locate, origin=number)
+        except Unsound as problem:
+            raise InputError(f"the table is damaged: {problem}") from None
+        parts.append(found)
         start += batch.num_rows
     kept = np.ones(table.num_rows, np.bool_)
     kept[[row for row, _ in aside.refused]] = False
@@ -173,11 +174,11 @@ def judge_rows(
     rows, numbers = batch.rows[kept], numbers[kept]
     invalid = _find_invalid(rows, numbers, count)
     if invalid and strict:
-        refused = tuple(Refused(number, NO_EVENT) for number in invalid)
+        refused = tuple(Refused(number, Reason.NO_EVENT.tell()) for number in invalid)
         message = f"{len(invalid)} updates of a strict epoch were invalid; nothing changed"
         raise InvalidUpdate(message, refused)
     good = ~np.isin(numbers, invalid)
-    reasons = malformed | dict.fromkeys(invalid, NO_EVENT)
+    reasons = malformed | dict.fromkeys(invalid, Reason.NO_EVENT.tell())
     refused_rows = [Refused(number, reason) for number, reason in sorted(reasons.items())]
     return Batch(rows[good], numbers[good], refused_rows)
 

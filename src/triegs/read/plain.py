@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from triegs.dictionary.values import TermForm, read_value
-from triegs.mapping.names import read_name
-from triegs.terms import Kind, Text, parse_term
+from triegs.mapping.names import read_plain_name
+from triegs.read.native import Cell, Shape, Sort, read_cell
+from triegs.terms import Text
 
 
 def read_plain(term: str, base: str) -> Any:
@@ -23,20 +24,11 @@ def read_plain(term: str, base: str) -> Any:
     >>> read_plain("<http://ex/a>", "urn:triegs:"), read_plain("<urn:triegs:_%3Ab>", "urn:triegs:")
     ('<http://ex/a>', '<urn:triegs:_%3Ab>')
     """
-    name = read_name(term, base)
-    if name is not None:
-        return term if name.startswith(("<", '"', "_:")) else Text(name)
-    return read_value(term, TermForm.PYTHON)
+    name = read_plain_name(term, base)
+    return read_value(term, TermForm.PYTHON) if name is None else Text(name)
 
 
-def write_plain(term: str, base: str) -> str:
-    """The same as a text.
-
-    >>> write_plain('"67.00"^^<http://www.w3.org/2001/XMLSchema#decimal>', "urn:triegs:")
-    '67.00'
-    """
-    name = read_plain(term, base)
-    if isinstance(name, Text):
-        return str(name)
-    parts = parse_term(term)
-    return parts.lexical if parts.kind is Kind.LITERAL and not parts.language else term
+def read_plain_cell(term: str, base: str) -> Cell:
+    """The same for a column, with what its type must hold."""
+    name = read_plain_name(term, base)
+    return read_cell(term) if name is None else Cell(term, name, Shape(Sort.TEXT))
