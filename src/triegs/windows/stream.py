@@ -169,10 +169,10 @@ class Stream:
         if astray:
             gone = self.pending.remove(np.array(astray))
             if is_told:
-                self.astray += [
+                self.astray += sorted(
                     Refused(number, f"{TOO_EARLY}: {self._describe(gone, place)}")
                     for place, number in enumerate(gone.arrivals.tolist())
-                ]
+                )
             self._let_go(gone, self._epoch())
         return astray
 
