@@ -176,11 +176,11 @@ class Stream:
         if astray:
             gone = self.pending.remove(np.array(astray))
             if is_told:
-                self.astray += [
+                self.astray += sorted(
                     Refused(number, Reason.TOO_EARLY.tell(self._describe(gone, place)))
                     for place, number in enumerate(gone.arrivals.tolist())
                     if gone.ids[place] != SAME_ROW
-                ]
+                )
             self._let_go(gone, self._epoch())
         return astray
 
