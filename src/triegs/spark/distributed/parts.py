@@ -40,7 +40,7 @@ CHANGES, ANSWERS, REPORT = "changes", "answers", "report"
 TIME = "time"
 #: Noted in the engine: deletions that wait, by number, with their times.
 COUNTED_HERE = "counted here"
-NEVER = 1 << 62
+NEVER = (1 << 62) - 1  # the largest size that there is
 #: Rows of a cell at most: Spark has a whole one in memory, several times.
 OUT_ROWS = 1 << 16
 #: What a part counts of a batch: events by their first delivery, what it was sent by the first one
