@@ -29,7 +29,7 @@ def open_feed(home: Any, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> tu
         if name not in engine.queries:
             engine.register(text, name)
     feed = Feed(engine, engine.queries, {}, COLUMNS, home, is_timed=False, stream=None)
-    monkeypatch.setattr(feed, "_collect", lambda frame: [Checked(table, False)])
+    monkeypatch.setattr(feed, "_collect", lambda *_: [Checked(table, False)])
     return engine, feed
 
 
