@@ -50,10 +50,9 @@ from triegs.load import read_statements
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.core import Core
 from triegs.maintain.standing import Refused, Standing
-from triegs.mapping import BASE
-from triegs.mapping.names import check_base
 from triegs.mapping.rows import SAME_ROW
 from triegs.mode import Mode
+from triegs.names import BASE, check_base
 from triegs.notebook import MOST_SHOWN, write_card, write_table
 from triegs.options import (
     MODES,

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from triegs import Engine, InputError
 from triegs.mapping import parse_mapping
-from triegs.mapping.names import BASE, encode_name, encode_names, name_iri, read_name
+from triegs.mapping.encoding import encode_names
 from triegs.mapping.rows import map_rows
+from triegs.names import BASE, encode_name, name_iri, read_name
 from triegs.terms import canonical_term
 
 XSD = "http://www.w3.org/2001/XMLSchema#"

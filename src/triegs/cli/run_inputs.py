@@ -14,8 +14,7 @@ from triegs.cli.output import fail
 from triegs.cli.run import Request
 from triegs.errors import InputError, MappingError
 from triegs.inputs import Source, open_input
-from triegs.mapping import BASE
-from triegs.mapping.names import check_base
+from triegs.names import BASE, check_base
 from triegs.run.bookmarks import read_start
 from triegs.run.following import FollowedFile
 from triegs.run.stopping import Stop

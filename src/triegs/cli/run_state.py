@@ -19,8 +19,8 @@ from triegs.durable.files import DiskFiles
 from triegs.durable.opening import Recovery, read_sync
 from triegs.engine import Engine
 from triegs.errors import QueryError, TriegsError, WindowError
-from triegs.mapping import BASE
 from triegs.mode import Mode
+from triegs.names import BASE
 from triegs.outputs import Kind
 from triegs.run.bookmarks import QUERIES, STATIC, name_hold, note_epoch
 from triegs.run.reporting import Asked

@@ -38,8 +38,8 @@ from triegs.cli.run_state import (
 from triegs.engine import Engine
 from triegs.errors import InputError, TriegsError, WindowError
 from triegs.inputs import Source
-from triegs.mapping import BASE
 from triegs.mode import Mode
+from triegs.names import BASE
 from triegs.outputs import Options
 from triegs.outputs.texts import find_prefixes
 from triegs.run.arriving import arrive

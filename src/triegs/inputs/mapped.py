@@ -8,7 +8,8 @@ from collections.abc import Mapping as Names
 
 from triegs.errors import InputError
 from triegs.inputs.files import InputFile
-from triegs.mapping import BASE, Mapping, parse_mapping
+from triegs.mapping import Mapping, parse_mapping
+from triegs.names import BASE
 
 #: Columns that a row has beside those that its templates read.
 OF_ROWS = ("time", "op", "id")

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from triegs.mapping.encoding import encode_names
 from triegs.mapping.literals import quote, read_typed, write_texts
 from triegs.mapping.model import TYPES, Constant, Filled, Form
-from triegs.mapping.names import encode_names
 
 Words = NDArray[np.int64]
 #: A row without a term.

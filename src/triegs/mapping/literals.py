@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from triegs.dictionary.columns import write_column
 from triegs.dictionary.values import write_value
-from triegs.mapping.names import find_bytes
+from triegs.mapping.encoding import find_bytes
 from triegs.terms import XSD, escape, parse_term
 
 _UNSIGNED = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"

@@ -42,7 +42,7 @@ from triegs.mapping.model import (
     RowNode,
     Template,
 )
-from triegs.mapping.names import BASE, check_base
+from triegs.names import BASE, check_base
 from triegs.terms import RDF, XSD, BadEscape, canonical_term, iri, literal, unescape
 
 WELL_KNOWN = {"rdf": RDF, "xsd": XSD, "rdfs": "http://www.w3.org/2000/01/rdf-schema#"}

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from triegs.errors import TriegsError
-from triegs.mapping.names import write_plain
+from triegs.names import write_plain
 from triegs.terms import RDF, XSD, XSD_STRING, Kind, parse_term, unescape
 
 #: Arrow array of distinct N-Triples strings to the array of their texts.

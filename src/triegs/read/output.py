@@ -31,7 +31,7 @@ from triegs.dictionary.arrays import INTEGER, Word, Words
 from triegs.dictionary.decoder import allocate, read_term, to_words, wrap
 from triegs.errors import TriegsError
 from triegs.kernels.jit import kernel
-from triegs.mapping.names import write_plain
+from triegs.names import write_plain
 from triegs.read.native import (
     INTEGER_SHAPE,
     TERMS,

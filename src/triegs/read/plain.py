@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from triegs.dictionary.values import TermForm, read_value
-from triegs.mapping.names import read_plain_name
+from triegs.names import read_plain_name
 from triegs.read.native import Cell, Shape, Sort, read_cell
 from triegs.terms import Text
 

@@ -15,9 +15,8 @@ from triegs.errors import InputError
 from triegs.inputs.mapped import read_mapping
 from triegs.inputs.time_units import check_unit
 from triegs.inputs.work import COLUMNS, Options, TermReading, find_columns
-from triegs.mapping import BASE
 from triegs.mapping import Mapping as RowMapping
-from triegs.mapping.names import check_base, write_plain
+from triegs.names import BASE, check_base, write_plain
 
 FRAME = "the DataFrame"
 NTRIPLES, PLAIN = "ntriples", "plain"

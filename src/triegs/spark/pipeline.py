@@ -21,8 +21,8 @@ from typing import Any, overload
 from triegs.durable.source import QuerySource
 from triegs.engine import Engine
 from triegs.errors import InputError, StateError
-from triegs.mapping import BASE
 from triegs.mode import Mode
+from triegs.names import BASE
 from triegs.options import ModeName
 from triegs.spark import frames
 from triegs.spark.answers import find_folder, list_sinks

@@ -11,15 +11,8 @@ digits of all scripts stay as they are.
 from __future__ import annotations
 
 import re
-from typing import Any
 from urllib.parse import unquote
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
-
-from triegs.dictionary.columns import buffer_texts
 from triegs.errors import InputError
 from triegs.terms import Kind, iri, parse_term
 
@@ -30,11 +23,7 @@ _LETTERS = (
     "\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f",
     "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff",
 )
-_ENCODED = re.compile(f"[^{''.join(_LETTERS)}]")
-_ASCII = "".join(chr(code) for code in range(128))
-# The sign of an escape comes first; what it makes has no other of these in it.
-_SIGNS = "%" + "".join(sign for sign in _ENCODED.findall(_ASCII) if sign != "%")
-_BEYOND_ASCII = r"[^\x00-\x7F]"
+ENCODED = re.compile(f"[^{''.join(_LETTERS)}]")
 
 
 def check_base(base: str) -> str:
@@ -58,7 +47,7 @@ def encode_name(name: str) -> str:
     >>> encode_name("a/b 50%")
     'a%2Fb%2050%25'
     """
-    return _ENCODED.sub(_escape, name)
+    return ENCODED.sub(_escape, name)
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -78,7 +67,7 @@ def read_name(term: str, base: str) -> str | None:
     if not (base and term.startswith("<" + base)):
         return None
     encoded = term[len(base) + 1 : -1]
-    if _ENCODED.search(encoded) is None:
+    if ENCODED.search(encoded) is None:
         return encoded
     try:
         name = unquote(encoded, errors="strict")
@@ -106,31 +95,3 @@ def write_plain(term: str, base: str) -> str:
         return name
     parts = parse_term(term)
     return parts.lexical if parts.kind is Kind.LITERAL and not parts.language else term
-
-
-def find_bytes(texts: Any) -> NDArray[np.bool_]:
-    """Which bytes there are in a column of texts: so nobody looks for what is not there.
-
-    >>> np.flatnonzero(find_bytes(pa.array(["ab", None, "b"]))).tolist() == [ord("a"), ord("b")]
-    True
-    """
-    data, offsets, _ = buffer_texts(texts)
-    return np.bincount(data[offsets[0] : offsets[-1]], minlength=256) > 0
-
-
-def encode_names(texts: Any) -> Any:
-    """A column of texts with ``%XX`` where needed; linear, a Python step for each rare one.
-
-    >>> encode_names(pa.array(["A", "New York", "café", "“A”"])).to_pylist()
-    ['A', 'New%20York', 'café', '%E2%80%9CA%E2%80%9D']
-    """
-    there = find_bytes(texts)
-    found = texts
-    for sign in _SIGNS:
-        if there[ord(sign)]:
-            found = pc.replace_substring(found, sign, f"%{ord(sign):02X}")
-    if there[128:].any():
-        beyond = pc.match_substring_regex(texts, _BEYOND_ASCII)
-        rare = [encode_name(text) for text in texts.filter(beyond).to_pylist() if text is not None]
-        found = pc.replace_with_mask(found, beyond.fill_null(False), pa.array(rare, found.type))
-    return found
