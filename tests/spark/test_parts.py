@@ -24,10 +24,17 @@ from triegs.durable.source import QuerySource
 from triegs.spark.distributed import hosting, parts
 from triegs.spark.distributed.job import Job
 from triegs.spark.distributed.parts import Part
-from triegs.spark.distributed.routing import EVENTS, FIRST, FIRST_OF_EVENT, split_table
+from triegs.spark.distributed.routing import (
+    EVENTS,
+    FIRST,
+    FIRST_OF_EVENT,
+    make_router,
+    split_table,
+)
 from triegs.spark.distributed.seeing import FILE, Counted, Seen, count_keys
 from triegs.spark.parcels import write_stream
 from triegs.sparql import parse
+from triegs.sparql.window import Window
 from triegs.testing import oracle
 from triegs.testing.strategies import ALL_TWISTS, Pattern, Twist, patterns, updates
 from triegs.windows.settings import EventTime
@@ -348,3 +355,39 @@ def test_what_was_seen_is_read_again(tmp_path):
     assert Seen.read(tmp_path).observe() == seen.observe()
     (tmp_path / FILE).write_text('[{"a": 1}, [[]]]')
     assert Seen.read(tmp_path).observe() is None
+
+
+@pytest.mark.parametrize("stray", [0, 2 * 10**12])
+def test_a_bad_time_in_the_first_batch_costs_itself_only(stray):
+    """In whichever part it is, and wherever in the batch: it does not place the stream."""
+    text = f"SELECT ?x ?y {{ ?x {P} ?y }}"
+    layout = lay_out({"pairs": parse(text)}, 2)
+    sources = {"pairs": QuerySource(text, "pairs", None, (), None, {}).write()}
+    window = Window("10s", "1s")
+    job = Job("strays", layout, (0, 1), sources, "multigraph", window, EventTime(), None, True)
+    now = 1_714_557_600_000
+    times = [stray, *range(now, now + 20)]
+    names = ["time", "subject", "predicate", "object"]
+    rows = [times, [EX(f"s{n}") for n in range(21)], [P] * 21, [EX("o")] * 21]
+    batch = pa.RecordBatch.from_arrays([pa.array(column) for column in rows], names)
+    route = make_router({name: name for name in names}, job)
+    sent = [row for made in route(iter([batch])) for row in made.to_pylist()]
+    told: Counter = Counter()
+    found: set = set()
+    for number in range(2):
+        part = Part(job, number)
+        try:
+            parcels = [
+                parts.Parcel(*list(row.values())[1:]) for row in sent if row["slot"] == number
+            ]
+            _, newest = part.take(parcels, None)
+            told.update({name: part.told[name] for name in ("ahead", "quarantined", "late")})
+            part.engine.advance(now + 1_000)
+            found |= {
+                tuple(row.values())[:1] for out in part.read("pairs") for row in out.to_pylist()
+            }
+        finally:
+            part.close()
+        assert newest == now + 19
+    assert told == {"ahead": 1, "quarantined": 1, "late": 0}
+    assert found == {(EX(f"s{n}"),) for n in range(1, 21)}

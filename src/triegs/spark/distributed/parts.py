@@ -29,7 +29,8 @@ from triegs.spark.distributed.routing import (
     FIRST,
     FIRST_OF_EVENT,
     LABELS,
-    find_reach,
+    TimeSpan,
+    find_place,
 )
 from triegs.spark.distributed.seeding import load_seed
 from triegs.spark.distributed.seeing import count_keys
@@ -122,14 +123,14 @@ class Part:
             told["keys"] = list(count_keys(table, self.job.layout))
         if self.job.is_timed:
             spans = [
-                (row["low"], row["high"])
+                TimeSpan(**row)
                 for each in found
                 if each.kind == CONTROL
                 for row in each.read().to_pylist()
             ]
             gap = self.job.event_time.max_ahead
-            newest = find_reach(spans, newest, gap)
-            changes = self._slide(table, newest, told, outs)
+            lowest, newest = find_place(spans, newest, gap)
+            changes = self._slide(table, lowest, newest, told, outs)
         else:
             changes = self._apply(table, told)
         for name, each in changes.items():
@@ -156,12 +157,13 @@ class Part:
             close_all(before)
 
     def _slide(
-        self, table: pa.Table | None, newest: int | None, told: dict[str, Any], outs: list[Out]
-    ) -> dict[str, pa.Table]:
+        self, table: pa.Table | None, lowest: int | None, newest: int | None,
+        told: dict[str, Any], outs: list[Out],
+    ) -> dict[str, pa.Table]:  # fmt: skip
         if newest is None:
             return {}
         if table is not None:
-            outs += self._push(table, newest, told)
+            outs += self._push(table, lowest, newest, told)
         counted = self.engine.positions.get(COUNTED_HERE, {})
         found: dict[str, list[pa.Table]] = {}
         has_slid = False
@@ -181,7 +183,9 @@ class Part:
             self._measure(told)
         return {name: pa.concat_tables(tables) for name, tables in found.items()}
 
-    def _push(self, table: pa.Table, newest: int, told: dict[str, Any]) -> list[Out]:
+    def _push(
+        self, table: pa.Table, lowest: int | None, newest: int, told: dict[str, Any]
+    ) -> list[Out]:
         """Let events wait for their slides; returns those that are set aside. Deletions may be
         refused then, by several parts: those that are counted here are noted with the events.
         """
@@ -189,7 +193,7 @@ class Part:
         times = table.column(TIME).to_numpy()
         mark = self.engine._windows.watermark
         is_late = np.zeros(len(times), np.bool_) if mark is None else times <= mark
-        is_ahead = times > newest
+        is_ahead = times > newest if lowest is None else (times > newest) | (times < lowest)
         aside = []
         for name, is_such in (("late", is_late), ("ahead", is_ahead)):
             rows = np.flatnonzero(is_such & is_first)

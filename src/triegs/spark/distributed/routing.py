@@ -6,7 +6,7 @@ each part knows when a batch is whole, and moves to the same watermark as all ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from triegs.dictionary.values import TermForm, read_value, write_value
 from triegs.mapping.rows import SAME_ROW
 from triegs.spark.distributed.job import Job
 from triegs.spark.parcels import BATCH, make_checker, write_stream
+from triegs.windows.sifting import QUORUM
 
 #: What goes to a part: events, the times that a task has, malformed rows, how often labels came.
 EVENTS, CONTROL, BAD, LABELS = "events", "control", "bad", "labels"
@@ -35,6 +36,7 @@ SCHEMA = pa.schema(
         ("payload", pa.binary()),
     ]
 )
+SPANS = pa.schema([(name, pa.int64()) for name in ("low", "high", "events")])
 #: Marks the first delivery of an event, and the first one by each of its routes.
 FIRST = "triegs_first"
 FIRST_OF_EVENT, FIRST_OF_ROUTE, COPY = 2, 1, 0
@@ -65,7 +67,7 @@ def make_router(
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
         number = 0
-        spans: list[tuple[int, int]] = []
+        spans: list[TimeSpan] = []
         counts: dict[str, int] = {}
         for table, is_bad in check(batches):
             if is_bad:
@@ -80,7 +82,7 @@ def make_router(
             for part, parcel in split_table(table, job.layout):
                 yield _make_row(job.slots[part], task, number, EVENTS, parcel)
                 number += 1
-        told = pa.table({"low": [s[0] for s in spans], "high": [s[1] for s in spans]})
+        told = pa.Table.from_pylist([span._asdict() for span in spans], SPANS)
         labels = pa.table({"label": list(counts), "events": list(counts.values())})
         if find_batch() == job.retired_in:
             for slot in job.retired:
@@ -116,50 +118,72 @@ def count_labels(table: pa.Table, counts: dict[str, int]) -> None:
         counts[label] = counts.get(label, 0) + each["counts"]
 
 
-def find_spans(times: Any, gap: int) -> list[tuple[int, int]]:
+class TimeSpan(NamedTuple):
+    """Times of a batch that are near each other, from the lowest to the highest, and how many."""
+
+    low: int
+    high: int
+    events: int
+
+
+def find_spans(times: Any, gap: int) -> list[TimeSpan]:
     """The times, as spans with more than `gap` between them.
 
-    >>> find_spans(pa.chunked_array([[5, 1, 90, 3]]), 10)
-    [(1, 5), (90, 90)]
+    >>> [tuple(span) for span in find_spans(pa.chunked_array([[5, 1, 90, 3]]), 10)]
+    [(1, 5, 3), (90, 90, 1)]
     """
     values = times.to_numpy()
     if len(values) == 0:
         return []
     first, last = int(values.min()), int(values.max())
     if last - first <= gap:  # as it nearly always is, and no sort is needed
-        return [(first, last)]
-    values = np.unique(values)
-    cuts = np.flatnonzero(np.diff(values) > gap)
-    lows = values[np.concatenate([[0], cuts + 1])]
-    highs = values[np.concatenate([cuts, [len(values) - 1]])]
-    return list(zip(lows.tolist(), highs.tolist(), strict=True))
+        return [TimeSpan(first, last, len(values))]
+    values = np.sort(values)
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(values) > gap) + 1])
+    ends = np.append(starts[1:], len(values))
+    columns = values[starts], values[ends - 1], ends - starts
+    return [TimeSpan(*each) for each in zip(*(c.tolist() for c in columns), strict=True)]
 
 
-def join_spans(spans: list[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
+def join_spans(spans: Iterable[TimeSpan], gap: int) -> list[TimeSpan]:
     """
-    >>> join_spans([(1, 5), (90, 95), (12, 14)], 10)
-    [(1, 14), (90, 95)]
+    >>> spans = [TimeSpan(1, 5, 2), TimeSpan(90, 95, 1), TimeSpan(12, 14, 1)]
+    >>> [tuple(span) for span in join_spans(spans, 10)]
+    [(1, 14, 3), (90, 95, 1)]
     """
-    found: list[tuple[int, int]] = []
-    for low, high in sorted(spans):
-        if found and low - found[-1][1] <= gap:
-            found[-1] = found[-1][0], max(found[-1][1], high)
+    found: list[TimeSpan] = []
+    for low, high, events in sorted(spans):
+        if found and low - found[-1].high <= gap:
+            last = found[-1]
+            found[-1] = TimeSpan(last.low, max(last.high, high), last.events + events)
         else:
-            found.append((low, high))
+            found.append(TimeSpan(low, high, events))
     return found
 
 
-def find_reach(spans: list[tuple[int, int]], newest: int | None, gap: int) -> int | None:
-    """The newest time that is not too far ahead of what is before it; None if there is none.
+def find_place(
+    spans: Iterable[TimeSpan], newest: int | None, gap: int
+) -> tuple[int | None, int | None]:
+    """Where the stream is after a batch: the lowest time that belongs to it, None for any, and the
+    newest, None if there is none yet. As `triegs.windows.sifting` has it, but by batches: times
+    near the newest one so far belong to the stream, and so do `QUORUM` events that are near each
+    other. In the first batch, if no times are so many, it is those of which there are most.
 
-    >>> find_reach([(1, 14), (90, 95)], None, 10), find_reach([(90, 95)], 85, 10)
-    (14, 95)
+    >>> stray, many = TimeSpan(0, 0, 1), TimeSpan(900, 914, 20)
+    >>> find_place([stray, many], None, 10), find_place([stray], None, 10)
+    ((890, 914), (-10, 0))
+    >>> find_place([TimeSpan(950, 950, 1)], 914, 10), find_place([TimeSpan(950, 955, 3)], 914, 10)
+    ((None, 914), (None, 955))
     """
-    reach = newest
-    for low, high in sorted(spans):
-        if reach is None or low - reach <= gap:
-            reach = high if reach is None else max(reach, high)
-    return reach
+    joined = join_spans(spans, gap)
+    agreed = [span for span in joined if span.events >= QUORUM]
+    if newest is not None:
+        near = [span for span in joined if span.low - newest <= gap]
+        return None, max([newest, *(span.high for span in near + agreed)])
+    if not joined:
+        return None, None
+    chosen = agreed or [max(joined, key=lambda span: span.events)]
+    return chosen[0].low - gap, max(span.high for span in chosen)
 
 
 def split_table(table: pa.Table, layout: Layout) -> Iterator[tuple[int, pa.Table]]:
