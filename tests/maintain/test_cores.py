@@ -455,7 +455,11 @@ def test_what_the_kernel_takes(text, is_compiled):
             check_plan(plan)
 
 
-@pytest.mark.parametrize("switch", ["NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])
+# To compile everything once more takes a minute and more.
+SWITCHES = ["NUMBA_DISABLE_JIT", *(["NUMBA_BOUNDSCHECK"] if SOAK else [])]
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
 def test_the_same_code_uncompiled_and_with_bounds_checked(switch):
     program = (
         "from tests.maintain.test_cores import run_random\n"

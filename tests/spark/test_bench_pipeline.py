@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from bench.run import Bench, Settings
 from bench.sections import pipeline
 from triegs.spark import LocalSpark
 
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 SMALL = {
     "EVENTS": 2_000, "BATCHES": 2, "NODES": 200, "TINY_BATCHES": 4, "SKIPPED": 1,
     "WINDOW_MS": 2_000, "SLIDE_MS": 500, "SLIDES": 8,
 }  # fmt: skip
 
 
+@pytest.mark.skipif(not SOAK, reason="takes a minute; make soak runs it")
 def test_every_table_has_its_figures(spark: LocalSpark, monkeypatch: pytest.MonkeyPatch) -> None:
     spark.get()
     for name, value in SMALL.items():

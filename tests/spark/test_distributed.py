@@ -134,7 +134,7 @@ def test_numbers_of_parts_that_take_no_batch(session, tmp_path):
             check_all(tmp_path, pipeline, batches[:count])
 
 
-@pytest.mark.parametrize("is_windowed", [True, False])
+@pytest.mark.parametrize("is_windowed", [True, False] if SOAK else [True])
 def test_a_static_graph_is_there_from_the_beginning(session, tmp_path, is_windowed):
     """In parts, also in others after them, and in the driver, what one engine gives."""
     batches = draw_batches(45, 3, rows=16, is_late=False)

@@ -128,7 +128,7 @@ WINDOWED = [
 
 
 @pytest.mark.property
-@pytest.mark.parametrize(("seed", "mode", "ids"), WINDOWED if SOAK else WINDOWED[:2])
+@pytest.mark.parametrize(("seed", "mode", "ids"), WINDOWED if SOAK else WINDOWED[1:2])
 def test_windows(spark: LocalSpark, seed: int, mode: str, ids: str) -> None:
     events = draw_events(seed, 60, ids)
     window, shape = WINDOWS[seed % len(WINDOWS)]

@@ -358,7 +358,7 @@ def test_what_is_no_batch_changes_nothing(store, updates):
 BAD = [
     (), ("+",), ("+", 1, 2), ("+", 1, 2, 3, 4, 5), ("+", None, EX("p"), 1),
     ("+", b"<http://ex/a>", EX("p"), 1), ("+", object(), EX("p"), 1), ("+", [], EX("p"), 1),
-    (None, EX("a"), EX("p"), 1), (2, EX("a"), EX("p"), 1), ("", EX("a"), EX("p"), 1),
+    ("++", EX("a"), EX("p"), 1), (2, EX("a"), EX("p"), 1), ("add", EX("a"), EX("p"), 1),
     ("+", "", EX("p"), 1), ("+", "<a", EX("p"), 1), ("+", '"open', EX("p"), 1), None, 7,
 ]  # fmt: skip
 

@@ -7,6 +7,9 @@
     log/           every change, in segments
     checkpoints/   the state after some record, the newest two
     inbox/         batches that other processes commit
+    sources/       who commits them: the sink of Spark writes these three, perhaps before an engine
+    staging/       is made here, and
+    quarantine/    sets malformed rows aside
 """
 
 from __future__ import annotations
@@ -25,8 +28,11 @@ from triegs.errors import DirectoryInUse, StateDamaged, StateError
 
 FORMAT = 1
 SETTINGS, LOCK = "engine.json", "lock"
-#: What an engine makes in its directory, and what a new disk has in it.
-OURS = {SETTINGS, f"{SETTINGS}.unfinished", LOCK, "log", "checkpoints", "inbox", "lost+found"}
+#: What an engine and Spark's sink make in its directory, and what a new disk has in it.
+OURS = {
+    SETTINGS, f"{SETTINGS}.unfinished", LOCK, "log", "checkpoints", "inbox", "sources", "staging",
+    "quarantine", "lost+found",
+}  # fmt: skip
 
 
 class Lock:
