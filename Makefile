@@ -26,9 +26,10 @@ demo: $(READY) ## show standing queries at work on a generated stream (ARGS=--ex
 	@$(NEEDS_SPARK)
 	@$(BIN)/triegs demo $(ARGS)
 
-test: $(READY) ## run all tests on two processes (ARGS="-k elimination")
+# Three processes, because tests of Spark and of kills wait a good part of their time.
+test: $(READY) ## run all tests on two cores (ARGS="-k elimination")
 	@$(NEEDS_SPARK)
-	@$(BIN)/pytest -q -n 2 $(ARGS)
+	@$(BIN)/pytest -q -n 3 --dist worksteal $(ARGS)
 
 check: $(READY) ## lint, format, types, import order, documentation
 	@$(BIN)/ruff check --quiet . && echo "lint           ok"

@@ -5,6 +5,7 @@ Without Spark, or with ``--engine direct``, the same files are read by this proc
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -104,6 +105,8 @@ def find_spark(out: Console, engine: str | None, stack: ExitStack) -> LocalSpark
     if engine == "direct":
         return None
     try:
+        # Java has no time here to win back what its second compiler costs.
+        os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
         return stack.enter_context(LocalSpark())
     except SparkMissing as missing:
         if engine == "spark":
