@@ -37,7 +37,7 @@ check: $(READY) ## lint, format, types, import order, documentation
 	  || { echo "format         run 'make fmt'" >&2; exit 1; }
 	@$(BIN)/mypy --no-error-summary && echo "types          ok"
 	@if report=$$($(BIN)/lint-imports --no-logo 2>&1); then echo "import order   ok"; else echo "$$report"; exit 1; fi
-	@$(BIN)/pytest -q tests/docs
+	@$(BIN)/pytest -q -n 2 tests/docs
 
 # The gate against the oracle comes first, so that its result is there within the hour.
 soak: $(READY) ## run the property tests for long, with fresh random examples
