@@ -66,6 +66,19 @@ class Death:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def run_pipeline(session: Any, home: Path, is_windowed: bool) -> dict[str, Any]:
+    """Take all batches; what is shown at the end."""
+    with start(
+        read_stream(session, home / "in"), QUERIES, checkpoint=home / "state",
+        window=make_window(is_windowed), trigger={"availableNow": True}, views=False,
+        sinks={name: home / "out" / name for name in QUERIES}, checkpoint_bytes=2_000,
+    ) as pipeline:  # fmt: skip
+        pipeline.wait()
+        time, shown = look(pipeline.queries)
+        found = {name: sorted(map(str, each.items())) for name, each in shown.items()}
+        return {"time": time, "epoch": pipeline.engine.epoch, "answers": found}
+
+
 def main(home: Path, place: str | None, times: int, is_windowed: bool) -> None:
     death = Death(times)
     with LocalSpark() as spark:
@@ -75,15 +88,7 @@ def main(home: Path, place: str | None, times: int, is_windowed: bool) -> None:
             Timer(times / 1000, death.end).start()
         elif place is not None:
             death.watch(*PLACES[place])
-        with start(
-            read_stream(session, home / "in"), QUERIES, checkpoint=home / "state",
-            window=make_window(is_windowed), trigger={"availableNow": True}, views=False,
-            sinks={name: home / "out" / name for name in QUERIES}, checkpoint_bytes=2_000,
-        ) as pipeline:  # fmt: skip
-            pipeline.wait()
-            time, shown = look(pipeline.queries)
-            found = {name: sorted(map(str, each.items())) for name, each in shown.items()}
-            print(json.dumps({"time": time, "epoch": pipeline.engine.epoch, "answers": found}))
+        print(json.dumps(run_pipeline(session, home, is_windowed)))
         if place == "any":
             death.end()  # that was too late for it
 

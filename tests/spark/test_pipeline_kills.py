@@ -12,11 +12,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.spark.dying import PLACES
+from tests.spark.dying import PLACES, run_pipeline
 from tests.spark.streams import QUERIES, draw_batches, expect, read_sink, write_batch
-
-from triegs.spark import SparkMissing
-from triegs.spark.session import require_spark
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 BATCHES = draw_batches(21, 5, rows=16)
@@ -28,14 +25,6 @@ MANY = {
     for kind, times in {"batches": [2], "windows": [1, 3]}.items()
 }
 DEATHS = MANY if SOAK else FEW
-
-
-@pytest.fixture(scope="module")
-def _spark() -> None:
-    try:
-        require_spark()
-    except SparkMissing as missing:
-        pytest.skip(str(missing))
 
 
 def live(home: Path, kind: str, *death: Any) -> dict[str, Any] | None:
@@ -56,12 +45,10 @@ def make_home(home: Path) -> Path:
 
 
 @pytest.mark.property
-@pytest.mark.usefixtures("_spark")
 @pytest.mark.parametrize("kind", list(DEATHS))
-def test_nothing_is_lost_and_nothing_is_told_twice(tmp_path, kind):
+def test_nothing_is_lost_and_nothing_is_told_twice(spark, tmp_path, kind):
     whole = make_home(tmp_path / "whole")
-    expected = live(whole, kind)
-    assert expected is not None
+    expected = run_pipeline(spark.get(), whole, kind == "windows")
     shown = expect(BATCHES, "multigraph", kind == "windows")[-1]
     assert expected["time"] == shown.time
     for name, answers in shown.answers.items():
