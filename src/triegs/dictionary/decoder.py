@@ -91,7 +91,7 @@ class Decoder:
         self._place = np.zeros(0, np.int32)  # by id: place in the dictionary + 1
         self._met: list[Words] = []
         self._texts = Texts()
-        self._terms: Any = pa.array([], pa.string())
+        self._terms: Any = pa.nulls(0, pa.string())  # `pa.array` of a list would import pandas
 
     def _index(self, ids: Words, indices: Indices) -> tuple[bool, Any]:
         """Write the place of each id in a dictionary, -1 for none; whether there is such a row,

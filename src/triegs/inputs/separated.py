@@ -125,7 +125,7 @@ class FieldScanner:
 
 
 def _empty_to_null(column: Any) -> Any:
-    is_empty = pc.equal(column, "")
+    is_empty = pc.match_like(column, "")  # `pc.equal` would import pandas for its second argument
     if not is_empty.true_count:
         return column
     return pc.if_else(is_empty, pa.scalar(None, pa.string()), column)
