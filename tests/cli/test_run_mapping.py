@@ -180,6 +180,7 @@ def test_what_is_wrong_is_told_in_one_line(
     done = run("SELECT ?a { ?a :paid ?b }", "-i", path, *arguments, code=code)
     assert message in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr
+    assert "try: --map" not in done.stderr  # it is given
 
 
 def test_csv_with_other_signs_and_letters(tmp_path: Path) -> None:

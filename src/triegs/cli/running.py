@@ -61,7 +61,7 @@ def run_queries(request: Request) -> int:
     try:
         return _run(request)
     except InputError as error:
-        if not error.columns:
+        if not error.columns or request.map:  # who maps columns need not be told how
             raise
         fail("\n  try: ".join([f"error: {error}", *advise_columns(error.columns)]))
 
