@@ -26,10 +26,10 @@ demo: $(READY) ## show standing queries at work on a generated stream (ARGS=--ex
 	@$(NEEDS_SPARK)
 	@$(BIN)/triegs demo $(ARGS)
 
-# Three processes, because tests of Spark and of kills wait a good part of their time.
+# Four processes, because tests of Spark and of kills wait a good part of their time.
 test: $(READY) ## run all tests on two cores (ARGS="-k elimination")
 	@$(NEEDS_SPARK)
-	@$(BIN)/pytest -q -n 3 --dist worksteal $(ARGS)
+	@$(BIN)/pytest -q -n 4 --dist worksteal $(ARGS)
 
 check: $(READY) ## lint, format, types, import order, documentation
 	@$(BIN)/ruff check --quiet . && echo "lint           ok"
@@ -49,7 +49,7 @@ bench: $(READY) ## measure against peers in ten minutes, rewrite docs/performanc
 	@$(NEEDS_PEERS)
 	@$(BIN)/python -m bench.suite --docs docs $(ARGS)
 
-bench-quick: $(READY) ## measure against the goals in a minute (ARGS="slides memory")
+bench-quick: $(READY) ## measure against the goals in three minutes (ARGS="slides memory")
 	@$(NEEDS_PEERS)
 	@$(BIN)/python -m bench.quick $(ARGS)
 

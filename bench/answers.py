@@ -8,6 +8,7 @@ rows, can be had without listing the answers: along a tree of atoms, sums and pr
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -97,17 +98,46 @@ def imply_digest(atoms: Iterable[Atom], head: Sequence[str], edges: Edges) -> Di
     return Digest(total, checksum)
 
 
-def digest_triangles(edges: Edges) -> Digest:
-    """The digest of ``E(a,b) E(b,c) E(c,a)``, which is no tree, by listing the answers."""
-    subjects, objects = edges["E"]
-    pairs = list(zip(subjects.tolist(), objects.tolist(), strict=True))
-    followers: dict[int, set[int]] = {}
-    leaders: dict[int, set[int]] = {}
-    for subject, obj in pairs:
-        followers.setdefault(subject, set()).add(obj)
-        leaders.setdefault(obj, set()).add(subject)
-    rows = [(a, b, c) for a, b in pairs for c in followers.get(b, set()) & leaders.get(a, set())]
-    return digest_columns(list(np.array(rows, np.int64).reshape(-1, 3).T))
+def list_digest(atoms: Iterable[Atom], head: Sequence[str], edges: Edges) -> Digest:
+    """The digest by listing the answers, value by value in the order of the head.
+
+    For cycles, which are no trees. The head has all variables, each next to one before it; no edge
+    is there twice. Cost: a set intersection for each beginning of an answer.
+    """
+    ways: dict[tuple[str, bool], dict[int, set[int]]] = {}
+    sources: list[list[tuple[dict[int, set[int]], int]]] = [[] for _ in head]
+    for atom in atoms:
+        near, far = sorted((head.index(atom.subject), head.index(atom.object)))
+        is_forward = head[near] == atom.subject
+        if (key := (atom.label, is_forward)) not in ways:
+            ways[key] = _group(*edges[atom.label][:: 1 if is_forward else -1])
+        sources[far].append((ways[key], near))
+    starts = [way for some in sources for way, near in some if near == 0]
+    rows: list[tuple[int, ...]] = [(value,) for value in set().union(*starts)]
+    none: set[int] = set()
+    for some in sources[1:]:
+        if not some:
+            raise ValueError("a variable of the head is next to none before it")
+        rows = [
+            (*row, value)
+            for row in rows
+            for value in set.intersection(*(way.get(row[near], none) for way, near in some))
+        ]
+    return digest_columns(list(np.array(rows, np.int64).reshape(-1, len(head)).T))
+
+
+def judge(atoms: Sequence[Atom], head: Sequence[str], edges: Edges) -> Digest:
+    """What the edges imply: along the tree of variables, or by listing if there is a cycle."""
+    names = {name for atom in atoms for name in atom[1:]}
+    is_tree = len(names) == len(atoms) + 1
+    return (imply_digest if is_tree else list_digest)(atoms, head, edges)
+
+
+def _group(keys: Numbers, values: Numbers) -> dict[int, set[int]]:
+    found: defaultdict[int, set[int]] = defaultdict(set)
+    for key, value in zip(keys.tolist(), values.tolist(), strict=True):
+        found[key].add(value)
+    return found
 
 
 def hash_values(place: int, values: Numbers) -> Weights:

@@ -13,7 +13,7 @@ from statistics import median
 from time import process_time
 from typing import Any, ClassVar, Protocol
 
-from bench.answers import Digest, Edges, WrongAnswer, check, digest_triangles, imply_digest
+from bench.answers import Digest, WrongAnswer, check, judge
 from bench.timing import Samples, take_turns
 from bench.window import Window
 from triegs.workloads import Slide, Workload
@@ -84,13 +84,8 @@ class Stream:
         for number in range(max(wanted, default=-1) + 1):
             window.apply(self[number])
             if number in wanted:
-                found[number] = self._judge(window.edges)
+                found[number] = judge(self.workload.atoms, self.workload.head, window.edges)
         return found
-
-    def _judge(self, edges: Edges) -> Digest:
-        if self.workload.name.startswith("triangle"):
-            return digest_triangles(edges)
-        return imply_digest(self.workload.atoms, self.workload.head, edges)
 
 
 class Runner:
@@ -103,7 +98,7 @@ class Runner:
         self.found: dict[int, Digest | int] = {}
         self.listed: dict[int, int] = {}  # rows, by slide
         self.spent = 0.0
-        self._stream = stream
+        self.stream = stream
         self._contender = kind(stream.workload, stream.load, consumer)
         self._number = 0
 
@@ -126,7 +121,7 @@ class Runner:
         rows: Any = None
         for _ in range(slides):
             self._number += 1
-            slide = self._stream[self._number]
+            slide = self.stream[self._number]
             rows = None  # one answer at a time in memory
             rows = samples.time(self._serve, slide)
         self.spent += sum(samples.seconds)
@@ -151,7 +146,7 @@ class Runner:
 
     def check(self, digests: Mapping[int, Digest]) -> None:
         for number, found in self.found.items():
-            what = f"{self._stream.workload.name}, {self.name}, {self.consumer.value}"
+            what = f"{self.stream.workload.name}, {self.name}, {self.consumer.value}"
             expected = digests[number]
             if isinstance(found, int):
                 if found != expected.total:
@@ -169,7 +164,7 @@ class Runner:
         for number in self.listed.keys() & other.listed.keys():
             ours, theirs = self.listed[number], other.listed[number]
             if ours > theirs:
-                what = f"{self._stream.workload.name}, slide {number}, {self.consumer.value}"
+                what = f"{self.stream.workload.name}, slide {number}, {self.consumer.value}"
                 raise WrongAnswer(f"{what}: {self.name} lists {ours}, {other.name} {theirs}")
 
     def _serve(self, slide: Slide) -> Any:
@@ -191,9 +186,17 @@ def hold_contest(
     stream: Stream, entries: Iterable[tuple[type[Contender], Consumer]], seconds: float
 ) -> list[Runner]:
     """Every entry in turn, until each has run for about so long; then judge them all."""
-    runners = [Runner(kind, consumer, stream) for kind, consumer in entries]
+    return run_in_turns([Runner(kind, consumer, stream) for kind, consumer in entries], seconds)
+
+
+def run_in_turns(runners: list[Runner], seconds: float) -> list[Runner]:
+    """As `hold_contest`, for runners that may have streams of their own.
+
+    Who begins a turn changes from turn to turn: the last finds caches that others have warmed.
+    """
     for turn in take_turns(seconds * len(runners), least=3 if seconds else 2):
-        for runner in runners:
+        first = turn % len(runners)
+        for runner in runners[first:] + runners[:first]:
             if turn > 1 and runner.spent >= seconds:
                 continue
             is_slow = runner.spent > SLOW_SECONDS * SLIDES_A_TURN * max(1, turn)
@@ -202,6 +205,12 @@ def hold_contest(
             break
     for runner in runners:
         runner.finish()
+    for stream in {runner.stream for runner in runners}:
+        _judge(stream, [runner for runner in runners if runner.stream is stream])
+    return runners
+
+
+def _judge(stream: Stream, runners: list[Runner]) -> None:
     needed = {number for runner in runners for number in runner.found}
     needed |= {
         number - 1
@@ -214,4 +223,3 @@ def hold_contest(
     for runner in runners:
         runner.check(digests)
         first.setdefault(runner.consumer, runner).check_rows(runner)
-    return runners

@@ -1,4 +1,4 @@
-"""The goals of speed and size in a minute: ``python -m bench.quick [section …]``.
+"""The goals of speed and size in three minutes: ``python -m bench.quick [section …]``.
 
 A figure counts only if its run gave the right answers; otherwise the run prints FAILED and exits
 with 1. A goal that is missed is shown and changes no exit code.
@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from bench.pages import publish
 from bench.run import Section, start
+from bench.sections.classes import measure_classes
+from bench.sections.cycles import measure_cycles
 from bench.sections.enumeration import measure_enumeration
 from bench.sections.large import measure_large
 from bench.sections.memory import measure_memory
+from bench.sections.projection import measure_projection
 from bench.sections.sharing import measure_sharing
 from bench.sections.single import measure_single
 from bench.sections.slides import measure_slides
@@ -22,6 +25,9 @@ SECTIONS: dict[str, Section] = {
     "memory": measure_memory,
     "single": measure_single,
     "sharing": measure_sharing,
+    "classes": measure_classes,
+    "projection": measure_projection,
+    "cycles": measure_cycles,
     "large": measure_large,
     "windows": measure_windows,
 }

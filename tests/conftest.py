@@ -6,6 +6,10 @@ with ``@example``. A test that fixes ``max_examples`` itself opts out of all thr
 
 Every test that draws, every test in ``tests/property``, and every test of a module that asks for
 the profile itself (it has a ``SOAK``) has the marker ``property``.
+
+With ``--dist loadgroup`` tests go to processes one by one; those that share what is costly to make
+stay together: a Spark session, which takes half a minute of processor time until it is warm, or
+what a module makes once.
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from triegs.maintain import compiled
 
 # Java spends more time on compiling well than tests have it run: a third less of it this way.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -26,6 +32,9 @@ settings.register_profile("short", parent=_untimed, max_examples=100, derandomiz
 settings.register_profile("long", parent=_untimed, max_examples=500)
 settings.register_profile("soak", parent=_untimed, max_examples=1_000)
 settings.load_profile(os.environ.get("TRIEGS_PROFILE", "short"))
+
+# Every table that a test's engine runs is checked first: docs/maintenance.md has the invariants.
+compiled.CHECKS_TABLES = True
 
 PROPERTIES = Path(__file__).parent / "property"
 

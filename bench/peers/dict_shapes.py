@@ -100,7 +100,7 @@ def expand_reply(tables: Tables) -> dict[str, Expand]:
     none: set[int] = set()
 
     def along_creator(message: int, person: int) -> Rows:
-        asked = [
+        asked: Rows = [
             (message, person, z, y, w)
             for z in replies.out.get(message, none)
             for y in creator.out.get(z, none)
@@ -108,13 +108,14 @@ def expand_reply(tables: Tables) -> dict[str, Expand]:
         ]
         fans = likes.out.get(message, none)
         # A message that replies to itself has this edge in both places: once is enough.
-        return asked + [
+        asked += [
             (v, x, message, person, w)
             for v in replies.into.get(message, none)
             for x in creator.out.get(v, none)
             if not (v == message and x == person)
             for w in fans
         ]
+        return asked
 
     return {
         "hasCreator": along_creator,

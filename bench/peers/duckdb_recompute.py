@@ -13,7 +13,14 @@ import pyarrow as pa
 
 from bench.answers import Digest
 from bench.contest import Consumer
-from bench.peers.duckdb_sql import Database, digest_rows, shown_atoms, write_join, write_ways
+from bench.peers.duckdb_sql import (
+    Database,
+    digest_rows,
+    shown_atoms,
+    write_grouped,
+    write_join,
+    write_ways,
+)
 from bench.window import Window
 from triegs.workloads import Slide, Workload
 
@@ -28,11 +35,7 @@ class DuckdbRecompute:
         self._head = workload.head
         self._database = Database()
         self._window = Window(workload)
-        self._join = write_join(workload, [a.label for a in shown_atoms(workload)])
-        ways = write_ways(workload, {label: label for label in workload.labels})
-        if ways is not None:
-            end = workload.head[-1]  # of a path that goes on
-            self._join = f"SELECT j.*, w.n FROM ({self._join}) j JOIN ({ways}) w ON j.{end} = w.s"
+        self._join = write_full(workload)
         self._count = write_count(workload)
         self.take(load)
 
@@ -60,6 +63,18 @@ class DuckdbRecompute:
     def _show(self) -> None:
         for label, (subjects, objects) in self._window.edges.items():
             self._database.show(label, {"s": subjects, "o": objects})
+
+
+def write_full(workload: Workload) -> str:
+    shown = shown_atoms(workload)
+    if {name for atom in shown for name in atom[1:]} != set(workload.head):
+        return write_grouped(workload)
+    join = write_join(workload, [atom.label for atom in shown])
+    ways = write_ways(workload, {label: label for label in workload.labels})
+    if ways is None:
+        return join
+    end = workload.head[-1]  # of a path that goes on
+    return f"SELECT j.*, w.n FROM ({join}) j JOIN ({ways}) w ON j.{end} = w.s"
 
 
 def write_count(workload: Workload) -> str:

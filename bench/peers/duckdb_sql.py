@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -47,6 +48,14 @@ def write_join(workload: Workload, tables: Sequence[str], sign: int | None = Non
     shown = ", ".join(f"{columns[name]} AS {name}" for name in workload.head)
     last = "" if sign is None else f", {sign}::BIGINT AS change"
     return f"SELECT {shown}{last} FROM {sources} WHERE {' AND '.join(conditions)}"
+
+
+def write_grouped(workload: Workload) -> str:
+    """A SELECT of the head and a count over all atoms, where the head hides an inner variable."""
+    names = tuple(dict.fromkeys(name for atom in workload.atoms for name in atom[1:]))
+    joined = write_join(replace(workload, head=names), [atom.label for atom in workload.atoms])
+    head = ", ".join(workload.head)
+    return f"SELECT {head}, count(*) AS n FROM ({joined}) GROUP BY {head}"
 
 
 def shown_atoms(workload: Workload) -> list[Atom]:

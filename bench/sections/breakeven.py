@@ -31,8 +31,6 @@ def measure_breakeven(bench: Bench) -> Iterator[Figure]:
     peers, _ = find_peers()
     kinds: list[type[Contender]] = [Triegs, *(peers[name] for name in PEERS if name in peers)]
     for name in BLOCKS:
-        if name.startswith("triangle"):  # the engine does not run it
-            continue
         bench.say(f"break-even of {name}")
         parts = {kind.name: _Parts(kind, Stream(make_block(name, bench))) for kind in kinds}
         for _ in range(3):

@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from triegs.maintain.standing import Refused
     from triegs.read.changes import Change, Changes
     from triegs.read.snapshot import Answer, Snapshot
-    from triegs.reference import Reference, solutions
     from triegs.report import Report
     from triegs.sparql import Query, parse
     from triegs.sparql.window import Window
     from triegs.standing_query import StandingQuery
     from triegs.subscription import Progress, Subscription
     from triegs.terms import Text, literal
+    from triegs.testing.reference import Reference, solutions
     from triegs.windows.manager import Published, Pushed
     from triegs.windows.settings import EventTime
 
@@ -85,7 +85,7 @@ _HOME = {
     "QueryError": "errors",
     "QueryWarning": "errors",
     "Recovery": "durable.opening",
-    "Reference": "reference",
+    "Reference": "testing.reference",
     "Refused": "maintain.standing",
     "Report": "report",
     "Snapshot": "read.snapshot",
@@ -103,7 +103,7 @@ _HOME = {
     "legal_plans": "compiler",
     "literal": "terms",
     "parse": "sparql",
-    "solutions": "reference",
+    "solutions": "testing.reference",
 }
 
 __all__ = [

@@ -25,7 +25,6 @@ import numpy as np
 import pyarrow as pa
 
 from triegs.compiler import Plan, compile_query
-from triegs.compiler.plan import PlanClass
 from triegs.copying import Uncopied
 from triegs.dictionary import Dictionary
 from triegs.durable.files import DiskFiles
@@ -48,7 +47,7 @@ from triegs.inputs.signs import CHANGES
 from triegs.kernels.warmth import warm_up
 from triegs.load import read_statements
 from triegs.maintain.compiled import CompiledCore
-from triegs.maintain.core import Core
+from triegs.maintain.judges import Judges
 from triegs.maintain.standing import Refused, Standing
 from triegs.mapping.rows import SAME_ROW
 from triegs.mode import Mode
@@ -70,7 +69,7 @@ from triegs.sparql import Query
 from triegs.sparql.model import is_variable
 from triegs.sparql.window import EVERY, Window, name_stream
 from triegs.standing_query import StandingQuery
-from triegs.store.contract import Store, VersionGone
+from triegs.store.contract import VersionGone
 from triegs.store.packed import PackedStore
 from triegs.subscription import Publications
 from triegs.windows.clock import Clock
@@ -97,8 +96,8 @@ class Engine(Uncopied):
     `memory_limit` bounds the bytes of graph and views, dictionary aside (an integer, or
     ``"512MiB"``, ``"1GB"``): an epoch that finds no room is refused by `MemoryLimitReached` and
     changes nothing, but deletions and what expires are never refused; see `docs/engine.md`.
-    `retain_epochs` is how many epochs before the newest stay readable. `store` is for another store
-    than the packed one, such as `triegs.store.plain.PlainStore`, which is slow and can be read.
+    `retain_epochs` is how many epochs before the newest stay readable. `store` is one with
+    other settings than the default.
     With `debug` (by default in Python's development mode) a snapshot that is dropped without being
     closed warns, with the place where it was taken.
 
@@ -124,7 +123,7 @@ class Engine(Uncopied):
         prefixes: Mapping[str, str] | None = None,
         memory_limit: int | str | None = None,
         retain_epochs: int = 0,
-        store: Store | None = None,
+        store: PackedStore | None = None,
         debug: bool | None = None,
         window: Window | None = None,
         event_time: EventTime | None = None,
@@ -145,10 +144,9 @@ class Engine(Uncopied):
         self._dictionary.base = self.base
         self._decode_one = self._dictionary.decode_one
         self._store = PackedStore(memory_limit=limit) if store is None else store
-        make: Any = CompiledCore if isinstance(self._store, PackedStore) else Core
-        self._core: CompiledCore | Core = make(
-            self._store, self._encode, self._decode_one, self.mode
-        )
+        judges = Judges(self._decode_one, self._dictionary.read_terms)
+        self._dictionary.on_free = judges.forget
+        self._core = CompiledCore(self._store, self._encode, judges, self.mode)
         self._clock = Clock(self._store)
         self._windows = Windows(
             self._core, self._dictionary, self._store, self._clock, event_time, window
@@ -159,8 +157,7 @@ class Engine(Uncopied):
         self._pins = Pins(
             self._store, self._core, self._dictionary, self._clock, self._holds, is_debug
         )
-        if isinstance(self._core, CompiledCore):
-            self._core.tell_pins = self._pins.tell_retained
+        self._core.tell_pins = self._pins.tell_retained
         self._publications = Publications()
         self._subscribed: set[str] = set()  # the names of subscriptions
         self._row = np.zeros((1, 4), np.int64)  # of an epoch of one update
@@ -370,7 +367,7 @@ class Engine(Uncopied):
         parsed and compiled before the engine is touched, so that another thread's epochs go on.
 
         Raises `QueryError` for a text that is wrong, `UnsupportedQuery` for one that is outside
-        the fragment, or cyclic, or aggregates; `PlanError` for a root that the plan cannot have;
+        the fragment, or aggregates; `PlanError` for a root that the plan cannot have;
         `MultiplicityOverflow` and `MemoryLimitReached` if its views do not fit. Then nothing is
         registered.
 
@@ -926,7 +923,7 @@ class Engine(Uncopied):
             "updates": self._updates,
             "refused": self._refused,
             "affected_bindings": core.affected,
-            "stored_answers": core.program.stored_answers(),
+            "stored_answers": core.count_stored(),
             "queries": len(self._queries),
             "stalled": sorted(n for n, q in self._queries.items() if q.error is not None),
             "pins": self._pins.describe(measure=relations),
@@ -1071,15 +1068,9 @@ def _constants(query: Query) -> list[str]:
 
 def _refuse_for_now(plan: Plan) -> None:
     """What compiles but does not run on the engine yet."""
-    query = plan.query
-    construct = ""
-    if query.grouping is not None:
-        construct = "aggregates"
-    elif plan.plan_class is PlanClass.CYCLIC:
-        construct = "a cyclic pattern"
-    if construct:
+    if plan.query.grouping is not None:
         raise UnsupportedQuery(
-            f"{construct}: this compiles, but the engine does not run it yet",
-            line=1, column=1, construct=construct,
+            "aggregates: this compiles, but the engine does not run it yet",
+            line=1, column=1, construct="aggregates",
             hint="triegs.Reference answers it from scratch",
         )  # fmt: skip

@@ -22,14 +22,19 @@ from triegs.events import encode_table
 EX = "<http://ex/{}>".format
 A, B, C = EX("a"), EX("b"), EX("c")
 FEW = 100
-FULL_BYTES = 1_000_000  # so little that `MANY` edges fill it some times over
+FULL_BYTES = 1_250_000  # so little that `MANY` edges fill it some times over
 MANY = 3_000  # enough for hubs, large epochs, and arrays that grow
 
 COMPILED = f"""SELECT ?x ?y ?z {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w . ?x {C} 1 . ?y {A} ?y }}"""
 NUMBERED = f"SELECT * {{ ?x {A} ?y . ?y {B} ?z . ?y {C} ?u . ?x {C} ?w . ?x {B} ?v }}"
 COUNTED = f"SELECT ?y {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w VALUES ?y {{ 1 2 2 }} }}"
 HIDDEN = f"ASK {{ ?x {A} ?y . ?y {B} ?z }}"
-GENERAL = f"SELECT ?x ?p ?z {{ ?x ?p ?y . ?y {B} ?z FILTER(?z > 1) }}"
+RULES = (
+    f"SELECT ?x ?p ?z {{ ?x ?p ?y . ?y {B} ?z FILTER(?z > 1) }}",
+    f"SELECT ?x ?z {{ ?x {A} ?y . ?y {B} ?z FILTER(?x != ?z && ?x + ?y > ?z) }}",
+    f"SELECT ?x ?y ?z {{ ?x {A} ?y . ?y {A} ?z . ?z {A} ?x }}",
+    f"SELECT ?x ?y {{ ?x {A} ?y . ?x {B} ?y VALUES (?x ?y) {{ (1 2) (3 4) }} }}",
+)
 STREAM = "http://ex/s"
 WINDOWED = f"SELECT * FROM STREAM <{STREAM}> [RANGE 10 STEP 5] {{ ?x {A} ?y }}"
 FILE = b"<http://ex/s> <http://ex/a> _:b , 1 , 'text' , 'text'@en ."
@@ -57,7 +62,7 @@ def call_everything(
     with make_engine() as engine:
         _run_compiled(engine)
     with make_engine("rdf") as engine:
-        _run_general(engine)
+        _run_rules(engine)
     with make_engine() as engine:
         _run_windows(engine)
     with make_engine(memory_limit=FULL_BYTES) as engine:
@@ -115,13 +120,16 @@ def _run_compiled(engine: Any) -> None:
         query.close()
 
 
-def _run_general(engine: Any) -> None:
+def _run_rules(engine: Any) -> None:
     engine.apply(_edges(A, FEW) + _edges(B, FEW))
-    query = engine.register(GENERAL)
+    queries = [engine.register(text) for text in RULES]
+    engine.apply([("+", FEW + n % 7, A, n) for n in range(FEW)])
+    engine.apply([("+", 1, A, FEW)])
     engine.apply(_edges(B, FEW // 2, "-"))
-    with query.snapshot() as snapshot:
-        _read(snapshot)
-    query.close()
+    for query in queries:
+        with query.snapshot() as snapshot:
+            _read(snapshot)
+        query.close()
 
 
 def _run_windows(engine: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from threading import Lock
 
 from triegs.errors import HistoryGone, StateError
-from triegs.store.contract import Store, Version
+from triegs.store.packed import PackedStore, PackedVersion
 
 
 class Holds:
@@ -16,13 +16,13 @@ class Holds:
     `retain` is how many epochs before the newest stay; each costs what later epochs replaced.
     """
 
-    def __init__(self, store: Store, retain: int) -> None:
+    def __init__(self, store: PackedStore, retain: int) -> None:
         if retain < 0:
             raise ValueError(f"retain_epochs is {retain}: at least 0")
         self.retain = retain
         self._store = store
-        self._last: deque[Version] = deque()
-        self._named: dict[str, Version] = {}
+        self._last: deque[PackedVersion] = deque()
+        self._named: dict[str, PackedVersion] = {}
         self._lock = Lock()
 
     def follow(self) -> None:
@@ -37,7 +37,7 @@ class Holds:
         if gone is not None:
             self._store.unpin(gone)
 
-    def hold(self, name: str, number: int | None) -> Version:
+    def hold(self, name: str, number: int | None) -> PackedVersion:
         """Hold a version, the newest unless given, under a name."""
         with self._lock:
             if name in self._named:

@@ -13,13 +13,13 @@ from triegs.dictionary import Dictionary
 from triegs.errors import HistoryGone
 from triegs.holds import Holds
 from triegs.maintain.compiled import CompiledCore
-from triegs.maintain.core import Core
 from triegs.maintain.standing import Standing
 from triegs.maintain.walk import Walk
 from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
 from triegs.sparql.window import read_span
-from triegs.store.contract import Store, Version, VersionGone
+from triegs.store.contract import VersionGone
+from triegs.store.packed import PackedStore, PackedVersion
 from triegs.windows.clock import Clock
 
 FEW = 4  # that are told of
@@ -28,7 +28,7 @@ FEW = 4  # that are told of
 class Pin(NamedTuple):
     """Who holds an epoch, since when, and until when at most."""
 
-    version: Version
+    version: PackedVersion
     query: str
     since: float
     expires: float | None
@@ -55,7 +55,7 @@ class Pins:
     """
 
     def __init__(
-        self, store: Store, core: CompiledCore | Core, words: Dictionary, clock: Clock,
+        self, store: PackedStore, core: CompiledCore, words: Dictionary, clock: Clock,
         holds: Holds, debug: bool,
     ) -> None:  # fmt: skip
         self._store = store
@@ -167,7 +167,7 @@ class Pins:
             f"(retain_epochs and hold keep epochs)"
         )
 
-    def _show(self, standing: Standing, epoch: int | str | None) -> tuple[Version, Walk]:
+    def _show(self, standing: Standing, epoch: int | str | None) -> tuple[PackedVersion, Walk]:
         if epoch is None:
             return self._core.show(standing)
         first = self._clock.first

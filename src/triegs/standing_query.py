@@ -10,6 +10,7 @@ from triegs.compiler import Plan
 from triegs.copying import Uncopied
 from triegs.durable.source import QuerySource
 from triegs.errors import MultiplicityOverflow, StateError
+from triegs.maintain.lowered import describe_standing
 from triegs.maintain.standing import Standing
 from triegs.notebook import write_card
 from triegs.options import ArrowTerms, ExplainName, OperatorName, PolicyName
@@ -199,7 +200,11 @@ class StandingQuery(Uncopied):
         return found
 
     def explain(self, output: ExplainName = "text") -> str:
-        """The plan as ``"text"``, ``"mermaid"``, ``"svg"`` or ``"json"``.
+        """The plan and its program as ``"text"``, ``"mermaid"``, ``"svg"`` or ``"json"``: what is
+        kept and shared with which query, how large it is, and what each step has done so far.
+
+        From any thread; a part that an update changes meanwhile may be shown as it was. Cost: the
+        query, not what it holds.
 
         >>> from triegs import Engine
         >>> query = Engine().register("SELECT ?x { ?x <http://ex/p> ?y }")
@@ -208,7 +213,14 @@ class StandingQuery(Uncopied):
         """
         from triegs.explain import explain
 
-        return explain(self.plan, output)
+        if self._standing is None:
+            return explain(self.plan, output)
+        others = {
+            query._standing: name
+            for name, query in list(self._engine.queries.items())
+            if query._standing is not None
+        }
+        return explain(describe_standing(self._engine._core, self._standing, others), output)
 
     def close(self) -> None:
         """Give back everything that only this query used; snapshots stay readable.

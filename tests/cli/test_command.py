@@ -39,16 +39,28 @@ def test_installed_command() -> None:
     assert done.stdout == f"triegs {version('triegs')}\n"
 
 
-def test_version_loads_neither_parser_nor_compiler() -> None:
+def list_loaded(*arguments: str) -> set[str]:
+    """The modules of a process at the end of a command."""
     program = (
-        "import sys\nfrom triegs.cli import main\nsys.argv = ['triegs', '--version']\n"
+        f"import sys\nfrom triegs.cli import main\nsys.argv = {['triegs', *arguments]}\n"
         "try:\n    main()\nfinally:\n    print(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=True
     )
-    loaded = set(done.stderr.split())
-    assert loaded.isdisjoint({"rdflib", "triegs.sparql", "triegs.compiler", "triegs.reference"})
+    return set(done.stderr.split())
+
+
+def test_version_loads_neither_parser_nor_compiler() -> None:
+    unwanted = {"rdflib", "triegs.sparql", "triegs.compiler", "triegs.testing.reference"}
+    assert list_loaded("--version").isdisjoint(unwanted)
+
+
+def test_commands_do_without_pandas() -> None:
+    """Arrow is used here, which would import it."""
+    loaded = list_loaded("generate", "path3", "-n", "5")
+    assert "pyarrow" in loaded
+    assert "pandas" not in loaded
 
 
 def test_help_fits_a_terminal() -> None:

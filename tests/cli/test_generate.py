@@ -1,4 +1,4 @@
-"""``triegs generate`` in a process of its own: files, pipes, packing, refusals."""
+"""``triegs generate``: files, packing, refusals; pipes and signals in processes of their own."""
 
 from __future__ import annotations
 
@@ -10,22 +10,38 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from triegs import workloads
+from triegs.cli.app import app
 from triegs.compiler import compile_query
 from triegs.sparql import parse
 
 COMMAND = [sys.executable, "-c", "from triegs.cli import main; main()", "generate"]
 
 
-def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
+class Done(NamedTuple):
+    """As a process tells it."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+def run(*arguments: object) -> Done:
+    done = CliRunner().invoke(app, ["generate", *map(str, arguments)])
+    return Done(done.exit_code, done.stdout_bytes, done.stderr_bytes)
+
+
+def run_process(*arguments: object) -> Done:
     command = [*COMMAND, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, check=False, timeout=120, **options)
+    done = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def count_rows(text: bytes) -> int:
@@ -51,7 +67,7 @@ def test_events_on_standard_output_and_nothing_else() -> None:
     done = run("social", "-n", 500, "--seed", 3)
     assert (done.returncode, done.stderr) == (0, b"")
     assert count_rows(done.stdout) == 500
-    assert run("social", "-n", 500, "--seed", 3).stdout == done.stdout
+    assert run_process("social", "-n", 500, "--seed", 3) == done
     assert run("social", "-n", 500, "--seed", 4).stdout != done.stdout
 
 
@@ -83,7 +99,7 @@ def test_packed_text(ending: str, unpack: Any, tmp_path: Path) -> None:
         data = unpack(data)
     assert data == plain
     word = {"gz": "gzip", "zst": "zstd"}[ending]
-    piped = run("reply", "-n", 2000, "--format", "nq", "--compression", word)
+    piped = run_process("reply", "-n", 2000, "--format", "nq", "--compression", word)
     assert piped.stdout == path.read_bytes()
 
 
@@ -158,8 +174,11 @@ def test_inserts_only() -> None:
         (["path3", "--output", "events.txt"], "does not tell the format"),
     ],
 )
-def test_wrong_calls(arguments: list[str], message: str, tmp_path: Path) -> None:
-    done = run(*arguments, cwd=tmp_path)
+def test_wrong_calls(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(*arguments)
     assert (done.returncode, done.stdout) == (2, b"")
     assert message in " ".join(done.stderr.decode().split())
     assert list(tmp_path.iterdir()) == []

@@ -19,6 +19,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+(?:\([^()]*\))?)\)")
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 FILE = re.compile(r"(?:src|docs|tests|bench|\.ci)/[\w./*-]*")
 MODULE = re.compile(r"[\w/]+\.py")
+TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+)")
 NAME = re.compile(r"triegs(?:\.\w+)+")
 
 
@@ -59,6 +60,16 @@ def test_relative_links_resolve(page: Path) -> None:
 def test_named_files_exist(page: Path) -> None:
     named = [span for span in read_code_spans(page) if FILE.fullmatch(span)]
     assert [span for span in named if not any(ROOT.glob(span.rstrip("/")))] == []
+
+
+@pytest.mark.parametrize("page", LIVING, ids=name_page)
+def test_named_tests_exist(page: Path) -> None:
+    named = [match for span in read_code_spans(page) if (match := TEST.fullmatch(span))]
+    missing = [
+        match[0] for match in named
+        if f"def {match[2]}(" not in (ROOT / match[1]).read_text(encoding="utf-8")
+    ]  # fmt: skip
+    assert missing == []
 
 
 @pytest.mark.parametrize("page", LIVING, ids=name_page)

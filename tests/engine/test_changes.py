@@ -21,16 +21,14 @@ from triegs import (
     SnapshotExpired,
     StateError,
 )
-from triegs.store.plain import PlainStore
 
 P, Q, R = (f"<http://ex/{name}>" for name in "pqr")
 PATH = f"SELECT ?x ?y ?z {{ ?x {P} ?y . ?y {Q} ?z }}"
-STORES = {"packed": lambda: None, "plain": PlainStore}
 
 
-@pytest.fixture(params=STORES)
-def engine(request):
-    with Engine(store=STORES[request.param](), retain_epochs=3) as made:
+@pytest.fixture
+def engine():
+    with Engine(retain_epochs=3) as made:
         yield made
 
 

@@ -99,7 +99,7 @@ def test_what_belongs_to_its_process_refuses(way, tmp_path):
             query.changes(since=1) as steps,
             query.subscribe() as subscription,
         ):
-            refused = [
+            refused: list[object] = [
                 engine, query, snapshot, snapshot[0:1], steps, steps[0], subscription,
                 query.emit(print), snapshot._version, engine._store, engine._core,
             ]  # fmt: skip

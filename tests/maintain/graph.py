@@ -11,20 +11,17 @@ from tests.property.random_queries import query_text, random_query, with_filters
 
 from triegs.compiler import compile_query, legal_plans
 from triegs.maintain.compiled import CompiledCore
-from triegs.maintain.core import Core
+from triegs.maintain.judges import Judges
 from triegs.mode import Mode
 from triegs.read.rows import RowReader
 from triegs.sparql import parse
 from triegs.sparql.model import Atom, Form, Query
 from triegs.store.packed import PackedStore
-from triegs.store.plain import PlainStore
 from triegs.testing import oracle
 
 CORES: dict[str, Any] = {
-    "plain": lambda *terms: Core(PlainStore(), *terms),
-    "packed": lambda *terms: Core(PackedStore(), *terms),
-    "compiled": lambda *terms: CompiledCore(PackedStore(), *terms),
-    "small": lambda *terms: CompiledCore(PackedStore(reserve=False), *terms),
+    "compiled": PackedStore,
+    "small": lambda: PackedStore(reserve=False),
 }
 MODES = list(Mode)
 
@@ -67,7 +64,7 @@ class Graph:
     def __init__(self, kind="compiled", mode=Mode.MULTIGRAPH):
         self.ids: dict[str, int] = {}
         self.mode = mode
-        self.core = CORES[kind](self.encode, self.decode, mode)
+        self.core = CompiledCore(CORES[kind](), self.encode, Judges(self.decode), mode)
         self.counts: Counter = Counter()
         self.asked: list[Asked] = []
 
@@ -107,8 +104,7 @@ class Graph:
 
     def check(self, rows=1000):
         self.core.store.check()
-        if isinstance(self.core, CompiledCore):
-            self.core.parts.check()
+        self.core.parts.check()
         for one in self.asked:
             assert one.show(rows) == one.expected(), query_text(one.query)
 
@@ -141,7 +137,7 @@ def random_tree(random: Random):
 
 
 def register_random(random: Random, graph: Graph):
-    """A query of any class, or a tree, which the compiled core takes; by any legal plan."""
+    """A query of any class, or a tree, which the core takes; by any legal plan."""
     query = random_tree(random)
     if random.random() < 0.4:
         query = with_filters(random, random_query(random))

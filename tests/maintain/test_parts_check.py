@@ -1,4 +1,4 @@
-"""Planted corruption of the compiled core's parts is found, and named."""
+"""Planted corruption of the core's parts is found, and named."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from tests.maintain.graph import MODES, Graph
 
 from triegs.kernels.layout import FANOUT, HEAD, LOW
-from triegs.kernels.program import (
+from triegs.kernels.tables import (
     EDGE,
     NUMBERED_EDGE,
     NUMBERED_PRODUCT,

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 from tests.oracle.test_oracle import oxigraph_answers
 
-from triegs.reference import Reference, solutions
 from triegs.testing import oracle
+from triegs.testing.reference import Reference, solutions
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 QUERIES = [

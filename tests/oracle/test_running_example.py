@@ -8,9 +8,9 @@ from tests.oracle.running_example import ANSWERS, EPOCHS, QUERY
 
 from triegs.compiler import compile_query, legal_plans
 from triegs.compiler.plan import Payload, PlanClass
-from triegs.reference import Reference
 from triegs.sparql import parse
 from triegs.testing import oracle
+from triegs.testing.reference import Reference
 from triegs.testing.tables import read_term
 
 

@@ -27,8 +27,15 @@ def test_oracle_loads_nothing_of_the_engine() -> None:
 
 def test_import_of_the_package_loads_no_library() -> None:
     loaded = {name.partition(".")[0] for name in list_loaded("triegs")}
-    heavy = {"immutables", "numba", "numpy", "pyarrow", "pyoxigraph", "rdflib", "rich", "typer"}
+    heavy = {"numba", "numpy", "pyarrow", "pyoxigraph", "rdflib", "rich", "typer"}
     assert loaded.isdisjoint(heavy)
+
+
+def test_public_names_need_no_tool_of_the_tests() -> None:
+    """Some live in ``triegs.testing``, and users have none of what its other modules need."""
+    program = "triegs; [getattr(triegs, name) for name in triegs.__all__]"
+    loaded = {name.partition(".")[0] for name in list_loaded(program)}
+    assert loaded.isdisjoint({"hypothesis", "immutables", "pytest"})
 
 
 def test_public_names() -> None:

@@ -1,17 +1,25 @@
-"""The wheel, installed as a user would: new environment, pinned dependencies, no source tree."""
+"""The wheel, installed as a user would: new environment, its own dependencies, no source tree.
+
+``make soak`` has pip install them, by their pins. Else they are links to those that are here, which
+takes a second and not twenty; what the wheel does not ask for is missing all the same.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 QUERY = "SELECT ?x ?y WHERE { ?x <http://example.org/knows> ?y }"
@@ -37,8 +45,27 @@ def install_wheel(wheel: Path, folder: Path) -> Path:
     run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder)
     binaries = folder / "bin"
     pip = [sys.executable, "-m", "pip", "--python", str(binaries / "python")]
-    run(*pip, "install", "--quiet", "-c", ROOT / "requirements.lock", wheel, cwd=folder)
+    how = ["-c", str(ROOT / "requirements.lock")] if SOAK else ["--no-deps", "--no-compile"]
+    run(*pip, "install", "--quiet", *how, wheel, cwd=folder)
+    if not SOAK:
+        (packages,) = folder.glob("lib/python*/site-packages")
+        link_dependencies(Distribution.at(next(packages.glob("triegs-*.dist-info"))), packages)
     return binaries
+
+
+def link_dependencies(wanted: Distribution, packages: Path) -> None:
+    """Whatever a distribution asks for without any extra, and so on."""
+    for text in wanted.requires or ():
+        asked = Requirement(text)
+        if asked.marker is not None and not asked.marker.evaluate({"extra": ""}):
+            continue
+        found = distribution(asked.name)
+        tops = {path.parts[0] for path in found.files or ()} - {"..", "__pycache__"}
+        if all((packages / top).exists() for top in tops):
+            continue
+        for top in tops:
+            (packages / top).symlink_to(Path(str(found.locate_file(top))))
+        link_dependencies(found, packages)
 
 
 def evaluate(binaries: Path, program: str) -> Any:

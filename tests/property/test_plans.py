@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.random_queries import query_text, random_counts, random_query, with_filters
 
-from triegs import reference
 from triegs.compiler import compile_query, legal_plans
 from triegs.compiler.plan import Join, Payload, PlanClass, Role
 from triegs.sparql import parse
 from triegs.sparql.model import Atom
-from triegs.testing import oracle
+from triegs.testing import oracle, reference
 from triegs.testing.strategies import Shape, Twist, patterns, streams, updates
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")

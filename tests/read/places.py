@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from random import Random
 
+import numpy as np
 import pytest
 
+from triegs.read.positions import Positions
 from triegs.read.snapshot import Snapshot
 
 
@@ -36,3 +39,24 @@ def check_places(snapshot: Snapshot, random: Random) -> None:
         places = snapshot.sample(5, weighted=is_weighted, seed=seed)._places
         assert list(sample) == [drawn_of[place] for place in places]
         assert len(sample) == (5 if answers else 0)
+
+
+def list_rows(columns):
+    """Rows of ids with their multiplicity, from columns."""
+    return list(chain.from_iterable(zip(map(tuple, ids.T.tolist()), counts.tolist(), strict=True)
+                                    for ids, counts in columns))  # fmt: skip
+
+
+def check_positions(positions: Positions, random: Random) -> None:
+    """Compare the numbers of a version with the scan of all its rows, some of them by position."""
+    rows = list_rows(positions.scan())
+    assert positions.support == len(rows) == len(set(rows))
+    assert positions.count == sum(count for _, count in rows)
+    expanded = [row for row in rows for _ in range(row[1])] if positions.count < 5000 else []
+    for by_rows, wanted in ((False, rows), (True, expanded)):
+        places = [random.randrange(len(wanted)) for _ in range(min(len(wanted), 100))]
+        found = positions.pick(np.array(places, np.int64), by_rows)
+        assert list_rows([found]) == [wanted[place] for place in places]
+    start = random.randint(0, len(rows))
+    stop = min(len(rows), start + 100)
+    assert list_rows(positions.stream(start, stop, lambda: 7)) == rows[start:stop]

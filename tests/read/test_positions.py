@@ -10,19 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.maintain.graph import MODES, Graph, random_batch, random_tree
-from tests.property.random_queries import query_text
-from tests.read.places import check_places
+from tests.property.random_queries import query_text, random_query, with_filters
+from tests.read.places import check_places, check_positions
 
+from triegs.compiler.compile import legal_plans
 from triegs.engine import Engine
 from triegs.errors import MultiplicityOverflow, SnapshotExpired
 from triegs.options import KeepName
+from triegs.read.positions import Positions
+from triegs.read.rows import RowReader
 from triegs.store.packed import PackedStore
-from triegs.store.plain import PlainStore
 
 PATH = "SELECT * { ?a <p0> ?b . ?b <p1> ?c . ?c <p2> ?d }"
 STAR = "SELECT * { ?x <p0> ?a . ?x <p1> ?b . ?x <p2> ?c }"
 KEEPS: tuple[list[KeepName], ...] = (["count"], ["slice"], ["count", "slice"], [])
-# Every shape that the positions of the compiled core know, and those that are scanned.
+SCANNED = {"no variable", "filter", "limit"}
+# Every shape whose positions are known by numbers, and those that are scanned.
 TEXTS = {
     "path": PATH,
     "star": STAR,
@@ -41,6 +44,28 @@ TEXTS = {
     "limit": "SELECT * { ?a <p0> ?b . ?b <p1> ?c } OFFSET 3 LIMIT 7",
     "stuck": "SELECT ?a ?c { ?a <p0> ?b . ?b <p1> ?c }",
     "predicate": "SELECT * { ?a ?p ?b . ?b <p1> ?c }",
+    "triangle": "SELECT * { ?a <p0> ?b . ?b <p1> ?c . ?c <p2> ?a }",
+    "triangle of one label": "SELECT * { ?a <p0> ?b . ?b <p0> ?c . ?c <p0> ?a }",
+    "triangle, shown in part": "SELECT ?a ?b { ?a <p0> ?b . ?b <p1> ?c . ?c <p2> ?a }",
+    "one corner": "SELECT ?a { ?a <p0> ?b . ?b <p1> ?c . ?c <p2> ?a }",
+    "triangle with tails":
+        "SELECT * { ?a <p0> ?b . ?b <p1> ?c . ?c <p2> ?a . ?a <p1> ?d . ?d <p2> ?e . ?c <p0> ?f }",
+    "triangle with hidden tails":
+        "SELECT ?a ?b ?c ?d { ?a <p0> ?b . ?b <p1> ?c . ?c <p2> ?a . ?a <p1> ?d . ?b <p2> ?e }",
+    "two triangles":
+        "SELECT * { ?a <p0> ?b . ?b <p1> ?c . ?c <p2> ?a . ?a <p1> ?d . ?d <p0> ?e . ?e <p2> ?a }",
+    "triangle beside an edge": "SELECT * { ?a <p0> ?b . ?b <p1> ?c . ?c <p2> ?a . ?d <p1> ?e }",
+    "parallel": "SELECT * { ?a <p0> ?b . ?a <p1> ?b . ?b <p2> ?c }",
+    "parallel of one label": "SELECT * { ?a <p0> ?b . ?b <p0> ?a . ?b <p0> ?c }",
+    "stuck with tails": "SELECT ?a ?c ?d ?e { ?a <p0> ?b . ?b <p1> ?c . ?c <p2> ?d . ?a <p2> ?e }",
+    "all triples": "SELECT * { ?a ?p ?b }",
+    "two predicates": "SELECT ?a ?p ?c { ?a ?p ?b . ?b ?q ?c }",
+    "rows of two":
+        "SELECT * { ?a <p0> ?b . ?b <p1> ?c VALUES (?a ?c) {(<n1> <n0>) (<n0> <n1>) (<n1> <n0>)} }",
+    "rows over an atom":
+        "SELECT * { ?a <p0> ?b . ?b <p1> ?c VALUES (?a ?b) {(<n1> <n0>) (<n0> <n1>) (<n1> <n0>)} }",
+    "filter in an atom": "SELECT * { ?a <p0> ?b . ?b <p1> ?c FILTER(?a != <n1> && ?b != ?c) }",
+    "filtered ends": "SELECT ?a ?c { ?a <p0> ?b . ?b <p1> ?c FILTER(?a != ?b) }",
 }  # fmt: skip
 
 
@@ -77,35 +102,30 @@ def check_structure(engine):
 def test_positions_are_those_of_the_enumeration(name, mode):
     random = Random(f"{name} {mode}")
     with Engine(mode) as engine:
-        live: list = []
-        engine.apply(draw_batch(random, live, 12, 30))
+        start = draw_inserts(random, 5, 50)
+        live = [tuple(triple) for _, *triple in start]
+        engine.apply(start)
         queries = [engine.register(TEXTS[name], keep=keep) for keep in KEEPS]
+        most = 0
         for _ in range(6):
-            engine.apply(draw_batch(random, live, 12, 12))
-            for query in queries:
+            engine.apply(draw_batch(random, live, 5, 12))
+            for query, keep in zip(queries, KEEPS, strict=True):
                 with query.snapshot() as snapshot:
+                    assert snapshot._positions.is_kept == (keep != [] and name not in SCANNED)
                     check_places(snapshot, random)
+                    most = max(most, len(snapshot))
             check_structure(engine)
+        assert most > (0 if name in ("no variable", "constants", "one corner") else 2)
         for query in queries:
             query.close()
         engine._store.check()
-
-
-@pytest.mark.parametrize("name", ["path", "fork", "stuck"])
-def test_positions_of_the_plain_store_are_scanned(name):
-    random = Random(1)
-    with Engine(store=PlainStore()) as engine:
-        query = engine.register(TEXTS[name], keep=["count", "slice"])
-        engine.apply(draw_batch(random, [], 6, 20))
-        with query.snapshot() as snapshot:
-            check_places(snapshot, random)
 
 
 @pytest.mark.property
 @settings(deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(MODES))
 def test_random_trees(random, mode):
-    """Queries of the compiled core by any plan, epochs one by one, numbers checked each time."""
+    """Queries of the core by any plan, epochs one by one, numbers checked each time."""
     with Engine(mode.value, store=PackedStore(reserve=False)) as engine:
         queries: list = []
         for _ in range(8):
@@ -120,6 +140,83 @@ def test_random_trees(random, mode):
                 with query.snapshot() as snapshot:
                     if snapshot.support() < 500:
                         check_places(snapshot, random)
+
+
+def read_positions(graph, one, check, *arguments):
+    """Call something with the positions of a plan in the newest version."""
+    version, walk = graph.core.show(one.handle)
+    try:
+        return check(Positions(RowReader(one.plan, walk, graph.decode), version), *arguments)
+    finally:
+        graph.core.store.unpin(version)
+
+
+def draw_plan(random):
+    """A query of any class by any legal plan, which keeps some numbers."""
+    query = with_filters(random, random_query(random))
+    while len(query.atoms) > 6:
+        query = with_filters(random, random_query(random))
+    plans = legal_plans(query, keep=random.choice(KEEPS[:3]), limit=10).plans
+    return query, random.choice(plans)
+
+
+@pytest.mark.property
+@settings(deadline=None)
+@given(st.randoms(use_true_random=False), st.sampled_from(MODES))
+def test_random_queries_of_all_classes(random, mode):
+    graph = Graph("compiled", mode)
+    for _ in range(6):
+        graph.apply(random_batch(random, nodes=3, most=9))
+        if len(graph.asked) < 2:
+            graph.register(*draw_plan(random))
+        elif random.random() < 0.2:
+            graph.release(random.choice(graph.asked))
+        graph.check()
+        for one in graph.asked:
+            read_positions(graph, one, check_positions, random)
+
+
+# By query, the layers that <p0>, <p1>, <p2> lead from and to, and how many nodes a layer has.
+LAYERS = {
+    "SELECT * { ?a <p0> ?b . ?a <p1> ?b . ?b <p2> ?c }": (["ab", "ab", "bc"], [2, 200, 2]),
+    "SELECT * { ?a <p0> ?b . ?b <p1> ?c . ?c <p2> ?a }": (["ab", "bc", "ca"], [3, 100, 3]),
+    "SELECT ?a ?c { ?a <p0> ?b . ?b <p1> ?c . ?c <p2> ?d }": (["ab", "bc", "cd"], [3, 9, 300, 2]),
+    "SELECT * { ?c ?p ?a . ?a <p0> ?b }": (["ab", "ca", "ca"], [5, 200, 200]),
+    "SELECT ?a ?b ?d { ?a <p0> ?b . ?b <p1> ?c . ?c <p2> ?a . ?b <p1> ?d }":
+        (["ab", "bc", "ca"], [2, 100, 8]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("text", LAYERS)
+def test_large_sets_of_rules_keep_their_numbers(text, mode):
+    """Sets of some hundreds in any column, in batches that split and merge their hubs."""
+    random = Random(text)
+    graph = Graph("compiled", mode)
+    layers, sizes = LAYERS[text]
+    for layer, size in zip("abcd", sizes, strict=False):  # ids that are alike in their low digits
+        for n in range(size):
+            graph.ids[f"<{layer}{n}>"] = 16 * len(graph.ids)
+    live: list = []
+    most = 0
+    for number, size in enumerate([1500, 400, 200, 200]):
+        batch = [("-", *live.pop(random.randrange(len(live)))) for _ in range(len(live) // 3)]
+        for _ in range(size):
+            label = random.randrange(3)
+            ends = [f"<{x}{random.randrange(sizes['abcd'.index(x)])}>" for x in layers[label]]
+            live.append((ends[0], f"<p{label}>", ends[1]))
+            batch.append(("+", *live[-1]))
+        graph.core.apply(graph.rows(batch))
+        if number == 1:
+            graph.ask(text)
+            graph.ask(text, keep=["count", "slice"])
+        graph.core.store.check()
+        graph.core.parts.check()
+        for one in graph.asked:
+            read_positions(graph, one, check_positions, random)
+            most = max(most, read_positions(graph, one, lambda found: found.support))
+    assert most > 100
+    assert graph.asked[1].handle.walk.numbers is not None
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -169,10 +266,11 @@ def test_old_snapshots_keep_their_positions():
         check_structure(engine)
 
 
-def test_an_index_that_others_use_gets_numbers_late_and_keeps_them():
+@pytest.mark.parametrize("body", ["?a <p0> ?b . ?a <p1> ?c", "?a ?p ?b", "?a <p0> ?b . ?a <p1> ?b"])
+def test_a_part_that_others_use_gets_numbers_late_and_keeps_them(body):
     """A plain query first; one with numbers comes and goes; hubs are of both kinds meanwhile."""
     random = Random(4)
-    text = "SELECT * { ?a <p0> ?b . ?a <p1> ?c }"
+    text = f"SELECT * {{ {body} }}"
     with Engine() as engine:
         live: list = []
         plain = engine.register(text)
@@ -285,9 +383,6 @@ def test_wrong_splits():
 
 def read_numbers(graph, one, names=("support", "count")):
     """Support and count as a snapshot reads them; the error's name where it is marked."""
-    from triegs.read.positions import Positions
-    from triegs.read.rows import RowReader
-
     version, walk = graph.core.show(one.handle)
     try:
         found = []
@@ -320,6 +415,40 @@ def test_rows_that_do_not_fit_are_marked_and_answers_go_on():
     for _ in range(10):  # it is tried again when as much was touched as there is
         graph.change(("<n5>", "<p0>", "<n1>"), 1)
     assert read_numbers(graph, one) == [4, 2**62 + (5 + 1 + 10) * 2**31]
+    graph.check()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["SELECT * { ?a <p0> ?b . ?a <p1> ?b . ?a <p2> ?c }", "SELECT * { ?a <p0> ?b . ?b <p1> ?a }"],
+)
+def test_rows_of_rules_that_do_not_fit_are_marked_and_answers_go_on(text):
+    """Each answer fits; the rows together do not. They come back when they do, and a query that
+    shares the live tuples and keeps nothing notices none of it.
+    """
+    graph = Graph()
+    plain = graph.ask(text)
+    one = graph.ask(text, keep=["count", "slice"])
+    pairs = [(f"<n{n}>", f"<m{m}>") for n in range(2) for m in range(2)]
+    for n in range(2):
+        graph.change((f"<n{n}>", "<p2>", "<k>"), 1)
+    for number, (a, b) in enumerate(pairs):
+        graph.change((a, "<p0>", b), 2**31)
+        graph.change((b, "<p1>", a) if "?b <p1> ?a" in text else (a, "<p1>", b), 2**31)
+        rows = "overflow" if number == 3 else (number + 1) * 2**62
+        assert number in (1, 2) or read_numbers(graph, one) == [number + 1, rows]
+    graph.release(one)
+    graph.release(plain)
+    plain, one = graph.ask(text), graph.ask(text, keep=["count", "slice"])
+    assert read_numbers(graph, one) == [4, "overflow"]
+    read_positions(graph, one, lambda found: found.pick_one(3))
+    assert plain.handle.error is one.handle.error is None
+    graph.check()
+    for a, b in pairs[1:]:
+        graph.change((a, "<p0>", b), 3 - 2**31)
+    for _ in range(10):  # it is tried again when as much was touched as there is
+        graph.change(("<n5>", "<p0>", "<m1>"), 1)
+    assert read_numbers(graph, one) == [4, 2**62 + 9 * 2**31]
     graph.check()
 
 

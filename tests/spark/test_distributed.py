@@ -109,27 +109,28 @@ def check_all(home: Path, pipeline, batches) -> None:
 
 def test_other_numbers_of_parts_one_after_the_other(session, tmp_path):
     """Each start with more files; the state of one is dealt to the parts of the next."""
+    lives = [(2, 2), (3, 3), (4, 3), (5, 1), (5, 1)] if SOAK else [(2, 2), (3, 3), (4, 1)]
     batches = draw_batches(41, 5, rows=16)
     seen = []
-    for count, partitions in [(2, 2), (3, 3), (4, 3), (5, 1)]:
+    for count, partitions in lives:
         with run(session, tmp_path / "in", batches[:count], tmp_path, partitions) as pipeline:
             check_all(tmp_path, pipeline, batches[:count])
             seen.append((pipeline.batch, count))
-    with run(session, tmp_path / "in", batches, tmp_path, 1) as pipeline:
-        # What was read before is there still, from the parts of then.
-        for batch, count in seen:
-            wanted = expect(batches[:count], "multigraph", True)[-1].answers["path"]
-            assert read_answers(pipeline.table("path", batch)) == wanted
+            # What was read before is there still, from the parts of then.
+            for batch, read in seen if len(seen) == len(lives) else ():
+                wanted = expect(batches[:read], "multigraph", True)[-1].answers["path"]
+                assert read_answers(pipeline.table("path", batch)) == wanted
 
 
 def test_numbers_of_parts_that_take_no_batch(session, tmp_path):
     """A start that finds nothing new is no reason to forget what the parts before it had."""
     batches = draw_batches(41, 3, rows=16)
     (tmp_path / "in").mkdir()
-    for partitions in (4, 3):
+    for partitions in (4, 3) if SOAK else (3,):
         with run(session, tmp_path / "in", [], tmp_path, partitions) as pipeline:
             assert pipeline.batch is None
-    for count, partitions in [(2, 2), (2, 3), (2, 4), (2, 2), (3, 3)]:
+    more = [(2, 3), (2, 4), (2, 2)] if SOAK else [(2, 3)]
+    for count, partitions in [(2, 2), *more, (3, 3 if SOAK else 2)]:
         with run(session, tmp_path / "in", batches[:count], tmp_path, partitions) as pipeline:
             check_all(tmp_path, pipeline, batches[:count])
 
@@ -171,11 +172,12 @@ def test_a_static_graph_is_there_from_the_beginning(session, tmp_path, is_window
             found = sum_changes(home / name, 1 if isinstance(pipeline, Distributed) else 2)
             assert found == answers, name
 
-    check(tmp_path / "file", 3, tmp_path / "static.nt", partitions=2)
     check(tmp_path / "driver", 3, static)
     # Other parts have it from those before them, and not once more.
-    check(tmp_path / "table", 2, static, partitions=2)
-    check(tmp_path / "table", 3, static, partitions=3)
+    for given in [tmp_path / "static.nt", *([static] if SOAK else [])]:
+        home = tmp_path / type(given).__name__
+        check(home, 2, given, partitions=2)
+        check(home, 3, given, partitions=3)
 
 
 def test_a_static_graph_for_other_parts_before_the_first_batch(session, tmp_path):
@@ -245,7 +247,7 @@ def stream_changes(session, events, query: str, home: Path, **options: Any):
 
 
 def test_changes_as_a_stream(session, tmp_path):
-    batches = draw_batches(44, 3)
+    batches = draw_batches(44, 3 if SOAK else 2)
     events = read_stream(session, write_all(tmp_path / "in", batches))
     stream_changes(session, events, "twice", tmp_path, window=make_window(True))
     expected = expect(batches, "multigraph", True)[-1].answers["twice"]
@@ -254,7 +256,7 @@ def test_changes_as_a_stream(session, tmp_path):
         changes(events, "SELECT * { ?x ?p ?y }", partitions=2)
 
 
-@pytest.mark.parametrize("is_kept", [True, False])
+@pytest.mark.parametrize("is_kept", [True, False] if SOAK else [True])
 def test_what_a_stream_of_changes_leaves_out_is_told(session, tmp_path, is_kept):
     good = [Event(n, "+", (EX(n), EX("p"), EX(0))) for n in (1, 6, 11)]
     bad = [Event(12, "+", (f"no term {n}", EX("p"), EX(0))) for n in range(3)]
@@ -471,8 +473,8 @@ def test_what_is_refused(session, tmp_path):
         begin(sinks={"path": Sink(tmp_path, what="snapshot")})
     with pytest.raises(StateError, match="'memory_limit' is an option of an engine"):
         begin(memory_limit=10)
-    with pytest.raises(UnsupportedQuery, match="a cyclic pattern"):
-        begin({"ring": f"SELECT * {{ ?x {EX('p')} ?y . ?y {EX('q')} ?z . ?z {EX('r')} ?x }}"})
+    with pytest.raises(UnsupportedQuery, match="aggregates"):
+        begin({"sum": f"SELECT ?x (COUNT(*) AS ?n) {{ ?x {EX('p')} ?y }} GROUP BY ?x"})
     with pytest.raises(InputError, match="the sample has no column 'object'"):
         begin(sample=pa.table({"subject": [1], "predicate": [EX("p")]}))
     with pytest.raises(ValueError, match="at least one part"):

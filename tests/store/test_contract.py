@@ -11,7 +11,7 @@ from tests.store.machine import StoreMachine, check_version
 
 from triegs.store.contract import RelationUnknown, Store, VersionGone
 from triegs.store.packed import PackedStore
-from triegs.store.plain import PlainStore
+from triegs.testing.plain_store import PlainStore
 
 STORES: list[Callable[[], Store]] = [PlainStore, PackedStore]
 

@@ -10,7 +10,6 @@ from triegs.kernels.layout import CHUNK_ENTRIES, NODE_WORDS, SLOT_WORDS
 from triegs.store.check import Visit, count_words
 from triegs.store.contract import VersionGone
 from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
-from triegs.store.plain import PlainStore
 
 
 def reach(version: PackedVersion, relation: PackedRelation) -> dict[int, int]:
@@ -106,18 +105,6 @@ def test_what_the_newest_version_shares_is_not_retained() -> None:
     numbers.set((5_000,), 1)
     store.publish()
     assert store.measure_pin(held) == 0
-
-
-def test_other_stores_estimate() -> None:
-    store = PlainStore()
-    numbers = store.create("numbers", 1)
-    numbers.set((1,), 1)
-    held = store.pin(store.publish())
-    assert store.measure_pin(held) == 0
-    numbers.set((2,), 1)
-    store.publish()
-    assert store.measure_pin(held) == 100
-    assert store.measure_relations() == {"numbers": (2, 200, 100)}
 
 
 def test_a_store_that_is_full_can_drop_everything_beyond_its_limit() -> None:

@@ -9,6 +9,8 @@ import pytest
 from triegs.kernels.free import join_runs
 from triegs.kernels.layout import (
     BUMP,
+    CLASS,
+    CLASS_BITS,
     EPOCH,
     FREE,
     FREE_COUNT,
@@ -216,7 +218,7 @@ def free_a_retained_node(example: Example) -> None:
     """A node that waits for a reader is on the free list as well."""
     chunk = int(example.store.holds[1])
     entry = int(example.words[chunk + HEAD])
-    node, size_class = entry >> 2, entry & 3
+    node, size_class = entry >> CLASS_BITS, entry & CLASS
     example.words[node] = example.words[FREE + size_class]
     example.words[FREE + size_class] = node
     example.words[FREE_COUNT + size_class] += 1

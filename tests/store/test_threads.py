@@ -10,7 +10,7 @@ import pytest
 
 from triegs.store.contract import Store
 from triegs.store.packed import PackedStore
-from triegs.store.plain import PlainStore
+from triegs.testing.plain_store import PlainStore
 
 READERS, EPOCHS, NODES = 3, 400, 200
 

@@ -1,7 +1,7 @@
 """The gate: random queries and streams through the engine, against the oracle, epoch by epoch.
 
-Each seed draws a mode, a store, and the planner's plans or any legal ones. In a soak 90 seeds run
-10,000 epochs each, and 10 run 500 without compilation.
+Each seed draws a mode, a store, and the planner's plans or any legal ones. In a soak 100 seeds run
+10,000 epochs each, and some run fewer without compilation, or with every index checked.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.stress.gate import Life, random_text, read, run_life
+from tests.stress.drawing import draw_text
+from tests.stress.gate import Life, check_engine, run_life
+from tests.stress.standing import Standing, read
 
+from triegs.compiler import compile_query
+from triegs.compiler.plan import PlanClass
 from triegs.engine import Engine
-from triegs.errors import UnsupportedQuery
+from triegs.sparql import parse
 from triegs.testing import oracle
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
@@ -25,26 +29,31 @@ ROOT = Path(__file__).parents[2]
 EPOCHS, CHECK_EVERY = (10_000, 50) if SOAK else (60, 1)
 
 
-@pytest.mark.parametrize("seed", range(90 if SOAK else 12))
+@pytest.mark.parametrize("seed", range(100 if SOAK else 12))
 def test_every_epoch_equals_the_oracle(seed):
     run_life(seed, EPOCHS, CHECK_EVERY)
 
 
+#: Uncompiled and with every index checked; to compile everything once more takes minutes.
+SWITCHES = ["NUMBA_DISABLE_JIT", *(["NUMBA_BOUNDSCHECK"] if SOAK else [])]
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
 @pytest.mark.parametrize(
     "seeds", [range(1000 + at, 1002 + at) for at in range(0, 10 if SOAK else 2, 2)]
 )
-def test_the_same_without_compilation(seeds):
+def test_the_same_uncompiled_and_with_bounds_checked(switch, seeds):
     epochs, every = (500, 50) if SOAK else (25, 5)
     program = (
-        "from triegs.kernels.jit import COMPILED\n"
+        "from triegs.kernels.jit import BOUNDS_CHECKED, COMPILED\n"
         "from tests.stress.gate import run_life\n"
-        "assert not COMPILED\n"
+        f"assert (COMPILED, BOUNDS_CHECKED) == ({(switch == 'NUMBA_BOUNDSCHECK',) * 2})\n"
         f"for seed in {list(seeds)}: run_life(seed, {epochs}, {every})\n"
         "print('same')"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program], cwd=ROOT,
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, capture_output=True, encoding="utf-8",
+        env=os.environ | {switch: "1"}, capture_output=True, encoding="utf-8",
         check=False,
     )  # fmt: skip
     assert done.stdout.strip() == "same", done.stderr
@@ -55,17 +64,13 @@ def test_batches_split_joined_and_permuted_give_the_same_state(seed):
     """Joined and split in order always; permuted where no deletion was refused."""
     random = Random(seed)
     life = Life(seed)
-    text = random_text(random)
-    while "LIMIT" in text or "OFFSET" in text:  # which rows these leave is open
-        text = random_text(random)
-    texts = [text, "SELECT ?s ?p ?o { ?s ?p ?o }", "SELECT * { ?x <p0> ?y . ?y <p1> ?z }"]
+    texts = [
+        draw_text(random, cuts=False), draw_text(random, cuts=False),
+        "SELECT ?s ?p ?o { ?s ?p ?o }", "SELECT * { ?x <p0> ?y . ?y <p1> ?z }",
+    ]  # fmt: skip
     others = {name: Engine(life.mode) for name in ("split", "joined", "permuted")}
-    queries = []
-    for text in texts:
-        try:
-            queries.append([engine.register(text) for engine in (life.engine, *others.values())])
-        except UnsupportedQuery:
-            continue
+    engines = (life.engine, *others.values())
+    queries = [[engine.register(text) for engine in engines] for text in texts]
     waiting: list = []
     for number in range(200 if SOAK else 40):
         batch = life.draw_batch()
@@ -92,5 +97,40 @@ def test_batches_split_joined_and_permuted_give_the_same_state(seed):
                     found.append(dict(read(snapshot)))
             assert all(each == found[0] for each in found[1:])
     for engine in others.values():
-        engine._store.check()
-        engine._dictionary.check()
+        check_engine(engine)
+
+
+def test_queries_of_every_class_are_drawn():
+    random = Random(1)
+    texts = [draw_text(random) for _ in range(400)]
+    classes = Counter(compile_query(parse(text)).plan_class for text in texts)
+    assert all(classes[each] > 20 for each in PlanClass), classes
+    for construct in ("ASK", "DISTINCT", "LIMIT", "FILTER", "REGEX", "VALUES", "?p"):
+        assert any(construct in text for text in texts), construct
+
+
+@pytest.mark.parametrize("mode", ["multigraph", "rdf"])
+def test_a_life_with_every_failure(mode):
+    """Cores, alone and with tails, while epochs fail, find no room, and have counts too large."""
+    life = Life(1, mode, "limited")
+    edges = "?x <p0> ?y . ?y <p0> ?z . ?z <p0> ?x"
+    texts = [
+        f"SELECT * {{ {edges} }}",
+        f"SELECT ?w {{ {edges} . ?x <p1> ?w . ?z <p1> ?v }}",
+        f"ASK {{ {edges} . ?x <p1> ?x FILTER( ?x != ?y ) }}",
+        "SELECT ?x ?z { ?x ?p ?y . ?y ?p ?z . ?z <p0> ?w . ?w <p0> ?v }",
+    ]
+    for text in texts:
+        life.standing.append(Standing(life.engine.register(text), text))
+    for _ in range(4):
+        for step in (*[life.fail] * 6, life.flood, life.grow, life.fail, life.flood, life.shrink):
+            step()
+            life.check_answers()
+        for _ in range(5):
+            life.apply(life.draw_batch())
+            life.check_answers()
+    check_engine(life.engine)
+    life.end()
+    assert min(life.seen[way] for way in ("strict", "broken", "unpublished")) > 0
+    assert life.seen["no room"] == 8
+    assert bool(life.seen["stalled"] + life.seen["too large to read"]) == (mode == "multigraph")

@@ -14,10 +14,10 @@ from tests.w3c.bags import canonical_numbers, equal
 from tests.w3c.manifests import Entry, entries, expected, suite
 
 from triegs.errors import QueryError, UnsupportedQuery
-from triegs.reference import solutions
 from triegs.sparql import parse
 from triegs.sparql.model import Query
 from triegs.sparql.refusals import REFUSALS
+from triegs.testing.reference import solutions
 
 REFUSED_FILE = Path(__file__).with_name("refused.txt")
 SUITE = suite()

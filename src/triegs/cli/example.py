@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from triegs import Reference
 from triegs.cli.screen import Screen, make_table, write_title
 from triegs.cli.social import NAMESPACE, Update, generate_epochs, iri
 from triegs.compiler.naming import local_name
 from triegs.engine import Engine
 from triegs.explain.text import summarize
 from triegs.read.snapshot import Snapshot
-from triegs.reference import Reference
 from triegs.standing_query import StandingQuery
 
 SEED = 7

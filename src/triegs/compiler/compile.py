@@ -18,7 +18,6 @@ from math import prod
 from random import Random
 from typing import NamedTuple
 
-from triegs.compiler.access import access_paths
 from triegs.compiler.choices import Chooser
 from triegs.compiler.choose import Priced, cheapest, every_way, one_way
 from triegs.compiler.component import Part
@@ -28,6 +27,7 @@ from triegs.compiler.hypergraph import connected_groups
 from triegs.compiler.keys import Keyed, canonical_key
 from triegs.compiler.naming import name_nodes
 from triegs.compiler.plan import (
+    MOST_COLUMNS,
     Alias,
     Component,
     Guard,
@@ -41,7 +41,7 @@ from triegs.compiler.plan import (
     Static,
 )
 from triegs.compiler.promise import describe_promise, query_warnings
-from triegs.errors import PlanError
+from triegs.errors import PlanError, UnsupportedQuery
 from triegs.sparql.model import Expression, Query, Values, expression_variables
 
 #: Lists of picks looked at when all legal plans of one component are wanted.
@@ -233,12 +233,18 @@ def _assemble(query: Query, parts: _Parts, ways: list[Priced], kept: frozenset[K
         drafts.append(Draft((), None, tuple(c.top for c in components), ()))
         root = len(drafts) - 1
     nodes = _make_nodes(drafts, root, frozenset(query.free), kept)
-    indexes, paths = access_paths(nodes)
+    widest = max(nodes, key=lambda node: len(node.bag), default=None)
+    if widest is not None and len(widest.bag) > MOST_COLUMNS:
+        raise UnsupportedQuery(
+            f"a part that must be materialised over {len(widest.bag)} variables; at most "
+            f"{MOST_COLUMNS} are supported", line=1, column=1, construct="materialised variables",
+            hint="show the variables that link the others, or fewer of them",
+        )  # fmt: skip
     order = list(PlanClass)
     worst = max((c.plan_class for c in components), key=order.index, default=order[0])
     plan = Plan(
         query, nodes, root, tuple(components), worst, "", _cursor_order(nodes, root),
-        tuple(filters), indexes, paths, (),
+        tuple(filters), (),
     )  # fmt: skip
     return replace(plan, promise=describe_promise(plan), warnings=query_warnings(plan))
 

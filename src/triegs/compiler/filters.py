@@ -3,16 +3,18 @@
 A filter inside one atom belongs to that alias. One across atoms that touches a body variable is
 a hyperedge of its own: its variables must meet in one materialised join before the body variable
 is summed out. One across atoms over head variables only runs in a join that happens to have them
-all, else while enumerating. One without bound variables is decided now.
+all, else while enumerating. One without bound variables is decided now. Conjunctions
+are split first: each side is decided where it can be.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from triegs.errors import PlanError
 from triegs.sparql.expressions import holds
-from triegs.sparql.model import Expression, Query, expression_variables
+from triegs.sparql.model import Call, Expression, Query, expression_variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,22 @@ class SortedFilters:
     never: bool
 
 
+def split_conjunctions(filters: Iterable[Expression]) -> Iterator[Expression]:
+    """Each side of a conjunction as a filter of its own: a row passes both, or neither as one.
+
+    >>> [part.operator for part in split_conjunctions([Call("&&", (Call("<", ("?x", "?y")),
+    ...     Call("ISIRI", ("?z",))))])]
+    ['<', 'ISIRI']
+    """
+    stack = list(filters)[::-1]
+    while stack:
+        expression = stack.pop()
+        if isinstance(expression, Call) and expression.operator == "&&":
+            stack += reversed(expression.arguments)
+        else:
+            yield expression
+
+
 def sort_filters(query: Query) -> SortedFilters:
     free, bound = set(query.free), set(query.variables)
     hosts = [set(atom.variables) for atom in query.atoms]
@@ -34,7 +52,7 @@ def sort_filters(query: Query) -> SortedFilters:
     across_body: list[Expression] = []
     across_head: list[Expression] = []
     never = False
-    for expression in query.filters:
+    for expression in split_conjunctions(query.filters):
         wanted = set(expression_variables(expression))
         unbound = wanted - bound
         if unbound:

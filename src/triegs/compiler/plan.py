@@ -8,7 +8,7 @@ optional guard ``G`` over that bag, children *c* with interfaces ``I_c``, and me
 
 where ``b`` ranges over the node's own interface. Without a guard some child has the whole bag
 as its interface: a product node. The root has the empty interface, so ``P_root`` is the total
-multiplicity. ``triegs.reference`` is this definition, executed.
+multiplicity. ``triegs.testing.reference`` is this definition, executed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from triegs.sparql.model import Atom, Expression, Query, Values, is_variable
+
+#: Of a relation; wider bags are refused.
+MOST_COLUMNS = 16
 
 
 class PlanClass(Enum):
@@ -49,23 +52,6 @@ class Keep(Enum):
 
     COUNT = "count"
     SLICE = "slice"
-
-
-class Access(Enum):
-    """The report's three roles of an index."""
-
-    PRIMARY = "primary"
-    SECONDARY = "secondary"
-    TERTIARY = "tertiary"
-
-
-class IndexKind(Enum):
-    """Whose an index is: the graph's, a selection of it, a query's rows, or one node's."""
-
-    BASE = "base"
-    SELECTED = "selected"
-    FIXED = "fixed"
-    STORED = "stored"
 
 
 class Use(Enum):
@@ -184,27 +170,6 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
-    """A physical index: a relation keyed by some of its columns, shared by all its users."""
-
-    kind: IndexKind
-    relation: str
-    columns: tuple[str, ...]
-    #: The node that keeps it, for a stored one; all others belong to no single node.
-    stored_for: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AccessPath:
-    """Why a node needs an index, and in which role."""
-
-    node: int
-    role: Access
-    index: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Component:
     """A connected part of the query: its class, its top node, and the choices made for it.
 
@@ -236,8 +201,6 @@ class Plan:
     promise: str
     order: tuple[int, ...]
     filters: tuple[Expression, ...]
-    indexes: tuple[Index, ...]
-    access_paths: tuple[AccessPath, ...]
     warnings: tuple[str, ...]
 
     @property

@@ -9,7 +9,7 @@ they were for as long as the call runs. A `Decoder` itself belongs to one thread
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -127,6 +127,14 @@ class Decoder:
         return bool(has_gaps), self._terms
 
 
+class Terms(NamedTuple):
+    """Which of some terms are integers of 64 bits, those integers, and the texts of the others."""
+
+    is_integer: NDArray[np.bool_]
+    integers: Words
+    texts: Any
+
+
 class Texts:
     """Texts one after the other, to which more are added: what was given to Arrow stays as it is.
 
@@ -204,6 +212,13 @@ def read_term(arrays: Arrays, identity: int, form: TermForm | str) -> Any:
     else:
         text = arrays.heap[start : start + length].tobytes().decode()
     return text if form is TermForm.NTRIPLES else read_value(text, TermForm(form))
+
+
+def read_terms(arrays: Arrays, ids: Words) -> Terms:
+    spans = arrays.spans[ids]
+    is_integer = spans[:, 1] == INTEGER
+    texts = build_texts(arrays, ids[~is_integer])
+    return Terms(is_integer, spans[is_integer, 0], texts)
 
 
 def build_texts(arrays: Arrays, ids: Words) -> Any:

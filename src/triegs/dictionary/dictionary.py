@@ -11,7 +11,7 @@ A term is new with count zero; if it was not acquired by the next `collect`, it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ from triegs.dictionary.counting import (
     sift,
     sift_few,
 )
-from triegs.dictionary.decoder import Decoder, read_term, to_words
+from triegs.dictionary.decoder import Decoder, Terms, read_term, read_terms, to_words
 from triegs.dictionary.encoding import ColumnEncoder, Encoded, Problem
 from triegs.dictionary.interning import Interner
 from triegs.dictionary.table import BAD, FEW
@@ -80,6 +80,8 @@ class Dictionary:
         self._held: dict[int, list[Words]] = {}
         #: The IRI before plain names, for who wants these back.
         self.base = ""
+        #: Told which ids were freed, before one of them can name another term.
+        self.on_free: Callable[[Words], None] | None = None
 
     @property
     def arrays(self) -> Arrays:
@@ -274,6 +276,9 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         if known:
             self._interner.known.forget(kept[0, :known], arrays)
         if freed:
+            if self.on_free is not None:
+                end = int(arrays.meta[FREE_IDS])
+                self.on_free(arrays.free[end - freed : end].copy())
             self._interner.give_room_back()
         return int(freed)
 
@@ -318,6 +323,16 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         True
         """
         return read_term(self._interner.arrays, identity, form)
+
+    def read_terms(self, ids: Words) -> Terms:
+        """Terms for who computes with them: integers as numbers, all others as Arrow strings.
+
+        >>> words = Dictionary()
+        >>> terms = words.read_terms(np.array(words.encode_terms([3, "<http://ex/a>"])))
+        >>> terms.is_integer.tolist(), terms.integers.tolist(), terms.texts.to_pylist()
+        ([True, False], [3], ['<http://ex/a>'])
+        """
+        return read_terms(self._interner.arrays, ids)
 
     # Looking after it --------------------------------------------------------------------------
 

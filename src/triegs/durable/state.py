@@ -20,7 +20,7 @@ from triegs.durable.terms import Definer, Definitions
 from triegs.maintain.standing import Laid
 from triegs.maintain.walk import Level, Walk
 from triegs.read.columns import Words, read_columns
-from triegs.store.contract import Version
+from triegs.store.packed import PackedVersion
 from triegs.windows.pending import Timed
 from triegs.windows.state import Captured, Piece, capture, list_pieces, restore
 
@@ -37,7 +37,7 @@ class Capture(NamedTuple):
 
     fields: dict[str, Any]
     windows: Captured
-    version: Version
+    version: PackedVersion
     graph: list[Laid]
     labels: Words
     release: Callable[[], None]
@@ -67,9 +67,9 @@ def capture_state(engine: Engine, sequence: int) -> Capture:
         "limit": store.memory_limit,
         **{name: getattr(engine, name) for name in COUNTERS},
     }
-    spaces = engine._core.origins
-    graph = [part for part in engine._core.lay_out() if part.predicate not in spaces]
-    labels = np.array(list(spaces), np.int64)
+    origins = engine._core.origins
+    graph = [part for part in engine._core.lay_out() if not origins.has(part.predicate)]
+    labels = origins.list_labels()
     windows = capture(engine._windows)
     return Capture(fields, windows, version, graph, labels, lambda: store.unpin(version))
 

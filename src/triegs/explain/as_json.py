@@ -1,9 +1,9 @@
 """A plan as JSON, for programs.
 
 The object has these keys, in this order; terms and variables are written as in the query model
-(``?x``, N-Triples), nodes are referred to by name, indexes by their place in the list.
+(``?x``, N-Triples), nodes are referred to by name, relations by their number.
 
-``version``       of this shape: 1; new keys may come without a new version
+``version``       of this shape: 2; new keys may come without a new version
 ``class``         ``full-acyclic``, ``free-connex``, ``materialized`` or ``cyclic``
 ``promise``       what the plan promises, in words
 ``query``         ``form``, ``head``, ``atoms`` (triples), ``values`` (``variables``, ``rows``: how
@@ -13,13 +13,22 @@ The object has these keys, in this order; terms and variables are written as in 
                   variables), ``choices``, ``cost``, ``warnings``
 ``root``          the node at the top
 ``nodes``         children first: ``name``, ``kind``, ``role``, ``payload``, ``bag``, ``interface``,
-                  ``children``, ``guard``, ``rule``, ``marginal``, ``stores``, ``key``
+                  ``children``, ``guard``, ``rule``, ``marginal``, ``relations`` (of the program),
+                  ``key``
 ``order``         the nodes with a cursor, in the order of enumeration
 ``filters``       ``expression``, ``variables``, ``runs`` (``atom``, ``values``, ``join``,
                   ``enumeration``, ``compilation``), ``node`` (or null)
-``indexes``       ``relation``, ``columns``, ``base``, ``node`` (that keeps it, or null), ``uses``
-``access_paths``  ``node``, ``role`` (``primary``, ``secondary``, ``tertiary``), ``index``,
-                  ``reason``
+``counts``        what ``count()``, ``support()`` and positions cost, in words
+``relations``     the lowered program, in the order in which an epoch keeps it: ``number`` (by which
+                  others refer to it), ``kind``, ``name``, ``slot``, ``columns``, ``nodes``,
+                  ``stored``, ``exact``, ``numbers`` (null, ``answers`` or ``rows``), ``listed``,
+                  ``keys`` (whether keys that come or go are listed), ``of``, ``inputs``,
+                  ``filters``, ``differences``, ``symmetries`` (how many ways to rename variables
+                  change nothing), ``back``, ``used_by``, ``reads`` (whether answers or changes are
+                  read from it), ``reason``; of a live engine also ``shared`` (names of queries),
+                  ``entries`` and ``work`` (``seeds``, ``emitted``, ``changed``, ``seconds``), else
+                  null
+``cursors``       of the enumeration: ``relation``, ``binds``
 ``warnings``      in words
 ``choices``       picks per component, to replay the compilation
 ``cost``          by the cost model
@@ -27,34 +36,46 @@ The object has these keys, in this order; terms and variables are written as in 
 A guard is null for a product, else has a ``kind``: ``atom`` (with ``atom``), ``values`` (with
 ``variables``, ``rows``) or ``join`` (with ``inputs``: ``node``, ``use``, ``variables``; and
 ``width``), and its ``filters``.
+
+An input has ``relation`` (or null for what an epoch brings of an atom), ``atom`` (or null),
+``variables``, ``use`` (``count``, ``presence``) and ``fixed``. A difference is what a change of an
+input does: ``input`` (its place), ``side`` (``both``; of a symmetric rule ``before`` or ``now``),
+``lookups``, ``filters``, ``bindings`` (``variable``, ``sources`` and ``filters``; one source is
+walked, several are intersected). A lookup or source has ``relation``, ``variables`` and ``before``
+(whether it is read as it was before the epoch). Of more than 64 differences the first 64 are there.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
-from triegs.compiler.plan import Alias, Guard, Plan, Static
+from triegs.compiler.plan import Alias, Guard, Static
 from triegs.explain.expressions import write_column, write_expression
-from triegs.explain.facts import describe_storage, place_filters
+from triegs.explain.facts import place_filters
 from triegs.explain.notation import Notation, kind_of
+from triegs.explain.program import REASONS, Program, describe_totals
+from triegs.maintain.lowered import Difference, Input, Lookup, Lowered, Relation
 from triegs.sparql.model import Expression, Grouping, Query, expression_variables
 
-VERSION = 1
+VERSION = 2
 
 
-def explain_json(plan: Plan) -> str:
-    return write_json(describe_plan(plan))
+def explain_json(lowered: Lowered) -> str:
+    return write_json(describe_plan(lowered))
 
 
 def write_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
-def describe_plan(plan: Plan) -> dict[str, Any]:
+def describe_plan(lowered: Lowered) -> dict[str, Any]:
     """The plan as the object that this module's text describes."""
+    plan = lowered.plan
     notation = Notation(plan)
+    program = Program(notation, lowered)
     names = [node.name for node in plan.nodes]
     return {
         "version": VERSION,
@@ -74,7 +95,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
             for component in plan.components
         ],
         "root": names[plan.root],
-        "nodes": _nodes(notation, names),
+        "nodes": _nodes(program, names),
         "order": [names[number] for number in plan.order],
         "filters": [
             {
@@ -85,24 +106,13 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
             }
             for placed in place_filters(plan)
         ],
-        "indexes": [
-            {
-                "relation": index.relation,
-                "columns": list(index.columns),
-                "kind": index.kind.value,
-                "node": None if index.stored_for is None else names[index.stored_for],
-                "uses": len(notation.users[number]),
-            }
-            for number, index in enumerate(plan.indexes)
+        "counts": describe_totals(lowered),
+        "relations": [
+            _relation(program, number, relation)
+            for number, relation in enumerate(lowered.relations, 1)
         ],
-        "access_paths": [
-            {
-                "node": names[path.node],
-                "role": path.role.value,
-                "index": path.index,
-                "reason": path.reason,
-            }
-            for path in plan.access_paths
+        "cursors": [
+            {"relation": level.relation + 1, "binds": list(level.binds)} for level in lowered.levels
         ],
         "warnings": list(plan.warnings),
         "choices": [list(picks) for picks in plan.choices],
@@ -137,7 +147,8 @@ def _grouping(grouping: Grouping) -> dict[str, Any]:
     }
 
 
-def _nodes(notation: Notation, names: Sequence[str]) -> list[dict[str, Any]]:
+def _nodes(program: Program, names: Sequence[str]) -> list[dict[str, Any]]:
+    notation = program.notation
     return [
         {
             "name": node.name,
@@ -150,11 +161,80 @@ def _nodes(notation: Notation, names: Sequence[str]) -> list[dict[str, Any]]:
             "guard": None if node.guard is None else _guard(node.guard, names),
             "rule": notation.rule(node),
             "marginal": notation.marginal_rule(node),
-            "stores": describe_storage(notation, number),
+            "relations": [place + 1 for place in program.of_node.get(node.name, ())],
             "key": node.key,
         }
-        for number, node in enumerate(notation.plan.nodes)
+        for node in notation.plan.nodes
     ]
+
+
+def _relation(program: Program, number: int, relation: Relation) -> dict[str, Any]:
+    work, readers = relation.work, program.readers[number - 1]
+    is_live = relation.entries is not None or work is not None
+    return {
+        "number": number,
+        "kind": relation.kind.value,
+        "name": program.title(relation),
+        "slot": relation.slot,
+        "columns": list(relation.columns),
+        "nodes": list(relation.nodes),
+        "stored": relation.is_stored,
+        "exact": relation.is_exact,
+        "numbers": ("rows" if relation.has_rows else "answers") if relation.has_numbers else None,
+        "listed": relation.is_listed,
+        "keys": relation.lists_keys,
+        "of": _refer(relation.of),
+        "inputs": [_input(each) for each in relation.inputs],
+        "filters": _expressions(relation.filters),
+        "differences": [_difference(each) for each in relation.differences],
+        "symmetries": relation.symmetries,
+        "back": _refer(relation.back),
+        "used_by": [each for each in readers if isinstance(each, int)],
+        "reads": [each for each in readers if isinstance(each, str)],
+        "reason": program.reason(relation) or REASONS.get(relation.kind, ""),
+        "shared": list(relation.shared) if is_live else None,
+        "entries": relation.entries,
+        "work": None if work is None else asdict(work),
+    }
+
+
+def _refer(place: int | None) -> int | None:
+    return None if place is None else place + 1
+
+
+def _input(read: Input) -> dict[str, Any]:
+    return {
+        "relation": _refer(read.relation),
+        "atom": None if read.atom is None else list(read.atom.atom),
+        "variables": list(read.variables),
+        "use": read.reads.value,
+        "fixed": read.is_fixed,
+    }
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    return {
+        "input": difference.input,
+        "side": difference.side.value,
+        "lookups": [_lookup(each) for each in difference.lookups],
+        "filters": _expressions(difference.filters),
+        "bindings": [
+            {
+                "variable": each.variable,
+                "sources": [_lookup(source) for source in each.sources],
+                "filters": _expressions(each.filters),
+            }
+            for each in difference.bindings
+        ],
+    }
+
+
+def _lookup(lookup: Lookup) -> dict[str, Any]:
+    return {
+        "relation": lookup.relation + 1,
+        "variables": list(lookup.variables),
+        "before": lookup.is_old,
+    }
 
 
 def _guard(guard: Guard, names: Sequence[str]) -> dict[str, Any]:

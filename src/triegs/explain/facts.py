@@ -1,4 +1,4 @@
-"""What an explanation says beyond the rules: storage, filters, and what follows enumeration."""
+"""What an explanation says of classes and filters."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from triegs.compiler.fragment import is_compiled
-from triegs.compiler.plan import Alias, Join, Payload, Plan, PlanClass, Role
-from triegs.explain.notation import Notation, plain
+from triegs.compiler.plan import Alias, Join, Plan, PlanClass
 from triegs.sparql.model import Expression, expression_variables
 
 CLASSES = {
@@ -54,44 +52,3 @@ def place_filters(plan: Plan) -> Iterator[PlacedFilter]:
     for expression in plan.query.filters:
         if not expression_variables(expression):
             yield PlacedFilter(expression, Runs.COMPILATION)
-
-
-def describe_storage(notation: Notation, number: int) -> str:
-    """What the node keeps between epochs, in a few words."""
-    node = notation.plan.nodes[number]
-    if node.is_leaf:
-        if isinstance(node.guard, Alias):
-            source = "a selected index" if node.guard.is_selected else "the base index"
-        else:
-            source = "the VALUES block"
-        return f"nothing: reads {source}"
-    entries = "live tuples" if node.role is Role.WITNESS else "counts"
-    parts = ["the join"] if isinstance(node.guard, Join) else []
-    for index in notation.kept[number]:
-        what = entries if index.relation.startswith("view") else "its guard"
-        by = " ".join(map(plain, index.columns))
-        parts.append(f"{what} by {by}" if by else what)
-    if parts:
-        return ", ".join(parts)
-    return "one number" if not node.interface else "nothing"
-
-
-def describe_totals(plan: Plan) -> str:
-    """What ``count()`` and ``support()`` cost with the payloads of this plan."""
-    top = plan.nodes[plan.root]
-    if top.role is Role.EXISTENTIAL:
-        return "the total multiplicity is one number, kept exact"
-    has_total, has_positions = Payload.TOTAL in top.payload, Payload.POSITION in top.payload
-    if not (has_total or has_positions):
-        return "count() and support() scan the answers (keep count, slice for more)"
-    query = plan.query
-    if plan.filters or query.limit is not None or query.offset:
-        return "count(), support() and positions scan the answers: a filter or a cut comes last"
-    if not is_compiled(plan):
-        return "count(), support() and positions scan the answers: outside the compiled core"
-    if has_total:
-        return "count() and support() are kept; access by position in logarithmic time"
-    return (
-        "support() is kept; access by position in logarithmic time; "
-        "count() scans the answers (keep count for that)"
-    )

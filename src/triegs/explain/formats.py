@@ -10,6 +10,7 @@ from triegs.explain.as_json import explain_json
 from triegs.explain.mermaid import explain_mermaid
 from triegs.explain.svg import explain_svg
 from triegs.explain.text import explain_text
+from triegs.maintain.lowered import Lowered, describe
 
 
 class Format(Enum):
@@ -19,16 +20,17 @@ class Format(Enum):
     JSON = "json"
 
 
-def explain(plan: Plan, format: Format | str = Format.TEXT) -> str:  # noqa: A002
-    """The plan in that format, as one string that ends with a newline.
+def explain(plan: Plan | Lowered, format: Format | str = Format.TEXT) -> str:  # noqa: A002
+    """A plan, and the program that it becomes, as one string that ends with a newline.
 
-    A function of the plan alone: equal plans give equal texts. ``ValueError`` for an unknown
-    format.
+    A function of the plan alone: equal plans give equal texts. What is lowered already may be of a
+    live engine, and then says what it has come to. ``ValueError`` for an unknown format.
     """
-    writers: dict[Format, Callable[[Plan], str]] = {
+    writers: dict[Format, Callable[[Lowered], str]] = {
         Format.TEXT: explain_text,
         Format.MERMAID: explain_mermaid,
         Format.SVG: explain_svg,
         Format.JSON: explain_json,
     }
-    return writers[Format(format)](plan)
+    write = writers[Format(format)]
+    return write(describe(plan) if isinstance(plan, Plan) else plan)

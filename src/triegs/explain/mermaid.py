@@ -2,15 +2,17 @@
 
 Shapes by kind: a guarded view is a box, a product a stadium, a leaf a cylinder, a join a box with
 double sides. Solid lines lead to children and carry the interface; dotted ones to what a join
-reads.
+reads. Below its rule a node has the relations of the program that it is kept in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from triegs.compiler.plan import Plan, Use
+from triegs.compiler.plan import Use
 from triegs.explain.notation import Kind, Notation, inputs_of, kind_of, plain, top_down
+from triegs.explain.program import Program
+from triegs.maintain.lowered import Lowered
 
 SHAPES = {
     Kind.GUARDED: ("[", "]"),
@@ -36,14 +38,17 @@ def escape(text: str) -> str:
     return text.translate(ESCAPES)
 
 
-def explain_mermaid(plan: Plan) -> str:
+def explain_mermaid(lowered: Lowered) -> str:
+    plan = lowered.plan
     notation = Notation(plan)
+    program = Program(notation, lowered)
     lines = ["flowchart TD"]
     for number in top_down(plan):
         node = plan.nodes[number]
         opening, closing = SHAPES[kind_of(node)]
         factors = notation.factors(node)
-        label = "<br/>".join([f"{escape(notation.view(node))} ←", *_rows(factors)])
+        kept = map(escape, program.list_kept(node.name))
+        label = "<br/>".join([f"{escape(notation.view(node))} ←", *_rows(factors), *kept])
         lines.append(f'n{number}{opening}"{label}"{closing}:::{node.role.value}')
     for number in top_down(plan):
         node = plan.nodes[number]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from triegs.compiler.plan import Alias, Index, Input, Join, Node, Plan, Static, Use
+from triegs.compiler.plan import Alias, Input, Join, Node, Plan, Static, Use
 from triegs.explain.expressions import write_column, write_expression
 from triegs.explain.names import Names, query_constants
 from triegs.sparql.model import Column, Expression, is_variable
@@ -79,14 +79,6 @@ class Notation:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.names = Names(query_constants(plan.query))
-        #: The nodes with a path over each index, and the indexes that each node keeps.
-        self.users: list[list[Node]] = [[] for _ in plan.indexes]
-        for path in plan.access_paths:
-            self.users[path.index].append(plan.nodes[path.node])
-        self.kept: list[list[Index]] = [[] for _ in plan.nodes]
-        for index in plan.indexes:
-            if index.stored_for is not None:
-                self.kept[index.stored_for].append(index)
 
     def view(self, node: Node) -> str:
         return node.name + tuple_of(node.bag)
@@ -133,25 +125,6 @@ class Notation:
 
     def brackets(self, filters: Sequence[Expression]) -> list[str]:
         return [f"[{self.expression(part)}]" for part in filters]
-
-    def index(self, index: Index, users: Sequence[Node]) -> str:
-        """A physical index in words; ``users`` are the nodes with a path over it."""
-        by = " ".join(map(plain, index.columns))
-        relation = self._indexed(index, users)
-        return f"{relation} by {by}" if by else f"all of {relation}"
-
-    def _indexed(self, index: Index, users: Sequence[Node]) -> str:
-        if index.stored_for is not None:
-            return index.relation
-        guards = [node.guard for node in users if isinstance(node.guard, Alias)]
-        if not guards:
-            return index.relation.replace("?", "")
-        alias = guards[0]
-        if index.relation == alias.label:
-            return self.names.label(index.relation)
-        if index.relation == "all triples":
-            return index.relation
-        return " ".join([self.relation(alias), *self.brackets(alias.filters)])
 
     def _join(self, node: Node, join: Join) -> list[str]:
         hidden = [v for v in join.variables if v not in node.bag]

@@ -13,10 +13,12 @@ from itertools import pairwise
 from math import ceil
 
 from triegs.compiler.plan import Node, Plan, Role
-from triegs.explain.facts import CLASSES, describe_storage
+from triegs.explain.facts import CLASSES
 from triegs.explain.layout import DROP, Box, Layout, Link, Point, lay_out
 from triegs.explain.lines import display_width
 from triegs.explain.notation import Kind, Notation, kind_of
+from triegs.explain.program import Program
+from triegs.maintain.lowered import Lowered
 
 MARGIN = 28.0
 #: Letters of fixed width are at most this wide, in parts of the font size.
@@ -82,9 +84,10 @@ def break_factors(factors: Sequence[str], limit: int) -> list[str]:
     return lines
 
 
-def explain_svg(plan: Plan) -> str:
+def explain_svg(lowered: Lowered) -> str:
+    plan = lowered.plan
     notation = Notation(plan)
-    layout, texts = arrange(notation)
+    layout, texts = arrange(Program(notation, lowered))
     width = max(layout.width + 2 * MARGIN, NARROWEST)
     head = _head_lines(plan, width)
     top = MARGIN + _height(head) + 2 * MARGIN
@@ -120,21 +123,23 @@ def explain_svg(plan: Plan) -> str:
     return "\n".join(parts) + "\n"
 
 
-def arrange(notation: Notation) -> tuple[Layout, list[list[_Line]]]:
+def arrange(program: Program) -> tuple[Layout, list[list[_Line]]]:
     """The places of all boxes and lines, and the text of each box by node."""
-    plan = notation.plan
-    texts = [_box_lines(notation, number) for number in range(len(plan.nodes))]
+    plan = program.notation.plan
+    texts = [_box_lines(program, number) for number in range(len(plan.nodes))]
     return lay_out(plan, [_size(lines) for lines in texts], NOTE * LETTER), texts
 
 
-def _box_lines(notation: Notation, number: int) -> list[_Line]:
+def _box_lines(program: Program, number: int) -> list[_Line]:
+    notation = program.notation
     node = notation.plan.nodes[number]
     title = break_text(notation.view(node), LONGEST)
     rule = break_factors(notation.factors(node), LONGEST)
     payload = " + ".join(payload.value for payload in node.payload)
-    stored = "stores nothing" if node.is_leaf else describe_storage(notation, number)
     small = int(LONGEST * RULE / NOTE)
-    notes = [*break_text(payload, small), *break_text(stored, small)]
+    notes = break_text(payload, small)
+    for text in program.list_kept(node.name):
+        notes += break_text(text, small)
     lines: list[_Line] = [(text, TITLE, "fixed bold", "#1b2733") for text in title]
     lines += [(text, RULE, "fixed", "#1b2733") for text in rule]
     return lines + [(text, NOTE, "fixed", "#5a6773") for text in notes]

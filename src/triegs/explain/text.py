@@ -4,38 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from triegs.compiler.plan import Access, Alias, Index, Plan, Role, Static
-from triegs.explain.facts import (
-    CLASSES,
-    Runs,
-    describe_storage,
-    describe_totals,
-    place_filters,
-)
+from triegs.compiler.plan import Alias, Plan, Role, Static
+from triegs.explain.facts import CLASSES, Runs, place_filters
 from triegs.explain.lines import WIDTH, display_width, fold, fold_list, fold_text
 from triegs.explain.notation import Notation, inputs_of, plain, top_down
+from triegs.explain.program import REASONS, Program, describe_totals
 from triegs.explain.tree import draw_tree
+from triegs.maintain.lowered import Lowered
 from triegs.sparql.model import Duplicates, Form, Query
 
 INDENT = "  "
 LABELS = 11
-PURPOSES = {
-    Access.PRIMARY: "the value of a tuple, to evaluate a rule",
-    Access.SECONDARY: "the live tuples, to enumerate",
-    Access.TERTIARY: "the tuples that a change below touches, live or not, to maintain",
-}
 
 
-def explain_text(plan: Plan) -> str:
-    """Everything about the plan, section by section; ends with a newline."""
+def explain_text(lowered: Lowered) -> str:
+    """Everything about a plan and its program, section by section; ends with a newline."""
+    plan = lowered.plan
     notation = Notation(plan)
-    lines = list(_summary(notation)) + list(_cost(plan))
+    program = Program(notation, lowered)
+    lines = list(_summary(notation)) + list(_cost(lowered))
     for title, section in (
         ("Join tree", _tree(notation)),
-        ("Nodes", _nodes(notation)),
-        ("Access paths", _access_paths(notation)),
-        ("Indexes", _indexes(notation)),
-        ("Enumeration", _enumeration(notation)),
+        ("Nodes", _nodes(notation, program)),
+        ("Program", _program(program)),
+        ("Enumeration", _enumeration(notation, lowered)),
         ("Filters", _filters(notation)),
         ("Result", _result(notation)),
         ("Names", _names(notation)),
@@ -84,8 +76,9 @@ def _describe_query(query: Query) -> str:
     return ", ".join(parts)
 
 
-def _cost(plan: Plan) -> Iterator[str]:
-    yield from _labelled("Counts", describe_totals(plan))
+def _cost(lowered: Lowered) -> Iterator[str]:
+    yield from _labelled("Counts", describe_totals(lowered))
+    plan = lowered.plan
     made = sum(map(len, plan.choices))
     text = f"{plan.cost:g} by the cost model"
     if made:
@@ -101,70 +94,50 @@ def _tree(notation: Notation) -> Iterator[str]:
         yield f"{INDENT}(╞═ leads to what a join reads, ├─ to children)"
 
 
-def _nodes(notation: Notation) -> Iterator[str]:
+def _nodes(notation: Notation, program: Program) -> Iterator[str]:
     plan = notation.plan
     rows = [
         [
             plan.nodes[number].name,
             plan.nodes[number].role.value,
             " + ".join(payload.value for payload in plan.nodes[number].payload),
-            describe_storage(notation, number),
+            " ".join(f"#{place + 1}" for place in program.of_node.get(plan.nodes[number].name, ())),
         ]
         for number in top_down(plan)
     ]
-    return _align([["node", "role", "payload", "stores"], *rows])
+    return _align([["node", "role", "payload", "kept in"], *rows])
 
 
-def _access_paths(notation: Notation) -> Iterator[str]:
-    plan = notation.plan
-    numbers = len(f"#{len(plan.indexes)}")
-    names = max((display_width(node.name) for node in plan.nodes), default=0)
-    for role in Access:
-        paths = [path for path in plan.access_paths if path.role is role]
-        if paths:
-            yield from fold_text(f"{role.value}: {PURPOSES[role]}", INDENT)
-        for path in paths:
-            node = plan.nodes[path.node]
-            index = f"#{path.index + 1}".ljust(numbers)
-            pad = " " * (names - display_width(node.name))
-            first = f"{INDENT * 2}{index}  {node.name}{pad}  "
-            yield from fold_text(path.reason, first, " " * display_width(first))
+def _program(program: Program) -> Iterator[str]:
+    """A line per relation, with what keeps it below; then what each kind is for."""
+    relations = program.relations
+    rows = [
+        [f"#{number}", program.title(each), program.kind(each), program.used(number - 1)]
+        for number, each in enumerate(relations, 1)
+    ]
+    start = INDENT * 2 + " " * len(f"#{len(rows)}")
+    for lines, each in zip(_align_rows(rows, flexible=1), relations, strict=True):
+        yield from lines
+        for detail in program.details(each):
+            yield from fold_text(detail, start, start + INDENT)
+    kinds = {each.kind for each in relations}
+    for kind, reason in REASONS.items():
+        if kind in kinds:
+            yield from fold_text(f"({kind.value}: {reason})", INDENT, INDENT * 2)
 
 
-def _indexes(notation: Notation) -> Iterator[str]:
-    plan = notation.plan
-    rows: list[list[str]] = []
-    for number, index in enumerate(plan.indexes):
-        users = notation.users[number]
-        rows.append(
-            [
-                f"#{number + 1}",
-                notation.index(index, users),
-                _owner(plan, index),
-                _plural(len(users), "use"),
-            ]
-        )
-    return _align(rows, flexible=1)
-
-
-def _owner(plan: Plan, index: Index) -> str:
-    if index.stored_for is not None:
-        return f"kept by {plan.nodes[index.stored_for].name}"
-    return f"{index.kind.value}, shared"
-
-
-def _enumeration(notation: Notation) -> Iterator[str]:
+def _enumeration(notation: Notation, lowered: Lowered) -> Iterator[str]:
     plan = notation.plan
     if plan.nodes[plan.root].role is Role.EXISTENTIAL:
         top = notation.marginal(plan.nodes[plan.root])
         return iter(fold_text(f"no cursor: the only answer is the number {top}", INDENT))
-    steps: list[str] = []
-    for number in plan.order:
-        node = plan.nodes[number]
-        shown = " ".join(map(plain, node.introduces)) or "–"
-        steps.append(f"{node.name}: {shown}")
+    steps = [
+        f"#{level.relation + 1}: {' '.join(map(plain, level.binds))}" for level in lowered.levels
+    ]
+    if not steps:
+        return iter(fold_text("no cursor: there is one answer or none", INDENT))
     words = [steps[0], *(f"→ {step}" for step in steps[1:])]
-    note = "one cursor per witness node, for the variables it adds; the last moves first"
+    note = "one cursor per relation, for the variables it adds; the last moves first"
     return iter([*fold(words, INDENT, INDENT * 2), f"{INDENT}({note})"])
 
 
@@ -233,8 +206,14 @@ def _plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _align(rows: Sequence[Sequence[str]], flexible: int = -1) -> Iterator[str]:
-    """Columns side by side; a cell of the ``flexible`` one that is too wide pushes the rest of
+def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Columns side by side."""
+    for lines in _align_rows(rows):
+        yield from lines
+
+
+def _align_rows(rows: Sequence[Sequence[str]], flexible: int = -1) -> Iterator[list[str]]:
+    """By row, its lines; a cell of the ``flexible`` column that is too wide pushes the rest of
     its row onto the next line.
     """
     if not rows:
@@ -246,13 +225,14 @@ def _align(rows: Sequence[Sequence[str]], flexible: int = -1) -> Iterator[str]:
         widths[flexible] = min(widths[flexible], WIDTH - others - 2 * last - len(INDENT))
     start = " " * (len(INDENT) + sum(widths[: max(flexible, 0)]) + 2 * max(flexible, 0))
     for row in rows:
+        lines = []
         line = INDENT
         for i, cell in enumerate(row):
             line += cell + " " * (widths[i] - display_width(cell) + 2)
-            if display_width(cell) > widths[i]:
-                yield line.rstrip()
+            if display_width(cell) > widths[i] and i < last:
+                lines.append(line.rstrip())
                 line = start + " " * (widths[i] + 2)
-        yield from fold_row(line.rstrip(), last, widths)
+        yield [*lines, *fold_row(line.rstrip(), last, widths)]
 
 
 def fold_row(line: str, last: int, widths: Sequence[int]) -> Iterator[str]:

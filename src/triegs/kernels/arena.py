@@ -12,6 +12,7 @@ from triegs.kernels.free import allocate, release, size_words
 from triegs.kernels.jit import inlined, kernel
 from triegs.kernels.layout import (
     CHUNK_ENTRIES,
+    CLASS_BITS,
     COPIED,
     EPOCH,
     FRESH,
@@ -74,7 +75,7 @@ def retire(words: Words, node: int, size_class: int) -> None:
     at = load(words, FRESH_AT)
     if at == load(words, FRESH_END):
         at = lengthen_fresh(words)
-    store(words, at, (node << 2) | size_class)
+    store(words, at, (node << CLASS_BITS) | size_class)
     store(words, FRESH_AT, at + 1)
 
 

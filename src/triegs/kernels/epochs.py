@@ -14,6 +14,8 @@ from triegs.kernels.free import has_room, release, size_words
 from triegs.kernels.jit import brief, inlined, kernel
 from triegs.kernels.layout import (
     ARITY,
+    CLASS,
+    CLASS_BITS,
     EPOCH,
     FAULTS,
     HEAD,
@@ -55,8 +57,8 @@ def pass_on(words: Words, chunk: int, holds: Words, row: int) -> int:
         nodes += load(words, chunk + 1)
         for place in range(load(words, chunk + 1)):
             entry = load(words, chunk + HEAD + place)
-            node = entry >> 2
-            size_class = entry & 3
+            node = entry >> CLASS_BITS
+            size_class = entry & CLASS
             if load(words, node) <= held:
                 first = load(holds, 2 * row + 1)
                 longer = push_entry(words, first, entry)
@@ -125,7 +127,7 @@ def change_holds(words: Words, old: Words, new: Words) -> None:
                 add_retained(words, -NODE_WORDS)
                 for place in range(load(words, below + 1)):
                     entry = load(words, below + HEAD + place)
-                    add_retained(words, -size_words(entry & 3))
+                    add_retained(words, -size_words(entry & CLASS))
                 below = load(words, below)
             pass_on(words, chunk, new, heir)
 

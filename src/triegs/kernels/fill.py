@@ -20,8 +20,9 @@ from triegs.kernels.cursors import (
 )
 from triegs.kernels.jit import kernel
 from triegs.kernels.layout import FAULTS, HEAD
-from triegs.kernels.program import COUNTS, is_met, sign
+from triegs.kernels.program import is_met, sign
 from triegs.kernels.relations import adjacency_change, map_change, push_log, tuple_change
+from triegs.kernels.tables import COUNTS
 from triegs.kernels.words import Words, load, store
 
 FILL_CURSOR_WORDS = 2 * CURSOR_WORDS
@@ -82,3 +83,16 @@ def list_keys(words: Words, log: Words, cursor: Words, slot: int) -> None:
     trie_first(words, cursor, 0, load(words, slot))
     while trie_next(words, cursor, 0):
         push_log(words, log, load(cursor, KEY), 0)
+
+
+@kernel
+def fill_tuples(
+    words: Words, key: Words, slot: int, columns: Words, count: int, arity: int
+) -> None:
+    """Add tuples with their counts, as columns, to a relation."""
+    for row in range(count):
+        for column in range(arity):
+            store(key, column, load(columns, column * count + row))
+        tuple_change(words, slot, key, arity, load(columns, arity * count + row), False)
+        if load(words, FAULTS) != 0:
+            return

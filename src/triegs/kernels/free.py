@@ -16,18 +16,19 @@ from triegs.kernels.layout import (
     BUMP,
     CLASSES,
     FAULTS,
+    FEW_ROOM,
     FREE,
     FREE_COUNT,
     FULL,
     HEAD,
     LIMIT,
+    NODE_CLASS,
     ROOM,
     ROOM_WORDS,
     RUN_LISTS,
     RUN_WORDS,
     RUNS,
     SUMMED_CLASS,
-    SUMMED_ROOM,
     SUMMED_WORDS,
 )
 from triegs.kernels.words import Words, load, store
@@ -38,14 +39,14 @@ PART = 16  # joining must win one part in so many of what is free
 
 @inlined
 def size_words(size_class: int) -> int:
-    """The words of a node or block: 10, 18 or 34; 98 of a summed node."""
+    """The words of a node or block: 10, 18, 34 or 66; 98 of a summed node."""
     return SUMMED_WORDS if size_class == SUMMED_CLASS else HEAD + (8 << size_class)
 
 
 @inlined
 def needed_of(size_class: int) -> int:
     """The nodes of a class that one change can take."""
-    return SUMMED_ROOM if size_class == SUMMED_CLASS else ROOM
+    return FEW_ROOM if size_class > NODE_CLASS else ROOM
 
 
 @inlined

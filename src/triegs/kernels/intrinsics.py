@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 from llvmlite import ir
@@ -46,6 +47,22 @@ def define_checked(operation: str) -> Any:
         return result(types.int64, types.int64), build
 
     return checked
+
+
+@intrinsic
+def read_ticks(_typing: Any) -> Any:
+    def build(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+        kind = ir.FunctionType(WORD, [])
+        machine = platform.machine().lower()
+        if machine in ("x86_64", "amd64"):
+            # Of LLVM's own this is the only name, and elsewhere it is a privileged instruction.
+            read = builder.module.declare_intrinsic("llvm.readcyclecounter", (), kind)
+            return builder.call(read, [])
+        if machine in ("aarch64", "arm64"):
+            return builder.asm(kind, "mrs $0, cntvct_el0", "=r", [], side_effect=True)
+        return ir.Constant(WORD, 0)
+
+    return types.int64(), build
 
 
 checked_add = define_checked("sadd_with_overflow")

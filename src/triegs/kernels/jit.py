@@ -135,6 +135,13 @@ def brief(function: Function) -> Function:
     return compile_later(function) if COMPILED else function
 
 
+def merged(function: Function) -> Function:
+    """Compile a function as a part of its only caller, instead of once by itself and once more
+    within each that it is a part of.
+    """
+    return compile_later(function, inline="always") if COMPILED else function
+
+
 def inlined(function: Function) -> Function:
     """Compile a small function into each of its callers; a call would cost more than its work."""
     return compile_later(function, forceinline=True) if COMPILED else function
@@ -142,6 +149,9 @@ def inlined(function: Function) -> Function:
 
 def compiled_as(intrinsic: Any) -> Callable[[Function], Function]:
     """Let kernels use an intrinsic in the place of the Python function below, its twin."""
+
+    def call_with_none() -> Any:
+        return intrinsic()
 
     def call_with_one(a: Any) -> Any:
         return intrinsic(a)
@@ -152,7 +162,7 @@ def compiled_as(intrinsic: Any) -> Callable[[Function], Function]:
     def call_with_four(a: Any, b: Any, c: Any, d: Any) -> Any:
         return intrinsic(a, b, c, d)
 
-    calls = {1: call_with_one, 2: call_with_two, 4: call_with_four}
+    calls = {0: call_with_none, 1: call_with_one, 2: call_with_two, 4: call_with_four}
     options: Any = {**OPTIONS, "forceinline": True}
 
     def attach(twin: Function) -> Function:

@@ -10,7 +10,7 @@
 
 A node is `[birth, bitmap, 32 words]`, a block `[birth, size and class, keys…, words…]`. A summed
 node is `[birth, bitmap, 32 words, 32 answers, 32 rows]`: two numbers beside each word, of what
-hangs from it. The two first words of all are alike, so one allocator serves them, with four sizes.
+hangs from it. The two first words of all are alike, so one allocator serves them, with five sizes.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ LEVELS = 7  # 7 digits of 5 bits hold an id of 31 bits
 LOW = (1 << 32) - 1  # of a bitmap: the children; the high half flags the keys touched
 
 HEAD = 2  # words before the payload of a node or block
-SMALLEST = 4  # entries of a block of class 0; class 1 has 8, class 2 has 16
-LARGEST = 2  # of the classes of blocks
+SMALLEST = 4  # entries of a block of class 0; class 1 has 8, class 2 has 16, class 3 has 32
+LARGEST = 3  # of the classes of blocks
 NODE_CLASS = 2  # a node with 32 children is as large as a block of 16 entries
 NODE_WORDS = HEAD + FANOUT
-SUMMED_CLASS = 3
+SUMMED_CLASS = 4
 SUMMED_WORDS = HEAD + 3 * FANOUT
 SUMMED = -1 << 63  # of the bitmap of a hub, or of an inner node of a trie: it is a summed node
-CLASSES = 4
-MERGE_AT = 8  # a hub of so few entries becomes a block again
+CLASSES = 5
+CLASS_BITS = 3
+CLASS = (1 << CLASS_BITS) - 1  # masks the class in an entry of a chunk
+MERGE_AT = 24  # a hub of so few entries becomes a block again
 
 HEIGHT_SHIFT = 56  # a root is an offset with the height of its trie above these bits
 OFFSET = (1 << HEIGHT_SHIFT) - 1
@@ -57,10 +59,10 @@ EMPTIED = 139  # whether a logged change emptied a leaf since the list was opene
 SPLIT = 140  # where the last block was that became a summed hub, 0 if none since it was cleared
 SPLIT_SHIFT = 141  # the bits of an id that the hubs above that one use
 FREE = 142  # first free node of each class
-FREE_COUNT = 146  # number of free nodes of each class
-RUNS = 150  # first run of too few words for any node, then by the largest class that fits
+FREE_COUNT = 147  # number of free nodes of each class
+RUNS = 152  # first run of too few words for any node, then by the largest class that fits
 RUN_LISTS = CLASSES + 1
-RUN_WORDS = 155  # of all runs
+RUN_WORDS = 158  # of all runs
 
 PATH = 192  # addresses of the words on the way to the tuple that changes
 BUCKETS = 256  # while runs are sorted: first and last of each bucket
@@ -76,12 +78,14 @@ OVERFLOW = 2  # a count did not fit: that count was not changed
 LOG_FULL = 4  # a touch was not logged: the epoch must be aborted
 
 # One change takes fewer nodes of each class: a tuple of 16 words copies at most 7 nodes of its trie
-# and adds 7, and in each of 15 sets copies 7 hubs, adds 7, and splits one block into 16.
+# and adds 7, and in each of 15 sets copies 7 hubs, adds 7, and splits one block into 32.
 ROOM = 512
-SUMMED_ROOM = 64  # summed relations have two columns at most
-ROOM_WORDS = ROOM * (10 + 18 + 34) + SUMMED_ROOM * SUMMED_WORDS
+# Of the largest blocks it takes at most two in each set: one that passes all entries on to a hub
+# below is free again at once. Of the sets of a relation only those of its last column are summed.
+FEW_ROOM = 64
+ROOM_WORDS = ROOM * (10 + 18 + 34) + FEW_ROOM * (66 + SUMMED_WORDS)
 
 # A run is free words of any number, which has no class: [next run, words].
-# A chunk lists nodes: [next chunk, size, (offset << 2 | class) …]. The size of those of this epoch
-# is written when the epoch ends.
+# A chunk lists nodes: [next chunk, size, (offset << CLASS_BITS | class) …]. The size of those of
+# this epoch is written when the epoch ends.
 CHUNK_ENTRIES = FANOUT

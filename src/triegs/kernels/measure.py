@@ -13,6 +13,8 @@ from triegs.kernels.jit import inlined, kernel
 from triegs.kernels.layout import (
     ARITY,
     CHUNK_ENTRIES,
+    CLASS,
+    CLASS_BITS,
     EPOCH,
     FRESH,
     FRESH_AT,
@@ -33,7 +35,7 @@ def list_retained(words: Words, holds: Words, nodes: Words) -> int:
         chunk = load(holds, 2 * row + 1)
         while chunk != 0:
             for place in range(load(words, chunk + 1)):
-                store(nodes, found, load(words, chunk + HEAD + place) >> 2)
+                store(nodes, found, load(words, chunk + HEAD + place) >> CLASS_BITS)
                 found += 1
             chunk = load(words, chunk)
     return found
@@ -97,8 +99,8 @@ def measure_fresh(words: Words, holds: Words) -> int:
             count = load(words, FRESH_AT) - chunk - HEAD
         for place in range(count):
             entry = load(words, chunk + HEAD + place)
-            if load(words, entry >> 2) > held:
-                freed += size_words(entry & 3)
+            if load(words, entry >> CLASS_BITS) > held:
+                freed += size_words(entry & CLASS)
             else:
                 kept += 1
         freed += NODE_WORDS

@@ -22,10 +22,27 @@ from triegs.kernels.sums import (
     ranked_put,
     times,
 )
+from triegs.kernels.tables import (
+    EDGE_BY_OTHER,
+    EDGE_CHANGED,
+    EDGE_CHILD,
+    EDGE_COLUMN,
+    EDGE_IS_EXACT,
+    EDGE_OUT,
+    EDGE_READS,
+    EDGE_STREAM,
+    ENTRY_WORDS,
+    FACTOR_CHANGED,
+    FACTOR_READS,
+    FACTOR_SLOT,
+    FACTOR_WORDS,
+    PRODUCT_FACTORS,
+    PRODUCT_FACTORS_AT,
+    PRODUCT_IS_EXACT,
+    PRODUCT_OUT,
+)
 from triegs.kernels.trie import find_leaf, trie_get
 from triegs.kernels.words import Words, load, prefetch
-
-ENTRY_WORDS, FACTOR_WORDS = 4, 3  # as in triegs.kernels.program, which imports this module
 
 
 @inlined
@@ -57,11 +74,12 @@ def step_numbered_edge(
     none; then those that had none. So all numbers are of one moment whenever a pair comes, which
     is when a block may become a hub.
     """
-    label, column, by_other = load(table, step + 1), load(table, step + 2), load(table, step + 3)
-    kind, child, changed = load(table, step + 4), load(table, step + 5), load(table, step + 6)
-    has_rows, out = load(table, step + 7), load(table, step + 8)
+    stream, column = load(table, step + EDGE_STREAM), load(table, step + EDGE_COLUMN)
+    by_other, kind = load(table, step + EDGE_BY_OTHER), load(table, step + EDGE_READS)
+    child, changed = load(table, step + EDGE_CHILD), load(table, step + EDGE_CHANGED)
+    has_rows, out = load(table, step + EDGE_IS_EXACT), load(table, step + EDGE_OUT)
     old_root, new_root = root_before(roots, child), load(words, child)
-    for at in range(load(bounds, label), load(bounds, label + 1), ENTRY_WORDS):
+    for at in range(load(bounds, stream), load(bounds, stream + 1), ENTRY_WORDS):
         change = load(entries, at + 2)
         if change == 0:
             continue
@@ -133,12 +151,13 @@ def multiply_numbers(
     """
     for number in range(count):
         factor = at + FACTOR_WORDS * number
-        if trie_get(words, load(words, load(table, factor + 1)), key) == 0:
+        if trie_get(words, load(words, load(table, factor + FACTOR_SLOT)), key) == 0:
             return 0, 0
     answers, rows = 1, has_rows
     for number in range(count):
         factor = at + FACTOR_WORDS * number
-        kind, root = load(table, factor), load(words, load(table, factor + 1))
+        kind = load(table, factor + FACTOR_READS)
+        root = load(words, load(table, factor + FACTOR_SLOT))
         more, more_rows = numbers_at(words, kind, root, key)
         answers = times(words, answers, more)
         if has_rows:
@@ -151,10 +170,10 @@ def step_numbered_product(
     words: Words, log: Words, lists: Words, table: Words, step: int, is_ranked: bool
 ) -> None:
     """``N(v) = product of N over the factors``, and the same of M."""
-    has_rows, out = load(table, step + 1), load(table, step + 2)
-    count, first = load(table, step + 4), load(table, step + 5)
+    has_rows, out = load(table, step + PRODUCT_IS_EXACT), load(table, step + PRODUCT_OUT)
+    count, first = load(table, step + PRODUCT_FACTORS), load(table, step + PRODUCT_FACTORS_AT)
     for number in range(count):
-        changed = load(table, first + FACTOR_WORDS * number + 2)
+        changed = load(table, first + FACTOR_WORDS * number + FACTOR_CHANGED)
         for entry in range(load(lists, 2 * changed), load(lists, 2 * changed + 1), 2):
             key = load(log, entry)
             answers, rows = multiply_numbers(words, table, first, count, key, has_rows)

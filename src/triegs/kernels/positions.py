@@ -8,14 +8,19 @@ the product of the open levels' totals, and looks for the quotient among the sum
 rows of an entry that counts c times are c times those of what hangs from it, each answer's
 together: once the entry is chosen, what is left of the position is divided by c.
 
-A row of numbers is `[kind, root]` by level: where the numbers of its entries are, and which word of
-the root vector leads there; of a level that begins a component, the ranking.
+A row of numbers is, by level, `[kind, root, rows, all answers, all rows, keys, first key]`: where
+the numbers of its entries are, and which word of the root vector leads there; of a level that
+begins a component, the ranking. Numbers that are `LOOKED_UP`, by the values of some levels and the
+entry's own, have a relation for the answers and another for the rows of an entry, or -1 where it is
+one answer, or counts its rows; and two that tell both of all entries. The sets of the first two
+relations are summed.
 """
 
 from __future__ import annotations
 
 from triegs.kernels.answers import (
     FACTOR,
+    INSIDE,
     LEVEL_WORDS,
     PHASE,
     REFERENCE,
@@ -27,14 +32,23 @@ from triegs.kernels.answers import (
     VALUE,
     WEIGHT,
     base_of,
+    find_below,
     move_level,
     open_level,
     take_value,
 )
-from triegs.kernels.cursors import DEPTH, HEIGHT, PLACE, STACK, open_block
+from triegs.kernels.cursors import (
+    DEPTH,
+    HEIGHT,
+    PLACE,
+    STACK,
+    WORD,
+    open_block,
+)
 from triegs.kernels.jit import inlined, kernel
 from triegs.kernels.layout import (
     BITS,
+    DIGIT,
     FANOUT,
     HEAD,
     HEIGHT_SHIFT,
@@ -42,10 +56,21 @@ from triegs.kernels.layout import (
     OFFSET,
     SMALLEST,
 )
-from triegs.kernels.sums import BESIDE, ENTRY, entry_numbers, numbers_at, set_numbers
+from triegs.kernels.sets import set_get
+from triegs.kernels.sums import (
+    BESIDE,
+    ENTRY,
+    LOOKED_UP,
+    ROWS,
+    entry_numbers,
+    numbers_at,
+    set_numbers,
+)
 from triegs.kernels.words import Words, load, store, trailing_zeros
 
-NUMBER_WORDS = 2
+NUMBER_KIND, NUMBER_ROOT, NUMBER_ROWS, NUMBER_ALL, NUMBER_ALL_ROWS = range(5)
+NUMBER_KEYS, NUMBER_KEYS_AT = 5, 6
+NUMBER_WORDS = 7
 TOTAL = 38  # of the stretch of a level in the state: all that its set, or its trie, has below
 
 
@@ -117,6 +142,68 @@ def seek_set(
 
 
 @inlined
+def sum_digit(words: Words, reference: int, shift: int, digit: int) -> int:
+    """The counts of the ids with that digit, in a set or where it lies below hubs."""
+    if reference & 1:
+        return load(words, reference - 1 + HEAD + ROWS + digit)
+    header = load(words, reference + 1)
+    counts = reference + HEAD + (SMALLEST << (header >> 32))
+    total = 0
+    for place in range(header & LOW):
+        if (load(words, reference + HEAD + place) >> shift) & DIGIT == digit:
+            total += load(words, counts + place)
+    return total
+
+
+@kernel
+def seek_looked_up(
+    words: Words, roots: Words, numbers: Words, state: Words, level: int, far: int, left: int
+) -> int:
+    """As `seek_set`, by numbers that are the counts of another set with the same ids.
+
+    Both have their ids in the order of digits, down to their blocks, which need not be the same.
+    """
+    row, base = NUMBER_WORDS * level, base_of(level)
+    root = load(numbers, row + (NUMBER_ROOT if far == FANOUT else NUMBER_ROWS))
+    reference = load(state, base + REFERENCE)
+    if root < 0:
+        return seek_set(words, state, base, reference, far, left, ENTRY, 0)
+    keys, first = load(numbers, row + NUMBER_KEYS), load(numbers, row + NUMBER_KEYS_AT)
+    found = find_below(words, roots, numbers, state, root, keys, first)
+    depth = shift = 0
+    beside = found
+    while reference & 1:
+        hub = reference - 1
+        children = load(words, hub + 1) & LOW
+        digit = trailing_zeros(children)
+        children &= children - 1
+        below = sum_digit(words, beside, shift, digit)
+        while left >= below and children != 0:
+            left -= below
+            digit = trailing_zeros(children)
+            children &= children - 1
+            below = sum_digit(words, beside, shift, digit)
+        store(state, base + STACK + 2 * depth, hub)
+        store(state, base + STACK + 2 * depth + 1, children)
+        depth += 1
+        shift += BITS
+        reference = load(words, hub + HEAD + digit)
+        if beside & 1:
+            beside = load(words, beside - 1 + HEAD + digit)
+    store(state, base + DEPTH, depth)
+    open_block(words, state, base, reference)
+    place, last = 0, (load(words, reference + 1) & LOW) - 1
+    while place < last:
+        below = set_get(words, found, load(words, reference + HEAD + place))
+        if left < below:
+            break
+        left -= below
+        place += 1
+    store(state, base + PLACE, place)
+    return left
+
+
+@inlined
 def sum_trie(words: Words, root: int, far: int) -> int:
     """All that a ranked map has below."""
     total = 0
@@ -135,10 +222,17 @@ def sum_level(
     row, base = LEVEL_WORDS * level, base_of(level)
     open_level(words, roots, levels, state, level)
     root = load(roots, load(levels, row + 1))
+    number = NUMBER_WORDS * level
+    if load(levels, row) == INSIDE:
+        store(state, base + REFERENCE, load(state, base_of(level - 1) + WORD))
     if load(levels, row) == TRIE:
         total = sum_trie(words, root, far)
+    elif load(numbers, number) == LOOKED_UP:
+        at = load(numbers, number + (NUMBER_ALL if far == FANOUT else NUMBER_ALL_ROWS))
+        keys, first = load(numbers, number + NUMBER_KEYS), load(numbers, number + NUMBER_KEYS_AT)
+        total = find_below(words, roots, numbers, state, at, keys, first)
     else:
-        if load(numbers, NUMBER_WORDS * level) == ENTRY:
+        if load(numbers, number) == ENTRY:
             answers, rows = set_numbers(words, load(state, base + REFERENCE))
         else:
             above = load(state, base_of(load(levels, load(levels, row + 3))) + VALUE)
@@ -148,17 +242,18 @@ def sum_level(
 
 
 @inlined
-def hangs_on(levels: Words, level: int, above: int) -> bool:
-    """Whether the values of one level lead to the set of another."""
-    row = LEVEL_WORDS * level
-    return load(levels, row) != TRIE and load(levels, load(levels, row + 3)) == above
+def last_key(levels: Words, level: int) -> int:
+    """The last of the levels whose values lead to the set of a level; -1 if it begins a component.
 
-
-@inlined
-def is_open(levels: Words, level: int, at: int) -> bool:
-    """Whether a level is the same for all entries of the level `at`, given those before."""
+    So it is the same for all entries of every later level, given those before, and *open* there.
+    """
     row = LEVEL_WORDS * level
-    return load(levels, row) == TRIE or load(levels, load(levels, row + 3)) < at
+    if load(levels, row) == INSIDE:
+        return level - 1
+    last = -1
+    for number in range(load(levels, row + 2)):
+        last = max(last, load(levels, load(levels, row + 3) + number))
+    return last
 
 
 @inlined
@@ -175,16 +270,18 @@ def seek(
         row, base = LEVEL_WORDS * level, base_of(level)
         others = 1
         for other in range(level + 1, count):
-            if is_open(levels, other, level):
+            if last_key(levels, other) < level:
                 others *= load(state, base_of(other) + TOTAL)
         quotient = left // others
         left -= quotient * others
         if load(levels, row) == TRIE:
             root = load(roots, load(levels, row + 1))
             rest = seek_trie(words, state, base, root, far, quotient)
+        elif load(numbers, NUMBER_WORDS * level) == LOOKED_UP:
+            rest = seek_looked_up(words, roots, numbers, state, level, far, quotient)
         else:
             kind = load(numbers, NUMBER_WORDS * level)
-            root = load(roots, load(numbers, NUMBER_WORDS * level + 1))
+            root = load(roots, load(numbers, NUMBER_WORDS * level + NUMBER_ROOT))
             reference = load(state, base + REFERENCE)
             rest = seek_set(words, state, base, reference, far, quotient, kind, root)
         left += rest * others
@@ -195,7 +292,7 @@ def seek(
                 above = load(state, base_of(level - 1) + WEIGHT) if level else load(state, FACTOR)
                 left //= load(state, base + WEIGHT) // above
             for other in range(level + 1, count):
-                if hangs_on(levels, other, level):
+                if last_key(levels, other) == level:
                     sum_level(words, roots, levels, numbers, state, other, far)
     store(state, PHASE, RUNNING)
     store(state, TILED, 0)

@@ -1,29 +1,27 @@
 """One epoch of a whole program: plans are data, so nothing is compiled per query.
 
-A *table* of words describes the program: for each label its indexes, then the steps, children
-first. A *list* is a stretch of the log: `(key, value before)` for every key that a step or an index
-touched, without duplicates. The steps add exact terms of the difference: changed guard tuples times
-the old child value, then all guard tuples times the change of the child. Old values are read from
-the roots of the last version, which this epoch does not touch.
+`triegs.kernels.tables` says what the table of a program holds. An epoch goes through four phases:
 
-| at | the table |
-| --- | --- |
-| `LABELS`, `LABEL_ROWS` | number of labels; where their (first row, rows) pairs stand |
-| `STEPS`, `STEP_ROWS` | number of steps; where they stand, `STEP_WORDS` each |
-| `REST` | the slot of all assertions whose label no query names, (predicate, subject, object) |
-| `IS_RDF` | whether an assertion weighs 1 while its count is positive |
+1. `JUDGE`: updates are sorted by label, each label's are judged in their order against its counts,
+   and go on into its other rows;
+2. `SELECT`: the entries of wholes and selections are chosen from those of labels;
+3. `FILL`: they go into their rows;
+4. `STEPS`: every step runs once, children first.
 
-A row of a label is `[kind, column of the key, slot, list or -1, condition]`; the first row has the
-counts that deletions are judged by. A condition is what the other column must be: an id, `SAME` as
-the key, or `ANY`. The kind `SUMMED_PAIRS` is an adjacency with numbers in its hubs, which lists all
-keys that it touches. Steps that keep numbers are in `triegs.kernels.numbering`.
+The steps add exact terms of the difference, such as changed guard tuples times the old child value,
+then all guard tuples times the change of the child. Old values are read from the roots of the last
+version, which this epoch does not touch. Steps that keep numbers are in `triegs.kernels.numbering`,
+the step that joins is `triegs.kernels.rule`.
+
+A phase or step that needs verdicts which nobody has given yet stops before it changes anything: the
+caller has them judged and calls again, and the epoch goes on from there.
 """
 
 from __future__ import annotations
 
 from triegs.kernels.cursors import BLOCK, CAPACITY, SIZE, set_first, set_next_block
 from triegs.kernels.epochs import publish_epoch
-from triegs.kernels.jit import brief, inlined, kernel
+from triegs.kernels.jit import brief, inlined, kernel, merged
 from triegs.kernels.layout import (
     DIGIT,
     EMPTIED,
@@ -44,27 +42,100 @@ from triegs.kernels.relations import (
     sweep_log,
     tuple_change,
 )
-from triegs.kernels.sums import summed_add_logged
+from triegs.kernels.rule import step_rule
+from triegs.kernels.sums import summed_add_logged, summed_change
+from triegs.kernels.tables import (
+    ANY,
+    C_CHANGED,
+    C_EMITTED,
+    C_SEEDS,
+    C_TICKS,
+    COUNTER_WORDS,
+    COUNTS,
+    D_ARITY,
+    D_FROM,
+    D_NUMBER,
+    DELTA_WORDS,
+    EDGE,
+    EDGE_BY_OTHER,
+    EDGE_CHANGED,
+    EDGE_CHILD,
+    EDGE_COLUMN,
+    EDGE_IS_EXACT,
+    EDGE_LIST,
+    EDGE_OUT,
+    EDGE_READS,
+    EDGE_STREAM,
+    ENTRIES,
+    ENTRY_WORDS,
+    FACTOR_CHANGED,
+    FACTOR_READS,
+    FACTOR_SLOT,
+    FACTOR_WORDS,
+    IS_ACCEPTED,
+    IS_ID,
+    IS_RDF,
+    LABELS,
+    NUMBERED_EDGE,
+    PRESENCE,
+    PRODUCT,
+    PRODUCT_FACTORS,
+    PRODUCT_FACTORS_AT,
+    PRODUCT_IS_EXACT,
+    PRODUCT_LIST,
+    PRODUCT_OUT,
+    RANKING,
+    REST,
+    ROW_COLUMN,
+    ROW_CONDITION,
+    ROW_KIND,
+    ROW_LIST,
+    ROW_SLOT,
+    ROW_WORDS,
+    RULE,
+    RULE_DELTAS,
+    RULE_DELTAS_AT,
+    S_ARITY,
+    S_CHANGE,
+    S_COLUMNS_AT,
+    S_ROWS,
+    S_ROWS_AT,
+    S_SOURCE,
+    S_TESTS,
+    S_TESTS_AT,
+    SAME,
+    STEP_ROWS,
+    STEP_WORDS,
+    STEPS,
+    STREAM_ROWS,
+    STREAM_WORDS,
+    STREAMS,
+    SUMMED_PAIRS,
+    SUMMED_TUPLES,
+    TEST_AT,
+    TEST_COLUMN,
+    TEST_KIND,
+    TEST_VALUE,
+    TEST_WORDS,
+    TOTAL,
+    TUPLES,
+    WHOLES,
+)
 from triegs.kernels.trie import find_leaf, trie_get
-from triegs.kernels.words import Words, checked_add, checked_multiply, load, prefetch, store
+from triegs.kernels.verdicts import accepts_id, accepts_tuple
+from triegs.kernels.words import (
+    Words,
+    checked_add,
+    checked_multiply,
+    load,
+    prefetch,
+    read_ticks,
+    store,
+)
+from triegs.kernels.work import EMITTED, FOUND, IDS, KEY, PHASE, STEP, UNMERGED
 
-# The head of a table.
-LABELS, LABEL_ROWS, STEPS, STEP_ROWS, REST, IS_RDF = range(6)
-TABLE_HEAD = 8
-
-# Kinds of label rows.
-ADJACENCY, COUNTS, SUMMED_PAIRS = 0, 1, 2
-ROW_WORDS = 5
-ANY, SAME = -1, -2
-
-# Kinds of factors: whether a key is there, or the count that it has.
-PRESENCE, COUNT = 0, 1
-FACTOR_WORDS = 3  # kind, slot, list
-
-# Kinds of steps, and the words of each.
-EDGE, PRODUCT, TOTAL, NUMBERED_EDGE, NUMBERED_PRODUCT, RANKING = 1, 2, 3, 4, 5, 6
-STEP_WORDS = 12
-ENTRY_WORDS = 4  # of a bucket: subject, object, change, place in the batch
+JUDGE, SELECT, FILL, RUN_STEPS = range(4)
+ASKED = -1 << 40  # what a kernel returns that waits for verdicts
 AHEAD = 16 * ENTRY_WORDS  # the entries whose memory is asked for at once
 LINE_WORDS = 8
 
@@ -120,7 +191,8 @@ def sort_by_label(
 
     Returns how many were refused.
     """
-    labels = load(table, LABELS)
+    labels, is_whole_wanted = load(table, LABELS), load(table, WHOLES) != 0
+    is_rdf = load(table, IS_RDF) != 0
     count = updates.size // 4
     for label in range(labels + 1):
         store(bounds, label, 0)
@@ -153,6 +225,11 @@ def sort_by_label(
             tuple_change(words, load(table, REST), key, 3, -change, False)
             store(refused, found, place)
             found += 1
+            change = 0
+        elif is_rdf:
+            change = sign(new) - sign(new - change)
+        if is_whole_wanted:
+            store(refused, count + place, change)
     for label in range(labels, 0, -1):  # each bound has moved to the end of its label
         store(bounds, label, load(bounds, label - 1))
     store(bounds, 0, 0)
@@ -213,8 +290,8 @@ def judge_label(
     """Apply a label's entries to its first index, in order. What would go below zero is refused;
     in RDF mode an entry becomes the change of the weight.
     """
-    kind, column, slot = load(table, row), load(table, row + 1), load(table, row + 2)
-    listed = load(table, row + 3) >= 0
+    kind, column = load(table, row + ROW_KIND), load(table, row + ROW_COLUMN)
+    slot, listed = load(table, row + ROW_SLOT), load(table, row + ROW_LIST) >= 0
     is_rdf = load(table, IS_RDF) != 0
     for at in range(start, end, ENTRY_WORDS):
         fetch_ahead(words, load(words, slot), entries, column, start, at, end, True)
@@ -231,14 +308,25 @@ def judge_label(
     return found
 
 
-@kernel
+@merged
 def fill_row(
-    words: Words, log: Words, entries: Words, start: int, end: int, table: Words, row: int
-) -> None:
-    """Apply a label's entries to one more index."""
-    kind, column, slot = load(table, row), load(table, row + 1), load(table, row + 2)
-    listed = load(table, row + 3) >= 0
-    condition = load(table, row + 4)
+    words: Words, log: Words, work: Words, entries: Words, start: int, end: int, table: Words,
+    row: int, arity: int,
+) -> None:  # fmt: skip
+    """Apply the entries of a stream to one more row."""
+    kind, column = load(table, row + ROW_KIND), load(table, row + ROW_COLUMN)
+    slot, listed = load(table, row + ROW_SLOT), load(table, row + ROW_LIST) >= 0
+    condition = load(table, row + ROW_CONDITION)
+    if kind in (TUPLES, SUMMED_TUPLES):
+        for at in range(start, end, ENTRY_WORDS):
+            change = load(entries, at + max(arity, 2))
+            for each in range(arity):
+                store(work, KEY + each, load(entries, at + load(table, column + each)))
+            if kind == SUMMED_TUPLES:
+                summed_change(words, slot, work[KEY:], arity, change)
+            else:
+                tuple_change(words, slot, work[KEY:], arity, change, False)
+        return
     for at in range(start, end, ENTRY_WORDS):
         fetch_ahead(words, load(words, slot), entries, column, start, at, end, kind != COUNTS)
         change = load(entries, at + 2)
@@ -249,6 +337,91 @@ def fill_row(
             map_add_logged(words, log, slot, key, change)
         else:
             add_pair(words, log, slot, key, other, change, kind, listed)
+
+
+@kernel
+def fill_rows(
+    words: Words, log: Words, lists: Words, work: Words, entries: Words, table: Words,
+    stream: int, first: int, start: int, end: int,
+) -> None:  # fmt: skip
+    """Apply the entries of a stream to its rows, from that one on."""
+    for number in range(first, load(table, stream + S_ROWS)):
+        row = load(table, stream + S_ROWS_AT) + ROW_WORDS * number
+        changed, slot = load(table, row + ROW_LIST), load(table, row + ROW_SLOT)
+        open_list(words, log, lists, changed)
+        fill_row(words, log, work, entries, start, end, table, row, load(table, stream + S_ARITY))
+        close_list(words, log, lists, changed, slot, NODE_CLASS)
+
+
+# Selections
+
+
+@inlined
+def passes_tests(
+    table: Words, work: Words, entries: Words, at: int, tests: int, tests_at: int,
+    verdicts: Words, asked: Words,
+) -> bool:  # fmt: skip
+    for number in range(tests):
+        test = tests_at + TEST_WORDS * number
+        kind, column = load(table, test + TEST_KIND), load(table, test + TEST_COLUMN)
+        value = load(table, test + TEST_VALUE)
+        if kind == IS_ACCEPTED:
+            columns = load(table, test + TEST_AT)
+            if column == 1:
+                key = load(entries, at + load(table, columns))
+                if not accepts_id(verdicts, asked, value, key):
+                    return False
+            else:
+                for each in range(column):
+                    store(work, IDS + each, load(entries, at + load(table, columns + each)))
+                if not accepts_tuple(verdicts, asked, value, work[IDS:], column):
+                    return False
+        else:
+            wanted = value if kind == IS_ID else load(entries, at + value)
+            if load(entries, at + column) != wanted:
+                return False
+    return True
+
+
+@merged
+def select_whole(
+    updates: Words, origin_of: Words, refused: Words, space: int, entries: Words, top: int
+) -> int:
+    """The triples of a space that an epoch changes; returns the end of its entries."""
+    count = updates.size // 4
+    for place in range(count):
+        change = load(refused, count + place)
+        predicate = load(updates, 4 * place + 2)
+        where, plain = 0, predicate
+        if 2 * predicate < origin_of.size and load(origin_of, 2 * predicate) != 0:
+            where, plain = load(origin_of, 2 * predicate), load(origin_of, 2 * predicate + 1)
+        if change != 0 and where == space:
+            store(entries, top, load(updates, 4 * place + 1))
+            store(entries, top + 1, plain)
+            store(entries, top + 2, load(updates, 4 * place + 3))
+            store(entries, top + 3, change)
+            top += ENTRY_WORDS
+    return top
+
+
+@merged
+def select_entries(
+    table: Words, stream: int, bounds: Words, entries: Words, top: int, work: Words,
+    verdicts: Words, asked: Words,
+) -> int:  # fmt: skip
+    """The entries of another stream that pass all tests; returns the end."""
+    source, change_at = load(table, stream + S_SOURCE), load(table, stream + S_CHANGE)
+    arity, columns_at = load(table, stream + S_ARITY), load(table, stream + S_COLUMNS_AT)
+    tests, tests_at = load(table, stream + S_TESTS), load(table, stream + S_TESTS_AT)
+    for at in range(load(bounds, source), load(bounds, source + 1), ENTRY_WORDS):
+        change = load(entries, at + change_at)
+        if change != 0 and passes_tests(table, work, entries, at, tests, tests_at, verdicts, asked):
+            for column in range(arity):
+                value = load(entries, at + load(table, columns_at + column))
+                store(entries, top + column, value)
+            store(entries, top + max(arity, 2), change)
+            top += ENTRY_WORDS
+    return top
 
 
 @inlined
@@ -274,10 +447,11 @@ def step_edge(
     table: Words, step: int, roots: Words,
 ) -> None:  # fmt: skip
     """``P(v) = sum over w of G(v, w) * N(w)``, or the live pairs v → {w: G}."""
-    label, column, by_other = load(table, step + 1), load(table, step + 2), load(table, step + 3)
-    kind, child, changed = load(table, step + 4), load(table, step + 5), load(table, step + 6)
-    is_exact, out = load(table, step + 7), load(table, step + 8)
-    start, end = load(bounds, label), load(bounds, label + 1)
+    stream, column = load(table, step + EDGE_STREAM), load(table, step + EDGE_COLUMN)
+    by_other, kind = load(table, step + EDGE_BY_OTHER), load(table, step + EDGE_READS)
+    child, changed = load(table, step + EDGE_CHILD), load(table, step + EDGE_CHANGED)
+    is_exact, out = load(table, step + EDGE_IS_EXACT), load(table, step + EDGE_OUT)
+    start, end = load(bounds, stream), load(bounds, stream + 1)
     for at in range(start, end, ENTRY_WORDS):
         fetch_ahead(words, load(words, out), entries, column, start, at, end, is_exact == 0)
         change = load(entries, at + 2)
@@ -323,13 +497,15 @@ def product_now(words: Words, table: Words, at: int, count: int, key: int, is_ex
     """
     for number in range(count):
         factor = at + FACTOR_WORDS * number
-        if value_now(words, load(table, factor), load(table, factor + 1), key) == 0:
+        reads, slot = load(table, factor + FACTOR_READS), load(table, factor + FACTOR_SLOT)
+        if value_now(words, reads, slot, key) == 0:
             return 0
     product = 1
     if is_exact:
         for number in range(count):
             factor = at + FACTOR_WORDS * number
-            value = value_now(words, load(table, factor), load(table, factor + 1), key)
+            reads, slot = load(table, factor + FACTOR_READS), load(table, factor + FACTOR_SLOT)
+            value = value_now(words, reads, slot, key)
             product = multiply(words, product, value)
     return product
 
@@ -337,10 +513,10 @@ def product_now(words: Words, table: Words, at: int, count: int, key: int, is_ex
 @kernel
 def step_product(words: Words, log: Words, lists: Words, table: Words, step: int) -> None:
     """``N(v) = product of factors``; 0 or 1 where only liveness counts."""
-    is_exact, out = load(table, step + 1), load(table, step + 2)
-    count, at = load(table, step + 4), load(table, step + 5)
+    is_exact, out = load(table, step + PRODUCT_IS_EXACT), load(table, step + PRODUCT_OUT)
+    count, at = load(table, step + PRODUCT_FACTORS), load(table, step + PRODUCT_FACTORS_AT)
     for number in range(count):
-        changed = load(table, at + FACTOR_WORDS * number + 2)
+        changed = load(table, at + FACTOR_WORDS * number + FACTOR_CHANGED)
         for entry in range(load(lists, 2 * changed), load(lists, 2 * changed + 1), 2):
             key = load(log, entry)
             product = product_now(words, table, at, count, key, is_exact)
@@ -354,21 +530,22 @@ def step_total(
     words: Words, log: Words, lists: Words, table: Words, step: int, roots: Words
 ) -> None:
     """The sum over all keys of the product of factors; a key counts in its first changed list."""
-    out, count, at = load(table, step + 2), load(table, step + 4), load(table, step + 5)
+    out, count = load(table, step + PRODUCT_OUT), load(table, step + PRODUCT_FACTORS)
+    at = load(table, step + PRODUCT_FACTORS_AT)
     total = load(words, out)
     for number in range(count):
-        changed = load(table, at + FACTOR_WORDS * number + 2)
+        changed = load(table, at + FACTOR_WORDS * number + FACTOR_CHANGED)
         for entry in range(load(lists, 2 * changed), load(lists, 2 * changed + 1), 2):
             key = load(log, entry)
             factor = at + FACTOR_WORDS * number
-            kind, slot = load(table, factor), load(table, factor + 1)
+            kind, slot = load(table, factor + FACTOR_READS), load(table, factor + FACTOR_SLOT)
             if value_now(words, kind, slot, key) == load(log, entry + 1):
                 continue  # touched and unchanged: another list may count this key
             is_counted = False
             before = 1
             for other in range(count):
                 factor = at + FACTOR_WORDS * other
-                kind, slot = load(table, factor), load(table, factor + 1)
+                kind, slot = load(table, factor + FACTOR_READS), load(table, factor + FACTOR_SLOT)
                 old = value_before(words, roots, kind, slot, key)
                 before *= old
                 if other < number and value_now(words, kind, slot, key) != old:
@@ -384,74 +561,214 @@ def step_total(
     store(words, out, total)
 
 
-@kernel
-def run_epoch(
-    words: Words, log: Words, lists: Words, cursor: Words, table: Words, label_of: Words,
-    updates: Words, bounds: Words, entries: Words, refused: Words, roots: Words,
+@merged
+def judge_updates(
+    words: Words, log: Words, lists: Words, work: Words, table: Words, label_of: Words,
+    updates: Words, bounds: Words, entries: Words, refused: Words,
 ) -> int:  # fmt: skip
-    """Judge the updates `(change, subject, predicate, object)…`, then run every step once.
-
-    Returns how many were refused, their places in `refused`. After a fault the epoch must be
-    aborted; the result is -1 if judging met it, else -2 minus the number of the step.
-    """
-    store(log, 0, 1)
-    for index in range(lists.size):
-        store(lists, index, 0)
-    found = sort_by_label(words, updates, label_of, table, bounds, entries, refused, cursor)
+    """The first phase; returns how many updates were refused."""
+    found = sort_by_label(words, updates, label_of, table, bounds, entries, refused, work[KEY:])
     for label in range(load(table, LABELS)):
         start, end = load(bounds, label), load(bounds, label + 1)
         if start == end:
             continue
-        pair = load(table, LABEL_ROWS) + 2 * label
-        for number in range(load(table, pair + 1)):
-            row = load(table, pair) + ROW_WORDS * number
-            changed, slot = load(table, row + 3), load(table, row + 2)
-            open_list(words, log, lists, changed)
-            if number == 0:
-                found = judge_label(words, log, entries, start, end, table, row, refused, found)
-            else:
-                fill_row(words, log, entries, start, end, table, row)
+        stream = load(table, STREAM_ROWS) + STREAM_WORDS * label
+        row = load(table, stream + S_ROWS_AT)
+        changed, slot = load(table, row + ROW_LIST), load(table, row + ROW_SLOT)
+        open_list(words, log, lists, changed)
+        found = judge_label(words, log, entries, start, end, table, row, refused, found)
+        close_list(words, log, lists, changed, slot, NODE_CLASS)
+        fill_rows(words, log, lists, work, entries, table, stream, 1, start, end)
+        if load(table, WHOLES) != 0:
+            count = updates.size // 4
+            for at in range(start, end, ENTRY_WORDS):
+                store(refused, count + load(entries, at + 3), load(entries, at + 2))
+    return found
+
+
+@merged
+def select_streams(
+    work: Words, table: Words, updates: Words, origin_of: Words, bounds: Words, entries: Words,
+    refused: Words, verdicts: Words, asked: Words,
+) -> None:  # fmt: skip
+    """The second phase: what the streams beyond the labels have. May be repeated."""
+    labels, wholes = load(table, LABELS), load(table, WHOLES)
+    for number in range(labels, load(table, STREAMS)):
+        stream = load(table, STREAM_ROWS) + STREAM_WORDS * number
+        top = load(bounds, number)
+        if number < labels + wholes:
+            space = load(table, stream + S_SOURCE)
+            top = select_whole(updates, origin_of, refused, space, entries, top)
+        else:
+            top = select_entries(table, stream, bounds, entries, top, work, verdicts, asked)
+        store(bounds, number + 1, top)
+
+
+@merged
+def run_step(
+    words: Words, log: Words, lists: Words, work: Words, table: Words, step: int, bounds: Words,
+    entries: Words, roots: Words, verdicts: Words, asked: Words,
+) -> bool:  # fmt: skip
+    """One step, with its list; false, with nothing changed, if it waits for verdicts."""
+    kind = load(table, step)
+    if kind == RULE:
+        return step_rule(
+            words, log, lists, work, bounds, entries, table, step, roots, verdicts, asked
+        )
+    if kind == TOTAL:
+        step_total(words, log, lists, table, step, roots)
+    elif kind in (EDGE, NUMBERED_EDGE):
+        changed, slot = load(table, step + EDGE_LIST), load(table, step + EDGE_OUT)
+        open_list(words, log, lists, changed)
+        if kind == EDGE:
+            step_edge(words, log, lists, work, bounds, entries, table, step, roots)
             close_list(words, log, lists, changed, slot, NODE_CLASS)
+        else:
+            step_numbered_edge(words, log, lists, work, bounds, entries, table, step, roots)
+            close_list(words, log, lists, changed, slot, SUMMED_CLASS)
+    else:
+        changed, slot = load(table, step + PRODUCT_LIST), load(table, step + PRODUCT_OUT)
+        open_list(words, log, lists, changed)
+        if kind == PRODUCT:
+            step_product(words, log, lists, table, step)
+            close_list(words, log, lists, changed, slot, NODE_CLASS)
+        else:
+            step_numbered_product(words, log, lists, table, step, kind == RANKING)
+            close_list(words, log, lists, changed, slot, SUMMED_CLASS)
+    return True
+
+
+@inlined
+def count_listed(lists: Words, number: int, stride: int) -> int:
+    return (load(lists, 2 * number + 1) - load(lists, 2 * number)) // stride
+
+
+@inlined
+def count_entries(bounds: Words, stream: int) -> int:
+    return (load(bounds, stream + 1) - load(bounds, stream)) // ENTRY_WORDS
+
+
+@kernel
+def count_seeds(lists: Words, table: Words, step: int, bounds: Words) -> int:
+    """How many changes a step finds in its inputs; with none it has nothing to do."""
+    kind, found = load(table, step), 0
+    if kind == RULE:
+        delta = load(table, step + RULE_DELTAS_AT)
+        for _ in range(load(table, step + RULE_DELTAS)):
+            number, width = load(table, delta + D_NUMBER), load(table, delta + D_ARITY)
+            if load(table, delta + D_FROM) == ENTRIES:
+                found += count_entries(bounds, number)
+            else:
+                found += count_listed(lists, number, 2 if width == 1 else width + 2)
+            delta += DELTA_WORDS
+    elif kind in (EDGE, NUMBERED_EDGE):
+        found = count_entries(bounds, load(table, step + EDGE_STREAM))
+        found += count_listed(lists, load(table, step + EDGE_CHANGED), 2)
+    else:
+        factor = load(table, step + PRODUCT_FACTORS_AT)
+        for _ in range(load(table, step + PRODUCT_FACTORS)):
+            found += count_listed(lists, load(table, factor + FACTOR_CHANGED), 2)
+            factor += FACTOR_WORDS
+    return found
+
+
+@inlined
+def note(counters: Words, at: int, count: int) -> None:
+    store(counters, at, load(counters, at) + count)
+
+
+@inlined
+def note_step(
+    lists: Words, work: Words, table: Words, step: int, at: int, seeds: int, ticks: int
+) -> None:
+    """Add what a step did to its counters."""
+    kind = load(table, step)
+    note(lists, at + C_SEEDS, seeds)
+    note(lists, at + C_TICKS, ticks)
+    if kind == RULE:
+        note(lists, at + C_EMITTED, load(work, UNMERGED))
+        note(lists, at + C_CHANGED, load(work, EMITTED))
+    else:
+        is_edge = kind in (EDGE, NUMBERED_EDGE)
+        number = load(table, step + (EDGE_LIST if is_edge else PRODUCT_LIST))
+        note(lists, at + C_CHANGED, count_listed(lists, number, 2))
+
+
+@kernel
+def run_epoch(
+    words: Words, log: Words, lists: Words, work: Words, table: Words, label_of: Words,
+    origin_of: Words, updates: Words, bounds: Words, entries: Words, refused: Words, roots: Words,
+    verdicts: Words, asked: Words,
+) -> int:  # fmt: skip
+    """Judge the updates `(change, subject, predicate, object)…`, then run every step once, from
+    where `work` says that the epoch is.
+
+    Returns how many were refused, their places in `refused`; or `ASKED`. After a fault the epoch
+    must be aborted; the result is -1 if judging met it, else -2 minus the number of the step.
+    """
+    if load(work, PHASE) == JUDGE:
+        store(log, 0, 1)
+        for index in range(lists.size - COUNTER_WORDS * load(table, STEPS)):
+            store(lists, index, 0)
+        store(work, FOUND, judge_updates(
+            words, log, lists, work, table, label_of, updates, bounds, entries, refused
+        ))  # fmt: skip
+        store(work, PHASE, SELECT)
+        store(work, STEP, 0)
+    if load(work, PHASE) == SELECT:
+        if load(words, FAULTS) == 0 and load(table, STREAMS) > load(table, LABELS):
+            select_streams(
+                work, table, updates, origin_of, bounds, entries, refused, verdicts, asked
+            )
+            if load(asked, 0) > 1:
+                return ASKED
+            for number in range(load(table, LABELS), load(table, STREAMS)):
+                stream = load(table, STREAM_ROWS) + STREAM_WORDS * number
+                start, end = load(bounds, number), load(bounds, number + 1)
+                if start != end:
+                    fill_rows(words, log, lists, work, entries, table, stream, 0, start, end)
+        store(work, PHASE, RUN_STEPS)
     if load(words, FAULTS) != 0:
         return -1
-    for number in range(load(table, STEPS)):
+    steps = load(table, STEPS)
+    before = read_ticks()
+    while load(work, STEP) < steps:
+        number = load(work, STEP)
         step = load(table, STEP_ROWS) + STEP_WORDS * number
-        kind = load(table, step)
-        if kind == TOTAL:
-            step_total(words, log, lists, table, step, roots)
-        elif kind in (EDGE, NUMBERED_EDGE):
-            changed, slot = load(table, step + 9), load(table, step + 8)
-            open_list(words, log, lists, changed)
-            if kind == EDGE:
-                step_edge(words, log, lists, cursor, bounds, entries, table, step, roots)
-                close_list(words, log, lists, changed, slot, NODE_CLASS)
-            else:
-                step_numbered_edge(words, log, lists, cursor, bounds, entries, table, step, roots)
-                close_list(words, log, lists, changed, slot, SUMMED_CLASS)
-        else:
-            changed, slot = load(table, step + 3), load(table, step + 2)
-            open_list(words, log, lists, changed)
-            if kind == PRODUCT:
-                step_product(words, log, lists, table, step)
-                close_list(words, log, lists, changed, slot, NODE_CLASS)
-            else:
-                step_numbered_product(words, log, lists, table, step, kind == RANKING)
-                close_list(words, log, lists, changed, slot, SUMMED_CLASS)
-        if load(words, FAULTS) != 0:
-            return -2 - number
-    return found
+        seeds = count_seeds(lists, table, step, bounds)
+        if seeds != 0:
+            is_done = run_step(
+                words, log, lists, work, table, step, bounds, entries, roots, verdicts, asked
+            )
+            if load(words, FAULTS) != 0:
+                return -2 - number
+            if not is_done:
+                return ASKED
+            at = lists.size - COUNTER_WORDS * (steps - number)
+            now = read_ticks()
+            note_step(lists, work, table, step, at, seeds, now - before)
+            before = now
+        store(work, STEP, number + 1)
+    return load(work, FOUND)
+
+
+@brief
+def read_clock() -> int:
+    """The ticks that steps are timed by."""
+    return read_ticks()
 
 
 @brief
 def run_and_publish(
     words: Words, roots: Words, next_roots: Words, holds: Words, updates: Words, log: Words,
-    lists: Words, cursor: Words, table: Words, label_of: Words, bounds: Words, entries: Words,
-    refused: Words,
+    lists: Words, work: Words, table: Words, label_of: Words, origin_of: Words, bounds: Words,
+    entries: Words, refused: Words, verdicts: Words, asked: Words,
 ) -> int:  # fmt: skip
     """`run_epoch` for a few updates, and unless it meets a fault `publish_epoch` at once."""
     found = run_epoch(
-        words, log, lists, cursor, table, label_of, updates, bounds, entries, refused, roots
-    )
+        words, log, lists, work, table, label_of, origin_of, updates, bounds, entries, refused,
+        roots, verdicts, asked,
+    )  # fmt: skip
     if found >= 0:
         publish_epoch(words, next_roots, holds)
     return found

@@ -147,6 +147,15 @@ def tuple_get(words: Words, root: int, key: Words, length: int) -> int:
     return word
 
 
+@inlined
+def leave_empty_sets(words: Words, key: Words, arity: int) -> None:
+    """After a change in the set at the end of `PATH`: the id of an empty set leaves that above."""
+    level = arity - 2
+    while level > 0 and load(words, load(words, PATH + level)) == 0:
+        level -= 1
+        set_change(words, load(words, PATH + level), load(key, level + 1), 0, True)
+
+
 @brief
 def tuple_change(
     words: Words, slot: int, key: Words, arity: int, value: int, put: bool
@@ -175,10 +184,7 @@ def tuple_change(
         at = set_place(words, at, load(key, level))
         store(words, PATH + level, at)
     old, new = set_change(words, at, load(key, arity - 1), value, put)
-    level = arity - 2
-    while level > 0 and load(words, load(words, PATH + level)) == 0:
-        level -= 1  # the set became empty: its id leaves the set above
-        set_change(words, load(words, PATH + level), load(key, level + 1), 0, True)
+    leave_empty_sets(words, key, arity)
     note_entry(words, slot, old, new)
     mark_word(words, slot, leaf, x, before, load(words, load(words, PATH)))
     return old, new

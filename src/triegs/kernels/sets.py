@@ -1,9 +1,9 @@
-"""A set from ids to words, packed: a block of up to 16 entries, or a hub of blocks.
+"""A set from ids to words, packed: a block of up to 32 entries, or a hub of blocks.
 
 A set is one word, its *reference*: 0 if empty, the offset of a block, or that of a hub plus 1. A
-block is `[birth, size | class << 32, keys…, words…]` with 4, 8 or 16 places. A hub is a node whose
-32 children are sets again, chosen by the low bits of the id; each further hub takes the next five.
-So a set of n ids costs about log32(n / 16) loads and one block to search.
+block is `[birth, size | class << 32, keys…, words…]` with 4, 8, 16 or 32 places. A hub is a node
+whose 32 children are sets again, chosen by the low bits of the id; each further hub takes the next
+five. So a set of n ids costs about log32(n / 32) loads and one block to search.
 
 A hub may be a summed node, see `triegs.kernels.sums`: who changes a set says of which class its
 hubs are, and keeps their numbers. A block that became a summed hub, with no numbers yet, is noted
@@ -49,11 +49,19 @@ from triegs.kernels.words import (
 
 @inlined
 def find_entry(words: Words, block: int, size: int, key: int) -> int:
-    """The place of an id in a block; its size if it is not there."""
-    place = 0
-    while place < size and load(words, block + HEAD + place) != key:
-        place += 1
-    return place
+    """The place of an id in a block; its size if it is not there.
+
+    Four places at a time, also beyond the last entry: there are always as many.
+    """
+    at = block + HEAD
+    for place in range(0, size, 4):
+        first = load(words, at + place) == key
+        second = load(words, at + place + 1) == key
+        third = load(words, at + place + 2) == key
+        if first | second | third | (load(words, at + place + 3) == key):
+            found = place if first else place + 1 if second else place + 2 if third else place + 3
+            return min(found, size)
+    return size
 
 
 @inlined
@@ -74,7 +82,10 @@ def set_get(words: Words, reference: int, key: int) -> int:
 @inlined
 def class_for(entries: int) -> int:
     """The smallest class of blocks with so many places."""
-    return 0 if entries <= SMALLEST else 1 if entries <= 2 * SMALLEST else 2
+    size_class = 0
+    while SMALLEST << size_class < entries:
+        size_class += 1
+    return size_class
 
 
 @inlined

@@ -5,7 +5,7 @@ many *rows*, each answer as often as it counts. Where nobody asked for rows they
 
 | relation | summed nodes | the numbers beside a word |
 | --- | --- | --- |
-| the index of a label, asked to be summed | its hubs | of the entries below: 1, and the count |
+| index or rule, asked to be summed | hubs of its last column | of the entries below: 1, the count |
 | numbered pairs v → {w: count} | leaves, hubs | of the entries below: N(w), and count * M(w) |
 | numbered map v → 1 | leaves | N(v) and M(v), products over the factors of v |
 | ranked map v → 1 | all nodes of the trie | the same, and above the leaves the sums below |
@@ -27,19 +27,28 @@ from triegs.kernels.layout import (
     EMPTIED,
     EPOCH,
     FANOUT,
+    FAULTS,
     HEAD,
     HEIGHT_SHIFT,
     LOW,
     NODE_CLASS,
     OFFSET,
     OVERFLOW,
+    PATH,
     SMALLEST,
     SPLIT,
     SPLIT_SHIFT,
     SUMMED_CLASS,
 )
-from triegs.kernels.relations import mark_word, note_entry, push_log, set_fault
-from triegs.kernels.sets import own_path, set_get, summed_set_change
+from triegs.kernels.relations import (
+    leave_empty_sets,
+    mark_word,
+    note_entry,
+    push_log,
+    set_fault,
+    tuple_get,
+)
+from triegs.kernels.sets import own_path, set_get, set_place, summed_set_change
 from triegs.kernels.trie import find_leaf, trie_get, trie_leaf
 from triegs.kernels.words import (
     Words,
@@ -54,6 +63,8 @@ from triegs.kernels.words import (
 # Where the numbers of an id are: it has the count that a map tells and is one answer; they are
 # those of the set below it in an index; they stand beside its word; or it is an entry of an index.
 COUNTED, SETS, BESIDE, ENTRY = 1, 2, 3, 4
+# A map tells the answers, and another one the rows; or both are looked up by a whole tuple.
+ANSWERED, LOOKED_UP = 5, 6
 ANSWERS, ROWS = FANOUT, 2 * FANOUT  # how far the numbers are from their word
 
 
@@ -100,6 +111,8 @@ def numbers_at(words: Words, kind: int, root: int, key: int) -> tuple[int, int]:
     if kind == COUNTED:
         count = trie_get(words, root, key)
         return 1 if count != 0 else 0, count
+    if kind == ANSWERED:
+        return trie_get(words, root, key), 1
     if kind == SETS:
         return set_numbers(words, trie_get(words, root, key))
     at = find_leaf(words, root, key) + HEAD + (key & DIGIT)
@@ -221,20 +234,40 @@ def summed_add_logged(words: Words, log: Words, slot: int, x: int, y: int, value
     return new
 
 
+@brief
+def summed_change(words: Words, slot: int, key: Words, arity: int, value: int) -> tuple[int, int]:
+    """As `tuple_change`, adding to a tuple of a relation whose last column has summed hubs."""
+    if value == 0:
+        old = tuple_get(words, load(words, slot), key, arity)
+        return old, old
+    if not has_room(words):
+        return 0, 0
+    x = load(key, 0)
+    leaf = trie_leaf(words, slot, x, NODE_CLASS, NODE_CLASS)
+    at = leaf + HEAD + (x & DIGIT)
+    before = load(words, at)
+    store(words, PATH, at)
+    for level in range(1, arity - 1):
+        at = set_place(words, at, load(key, level))
+        store(words, PATH + level, at)
+    old, new, _, _ = change_pair(words, at, load(key, arity - 1), value, 1, 1, ENTRY, 0, 1)
+    leave_empty_sets(words, key, arity)
+    note_entry(words, slot, old, new)
+    mark_word(words, slot, leaf, x, before, load(words, load(words, PATH)))
+    return old, new
+
+
 @kernel
-def fill_summed(words: Words, slot: int, columns: Words, count: int) -> None:
-    """Put pairs with their counts, as columns, into an empty index with summed hubs."""
+def fill_summed(
+    words: Words, key: Words, slot: int, columns: Words, count: int, arity: int
+) -> None:
+    """Put tuples with their counts, as columns, into an empty relation with summed hubs."""
     for row in range(count):
-        if not has_room(words):
+        for column in range(arity):
+            store(key, column, load(columns, count * column + row))
+        summed_change(words, slot, key, arity, load(columns, count * arity + row))
+        if load(words, FAULTS) != 0:
             return
-        x, y = load(columns, row), load(columns, count + row)
-        leaf = trie_leaf(words, slot, x, NODE_CLASS, NODE_CLASS)
-        at = leaf + HEAD + (x & DIGIT)
-        before = load(words, at)
-        value = load(columns, 2 * count + row)
-        old, new, _, _ = change_pair(words, at, y, value, 1, 1, ENTRY, 0, 1)
-        note_entry(words, slot, old, new)
-        mark_word(words, slot, leaf, x, before, load(words, at))
 
 
 @brief

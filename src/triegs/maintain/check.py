@@ -1,15 +1,29 @@
-"""What the parts of the compiled core must be, computed anew in Python from their definitions."""
+"""What the parts of the core must be, computed anew in Python from their definitions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 from triegs.kernels.layout import FANOUT, HEAD, LOW
-from triegs.kernels.program import ANY, COUNTS, EDGE, NUMBERED_EDGE, PRESENCE, PRODUCT, SAME, TOTAL
-from triegs.kernels.sums import BESIDE, SETS
+from triegs.kernels.relations import tuple_get
+from triegs.kernels.sums import ANSWERED, BESIDE, SETS
+from triegs.kernels.tables import (
+    ANY,
+    COUNT,
+    COUNTS,
+    EDGE,
+    NUMBERED_EDGE,
+    PRESENCE,
+    PRODUCT,
+    SAME,
+    TOTAL,
+    TUPLES,
+)
 from triegs.kernels.trie import find_leaf
-from triegs.maintain.parts import LAYOUTS, Index, Part, Parts, Step, counts_name, is_counts
-from triegs.mode import Mode
+from triegs.maintain.deltas import Check, Delta
+from triegs.maintain.parts import LAYOUTS, Index, Order, Part, Parts, Rule, Step, is_counts
 from triegs.store.contract import Key, StoreCorrupt
 
 Rows = dict[Key, int]
@@ -20,7 +34,8 @@ def check_parts(parts: Parts) -> None:
     """Compare every index with the counts of its label, every step with its factors, and the rest
     with the labels, which it must not have. Cost: all entries.
     """
-    labels = {part.predicate for part in parts.by_name.values() if isinstance(part, Index)}
+    every = parts.by_name.values()
+    labels = {part.stream.predicate for part in every if isinstance(part, Index)}
     for (predicate, *_), count in parts.rest.scan():
         if predicate in labels or count <= 0:
             raise StoreCorrupt(f"rest: {count} of label {predicate}")
@@ -37,8 +52,13 @@ def check_parts(parts: Parts) -> None:
             compare(name, found, make_step(part))
             if part.kind in LAYOUTS:
                 check_numbers(parts, part)
+        elif isinstance(part, Rule):
+            compare(name, found, make_rule(parts, part))
+        elif isinstance(part, Order) and part.of is not None:
+            rows = part.of.relation.scan()
+            compare(name, found, {tuple(k[c] for c in part.columns): n for k, n in rows})
         if part.is_summed:
-            check_hubs(parts, part, {pair: (1, count) for pair, count in found.items()})
+            check_hubs(parts, part, {key: (1, count) for key, count in found.items()})
 
 
 def compare(name: str, found: Rows, expected: Rows) -> None:
@@ -49,19 +69,68 @@ def compare(name: str, found: Rows, expected: Rows) -> None:
 
 
 def make_index(parts: Parts, index: Index) -> Rows:
-    counts = parts.by_name.get(counts_name(index.predicate))
-    if not isinstance(counts, Index):
-        raise StoreCorrupt(f"{index.name}: its label has no counts")
+    """The entries of an index, from the counts of labels and the rest."""
     rows: Rows = {}
-    for pair, count in counts.relation.scan():
-        weight = 1 if parts.mode is Mode.RDF else count
-        key, other = pair if index.column == counts.column else pair[::-1]
-        wanted = {ANY: other, SAME: key}.get(index.condition, index.condition)
-        if other != wanted:
-            continue
-        place = (key,) if index.kind == COUNTS else (key, other)
+    for *key, weight in parts.read_stream(index.stream).T.tolist():
+        if index.kind == TUPLES:
+            place = tuple(key[c] for c in index.order)
+        else:
+            first, other = (key * 2)[index.column], (key * 2)[1 - index.column]
+            wanted = {ANY: other, SAME: first}.get(index.condition, index.condition)
+            if other != wanted:
+                continue
+            place = (first,) if index.kind == COUNTS else (first, other)
         rows[place] = rows.get(place, 0) + weight
     return rows
+
+
+def make_rule(parts: Parts, rule: Rule) -> Rows:
+    """The output of a rule: every tuple of its last input with all that match it in the others."""
+    delta = rule.deltas[-1]
+    rows: Rows = {}
+    for *key, count in delta.seeds.read(parts).T.tolist():
+        bound = dict(zip(delta.variables, key, strict=True))
+        weight = count if delta.use == COUNT else 1
+        for found, product in extend(parts, delta, bound, weight):
+            place = tuple(found[v] for v in rule.head)
+            rows[place] = rows.get(place, 0) + product
+    return rows
+
+
+def extend(
+    parts: Parts, delta: Delta, bound: dict[int, int], weight: int
+) -> Iterator[tuple[dict[int, int], int]]:
+    """All ways to bind the other variables, one input after the other."""
+    variables: dict[int, list[int]] = {}
+    uses: dict[int, int] = {}
+    moves = [*delta.probes, *(move for level in delta.levels for move in level.sources)]
+    for move in moves:
+        start = max(root.word for root in delta.roots if root.word <= move.before)
+        variables.setdefault(start, []).append(move.variable)
+        uses[start] = move.use
+    found = [(bound, weight)]
+    for root in delta.roots:
+        columns = variables.get(root.word, [])
+        use = uses.get(root.word, root.use)
+        known = [n for n, v in enumerate(columns) if found and v in found[0][0]]
+        entries: dict[Key, Rows] = {}  # by the columns that are bound already
+        for key, count in root.part.relation.scan():
+            same = entries.setdefault(tuple(key[n] for n in known), {})
+            same[key[: len(columns)]] = count if use == COUNT else 1
+        longer = []
+        for binding, product in found:
+            bound_key = tuple(binding[columns[n]] for n in known)
+            for key, count in entries.get(bound_key, {}).items():
+                pairs = zip(columns, key, strict=True)
+                longer.append(({**binding, **dict(pairs)}, product * count))
+        found = longer
+    checks = [*delta.checks, *(check for level in delta.levels for check in level.checks)]
+    return (pair for pair in found if all(is_accepted(parts, c, pair[0]) for c in checks))
+
+
+def is_accepted(parts: Parts, check: Check, binding: Mapping[int, int]) -> bool:
+    columns = [np.array([binding[v]]) for v in check.variables]
+    return bool(parts.judges.judge_columns(check.judge, columns)[0])
 
 
 def read_factor(part: Part) -> dict[int, int]:
@@ -83,6 +152,8 @@ def read_numbers(parts: Parts, part: Part) -> dict[int, Numbers]:
             numbers[key] = int(words[at + FANOUT]), int(words[at + 2 * FANOUT])
         elif part.numbers == SETS:
             numbers[key] = answers + 1, rows + count
+        elif part.numbers == ANSWERED:
+            numbers[key] = count, 1
         else:
             numbers[key] = 1, count
     return numbers
@@ -114,33 +185,35 @@ def check_numbers(parts: Parts, step: Step) -> None:
 
 
 def check_hubs(parts: Parts, part: Part, entries: Mapping[Key, Numbers]) -> None:
-    """Compare the numbers in the hubs of each set with the entries below."""
+    """Compare the numbers in the hubs of each set of the last column with the entries below."""
     words = parts.store.words
     root = int(words[part.address])
-    for key in {pair[0] for pair in entries}:
-        reference = int(words[int(find_leaf(words, root, key)) + HEAD + key % FANOUT])
-        sum_set(parts, part, reference, key, entries)
+    for prefix in {key[:-1] for key in entries}:
+        reference = int(tuple_get(words, root, np.array(prefix, np.int64), len(prefix)))
+        sum_set(parts, part, reference, prefix, entries)
 
 
 def sum_set(
-    parts: Parts, part: Part, reference: int, first: int, entries: Mapping[Key, Numbers]
+    parts: Parts, part: Part, reference: int, prefix: Key, entries: Mapping[Key, Numbers]
 ) -> Numbers:
     """The numbers of a set, with those of its hubs compared on the way."""
     words = parts.store.words
     answers = rows = 0
     if reference & 1:
         hub = reference - 1
+        if words[hub + 1] >= 0:
+            raise StoreCorrupt(f"{part.name}{prefix}: a hub without numbers")
         for digit in range(FANOUT):
             at = hub + HEAD + digit
-            below = sum_set(parts, part, int(words[at]), first, entries) if words[at] else (0, 0)
+            below = sum_set(parts, part, int(words[at]), prefix, entries) if words[at] else (0, 0)
             beside = int(words[at + FANOUT]), int(words[at + 2 * FANOUT])
             if below != beside:
-                raise StoreCorrupt(f"{part.name}({first}): {beside} in a hub, instead of {below}")
+                raise StoreCorrupt(f"{part.name}{prefix}: {beside} in a hub, instead of {below}")
             answers, rows = answers + below[0], rows + below[1]
         return answers, rows
     size = int(words[reference + 1]) & LOW
     for key in words[reference + HEAD : reference + HEAD + size].tolist():
-        more = entries[first, key]
+        more = entries[*prefix, key]
         answers, rows = answers + more[0], rows + more[1]
     return answers, rows
 

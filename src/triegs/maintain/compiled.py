@@ -1,49 +1,49 @@
-"""The compiled core: an epoch of all registered plans is one kernel call over their tables.
+"""The core: epochs over ids. An epoch of all registered plans is one kernel call over their tables.
 
 It holds the graph: the counts of each label that a plan names, and a rest for all other assertions.
-Plans outside the kernel's fragment (see `triegs.maintain.lowering`) are kept by the general
-program, in the same store and the same epoch, which is told what changed in the labels that it
-reads. One `publish` covers both.
+One mutator; it knows no term, file, clock or thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from time import perf_counter_ns
+from typing import TypeVar
 
 import numpy as np
 
-from triegs.compiler.fragment import NotCompiled, check_plan
 from triegs.compiler.plan import Plan
 from triegs.copying import Uncopied
 from triegs.errors import InvalidUpdate, MemoryLimitReached, MultiplicityOverflow
-from triegs.kernels.cursors import CURSOR_WORDS
 from triegs.kernels.layout import LOG_FULL, OVERFLOW
-from triegs.kernels.program import ENTRY_WORDS, run_and_publish, run_epoch
+from triegs.kernels.program import ASKED, JUDGE, read_clock, run_and_publish, run_epoch
+from triegs.kernels.tables import COUNTER_WORDS, ENTRY_WORDS
 from triegs.kernels.words import Words
-from triegs.maintain.base import Origins
-from triegs.maintain.lowering import Lowering, choose_numbers
-from triegs.maintain.parts import Part, Parts, Saved
-from triegs.maintain.program import Decode, Encode, Program, make_walk
-from triegs.maintain.shared import SharedBase
+from triegs.kernels.work import PHASE
+from triegs.maintain.judges import Judges
+from triegs.maintain.lowering import Encode, Lowering, choose_numbers
+from triegs.maintain.meaning import Held
+from triegs.maintain.origins import STATIC, Origins
+from triegs.maintain.parts import Index, Part, Parts, Rule, Saved, is_counts
 from triegs.maintain.standing import NO_EVENT, Epoch, Laid, Publisher, Refused, Shown, Standing
+from triegs.maintain.streams import label_stream
+from triegs.maintain.table_check import check_table
+from triegs.maintain.tables import Table, write_table
 from triegs.maintain.walk import Walk
 from triegs.mode import Mode
-from triegs.store.contract import Key, Version
-from triegs.store.packed import PackedStore
+from triegs.store.contract import Key
+from triegs.store.packed import PackedStore, PackedVersion
 
 ENTRIES_PER_UPDATE = 4  # that can be built anew in about the time of an update
 FEW_UPDATES = 64  # an epoch of so many is over sooner than a lock changes hands
 TOUCH_SECONDS = 1e-7  # an entry that a kernel touches takes about that
+CHECKS_TABLES = False  # whether every table is checked before it is used, as tests do
 Result = TypeVar("Result")
-_Saved = tuple[
-    Saved,
-    list[tuple[Standing, Walk, Sequence[Part], MultiplicityOverflow | None]],
-    Any,  # of the general program
-]
+_Saved = tuple[Saved, list[tuple[Standing, Walk, Held, MultiplicityOverflow | None]]]
 
 
-class CompiledCore(Uncopied, Publisher[PackedStore]):
+class CompiledCore(Uncopied, Publisher):
     """A graph by ids with registered plans, kept up to date epoch by epoch.
 
     An exception inside an epoch leaves everything as it was. A count that does not fit stalls the
@@ -52,22 +52,23 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
     """
 
     def __init__(
-        self, store: PackedStore, encode: Encode, decode: Decode, mode: Mode = Mode.MULTIGRAPH
+        self, store: PackedStore, encode: Encode, judges: Judges, mode: Mode = Mode.MULTIGRAPH
     ) -> None:
-        self.parts = Parts(store, mode)
-        self._base = SharedBase(store, self.parts, mode)
-        super().__init__(store, Program(store, self._base, encode, decode))
+        super().__init__(store)
+        self.judges = judges
+        #: By label: the space that it belongs to, and the predicate that it is there.
+        self.origins = Origins()
+        self.parts = Parts(store, mode, judges, self.origins)
         self._touched = 0
         self._judged = 0  # updates of epochs that went the long way
         self._encode = encode
-        self._label_of = np.full(1, -1, np.int64)
         self._log = np.zeros(1 << 16, np.int64)
-        self._cursor = np.zeros(CURSOR_WORDS, np.int64)
-        self._entries = np.empty(ENTRY_WORDS * FEW_UPDATES, np.int64)
-        self._refused = np.empty(FEW_UPDATES, np.int64)
-        self._is_plain = True  # nothing is stalled, and the general program has nothing to do
+        self._is_plain = True  # nothing is stalled
         #: What is to be said of held versions when there is no room.
         self.tell_pins: Callable[[], str] = str
+        self._started = read_clock(), perf_counter_ns()
+        self.table = Table(np.zeros(0, np.int64))
+        self._follow_parts()
         store.publish()
 
     # Epochs
@@ -86,7 +87,7 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
             found, version = self._run_few(flat)
             if found >= 0:
                 return Epoch(version, self._list_refused(self._refused, found))
-            self.store.abort()  # a fault: the long way knows what to do
+            self.store.abort()  # the long way knows what to do
         try:
             return self._apply(rows, is_strict)
         except MemoryLimitReached:
@@ -111,9 +112,6 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
                 # A plan that is built anew takes more: it waits until there is room.
                 if not is_lifted and any(map(self._is_due, self.standing)):
                     self._rebuild()
-                if self.program.is_used:
-                    self._base.take(rows, refused)
-                    self.program.maintain()
                 if is_lifted and (flat[::4] > 0).any() and not self.store.is_within_limit():
                     raise _TooMuch
                 return Epoch(self.publish(), refused)
@@ -128,6 +126,7 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
                     overflown.update(users)
                 elif fault.kinds & LOG_FULL:
                     self._log = np.zeros(2 * self._log.size, np.int64)
+                    self.parts.grow_work()
                 else:
                     self._make_room("an epoch")
             except MemoryLimitReached:
@@ -145,7 +144,7 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
         if not self.store.make_room():
             raise self.store.refuse(what, self.tell_pins())
 
-    def apply_one(self, row: Words) -> tuple[Version, tuple[Refused, ...]] | None:
+    def apply_one(self, row: Words) -> tuple[PackedVersion, tuple[Refused, ...]] | None:
         if not self._is_plain:
             return None
         found, version = self._run_few(row)
@@ -160,32 +159,41 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
         """Judge the updates and run every step, but those that only stalled plans would need."""
         for standing, error in overflown.items():
             self.parts.release(standing.parts, keeps_counts=True)
-            standing.parts, standing.error = (), error
+            standing.parts, standing.error = {}, error
         if overflown:
             self._follow_parts()
-        entries = np.empty(flat.size // 4 * ENTRY_WORDS, np.int64)
-        refused = np.empty(flat.size // 4, np.int64)
-        parts = self.parts
+        count = flat.size // 4
+        parts, table, judges = self.parts, self.table, self.judges
+        entries = np.empty(count * ENTRY_WORDS * (1 + table.selections), np.int64)
+        refused = np.empty(2 * count, np.int64)
+        parts.work[PHASE] = JUDGE
 
         def run(words: Words, roots: Words) -> int:
             return run_epoch(
-                words, self._log, parts.changed, self._cursor, parts.table, self._label_of, flat,
-                parts.bounds, entries, refused, roots,
+                words, self._log, self._lists, parts.work, table.words, self._label_of,
+                self.origins.words, flat, self._bounds, entries, refused, roots, judges.words,
+                judges.asked,
             )  # fmt: skip
 
         found = self.store.run(run)
+        while found == ASKED:
+            judges.answer()
+            found = self.store.run(run)
         if found < 0:
+            judges.answer()
             raise _Fault(self.store.faults, -2 - found)
         self._touched += int(self._log[0]) >> 1
-        self._judged += flat.size // 4
+        self._judged += count
         return self._list_refused(refused, found)
 
-    def _run_few(self, flat: Words) -> tuple[int, Version]:
+    def _run_few(self, flat: Words) -> tuple[int, PackedVersion]:
         """Run and publish in one call; the work must fit the scratch of `FEW_UPDATES`."""
-        parts = self.parts
+        work, judges = self.parts.work, self.judges
+        work[PHASE] = JUDGE
         result = self.store.run_and_publish(
-            run_and_publish, flat, self._log, parts.changed, self._cursor, parts.table,
-            self._label_of, parts.bounds, self._entries, self._refused,
+            run_and_publish, flat, self._log, self._lists, work, self.table.words,
+            self._label_of, self.origins.words, self._bounds, self._entries, self._refused,
+            judges.words, judges.asked,
         )  # fmt: skip
         self._touched += int(self._log[0]) >> 1
         return result
@@ -200,7 +208,7 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
         """The plans that a step serves; they are to be stalled."""
         if fault.step < 0:
             return []
-        part = self.parts.steps[fault.step]
+        part = self.table.steps[fault.step]
         error = MultiplicityOverflow(f"a count of {part.name} does not fit 64 bits", part.name)
         return [(one, error) for one in self.standing if part in one.parts]
 
@@ -215,10 +223,10 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
     def _rebuild(self) -> None:
         """Try to build what is due from the graph as it is now."""
         for standing in self.standing:
-            if not self._is_due(standing) or standing.registered is not None:
+            if not self._is_due(standing):
                 continue
             self.parts.release(standing.parts, keeps_counts=True)
-            standing.parts = ()
+            standing.parts = {}
             try:
                 self._lower(standing)
             except MultiplicityOverflow as error:
@@ -248,7 +256,7 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
             assert last is not None
             raise last
         walk.overflow = overflow
-        standing.walk, standing.parts = walk, list(lowering.held)
+        standing.walk, standing.parts = walk, lowering.held
         if overflow is not None:
             entries = sum(len(part.relation) for part in standing.parts)
             standing.retry_at = self._judged + entries // ENTRIES_PER_UPDATE
@@ -256,24 +264,40 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
     def _save(self) -> _Saved:
         """Everything that an epoch with stalled plans may change in Python."""
         plans = [(one, one.walk, one.parts, one.error) for one in self.standing]
-        return self.parts.save(), plans, self.program.save()
+        return self.parts.save(), plans
 
     def _abort(self, saved: _Saved | None) -> None:
         self.store.abort()
         if saved is not None:
-            parts, plans, program = saved
+            parts, plans = saved
             self.parts.restore(parts)
             for one, walk, held, error in plans:
                 one.walk, one.parts, one.error = walk, held, error
-            self.program.restore(program)
             self._follow_parts()
 
     def _follow_parts(self) -> None:
         """Write the table anew after parts have come or gone."""
-        self.parts.table = self.parts.write_table()
-        labels = self.parts.labels
+        counted = self.count_work()
+        table = write_table(self.parts)
+        labels = table.labels
         self._label_of = np.full(max(labels, default=0) + 1, -1, np.int64)
         self._label_of[list(labels)] = list(labels.values())
+        bounds = [0] * (2 * (len(table.lists) + len(table.keys)) + 2)
+        counters = (counted.get(step, [0] * COUNTER_WORDS) for step in table.steps)
+        self._lists = np.array([*bounds, *chain.from_iterable(counters)], np.int64)
+        table.counters = self._lists[len(bounds) :]
+        self.table = table  # as a whole: other threads read it to explain
+        self._bounds = np.zeros(len(table.streams) + 2, np.int64)
+        entries = FEW_UPDATES * ENTRY_WORDS * (1 + table.selections)
+        self._entries = np.empty(entries, np.int64)
+        self._refused = np.empty(2 * FEW_UPDATES, np.int64)
+        judges = {judge for stream in table.streams for judge in stream.judges}
+        for part in self.parts.by_name.values():
+            if isinstance(part, Rule):
+                judges.update(judge for delta in part.deltas for judge in delta.judges)
+        self.judges.keep(judges)
+        if CHECKS_TABLES:
+            check_table(table.words, self.parts, len(table.lists) + len(table.keys))
 
     # Registration
 
@@ -288,13 +312,6 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
         return standing
 
     def _register(self, plan: Plan) -> Standing:
-        try:
-            check_plan(plan)
-        except NotCompiled:
-            registered = self.program.register(plan)
-            if registered.error is not None:
-                raise registered.error from None
-            return Standing(plan, make_walk(plan, registered.built), registered)
         standing = Standing(plan, Walk(0))
         self._lower(standing)
         standing.shown = Shown(None, standing.walk)
@@ -304,10 +321,7 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
         """Drop what only this plan used, and publish. Never fails for want of room."""
 
         def drop() -> None:
-            if standing.registered is not None:
-                self.program.release(standing.registered)
-            else:
-                self.parts.release(standing.parts)
+            self.parts.release(standing.parts)
 
         try:
             self._attempt(drop, "closing a query")
@@ -339,44 +353,82 @@ class CompiledCore(Uncopied, Publisher[PackedStore]):
                 self._abort(saved)
                 raise
 
-    # Spaces of windows
-
-    @property
-    def origins(self) -> Origins:
-        """By label: the space that it belongs to, and the predicate that it is there."""
-        return self._base.origins
+    # The graph
 
     def count(self, subject: int, predicate: int, obj: int) -> int:
         """The number of live events of an assertion."""
-        return self._base.count(subject, predicate, obj)
+        counts = self.parts.by_name.get(label_stream(predicate).name)
+        if not isinstance(counts, Index):
+            return self.parts.rest.get((predicate, subject, obj))
+        return counts.relation.get((subject, obj) if counts.column == 0 else (obj, subject))
 
     def lay_out(self) -> list[Laid]:
         """The relations that hold every assertion with its number of live events."""
-        return self._base.lay_out()
+        found = [Laid(self.parts.rest, None, (1, 0, 2))]
+        for part in self.parts.by_name.values():
+            if isinstance(part, Index) and is_counts(part):
+                order = (0, 2) if part.column == 0 else (2, 0)
+                found.append(Laid(part.relation, part.stream.predicate, order))
+        return found
 
     def static_rows(self) -> Iterator[tuple[Key, int]]:
         """Every assertion outside spaces, with its number of live events."""
-        return self._base.triples(None)
+        for *key, count in self.parts.read_space(STATIC).T.tolist():
+            yield tuple(key), count
 
     # Publication
 
     def measure(self, standing: Standing) -> float:
-        """As the general program does; of compiled parts what is touched is counted, because an
-        epoch runs those of all plans together.
+        """About the seconds of the last epoch for a plan, with what it shares with others: by what
+        was touched, because an epoch runs the parts of all plans together.
         """
-        if standing.registered is not None:
-            return super().measure(standing)
-        return TOUCH_SECONDS * self.parts.count_touched(standing.parts)
+        return TOUCH_SECONDS * self._count_touched(standing.parts)
+
+    def _count_touched(self, held: Iterable[Part]) -> int:
+        """What the last epoch had to do for some parts: entries of streams, keys of steps."""
+        found, table = 0, self.table
+        for part in set(held):
+            if isinstance(part, Index):
+                start, end = self._bounds[table.streams[part.stream] :][:2].tolist()
+                found += end - start
+            elif part in table.lists:
+                start, end = self._lists[2 * table.lists[part] :][:2].tolist()
+                found += (end - start) >> 1
+        return found
+
+    def count_work(self) -> dict[Part, list[int]]:
+        """By step, its counters (see `triegs.kernels.tables`) since it was made, also from epochs
+        that were aborted.
+        """
+        table = self.table
+        counters = table.counters.reshape(-1, COUNTER_WORDS).tolist()
+        return dict(zip(table.steps, counters, strict=True))
+
+    def find_tick(self) -> float:
+        """The seconds of a tick, 0 where the machine has no such clock: by both clocks since the
+        core was made.
+        """
+        ticks, nanoseconds = self._started
+        passed = read_clock() - ticks
+        return (perf_counter_ns() - nanoseconds) / passed * 1e-9 if passed > 0 else 0.0
 
     @property
     def affected(self) -> int:
-        return self._touched + self.program.affected
+        """The bindings that epochs have touched so far."""
+        return self._touched
 
-    def publish(self) -> Version:
+    def count_stored(self) -> int:
+        """Entries of joins that are kept as such; none where every query is free-connex."""
+        rules = (part for part in self.parts.by_name.values() if isinstance(part, Rule))
+        return sum(len(r.relation) for r in rules if len(r.deltas) > 1 and not r.is_listed_only)
+
+    def publish(self) -> PackedVersion:
         version = super().publish()
+        self.judges.end_epoch()
         # A number that did not fit is tried again by the long way.
-        is_whole = all(one.error is None and one.walk.overflow is None for one in self.standing)
-        self._is_plain = is_whole and not self.program.is_used
+        self._is_plain = all(
+            one.error is None and one.walk.overflow is None for one in self.standing
+        )
         return version
 
 

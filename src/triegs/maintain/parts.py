@@ -1,60 +1,66 @@
-"""What the compiled core keeps, as parts that plans share, and the table that its kernel reads.
+"""What the core keeps, as parts that plans share.
 
-A part is one relation and the way an epoch keeps it: an *index* of a label, filled from its
-updates; a *step*, computed from other parts; or *fixed* rows. Parts have canonical names, so equal
-sub-plans of all queries are one part, counted by the plans that use it. A part is filled when it
-is made; parts are made children first, which is the order in which an epoch keeps them.
+A part is one relation and the way an epoch keeps it: an *index* of a stream, filled from its
+entries; a *step* or *rule*, computed from other parts; a rule's output in another *order*; or
+*fixed* rows. Parts have canonical names, so equal sub-plans of all queries are one part, counted by
+the plans that use it. A part is filled when it is made; parts are made children first, which is the
+order in which an epoch keeps them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from triegs.errors import MemoryLimitReached, MultiplicityOverflow
 from triegs.kernels.cursors import CURSOR_WORDS, fill_scan, open_scan
-from triegs.kernels.fill import FILL_CURSOR_WORDS, fill_index, list_keys, move_pairs
-from triegs.kernels.layout import FAULTS, FULL, LOG_FULL, NUMBERED, PLAIN, RANKED
+from triegs.kernels.fill import FILL_CURSOR_WORDS, fill_index, fill_tuples, list_keys, move_pairs
+from triegs.kernels.layout import (
+    FAULTS,
+    FULL,
+    LOG_FULL,
+    LOW,
+    NUMBERED,
+    PLAIN,
+    RANKED,
+    SLOT_WORDS,
+    SLOTS,
+)
 from triegs.kernels.numbering import step_numbered_edge, step_numbered_product
-from triegs.kernels.program import (
+from triegs.kernels.program import step_edge, step_product, step_total
+from triegs.kernels.relations import tuple_get
+from triegs.kernels.rule import step_rule
+from triegs.kernels.sums import ANSWERED, BESIDE, COUNTED, SETS, fill_summed
+from triegs.kernels.tables import (
     ADJACENCY,
     ANY,
     COUNT,
     COUNTS,
     EDGE,
-    FACTOR_WORDS,
-    IS_RDF,
-    LABEL_ROWS,
-    LABELS,
     NUMBERED_EDGE,
     NUMBERED_PRODUCT,
     PRESENCE,
     PRODUCT,
     RANKING,
-    REST,
-    ROW_WORDS,
-    STEP_ROWS,
-    STEP_WORDS,
-    STEPS,
-    SUMMED_PAIRS,
-    TABLE_HEAD,
     TOTAL,
-    step_edge,
-    step_product,
-    step_total,
+    TUPLES,
 )
-from triegs.kernels.relations import slot_at, tuple_get
-from triegs.kernels.sums import BESIDE, COUNTED, SETS, fill_summed
 from triegs.kernels.words import Words
+from triegs.kernels.work import BUFFER_WORDS, FIXED_WORDS, RAW, RUNS, RUNS_END, SCRATCH
+from triegs.maintain.deltas import Delta, Symmetry
+from triegs.maintain.judges import Judges
+from triegs.maintain.origins import Origins
+from triegs.maintain.streams import Columns, Stream, label_stream
 from triegs.mode import Mode
 from triegs.store.packed import PackedRelation, PackedStore
 
-NO_LIST = -1
 #: By the kind of a step that keeps numbers, how its relation is laid out.
 LAYOUTS = {NUMBERED_EDGE: NUMBERED, NUMBERED_PRODUCT: NUMBERED, RANKING: RANKED}
-Saved = list[tuple["Part", int, bool, bool]]
+FIRST_BUFFER = 1 << 14  # words
+FILL_SEEDS = 1 << 12  # that a new rule is filled from at a time
+Saved = list[tuple["Part", int, bool, bool, bool]]
 
 
 @dataclass(slots=True, eq=False)
@@ -67,34 +73,41 @@ class Part:
     uses: int = 0
     #: Whether an epoch lists the keys that it changed.
     listed: bool = True
-    #: Whether the hubs of an index of pairs are summed.
+    #: Whether the hubs of the last column are summed.
     is_summed: bool = False
+    #: Of a rule: whether an epoch lists the ids of the first column that came or went.
+    has_keys: bool = False
+    #: Of a rule with one column: whether its counts are numbers of answers.
+    is_answers: bool = False
 
     @property
     def address(self) -> int:
-        return slot_at(self.relation.slot)
+        return find_address(self.relation)
 
     @property
     def numbers(self) -> int:
         """Where the numbers of a key are, see `triegs.kernels.sums`."""
         if self.relation.layout != PLAIN:
             return BESIDE
+        if self.is_answers:
+            return ANSWERED
         return SETS if self.is_summed else COUNTED
 
 
 @dataclass(slots=True, eq=False)
 class Index(Part):
-    """The pairs of a label by one column, or their summed counts."""
+    """The entries of a stream: pairs by one column, their summed counts, or tuples in an order."""
 
-    predicate: int = 0
+    stream: Stream = field(default_factory=lambda: label_stream(0))
     kind: int = ADJACENCY
     column: int = 0
     condition: int = ANY
+    order: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
 class Step(Part):
-    """A relation computed from factors; an edge also from a label, `by_other` leading from its
+    """A relation computed from factors; an edge also from a stream, `by_other` leading from its
     second variable back to the first.
     """
 
@@ -104,23 +117,44 @@ class Step(Part):
     by_other: Index | None = None
 
 
+@dataclass(slots=True, eq=False)
+class Rule(Part):
+    """``out(head) = the sum over all other variables of the product of the inputs``.
+
+    `deltas` are of all inputs; those whose input never changes serve to fill it only. With
+    `is_listed_only` the output is the relation of an index, and only its changes are listed.
+    """
+
+    arity: int = 0
+    head: tuple[int, ...] = ()
+    deltas: tuple[Delta, ...] = ()
+    is_listed_only: bool = False
+    symmetry: Symmetry | None = None
+    #: With symmetry: the variables of each input.
+    pairs: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Order(Part):
+    """The output of a rule, or fixed rows, with the columns in another order."""
+
+    of: Part | None = None
+    columns: tuple[int, ...] = ()
+
+
 class Parts:
     """The parts of all registered plans over one store, and the assertions of all other labels."""
 
-    def __init__(self, store: PackedStore, mode: Mode) -> None:
+    def __init__(self, store: PackedStore, mode: Mode, judges: Judges, origins: Origins) -> None:
         self.store = store
         self.mode = mode
+        self.judges = judges
+        self.origins = origins
         self.by_name: dict[str, Part] = {}
         #: Whether the counts of a label that nobody uses stay as they are for now.
         self.keeps_counts = False
         self.rest = store.create("rest", 3)
-        self.steps: list[Step] = []
-        self.labels: dict[int, int] = {}
-        #: Room for what the kernel notes by list and by label.
-        self.changed = np.zeros(0, np.int64)
-        self.bounds = np.zeros(0, np.int64)
-        self._lists: dict[Part, int] = {}
-        self.table = self.write_table()
+        self.work = make_work(FIRST_BUFFER)
         self._cursor = np.zeros(FILL_CURSOR_WORDS, np.int64)
 
     # Sharing
@@ -128,15 +162,20 @@ class Parts:
     def save(self) -> Saved:
         """What `restore` needs after the store has aborted."""
         parts = self.by_name.values()
-        return [(part, part.uses, part.listed, part.is_summed) for part in parts]
+        return [(part, part.uses, part.listed, part.is_summed, part.has_keys) for part in parts]
 
     def restore(self, saved: Saved) -> None:
         self.by_name.clear()
-        for part, uses, listed, is_summed in saved:
-            part.uses, part.listed, part.is_summed = uses, listed, is_summed
+        for part, uses, listed, is_summed, has_keys in saved:
+            part.uses, part.listed, part.is_summed, part.has_keys = (
+                uses,
+                listed,
+                is_summed,
+                has_keys,
+            )
             self.by_name[part.name] = part
 
-    def release(self, held: Sequence[Part], keeps_counts: bool = False) -> None:
+    def release(self, held: Collection[Part], keeps_counts: bool = False) -> None:
         """Count one use less of each; what nobody uses is dropped, users before the used.
 
         To drop the counts of a label is to move them, which takes room and time. They may stay,
@@ -154,7 +193,8 @@ class Parts:
         if is_counts(part):
             assert isinstance(part, Index)
             self._move(part, is_back=True)
-        self.store.drop(part.relation)
+        if not (isinstance(part, Rule) and part.is_listed_only):
+            self.store.drop(part.relation)
         del self.by_name[part.name]
 
     # Making
@@ -164,84 +204,113 @@ class Parts:
 
         A new one is kept by that column: one that a plan reads as well saves an index.
         """
-        name = counts_name(predicate)
-        found = self.by_name.get(name)
+        stream = label_stream(predicate)
+        found = self.by_name.get(stream.name)
         if found is None:
-            relation = self.store.create(name, 2)
+            relation = self.store.create(stream.name, 2)
             found = Index(
-                name, relation, PRESENCE, listed=False, predicate=predicate, column=column
+                stream.name, relation, PRESENCE, listed=False, stream=stream, column=column
             )
             self._move(found, is_back=False)
-            self.by_name[name] = found
+            self.by_name[stream.name] = found
         assert isinstance(found, Index)
         return found
 
-    def index(self, predicate: int, kind: int, column: int, condition: int = ANY) -> Index:
-        """The weights of a label, made and filled when first asked for."""
-        counts = self.counts(predicate, column if kind == ADJACENCY else 0)
-        is_same = (kind, column, condition) == (ADJACENCY, counts.column, ANY)
-        if is_same and self.mode is Mode.MULTIGRAPH:
-            return counts
-        name = f"label {predicate} {('pairs', 'counts')[kind]} by {column} where {condition}"
+    def index(self, stream: Stream, kind: int, column: int, condition: int = ANY) -> Index:
+        """The weights of a stream's pairs by one column, or the sums of their counts; made and
+        filled when first asked for.
+        """
+        counts = None
+        if stream.predicate is not None:
+            counts = self.counts(stream.predicate, column if kind == ADJACENCY else 0)
+            is_same = (kind, column, condition) == (ADJACENCY, counts.column, ANY)
+            if is_same and self.mode is Mode.MULTIGRAPH:
+                return counts
+        name = f"{stream.name} {('pairs', 'counts')[kind]} by {column} where {condition}"
         found = self.by_name.get(name)
         if found is None:
             relation = self.store.create(name, 1 if kind == COUNTS else 2)
             reads = COUNT if kind == COUNTS else PRESENCE
             listed = kind == COUNTS  # these are always logged
             found = Index(
-                name, relation, reads, listed=listed, predicate=predicate, kind=kind,
-                column=column, condition=condition,
+                name, relation, reads, listed=listed, stream=stream, kind=kind, column=column,
+                condition=condition,
             )  # fmt: skip
-            address, is_rdf = found.address, self.mode is Mode.RDF
-
-            def fill(words: Words, _: Words) -> None:
-                fill_index(
-                    words, self._cursor, counts.address, counts.column, is_rdf, kind, column,
-                    condition, address,
-                )  # fmt: skip
-
-            self.store.run(fill)
-            try:
-                self._check(name)
-            except MultiplicityOverflow:
-                self.store.drop(relation)
-                raise
+            if counts is not None:
+                self._fill_index(found, counts)
+            else:
+                assert condition == ANY
+                order = [column] if kind == COUNTS else [column, 1 - column]
+                self._fill_tuples(found, self.read_stream(stream)[[*order, -1]])
             self.by_name[name] = found
         assert isinstance(found, Index)
         return found
 
-    def summed(self, index: Index) -> Index:
-        """An index of pairs with numbers in its hubs; all who use it go on with it.
-
-        Costs the index where it had none yet. It has them as long as it lives.
-        """
-        assert index.kind == ADJACENCY
-        index.listed = True
-        if index.is_summed:
-            return index
-        columns, found = self._read_pairs(int(self.store.words[index.address]), True,
-                                          len(index.relation))  # fmt: skip
-        flat = np.ascontiguousarray(columns[:, :found]).reshape(-1)
-        if found and int(columns[2, :found].max()) > 2**63 // found:
-            message = f"the sum of the counts of {index.name} may not fit 64 bits"
-            raise MultiplicityOverflow(message, index.name)
-        self.store.clear(index.relation)
-
-        def fill(words: Words, _: Words) -> None:
-            fill_summed(words, index.address, flat, found)
-
-        self.store.run(fill)
-        self._check(index.name)
-        index.is_summed = True
-        return index
-
-    def fixed(self, name: str, rows: Sequence[tuple[int, ...]]) -> Part:
-        """Rows of one id that no update changes; a row written twice counts twice."""
+    def tuples(self, stream: Stream, order: tuple[int, ...]) -> Index:
+        """The weights of a stream of three columns, in an order of these."""
+        name = f"{stream.name} by {order}"
         found = self.by_name.get(name)
         if found is None:
-            found = self.by_name[name] = Part(name, self.store.create(name, 1), COUNT)
+            relation = self.store.create(name, stream.arity)
+            found = Index(
+                name, relation, PRESENCE, listed=False, stream=stream, kind=TUPLES, order=order
+            )
+            self._fill_tuples(found, self.read_stream(stream)[[*order, -1]])
+            self.by_name[name] = found
+        assert isinstance(found, Index)
+        return found
+
+    def summed(self, part: Part) -> Part:
+        """A part of several columns with numbers in the hubs of the last one; all who use it go on
+        with it.
+
+        Costs the part where it had none yet. It has them as long as it lives.
+        """
+        arity = part.relation.arity
+        assert arity > 1
+        assert not (isinstance(part, Rule) and part.is_listed_only)
+        if isinstance(part, Index) and part.kind == ADJACENCY:
+            part.listed = True
+        if part.is_summed:
+            return part
+        columns = self.read_rows(part)
+        found = columns.shape[1]
+        high, low = int((columns[-1] >> 32).sum()), int((columns[-1] & LOW).sum())
+        if (high << 32) + low >= 2**63:
+            message = f"the sum of the counts of {part.name} does not fit 64 bits"
+            raise MultiplicityOverflow(message, part.name)
+        flat = np.ascontiguousarray(columns).reshape(-1)
+        key = np.empty(arity, np.int64)
+        self.store.clear(part.relation)
+
+        def fill(words: Words, _: Words) -> None:
+            fill_summed(words, key, part.address, flat, found, arity)
+
+        self.store.run(fill)
+        self._check(part.name)
+        part.is_summed = True
+        return part
+
+    def fixed(self, name: str, arity: int, rows: Sequence[tuple[int, ...]]) -> Part:
+        """Rows that no update changes; a row written twice counts twice."""
+        found = self.by_name.get(name)
+        if found is None:
+            found = self.by_name[name] = Part(name, self.store.create(name, arity), COUNT)
             for row in rows:
                 found.relation.set(row, found.relation.get(row) + 1)
+        return found
+
+    def order(self, part: Part, columns: tuple[int, ...]) -> Part:
+        """A part with its columns in this order: itself, or one more relation."""
+        if columns == tuple(range(part.relation.arity)):
+            return part
+        name = f"{part.name} by {columns}"
+        found = self.by_name.get(name)
+        if found is None:
+            relation = self.store.create(name, part.relation.arity)
+            found = Order(name, relation, PRESENCE, listed=False, of=part, columns=columns)
+            self._fill_tuples(found, self.read_rows(part)[[*columns, -1]])
+            self.by_name[name] = found
         return found
 
     def step(
@@ -262,7 +331,7 @@ class Parts:
                 by_other=by_other,
             )  # fmt: skip
             for factor in factors:
-                factor.listed = True
+                list_keys_of(factor)
             try:
                 self._fill_step(found)
             except MultiplicityOverflow:
@@ -273,6 +342,91 @@ class Parts:
         assert isinstance(found, Step), name
         assert (set(found.factors), found.by_other) == (set(factors), by_other), name
         return found
+
+    def rule(
+        self, name: str, head: tuple[int, ...], deltas: tuple[Delta, ...],
+        relation: Part | None = None, symmetry: Symmetry | None = None,
+        pairs: tuple[tuple[int, ...], ...] = (),
+    ) -> Rule:  # fmt: skip
+        """A rule, made and filled when first asked for; with a relation, only its changes."""
+        found = self.by_name.get(name)
+        if found is None:
+            is_listed_only = relation is not None
+            place = self.store.create(name, len(head)) if relation is None else relation.relation
+            reads = PRESENCE if len(head) > 1 else COUNT
+            found = Rule(
+                name, place, reads, listed=is_listed_only, arity=len(head), head=head,
+                deltas=deltas, is_listed_only=is_listed_only, symmetry=symmetry, pairs=pairs,
+            )  # fmt: skip
+            if not is_listed_only:
+                try:
+                    self._fill_rule(found)
+                except MultiplicityOverflow:
+                    self.store.drop(place)
+                    raise
+            self.by_name[name] = found
+        assert isinstance(found, Rule), name
+        assert (found.head, found.deltas) == (head, deltas), name
+        return found
+
+    # Reading
+
+    def read_rows(self, part: Part) -> Columns:
+        """The entries of a relation as columns, the counts last."""
+        root, size = self.store.words[part.address], int(self.store.words[part.address + 1])
+        return self._read_below(int(root), True, part.relation.arity, size)
+
+    def read_keys(self, part: Part) -> Columns:
+        """The ids of the first column, with a 1 or, of a map, their counts."""
+        if part.relation.arity == 1 and part.relation.layout == PLAIN:
+            return self.read_rows(part)
+        log = np.empty(2 * len(part.relation) + 16, np.int64)
+        log[0] = 1
+        list_keys(self.store.words, log, self._cursor, part.address)
+        keys = log[1 : int(log[0]) : 2]
+        return np.stack([keys, np.ones(len(keys), np.int64)])
+
+    def read_stream(self, stream: Stream) -> Columns:
+        """Every assertion that a stream brought, with its weight. Cost: its source."""
+        if stream.source is not None:
+            return stream.select(self.read_stream(stream.source), self.judges)
+        if stream.predicate is not None:
+            counts = self.counts(stream.predicate)
+            rows = self.read_rows(counts)
+            rows = rows[[0, 1, 2] if counts.column == 0 else [1, 0, 2]]
+        else:
+            rows = self.read_space(stream.space or 0)
+        if self.mode is Mode.RDF:
+            rows[-1] = 1
+        return rows
+
+    def read_space(self, space: int) -> Columns:
+        """All triples of a space, with their numbers of live events."""
+        rest = self._read_below(
+            int(self.store.words[find_address(self.rest)]), True, 3, len(self.rest)
+        )
+        found = [rest[[1, 0, 2, 3]]]
+        for part in self.by_name.values():
+            if isinstance(part, Index) and is_counts(part):
+                rows = self.read_rows(part)
+                labels = np.full(rows.shape[1], part.stream.predicate)
+                order = [0, 1] if part.column == 0 else [1, 0]
+                found.append(np.stack([rows[order[0]], labels, rows[order[1]], rows[2]]))
+        rows = np.concatenate(found, axis=1)
+        where, plain = self.origins.find(rows[1])
+        rows[1] = plain
+        return rows[:, where == space]
+
+    def _read_below(self, word: int, from_trie: bool, arity: int, size: int) -> Columns:
+        """The tuples below a word as columns, of that number at most, with their counts."""
+        if arity == 0 or size == 0 or word == 0:
+            count = [[word]] if arity == 0 and word else np.empty((arity + 1, 0))
+            return np.array(count, np.int64)
+        scan = np.zeros(CURSOR_WORDS * (arity + 1), np.int64)
+        columns = np.empty((arity + 1) * size, np.int64)
+        open_scan(self.store.words, scan, word, from_trie)
+        found = int(fill_scan(self.store.words, scan, arity, from_trie, columns, size))
+        return columns.reshape(arity + 1, size)[:, :found]
 
     # Filling
 
@@ -287,21 +441,22 @@ class Parts:
             raise MultiplicityOverflow(f"a count of {name} does not fit 64 bits", name)
 
     def _move(self, counts: Index, is_back: bool) -> None:
-        words, address = self.store.words, slot_at(self.rest.slot)
+        words, address = self.store.words, find_address(self.rest)
+        label, slot, by = counts.stream.predicate or 0, counts.address, counts.column
         if is_back:
-            below, from_trie = int(words[counts.address]), True
-            size = int(words[counts.address + 1])
+            below, from_trie = int(words[slot]), True
+            size = int(words[slot + 1])
         else:
-            key = np.array([counts.predicate], np.int64)
+            key = np.array([label], np.int64)
             below, from_trie = int(tuple_get(words, int(words[address]), key, 1)), False
             size = int(words[address + 1]) if below else 0  # of the whole rest: enough
         if size == 0:
             return
-        pairs, found = self._read_pairs(below, from_trie, size)
-        order = [1, 0, 2] if is_back and counts.column == 1 else [0, 1, 2]
-        columns = np.ascontiguousarray(pairs[order, :found]).reshape(-1)
+        pairs = self._read_below(below, from_trie, 2, size)
+        order = [1, 0, 2] if is_back and by == 1 else [0, 1, 2]
+        found = pairs.shape[1]
+        columns = np.ascontiguousarray(pairs[order]).reshape(-1)
         key = np.empty(3, np.int64)
-        label, slot, by = counts.predicate, counts.address, counts.column
 
         def move(words: Words, _: Words) -> None:
             move_pairs(words, key, label, slot, by, address, columns, found, is_back)
@@ -309,34 +464,56 @@ class Parts:
         self.store.run(move)
         self._check(counts.name)
 
-    def _read_pairs(self, below: int, from_trie: bool, size: int) -> tuple[Words, int]:
-        """Pairs and their counts as three columns of that size at most, and how many there are."""
-        scan = np.zeros(CURSOR_WORDS * 3, np.int64)
-        columns = np.empty(3 * size, np.int64)
-        open_scan(self.store.words, scan, below, from_trie)
-        found = fill_scan(self.store.words, scan, 2, from_trie, columns, size)
-        return columns.reshape(3, size), int(found)
+    def _fill_index(self, index: Index, counts: Index) -> None:
+        address, is_rdf = index.address, self.mode is Mode.RDF
+
+        def fill(words: Words, _: Words) -> None:
+            fill_index(
+                words, self._cursor, counts.address, counts.column, is_rdf, index.kind,
+                index.column, index.condition, address,
+            )  # fmt: skip
+
+        self.store.run(fill)
+        self._check_or_drop(index)
+
+    def _fill_tuples(self, part: Part, rows: Columns) -> None:
+        """Put columns, the counts last, into an empty relation; those of one key are summed."""
+        flat = np.ascontiguousarray(rows).reshape(-1)
+        count, arity = rows.shape[1], part.relation.arity
+        key = np.empty(arity, np.int64)
+
+        def fill(words: Words, _: Words) -> None:
+            fill_tuples(words, key, part.address, flat, count, arity)
+
+        self.store.run(fill)
+        self._check_or_drop(part)
+
+    def _check_or_drop(self, part: Part) -> None:
+        try:
+            self._check(part.name)
+        except MultiplicityOverflow:
+            self.store.drop(part.relation)
+            raise
 
     def _fill_step(self, step: Step) -> None:
         """List all keys of one input as new, and run the step on them."""
+        from triegs.maintain.tables import write_step
+
         first = step.factors[0]
         guard = first if step.by_other is None else step.by_other
         # Room to list every key of the input, and every key that the step may give.
         log = np.empty(2 * (len(first.relation) + len(guard.relation)) + 16, np.int64)
         log[0] = 1
         list_keys(self.store.words, log, self._cursor, first.address)
-        numbers = {part: number for number, part in enumerate(dict.fromkeys(step.factors))}
-        lists = np.zeros(2 * len(numbers) + 2, np.int64)
+        lists = np.zeros(2 * len(step.factors) + 2, np.int64)
         lists[:2] = 1, log[0]
-        row, table = self._write_step(step, numbers, len(numbers), {})
+        table, row = write_step(step)
         nothing = np.zeros(2, np.int64)
 
         def fill(words: Words, _: Words) -> None:
             if step.by_other is not None:
                 fill_edge = step_edge if step.kind == EDGE else step_numbered_edge
-                fill_edge(
-                    words, log, lists, self._cursor, nothing, nothing, table, row, nothing[:0]
-                )
+                fill_edge(words, log, lists, self.work, nothing, nothing, table, row, nothing[:0])
             elif step.kind == PRODUCT:
                 step_product(words, log, lists, table, row)
             elif step.kind == TOTAL:
@@ -347,99 +524,88 @@ class Parts:
         self.store.run(fill)
         self._check(step.name)
 
+    def _fill_rule(self, rule: Rule) -> None:
+        """Let all tuples of the last input be seeds: all others are read as they are now."""
+        from triegs.maintain.tables import write_rule
+
+        delta = rule.deltas[-1]
+        rows = delta.seeds.read(self)
+        if delta.width == 1:  # their counts are looked up
+            assert delta.seeds.part is not None, "a stream of one column is read by its index"
+            rows = rows[:1]
+            seeds = np.stack([rows[0], np.zeros(rows.shape[1], np.int64)], axis=1)
+        else:
+            nothing = np.zeros((1, rows.shape[1]), np.int64)
+            seeds = np.concatenate([rows[:-1], nothing, rows[-1:]]).T
+        table, row = write_rule(rule)
+        at, many = 0, FILL_SEEDS
+        while at < len(seeds):
+            some = seeds[at : at + many]
+            log = np.concatenate([[1 + some.size], some.reshape(-1)])
+            lists = np.array([1, 1 + some.size], np.int64)
+            if self._run_rule(rule, table, row, log, lists):
+                at += len(some)
+                many = min(FILL_SEEDS, 2 * many)
+            elif many > 1:
+                many = max(1, many // 8)
+            else:
+                self.grow_work()
+
+    def _run_rule(self, rule: Rule, table: Words, row: int, log: Words, lists: Words) -> bool:
+        """Run a rule on listed seeds; false, with nothing changed, if the buffer is too short."""
+        nothing, judges = np.zeros(2, np.int64), self.judges
+
+        def run(words: Words, _: Words) -> bool:
+            return step_rule(
+                words, log, lists, self.work, nothing, nothing, table, row, nothing[:0],
+                judges.words, judges.asked,
+            )  # fmt: skip
+
+        while not self.store.run(run):
+            judges.answer()
+        if self.store.faults & (LOG_FULL | FULL) == LOG_FULL:
+            self.store.words[FAULTS] = 0
+            judges.answer()
+            return False
+        self._check(rule.name)
+        return True
+
+    def grow_work(self) -> None:
+        """Have twice the room for emissions, and for the runs of levels."""
+        self.work = make_work(2 * int(self.work[BUFFER_WORDS]))
+
     def check(self) -> None:
         """Compute every part anew in Python, and raise `StoreCorrupt` where it differs."""
         from triegs.maintain.check import check_parts
 
         check_parts(self)
 
-    def count_touched(self, held: Sequence[Part]) -> int:
-        """What the last epoch had to do for some parts: updates of labels, keys of steps."""
-        found = 0
-        for part in set(held):
-            if isinstance(part, Index):
-                label = self.labels[part.predicate]
-                found += int(self.bounds[label + 1] - self.bounds[label])
-            elif part in self._lists:
-                start, end = self.changed[2 * self._lists[part] :][:2].tolist()
-                found += (end - start) >> 1
-        return found
 
-    # The table
-
-    def write_table(self) -> Words:
-        """Number labels, steps and lists, and write all of them down."""
-        parts = list(self.by_name.values())
-        listed = [part for part in parts if part.listed]
-        numbers = self._lists = {part: number for number, part in enumerate(listed)}
-        labels: dict[int, list[Index]] = {}
-        for part in parts:
-            if isinstance(part, Index):
-                labels.setdefault(part.predicate, []).append(part)
-        self.labels = {predicate: number for number, predicate in enumerate(labels)}
-        self.steps = [part for part in parts if isinstance(part, Step)]
-        self.changed = np.zeros(2 * len(listed) + 2, np.int64)
-        self.bounds = np.zeros(len(labels) + 2, np.int64)
-        table = [0] * TABLE_HEAD
-        table[REST], table[IS_RDF] = slot_at(self.rest.slot), int(self.mode is Mode.RDF)
-        table[LABELS], table[LABEL_ROWS] = len(labels), len(table)
-        table += [0] * (2 * len(labels))
-        for number, rows in enumerate(labels.values()):
-            table[table[LABEL_ROWS] + 2 * number] = len(table)
-            table[table[LABEL_ROWS] + 2 * number + 1] = len(rows)
-            for row in rows:
-                changed = numbers.get(row, NO_LIST)
-                kind = SUMMED_PAIRS if row.is_summed else row.kind
-                words = [kind, row.column, row.address, changed, row.condition]
-                assert len(words) == ROW_WORDS
-                table += words
-        written = []
-        for step in self.steps:
-            step_row, factors = self._step_words(
-                step, numbers, numbers[step], self.labels, len(table)
-            )
-            table += factors
-            written.append(step_row)
-        table[STEPS], table[STEP_ROWS] = len(written), len(table)
-        for step_row in written:
-            table += step_row + [0] * (STEP_WORDS - len(step_row))
-        return np.array(table, np.int64)
-
-    def _write_step(
-        self, step: Step, numbers: dict[Part, int], changed: int, labels: dict[int, int]
-    ) -> tuple[int, Words]:
-        """A table of one step alone, and where in it the step stands."""
-        row, factors = self._step_words(step, numbers, changed, labels, 0)
-        words = factors + row + [0] * (STEP_WORDS - len(row))
-        return len(factors), np.array(words, np.int64)
-
-    @staticmethod
-    def _step_words(
-        step: Step, numbers: dict[Part, int], changed: int, labels: dict[int, int], at: int
-    ) -> tuple[list[int], list[int]]:
-        """The row of a step, and the rows of its factors, which will stand at that place."""
-        is_numbered = step.kind in LAYOUTS
-        if step.by_other is not None:
-            factor, guard = step.factors[0], step.by_other
-            reads = factor.numbers if is_numbered else factor.reads
-            label, column = labels.get(guard.predicate, 0), 1 - guard.column
-            return [
-                step.kind, label, column, guard.address, reads, factor.address, numbers[factor],
-                int(step.is_exact), step.address, changed,
-            ], []  # fmt: skip
-        factors: list[int] = []
-        for factor in step.factors:
-            reads = factor.numbers if is_numbered else factor.reads
-            words = [reads, factor.address, numbers[factor]]
-            assert len(words) == FACTOR_WORDS
-            factors += words
-        row = [step.kind, int(step.is_exact), step.address, changed, len(step.factors), at]
-        return row, factors
+def make_work(words: int) -> Words:
+    """Scratch memory with buffers of so many words."""
+    work = np.zeros(FIXED_WORDS + 3 * words, np.int64)
+    work[[RAW, SCRATCH, RUNS, RUNS_END]] = FIXED_WORDS + words * np.arange(4)
+    work[BUFFER_WORDS] = words
+    return work
 
 
-def counts_name(predicate: int) -> str:
-    return f"label {predicate}"
+def find_address(relation: PackedRelation) -> int:
+    """The place of a relation's slot in the words of its store."""
+    return SLOTS + SLOT_WORDS * relation.slot
 
 
 def is_counts(part: Part) -> bool:
-    return isinstance(part, Index) and part.name == counts_name(part.predicate)
+    return isinstance(part, Index) and part.name == part.stream.name
+
+
+def is_fixed(part: Part) -> bool:
+    """Whether no update changes its rows."""
+    return type(part) is Part
+
+
+def list_keys_of(part: Part) -> None:
+    """Let an epoch list the ids of the first column that it changed, or that came or went."""
+    if isinstance(part, Rule) and part.arity > 1:
+        part.has_keys = True
+    else:
+        part.listed = True

@@ -1,21 +1,18 @@
-"""What both cores have in common: epochs, registered plans, and how they are published."""
+"""Epochs, registered plans, and how they are published."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from triegs.compiler.plan import Plan
 from triegs.errors import MultiplicityOverflow, StateError
-from triegs.maintain.parts import Part
-from triegs.maintain.program import Program, Registered
+from triegs.maintain.meaning import Held
 from triegs.maintain.walk import Walk
 from triegs.reasons import Reason, Why
-from triegs.store.contract import Store, Version, VersionedRelation, VersionGone
+from triegs.store.contract import VersionGone
+from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
 
 NO_EVENT = Reason.NO_EVENT.tell()
 TOO_MANY = Reason.TOO_MANY.tell()
@@ -48,7 +45,7 @@ def show_refused(refused: Sequence[Refused]) -> str:
 class Epoch(NamedTuple):
     """What one epoch did: the version that it published, and what it refused."""
 
-    version: Version
+    version: PackedVersion
     refused: tuple[Refused, ...]
 
 
@@ -57,7 +54,7 @@ class Laid(NamedTuple):
     have that predicate unless it is a column.
     """
 
-    relation: VersionedRelation
+    relation: PackedRelation
     predicate: int | None
     order: tuple[int, ...]
 
@@ -65,13 +62,13 @@ class Laid(NamedTuple):
 class Shown(NamedTuple):
     """What a plan shows: its last good version if it is stalled, else the newest; and the walk."""
 
-    version: Version | None
+    version: PackedVersion | None
     walk: Walk
 
 
 @dataclass(slots=True, eq=False)
 class Standing:
-    """A registered plan: as the program registered it, or by the compiled parts that it holds.
+    """A registered plan, by the parts that it holds.
 
     The updater writes `walk` and `error` in the course of an epoch; readers look at `shown` alone,
     which changes when the epoch is published.
@@ -79,8 +76,7 @@ class Standing:
 
     plan: Plan
     walk: Walk
-    registered: Registered | None = None
-    parts: Sequence[Part] = ()
+    parts: Held = field(default_factory=dict)
     error: MultiplicityOverflow | None = None
     is_closed: bool = False
     #: While a number is too large to be kept: the number of updates that brings the next attempt.
@@ -93,34 +89,14 @@ class Standing:
         self.shown = Shown(None, self.walk)
 
 
-StoreType = TypeVar("StoreType", bound=Store)
-
-
-class Publisher(Generic[StoreType]):
+class Publisher:
     """Publishes versions of a store, and knows which version each plan shows."""
 
-    def __init__(self, store: StoreType, program: Program) -> None:
+    def __init__(self, store: PackedStore) -> None:
         self.store = store
-        self.program = program
         self.standing: list[Standing] = []
 
-    @property
-    def affected(self) -> int:
-        """The bindings that epochs have touched so far."""
-        return self.program.affected
-
-    def measure(self, standing: Standing) -> float:
-        """Seconds of the last epoch for a plan, with what it shares with others."""
-        return 0.0 if standing.registered is None else standing.registered.seconds
-
-    def apply_one(
-        self,
-        row: NDArray[np.int64],  # noqa: ARG002
-    ) -> tuple[Version, tuple[Refused, ...]] | None:
-        """An epoch of one update, given flat, where there is a quick way; else None."""
-        return None
-
-    def show(self, standing: Standing) -> tuple[Version, Walk]:
+    def show(self, standing: Standing) -> tuple[PackedVersion, Walk]:
         """Hold the version that a plan shows now; the caller unpins it. From any thread."""
         while True:
             shown = standing.shown
@@ -134,7 +110,7 @@ class Publisher(Generic[StoreType]):
                 return version, shown.walk
             self.store.unpin(version)
 
-    def show_at(self, standing: Standing, number: int) -> tuple[Version, Walk]:
+    def show_at(self, standing: Standing, number: int) -> tuple[PackedVersion, Walk]:
         """Hold what a plan showed at an older version; `VersionGone` if nobody holds that."""
         if number == self.store.newest.number:
             return self.show(standing)
@@ -144,7 +120,7 @@ class Publisher(Generic[StoreType]):
         version, walk = found[-1]
         return self.store.pin(number if version is None else version), walk
 
-    def publish(self) -> Version:
+    def publish(self) -> PackedVersion:
         """Make one version of all changes; a plan with an error keeps showing the one before.
 
         So does, for this moment, a plan whose views were rebuilt: its old walk leads nowhere in the
@@ -152,8 +128,6 @@ class Publisher(Generic[StoreType]):
         """
         before = self.store.newest
         for standing in self.standing:
-            if standing.registered is not None:
-                standing.error = standing.registered.error
             shown, walk = standing.shown
             if shown is None and (standing.error is not None or standing.walk is not walk):
                 standing.shown = Shown(self.store.pin(before), walk)
@@ -164,7 +138,6 @@ class Publisher(Generic[StoreType]):
                 standing.shown = Shown(None, standing.walk)
                 self.store.unpin(held)
             self._note(standing, version.number)
-        self.program.end_epoch()
         return version
 
     def _note(self, standing: Standing, number: int) -> None:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from triegs.errors import MultiplicityOverflow
-from triegs.store.contract import Key, VersionedRelation
+from triegs.store.contract import Key
+from triegs.store.packed import PackedRelation
 
 #: A relation with the places of the row that make up its key.
-Count = tuple[VersionedRelation, tuple[int, ...]]
+Count = tuple[PackedRelation, tuple[int, ...]]
 
 
 @dataclass(slots=True)
@@ -26,7 +27,7 @@ class Level:
     `binds` may leave out the last columns of the relation: then an entry is whatever is there.
     """
 
-    relation: VersionedRelation
+    relation: PackedRelation
     interface: tuple[int, ...]
     binds: tuple[int, ...]
     weighs: bool
@@ -40,7 +41,7 @@ class Climb:
     """
 
     above: int
-    index: VersionedRelation | None = None
+    index: PackedRelation | None = None
     places: tuple[int, ...] = ()
 
 
@@ -52,17 +53,25 @@ class Piece:
     the totals. A relation may have more columns than there are places: then it does not weigh.
     """
 
-    relation: VersionedRelation
+    relation: PackedRelation
     places: tuple[int, ...]
     weighs: bool
     climb: Climb | None = None
 
 
 class Below(NamedTuple):
-    """Where the numbers of a level's entries are: a kind of `triegs.kernels.sums`, a relation."""
+    """Where the numbers of a level's entries are: a kind of `triegs.kernels.sums`, a relation.
+
+    Numbers that are looked up by all values so far are in relations of their own: the answers and
+    the rows of an entry, and of all entries together. Without a relation an entry is one answer,
+    or as many rows as it counts.
+    """
 
     kind: int
-    relation: VersionedRelation
+    relation: PackedRelation | None
+    rows: PackedRelation | None = None
+    all_answers: PackedRelation | None = None
+    all_rows: PackedRelation | None = None
 
 
 @dataclass(slots=True)
@@ -74,7 +83,7 @@ class Walk:
 
     width: int
     levels: list[Level] = field(default_factory=list)
-    totals: list[tuple[VersionedRelation, Key]] = field(default_factory=list)
+    totals: list[tuple[PackedRelation, Key]] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
     #: What readers have made of it, for the next one.
     tables: Any = None
@@ -95,8 +104,27 @@ class Walk:
         self.pieces.append(Piece(level.relation, places, level.weighs, climb))
         return len(self.pieces) - 1
 
+    def add_numbered(
+        self, relation: PackedRelation, interface: tuple[int, ...], binds: tuple[int, ...],
+        climb: Climb | None, numbers: Iterable[Below], ranking: PackedRelation | None,
+    ) -> int:  # fmt: skip
+        """Add one level per variable, with its numbers, and one piece for all; the first variable
+        of a component is that of its ranking.
+        """
+        assert self.numbers is not None
+        self.numbers += numbers
+        places = interface + binds
+        for depth in range(len(interface), len(places)):
+            level = Level(relation, places[:depth], (places[depth],), depth == len(places) - 1)
+            if depth == 0 and ranking is not None:
+                counts = [(relation, places)] if level.weighs else []
+                level = Level(ranking, (), places[:1], False, counts)
+            self.levels.append(level)
+        self.pieces.append(Piece(relation, places, True, climb))
+        return len(self.pieces) - 1
+
     def multiply(
-        self, relation: VersionedRelation, places: Iterable[int], climb: Climb | None = None
+        self, relation: PackedRelation, places: Iterable[int], climb: Climb | None = None
     ) -> int | None:
         """Let the counts of a relation weigh in as soon as all of these places are bound.
 

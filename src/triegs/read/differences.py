@@ -1,15 +1,12 @@
 """From two held versions to columns of changed answers: each once, with its signed change.
 
-Over the packed store a kernel starts from the entries in which the versions differ, and visits
-nothing that they share; over any other store all answers of both are compared, which is the text
-to read.
+The kernel starts from the entries in which the versions differ, and visits nothing that they share.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +36,6 @@ from triegs.kernels.changes import (
     state_words,
 )
 from triegs.kernels.differences import difference_words, share_roots
-from triegs.kernels.layout import SLOT_WORDS
 from triegs.maintain.walk import Walk
 from triegs.read.columns import (
     LARGEST,
@@ -49,9 +45,7 @@ from triegs.read.columns import (
     NotIntegers,
     Sizes,
     Words,
-    enumerate_answers,
 )
-from triegs.store.contract import Key, Version, VersionedRelation
 from triegs.store.packed import PackedRelation, PackedVersion
 
 
@@ -59,7 +53,7 @@ class Side(NamedTuple):
     """A version, and how the answers of a plan are read from it."""
 
     walk: Walk
-    version: Version
+    version: PackedVersion
 
 
 def read_differences(
@@ -68,8 +62,8 @@ def read_differences(
     """The changed answers in batches, with `mu_new - mu_old`. Memory: one batch.
 
     With `is_distinct` an answer counts once, whatever its multiplicity; `integers` is as for
-    `triegs.read.columns.read_columns`. Cost, over the packed
-    store: the entries that differ, what leads from them to the root, and the answers themselves.
+    `triegs.read.columns.read_columns`. Cost: the entries that differ, what leads from them to the
+    root, and the answers themselves.
     """
     factors = tuple(_factor(side) for side in (old, new))
     if TOO_LARGE in factors:
@@ -80,15 +74,8 @@ def read_differences(
             change = (factors[1] > 0) - (factors[0] > 0)
         if change:
             yield np.empty((0, 1), np.int64), np.array([change], np.int64)
-    elif isinstance(old.version, PackedVersion) and isinstance(new.version, PackedVersion):
-        yield from _fill(old, new, factors, sizes, is_distinct, integers)
-    elif integers is not None:
-        raise NotIntegers
     else:
-        changes = compare_answers(old, new, is_distinct)
-        while batch := list(islice(changes, sizes())):
-            rows = np.array([row for row, _ in batch], np.int64).reshape(len(batch), -1)
-            yield rows.T, np.array([change for _, change in batch], np.int64)
+        yield from _fill(old, new, factors, sizes, is_distinct, integers)
 
 
 def _factor(side: Side) -> int:
@@ -102,42 +89,10 @@ def _refuse() -> None:
     raise MultiplicityOverflow("an answer's multiplicity does not fit 64 bits", "answer")
 
 
-# By comparison
-
-
-def compare_answers(old: Side, new: Side, is_distinct: bool) -> Iterator[tuple[Key, int]]:
-    """Every answer of both sides, looked up on the other."""
-    for here, there, sign in ((new, old, 1), (old, new, -1)):
-        factor = _factor(here)
-        for row, count in enumerate_answers(here.walk, here.version, factor) if factor else ():
-            other = weigh_answer(there, row)
-            if count == TOO_LARGE or other > LARGEST:
-                _refuse()
-            if other and (sign < 0 or is_distinct):
-                continue  # told from the other side, or no change
-            change = 1 if is_distinct else count - other
-            if change:
-                yield row, sign * change
-
-
-def weigh_answer(side: Side, row: Key) -> int:
-    """The multiplicity of one answer. Cost: one lookup per piece."""
-    weight = _factor(side)
-    for piece in side.walk.pieces:
-        if piece.weighs and weight:
-            weight *= side.version.get(piece.relation, tuple(row[p] for p in piece.places))
-    return weight
-
-
-# By a kernel
-
-
 def _fill(
     old: Side, new: Side, factors: tuple[int, ...], sizes: Sizes, is_distinct: bool,
     integers: Integers | None,
 ) -> Iterator[Columns]:  # fmt: skip
-    assert isinstance(old.version, PackedVersion)
-    assert isinstance(new.version, PackedVersion)
     if is_shared(old, new):
         return
     phases = find_phases(old.walk, new.walk, is_whole=factors[0] != factors[1])
@@ -180,13 +135,12 @@ def is_shared(old: Side, new: Side) -> bool:
     has changed. False says nothing. Cost: the relations of the plan.
     """
     walk = new.walk
-    if old.walk is not walk or not isinstance(old.version, PackedVersion):
+    if old.walk is not walk:
         return False
-    assert isinstance(new.version, PackedVersion)
     if walk.roots is None:
         relations = [piece.relation for piece in walk.pieces]
         relations += [relation for relation, _ in walk.totals]
-        walk.roots = np.array(sorted(set(map(_root, relations))), np.int64)
+        walk.roots = np.array(sorted({relation.root_at for relation in relations}), np.int64)
     return share_roots(old.version.roots, new.version.roots, walk.roots)
 
 
@@ -216,8 +170,8 @@ def find_phases(old: Walk, new: Walk, is_whole: bool) -> Phases:
 class _Scan:
     """Levels over one relation: the places that are known, and those that it binds."""
 
-    old: VersionedRelation
-    new: VersionedRelation
+    old: PackedRelation
+    new: PackedRelation
     known: tuple[int, ...]
     binds: tuple[int, ...]
     use: int
@@ -240,7 +194,7 @@ def _order(old: Walk, new: Walk, seed: int | None) -> _Phase:
     done = set()
 
     def visit(
-        before: VersionedRelation, after: VersionedRelation, places: Sequence[int], use: int,
+        before: PackedRelation, after: PackedRelation, places: Sequence[int], use: int,
         is_same: bool,
     ) -> bool:  # fmt: skip
         known = tuple(place for place in places if place in bound)
@@ -290,13 +244,13 @@ def write_phases(old: Walk, new: Walk, seeds: Sequence[int | None]) -> Phases:
                 kind = INSIDE if step else SET if scan.known else TRIE
                 use = scan.use if is_last else LEADS if scan.use == LEADS else BEGINS
                 keys = [0, 0] if step else [len(scan.known), first]
-                roots = [_root(scan.old), _root(scan.new)]
+                roots = [scan.old.root_at, scan.new.root_at]
                 levels.append([kind, *roots, *keys, place, use, int(scan.is_same), 0, 0])
                 level_of[place] = len(levels)
         checks: dict[int, list[list[int]]] = {}
         for piece, is_same in phase.checks:
             before, after = old.pieces[piece], new.pieces[piece]
-            check = [_root(before.relation), _root(after.relation), len(after.places), len(words)]
+            check = [before.relation.root_at, after.relation.root_at, len(after.places), len(words)]
             words += after.places
             check += [int(after.weighs), int(is_same)]
             assert len(check) == CHECK_WORDS
@@ -313,7 +267,7 @@ def write_phases(old: Walk, new: Walk, seeds: Sequence[int | None]) -> Phases:
         words += [word for row in levels for word in row]
         relation = (old.pieces[seed], new.pieces[seed]) if seed is not None else None
         words[at : at + PHASE_WORDS] = [
-            len(places), *(_root(piece.relation) for piece in relation or ()),
+            len(places), *(piece.relation.root_at for piece in relation or ()),
             *([] if relation else [0, 0]), first_place,
             int(seed is not None and new.pieces[seed].weighs), len(levels), first_level,
             *spans.get(0, [0, 0]),
@@ -322,8 +276,3 @@ def write_phases(old: Walk, new: Walk, seeds: Sequence[int | None]) -> Phases:
         most_columns = max(most_columns, len(places))
     words[1] = most_levels
     return Phases(np.array(words, np.int64), most_levels, most_columns)
-
-
-def _root(relation: VersionedRelation) -> int:
-    assert isinstance(relation, PackedRelation)
-    return SLOT_WORDS * relation.slot

@@ -15,13 +15,12 @@ import numpy as np
 from triegs.compiler.plan import Payload
 from triegs.errors import MultiplicityOverflow
 from triegs.kernels.answers import FACTOR, STATE_HEAD, STATE_WORDS, TILE_WORDS, fill_answers
-from triegs.kernels.layout import FANOUT, HEAD, OFFSET, SLOT_WORDS
+from triegs.kernels.layout import FANOUT, HEAD, OFFSET
 from triegs.kernels.positions import NUMBER_WORDS, pick_answers, seek_answer
 from triegs.maintain.walk import Walk
 from triegs.read.columns import LARGEST, TOO_LARGE, Columns, Sizes, Words, write_levels
 from triegs.read.result import BATCH_ROWS
 from triegs.read.rows import UNBOUND, WIDE, RowReader
-from triegs.store.contract import Version
 from triegs.store.packed import PackedRelation, PackedVersion
 
 NO_INTEGERS = np.empty(0, np.int64)
@@ -40,7 +39,7 @@ class Finder:
         total = self._scalar() if by_rows else min(self._scalar(), 1)
         for level in self.walk.levels:
             if not level.interface:
-                total *= self._sum_root(root_of(level.relation), by_rows)
+                total *= self._sum_root(level.relation.root_at, by_rows)
         return total
 
     def _scalar(self) -> int:
@@ -121,16 +120,21 @@ class Finder:
 
 def write_numbers(walk: Walk) -> Words:
     """Where the numbers of each level are, as the kernel reads it."""
-    table = []
-    for kind, relation in walk.numbers or []:
-        table += [kind, root_of(relation)]
+    assert walk.numbers is not None
+    places = [level.binds[0] for level in walk.levels]
+    table: list[int] = []
+    keys: list[int] = []
+    for level, (kind, *relations) in zip(walk.levels, walk.numbers, strict=True):
+        first = NUMBER_WORDS * len(walk.levels) + len(keys)
+        keys += [places.index(place) for place in level.interface]
+        table += [kind, *map(root_of, relations), len(level.interface), first]
     assert len(table) == NUMBER_WORDS * len(walk.levels)
-    return np.array(table, np.int64)
+    return np.array(table + keys, np.int64)
 
 
-def root_of(relation: object) -> int:
-    assert isinstance(relation, PackedRelation)
-    return SLOT_WORDS * relation.slot
+def root_of(relation: PackedRelation | None) -> int:
+    """Which word of the root vector leads to a relation; -1 for none."""
+    return -1 if relation is None else relation.root_at
 
 
 @dataclass(frozen=True)
@@ -140,11 +144,11 @@ class Positions:
     """
 
     reader: RowReader
-    version: Version
+    version: PackedVersion
 
     @cached_property
     def _finder(self) -> Finder | None:
-        if self.reader.walk.numbers is None or not isinstance(self.version, PackedVersion):
+        if self.reader.walk.numbers is None:
             return None
         return Finder(self.reader.walk, self.version)
 

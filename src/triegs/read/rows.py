@@ -16,7 +16,7 @@ from triegs.read.columns import LARGEST, Columns, Integers, Sizes, Words, read_c
 from triegs.read.differences import Side, read_differences
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import Duplicates, Expression, Form, expression_variables
-from triegs.store.contract import Version
+from triegs.store.packed import PackedVersion
 
 UNBOUND = -1
 WIDE = "an answer's multiplicity does not fit 64 bits", "answer"
@@ -43,7 +43,7 @@ class RowReader:
             set(query.head) <= set(query.free))  # fmt: skip
 
     def columns(
-        self, version: Version, sizes: Sizes, integers: Integers | None = None
+        self, version: PackedVersion, sizes: Sizes, integers: Integers | None = None
     ) -> Iterator[Columns]:
         """Every row once with its multiplicity, in columns of the head, `UNBOUND` where a variable
         has no value; DISTINCT, OFFSET and LIMIT applied. Memory: one batch. `integers` only where

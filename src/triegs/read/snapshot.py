@@ -27,7 +27,7 @@ from triegs.read.positions import Positions, add_exactly, check_size
 from triegs.read.result import BATCH_ROWS, Result, Row
 from triegs.read.rows import RowReader
 from triegs.sparql.model import Form
-from triegs.store.contract import Version
+from triegs.store.packed import PackedVersion
 
 Places = range | NDArray[np.int64]
 
@@ -70,7 +70,7 @@ class Snapshot(Result):
     def __init__(
         self,
         reader: RowReader,
-        version: Version,
+        version: PackedVersion,
         epoch: int,
         decoder: Decoder,
         close: Callable[[], None],

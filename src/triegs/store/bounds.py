@@ -1,4 +1,4 @@
-"""What may enter a store: ids of 31 bits, counts of 64. Both stores check it alike."""
+"""What may enter a store: ids of 31 bits, counts of 64. The store and its model check it alike."""
 
 from __future__ import annotations
 

@@ -15,6 +15,8 @@ from triegs.kernels.layout import (
     BITS,
     BUMP,
     CHUNK_ENTRIES,
+    CLASS,
+    CLASS_BITS,
     CLASSES,
     EPOCH,
     FANOUT,
@@ -261,9 +263,9 @@ def read_list(
         if not 1 <= size <= CHUNK_ENTRIES:
             raise fail(9, where, f"a chunk of {size} entries at {chunk}")
         for entry in words[chunk + HEAD : chunk + HEAD + size].tolist():
-            if entry >> 2 in listed:
-                raise fail(9, where, f"node {entry >> 2} is listed twice")
-            listed[entry >> 2] = entry & 3
+            if entry >> CLASS_BITS in listed:
+                raise fail(9, where, f"node {entry >> CLASS_BITS} is listed twice")
+            listed[entry >> CLASS_BITS] = entry & CLASS
         chunk = int(words[chunk])
     return listed, chunks
 

@@ -3,21 +3,20 @@
 A *relation* maps fixed-length tuples of ids to counts; a count of zero is absence. All relations of
 a store change between two `Store.publish` calls; publishing makes one immutable `Version` of all of
 them at once, and `Store.abort` takes the changes since the last one back. Readers hold a `Version`
-and see nothing else. Two stores keep this contract: `packed` (tries in an arena, the default) and
-`plain` (persistent maps, to be read). `tests/store` runs one suite over both.
+and see nothing else. The store that keeps this contract is `packed`, of tries in an arena. Tests
+hold it against a model of the same contract, `triegs.testing.plain_store`, by one suite over both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 Key = tuple[int, ...]
 
 
 class Statistics(NamedTuple):
-    """What a store costs now. Bytes of the packed store are exact, those of others estimates.
+    """What a store costs now.
 
     `live_bytes` belongs to the newest version and to changes on their way; `retained_bytes` only to
     older versions that somebody holds; `debt_bytes` is free but not yet reused.
@@ -108,19 +107,6 @@ class Store(Protocol):
         """The numbers of the versions that somebody holds, in ascending order."""
 
     def statistics(self) -> Statistics: ...
-
-    def measure_relations(self) -> dict[str, Measured]:
-        """The cost of relations by name; it may take long to find out."""
-
-    def measure_pin(self, version: Version) -> int:
-        """The bytes that a held version shares with no newer one; it may take long as well."""
-
-    @property
-    def memory_limit(self) -> int | None:
-        """The bytes that live and retained tuples may take; None without a limit."""
-
-    def without_limit(self) -> AbstractContextManager[None]:
-        """Do again what was done before, when it had room: no change is refused inside."""
 
     def check(self) -> None: ...
 

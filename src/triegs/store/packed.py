@@ -154,6 +154,11 @@ class PackedRelation(Uncopied):
         """Arity and layout, as the kernels that visit all nodes want them."""
         return shape_of(self.arity, self.layout)
 
+    @property
+    def root_at(self) -> int:
+        """Where among the roots of a version its own is."""
+        return SLOT_WORDS * self.slot
+
     def get(self, key: Key) -> int:
         key = check_key(self.name, self.arity, key)
         return read_count(self._store.words, self._store.read_slot(self)[0], key)
@@ -214,7 +219,7 @@ class PackedVersion(Uncopied):
         self.check_held()
         if not isinstance(relation, PackedRelation) or relation not in self.members:
             raise RelationUnknown(f"{relation.name} is not in version {self.number}")
-        at = SLOT_WORDS * relation.slot
+        at = relation.root_at
         return int(self.roots[at]), int(self.roots[at + 1])
 
     def get(self, relation: VersionedRelation, key: Key) -> int:
@@ -628,7 +633,7 @@ class PackedStore(Uncopied):
             found: dict[PackedRelation, int] = {}
             for each in versions:
                 for relation in each.members:
-                    root = int(each.roots[SLOT_WORDS * relation.slot])
+                    root = int(each.roots[relation.root_at])
                     size = measure_retained(words, walk, root, relation.shape, nodes, seen)
                     found[relation] = found.get(relation, 0) + int(size) * WORD_BYTES
         return found

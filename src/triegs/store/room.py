@@ -18,7 +18,7 @@ from triegs.kernels.layout import (
 from triegs.kernels.memory import WORD_BYTES, give_back
 from triegs.kernels.words import Words
 
-CLASS_WORDS = (10, 18, 34, 98)
+CLASS_WORDS = (10, 18, 34, 66, 98)
 #: What inserts leave free under a limit: the room of one change.
 RESERVE_BYTES = ROOM_WORDS * WORD_BYTES
 #: What a limit may be exceeded by, and what may be free and of no use, is one part in so many.

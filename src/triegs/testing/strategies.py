@@ -28,6 +28,8 @@ class Shape(Enum):
     STAR = "star"
     TREE = "tree"
     CYCLE = "cycle"
+    CLIQUE = "clique, without some edges"
+    WIDE = "wide: variables as predicates, so that two atoms may share two variables and more"
     ANY = "any"
     DISCONNECTED = "disconnected"
 
@@ -40,11 +42,33 @@ class Twist(Enum):
     REPEATED = "two variables become one"
     VARIABLE_PREDICATE = "a label becomes a variable"
     TWICE = "an atom is written twice"
-    FILTER = "a filter over two variables"
-    VALUES = "a variable is given rows"
+    PARALLEL = "an atom beside another, over the same two variables"
+    FILTER = "a filter over one, two or three variables"
+    VALUES = "one to three variables are given rows"
 
 
 ALL_TWISTS = tuple(Twist)
+
+#: Conditions over up to three variables and a constant; every word stands apart.
+FILTERS = (
+    "{x} != {y}",
+    "{x} = {y}",
+    "{x} < {y}",
+    "{x} >= {y}",
+    "{x} != {constant}",
+    "{x} IN ( {y} , {constant} )",
+    "{x} NOT IN ( 1 , {constant} )",
+    "{x} + 1 > {y}",
+    "{x} * 2 = {y} + {z}",
+    "{x} <= 1",
+    "isIRI( {x} )",
+    "isLITERAL( {x} ) || {x} = {y}",
+    "BOUND( {x} ) && sameTerm( {y} , {constant} )",
+    'REGEX( STR( {x} ) , "[02]$" )',
+    "STR( {x} ) < STR( {y} )",
+    "{x} != {y} && {y} != {z}",
+    "! ( {x} = {y} && {y} = {z} )",
+)
 
 
 @dataclass(frozen=True)
@@ -90,6 +114,8 @@ def patterns(
         else (a, label(draw(st.integers(0, LABELS - 1))), b)
         for (a, b), flip in zip(pairs, flips, strict=True)
     ]  # fmt: skip
+    if shape is Shape.WIDE:
+        atoms = [(s, _variable(draw(st.integers(0, size))), o) for s, _, o in atoms[:4]]
     applied = draw(st.lists(st.sampled_from(twists), max_size=2, unique=True)) if twists else []
     extra: list[str] = []
     for twist in applied:
@@ -169,6 +195,12 @@ def _cycle(draw: st.DrawFn, size: int) -> list[Pair]:
     return ring + tails
 
 
+def _clique(draw: st.DrawFn, size: int) -> list[Pair]:
+    pairs = [(_variable(a), _variable(b)) for a in range(4) for b in range(a + 1, 4)]
+    kept = draw(st.permutations(pairs))[:size]
+    return kept + [(_variable(i - 4), _variable(i)) for i in range(4, 4 + size - len(kept))]
+
+
 def _any(draw: st.DrawFn, size: int) -> list[Pair]:
     variable = st.integers(0, size).map(_variable)
     return [draw(st.tuples(variable, variable)) for _ in range(size)]
@@ -185,6 +217,8 @@ _PAIRS: dict[Shape, Callable[[st.DrawFn, int], list[Pair]]] = {
     Shape.STAR: _star,
     Shape.TREE: _tree,
     Shape.CYCLE: _cycle,
+    Shape.CLIQUE: _clique,
+    Shape.WIDE: _any,
     Shape.ANY: _any,
     Shape.DISCONNECTED: _disconnected,
 }
@@ -211,19 +245,27 @@ def _twist(
         return [(s, label(0), o) for s, _, o in atoms], []
     if twist is Twist.TWICE:
         return [atoms[place], *atoms], []
+    if twist is Twist.PARALLEL:
+        s, _, o = atoms[place]
+        ends = draw(st.sampled_from([(s, o), (o, s)]))
+        return [(ends[0], label(draw(st.integers(0, LABELS - 1))), ends[1]), *atoms], []
     if twist is Twist.VARIABLE_PREDICATE:
         name = draw(st.sampled_from(["?p", *variables[:2]]))
         return [(s, name, o) if i == place else (s, p, o) for i, (s, p, o) in enumerate(atoms)], []
     if len(variables) < 2:
         return atoms, []
-    one, other = draw(st.permutations(variables))[:2]
+    one, other, *more = draw(st.permutations(variables))
     if twist is Twist.CONSTANT:
         return _replace(atoms, one, node(draw(st.integers(0, NODES - 1)))), []
     if twist is Twist.REPEATED:
         return _replace(atoms, one, other), []
     if twist is Twist.FILTER:
-        comparison = draw(st.sampled_from(["!=", "=", "<", ">="]))
-        return atoms, [f"FILTER( {one} {comparison} {other} )"]
-    rows = draw(st.lists(st.tuples(*[st.integers(0, 2).map(node)] * 2), min_size=1, max_size=3))
-    shown = " ".join(f"({a} {b})" for a, b in rows)
-    return atoms, [f"VALUES ( {one} {other} ) {{ {shown} }}"]
+        third = more[0] if more else one
+        constant = node(draw(st.integers(0, NODES - 1)))
+        condition = draw(st.sampled_from(FILTERS))
+        return atoms, [f"FILTER( {condition.format(x=one, y=other, z=third, constant=constant)} )"]
+    names = [one, other, *more][: draw(st.integers(1, 3))]
+    cells = st.integers(0, 2).map(node)
+    rows = draw(st.lists(st.tuples(*[cells] * len(names)), min_size=1, max_size=3))
+    shown = " ".join(f"( {' '.join(row)} )" for row in rows)
+    return atoms, [f"VALUES ( {' '.join(names)} ) {{ {shown} }}"]

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import Any
 
 from triegs.errors import InvalidUpdate
-from triegs.store.contract import Store
+from triegs.store.packed import PackedStore
 from triegs.windows.encoding import read_time
 from triegs.windows.judging import NO_TIME
 
@@ -20,7 +20,7 @@ class Clock:
     The updater writes a time before its version is published, so any reader finds it.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: PackedStore) -> None:
         self._store = store
         #: The version that is epoch 0.
         self.first = store.newest.number

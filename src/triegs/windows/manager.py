@@ -21,7 +21,7 @@ import numpy as np
 
 from triegs.dictionary import Dictionary
 from triegs.errors import InvalidUpdate, MemoryLimitReached, StateError, WindowError
-from triegs.maintain.base import Origins
+from triegs.maintain.origins import Origins
 from triegs.maintain.standing import NO_EVENT, Epoch, Refused, show_refused
 from triegs.options import ArrowTerms
 from triegs.read.snapshot import Snapshot
@@ -29,7 +29,7 @@ from triegs.reasons import Reason
 from triegs.sparql.model import Operator, Query, is_variable
 from triegs.sparql.stream_clauses import WHOLE
 from triegs.sparql.window import EVERY, Span, Window, name_stream
-from triegs.store.contract import Store
+from triegs.store.packed import PackedStore
 from triegs.windows.clock import Clock
 from triegs.windows.emission import Emission, Emitter, Policy
 from triegs.windows.encoding import Events, encode_events, read_time
@@ -120,7 +120,7 @@ class Windows:
     """
 
     def __init__(
-        self, core: GraphCore, words: Dictionary, store: Store, clock: Clock,
+        self, core: GraphCore, words: Dictionary, store: PackedStore, clock: Clock,
         settings: EventTime | None = None, window: Window | None = None,
     ) -> None:  # fmt: skip
         _check_window(window)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from triegs.dictionary import Dictionary
-from triegs.maintain.base import Origins
+from triegs.maintain.origins import Origins
 from triegs.sparql.window import Window
 from triegs.windows.feed import Feed, Slide
 from triegs.windows.judging import Words, count_labels, emit_slide
@@ -108,13 +108,12 @@ class Space:
         self._counts = reach(self._counts, label, 0)
         self._labels[predicate] = label
         self._counts[label] = 0
-        self._origins[label] = (-self.number, predicate)
+        self._origins.add(label, self.number, predicate)
         return label
 
     def _free(self, labels: Words, epoch: int) -> None:
         for label in labels.tolist():
-            _, predicate = self._origins.pop(label)
-            self._labels[predicate] = -1
+            self._labels[self._origins.remove(label)] = -1
             self._words.release([label], epoch)
 
 

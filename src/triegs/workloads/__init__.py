@@ -17,7 +17,19 @@ oldest block, then inserts a new one.
 from __future__ import annotations
 
 from triegs.workloads.registry import get, names
-from triegs.workloads.shapes import path3, path5_prefix, reply, spider4x2, star5, triangle
+from triegs.workloads.shapes import (
+    clique4,
+    diamond,
+    path2,
+    path2_ends,
+    path3,
+    path5_prefix,
+    rectangle,
+    reply,
+    spider4x2,
+    star5,
+    triangle,
+)
 from triegs.workloads.stream import Atom, Slide, Workload
 from triegs.workloads.timed import TimedWorkload, WindowQuery
 
@@ -27,10 +39,15 @@ __all__ = [
     "TimedWorkload",
     "WindowQuery",
     "Workload",
+    "clique4",
+    "diamond",
     "get",
     "names",
+    "path2",
+    "path2_ends",
     "path3",
     "path5_prefix",
+    "rectangle",
     "reply",
     "spider4x2",
     "star5",

@@ -120,6 +120,43 @@ def path5_prefix(
     return _make(name, atoms, ("x0", "x1", "x2"), sources, window, slide, seed, dup)
 
 
+def path2(
+    fan_out: float = 8,
+    *,
+    window: int = WINDOW,
+    slide: int = SLIDE,
+    seed: int = 1,
+    dup: float = 0.0,
+) -> Workload:
+    """``A(x,y) B(y,z)``, everything shown."""
+    atoms = (Atom("A", "x", "y"), Atom("B", "y", "z"))
+    far, inner = _size(window / 2), _size(window / 2 / fan_out)
+    first, middle, last = _stack([(far, 0), (inner, 0), (far, 0)])
+    sources = {"A": EdgeSource(first, middle), "B": EdgeSource(middle, last)}
+    return _make(f"path2 f{fan_out:g}", atoms, ("x", "y", "z"), sources, window, slide, seed, dup)
+
+
+def path2_ends(
+    fan_out: float = 8,
+    *,
+    window: int = WINDOW,
+    slide: int = SLIDE,
+    seed: int = 1,
+    dup: float = 0.0,
+) -> Workload:
+    """``A(x,y) B(y,z)`` between layers of equal size, of which x and z are shown.
+
+    Not free-connex: which pairs have a path between them has to be kept pair by pair.
+
+    >>> path2_ends(8).head
+    ('x', 'z')
+    """
+    atoms = (Atom("A", "x", "y"), Atom("B", "y", "z"))
+    first, middle, last = _stack([(_size(window / 2 / fan_out), 0.0)] * 3)
+    sources = {"A": EdgeSource(first, middle), "B": EdgeSource(middle, last)}
+    return _make(f"path2-ends f{fan_out:g}", atoms, ("x", "z"), sources, window, slide, seed, dup)
+
+
 def triangle(
     fan_out: float = 30,
     *,
@@ -127,13 +164,68 @@ def triangle(
     slide: int = SLIDE,
     seed: int = 1,
     dup: float = 0.0,
+    zipf: float = 0.0,
 ) -> Workload:
-    """``E(a,b) E(b,c) E(c,a)`` over window / f nodes, everything shown."""
-    nodes = Layer(0, max(4, _size(window / fan_out)))
-    atoms = (Atom("E", "a", "b"), Atom("E", "b", "c"), Atom("E", "c", "a"))
+    """``E(a,b) E(b,c) E(c,a)`` over window / f nodes, everything shown. `zipf` makes hubs."""
+    return _make_cycle("triangle", "ab bc ca", fan_out, window, slide, seed, dup, zipf)
+
+
+def rectangle(
+    fan_out: float = 8,
+    *,
+    window: int = WINDOW,
+    slide: int = SLIDE,
+    seed: int = 1,
+    dup: float = 0.0,
+) -> Workload:
+    """``E(a,b) E(b,c) E(c,d) E(d,a)`` over window / f nodes, everything shown."""
+    return _make_cycle("rectangle", "ab bc cd da", fan_out, window, slide, seed, dup)
+
+
+def diamond(
+    fan_out: float = 8,
+    *,
+    window: int = WINDOW,
+    slide: int = SLIDE,
+    seed: int = 1,
+    dup: float = 0.0,
+) -> Workload:
+    """``E(a,b) E(a,c) E(b,d) E(c,d)``: two ways from a to d, everything shown.
+
+    Both ways may be the same one, so an edge can stand in two atoms of one answer.
+    """
+    return _make_cycle("diamond", "ab ac bd cd", fan_out, window, slide, seed, dup)
+
+
+def clique4(
+    fan_out: float = 30,
+    *,
+    window: int = WINDOW,
+    slide: int = SLIDE,
+    seed: int = 1,
+    dup: float = 0.0,
+) -> Workload:
+    """Four nodes with an edge from each to all later ones, everything shown."""
+    return _make_cycle("clique4", "ab ac ad bc bd cd", fan_out, window, slide, seed, dup)
+
+
+def _make_cycle(
+    name: str,
+    pairs: str,
+    fan_out: float,
+    window: int,
+    slide: int,
+    seed: int,
+    dup: float,
+    zipf: float = 0.0,
+) -> Workload:
+    """Edges of one label among window / f nodes; the atoms as pairs of variables."""
+    nodes = Layer(0, max(4, _size(window / fan_out)), zipf)
+    atoms = tuple(Atom("E", *pair) for pair in pairs.split())
+    head = tuple(sorted(set(pairs) - {" "}))
+    skew = f" s{zipf:g}" if zipf else ""
     sources = {"E": EdgeSource(nodes, nodes)}
-    name = f"triangle f{fan_out:g}"
-    return _make(name, atoms, ("a", "b", "c"), sources, window, slide, seed, dup)
+    return _make(f"{name} f{fan_out:g}{skew}", atoms, head, sources, window, slide, seed, dup)
 
 
 def _size(nodes: float) -> int:

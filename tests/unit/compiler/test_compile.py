@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from triegs import reference
 from triegs.compiler import compile_query, legal_plans
-from triegs.compiler.plan import Access, Alias, Join, Payload, Role, Static
+from triegs.compiler.plan import Alias, Join, Payload, Role, Static
 from triegs.errors import PlanError
 from triegs.sparql import parse
 from triegs.sparql.model import Atom, Call, Form, Query
+from triegs.testing import reference
 
 PATH3 = "SELECT * { ?x <a> ?y . ?y <b> ?z . ?z <c> ?w }"
 
@@ -83,27 +83,6 @@ def test_payloads():
     assert by_role == {Role.WITNESS: (Payload.LIVENESS,), Role.EXISTENTIAL: (Payload.EXACT,)}
     kept = plan_of(text, keep=["slice", "count"])
     assert (Payload.LIVENESS, Payload.TOTAL, Payload.POSITION) in {n.payload for n in kept.nodes}
-
-
-def test_aliases_and_roles_share_physical_indexes():
-    plan = plan_of("SELECT * { ?v <by> ?x . ?z <by> ?y . ?v <reply> ?z }", root="z")
-    by_subject = [
-        path for path in plan.access_paths
-        if plan.indexes[path.index].relation == "<by>"
-        and plan.indexes[path.index].columns == ("subject",)
-    ]  # fmt: skip
-    assert len({path.index for path in by_subject}) == 1
-    assert {path.role for path in by_subject} == {Access.PRIMARY, Access.SECONDARY}
-    assert len({path.node for path in by_subject}) == 2
-    assert len(set(plan.indexes)) == len(plan.indexes)
-    tertiary = [p for p in plan.access_paths if p.role is Access.TERTIARY]
-    assert [plan.indexes[p.index].columns for p in tertiary] == [("subject",)]
-
-
-def test_constants_lead_the_key_of_a_base_index():
-    plan = plan_of("SELECT ?x ?y { ?x <p> <c> . ?x <q> ?y }", root="x")
-    columns = {index.columns for index in plan.indexes if index.relation == "<p>"}
-    assert columns == {("object", "subject")}
 
 
 def test_equal_sub_plans_of_two_queries_have_equal_keys():

@@ -15,7 +15,9 @@ from triegs.explain.layout import Layout, Link, Point
 from triegs.explain.lines import display_width
 from triegs.explain.mermaid import escape
 from triegs.explain.notation import Notation, inputs_of
+from triegs.explain.program import Program
 from triegs.explain.svg import arrange, break_text
+from triegs.maintain.lowered import describe
 from triegs.sparql.model import Atom, Form, Query
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -53,12 +55,12 @@ def test_svg_is_well_formed_and_complete(plan: Plan) -> None:
 
 
 def test_svg_boxes_and_lines_keep_apart(plan: Plan) -> None:
-    check_layout(*arrange(Notation(plan)))
+    check_layout(*arrange(Program(Notation(plan), describe(plan))))
 
 
 def test_svg_stays_inside_its_frame(plan: Plan) -> None:
     root = ElementTree.fromstring(explain(plan, "svg"))
-    layout, _ = arrange(Notation(plan))
+    layout, _ = arrange(Program(Notation(plan), describe(plan)))
     assert layout.width <= float(root.attrib["width"])
     assert layout.height <= float(root.attrib["height"])
 
@@ -72,7 +74,7 @@ def test_svg_of_any_plan(data: st.DataObject) -> None:
     bound = sorted({name for atom in atoms for name in atom.variables})
     head = data.draw(st.lists(st.sampled_from(bound), unique=True))
     plan = compile_query(Query(Form.SELECT, tuple(head), atoms))
-    check_layout(*arrange(Notation(plan)))
+    check_layout(*arrange(Program(Notation(plan), describe(plan))))
 
 
 def test_break_text_never_exceeds_its_limit() -> None:

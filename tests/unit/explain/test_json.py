@@ -9,7 +9,7 @@ from triegs.explain import explain
 
 KEYS = [
     "version", "class", "promise", "query", "components", "root", "nodes", "order", "filters",
-    "indexes", "access_paths", "warnings", "choices", "cost",
+    "counts", "relations", "cursors", "warnings", "choices", "cost",
 ]  # fmt: skip
 
 
@@ -20,7 +20,7 @@ def test_keys_in_order(plan: Plan) -> None:
     for node in found["nodes"]:
         assert list(node) == [
             "name", "kind", "role", "payload", "bag", "interface", "children", "guard", "rule",
-            "marginal", "stores", "key",
+            "marginal", "relations", "key",
         ]  # fmt: skip
 
 
@@ -35,11 +35,23 @@ def test_references_resolve(plan: Plan) -> None:
         assert set(node["children"]) <= set(names)
         guard = node["guard"] or {}
         assert {part["node"] for part in guard.get("inputs", [])} <= set(names)
-    for path in found["access_paths"]:
-        assert path["node"] in names
-        assert path["role"] in {"primary", "secondary", "tertiary"}
-        assert 0 <= path["index"] < len(found["indexes"])
-    assert sum(index["uses"] for index in found["indexes"]) == len(found["access_paths"])
+    relations = {each["number"]: each for each in found["relations"]}
+    assert list(relations) == list(range(1, 1 + len(found["relations"])))
+    for number, each in relations.items():
+        assert list(each) == [
+            "number", "kind", "name", "slot", "columns", "nodes", "stored", "exact", "numbers",
+            "listed", "keys", "of", "inputs", "filters", "differences", "symmetries", "back",
+            "used_by", "reads", "reason", "shared", "entries", "work",
+        ]  # fmt: skip
+        assert set(each["nodes"]) <= set(names)
+        for node in found["nodes"]:
+            assert (number in node["relations"]) == (node["name"] in each["nodes"])
+        for difference in each["differences"]:
+            lookups = [*difference["lookups"]]
+            lookups += [source for one in difference["bindings"] for source in one["sources"]]
+            assert all(number in relations[one["relation"]]["used_by"] for one in lookups)
+    for cursor in found["cursors"]:
+        assert "answers" in relations[cursor["relation"]]["reads"]
 
 
 def test_choices_replay(plan: Plan) -> None:

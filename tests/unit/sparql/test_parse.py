@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from triegs.reference import solutions
 from triegs.sparql import parse
 from triegs.sparql.expressions import UNBOUND
 from triegs.sparql.model import (
@@ -18,6 +17,7 @@ from triegs.sparql.model import (
     Query,
     Values,
 )
+from triegs.testing.reference import solutions
 
 PREFIXES = {"": "http://ex/", "xsd": "http://www.w3.org/2001/XMLSchema#"}
 INTEGER = "^^<http://www.w3.org/2001/XMLSchema#integer>"

@@ -10,7 +10,6 @@ import pytest
 
 from triegs.engine import Engine
 from triegs.errors import UnsupportedQuery
-from triegs.reference import solutions
 from triegs.sparql import parse
 from triegs.sparql.expression_parser import MAX_DEPTH
 from triegs.sparql.expressions import OPERATORS
@@ -18,6 +17,7 @@ from triegs.sparql.lexer import MAX_CHARACTERS
 from triegs.sparql.pattern_parser import MAX_PATTERNS
 from triegs.sparql.reader import AGGREGATES, MAX_NESTING, MAX_TOKENS
 from triegs.sparql.refusals import REFUSALS
+from triegs.testing.reference import solutions
 
 PAGE = Path(__file__).parents[3] / "docs" / "semantics.md"
 HEADER = "| construct | example | compiles | runs on the engine today | refused |"

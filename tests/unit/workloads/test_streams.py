@@ -13,7 +13,21 @@ import pytest
 from triegs.compiler import compile_query
 from triegs.compiler.plan import PlanClass
 from triegs.sparql import parse
-from triegs.workloads import Slide, Workload, path3, path5_prefix, reply, spider4x2, star5, triangle
+from triegs.workloads import (
+    Slide,
+    Workload,
+    clique4,
+    diamond,
+    path2,
+    path2_ends,
+    path3,
+    path5_prefix,
+    rectangle,
+    reply,
+    spider4x2,
+    star5,
+    triangle,
+)
 
 Make = Callable[..., Workload]
 MAKERS: dict[str, Make] = {
@@ -23,7 +37,18 @@ MAKERS: dict[str, Make] = {
     "spider4x2": spider4x2,
     "reply": reply,
     "path5-prefix": path5_prefix,
+    "path2": path2,
+    "path2-ends": path2_ends,
     "triangle": lambda **sizes: triangle(12, **sizes),
+    "triangle with hubs": lambda **sizes: triangle(8, zipf=0.8, **sizes),
+    "rectangle": rectangle,
+    "diamond": diamond,
+    "clique4": lambda **sizes: clique4(12, **sizes),
+}
+CLASSES = {
+    "path5-prefix": PlanClass.FREE_CONNEX,
+    "path2-ends": PlanClass.MATERIALIZED,
+    **dict.fromkeys(("triangle", "rectangle", "diamond", "clique4"), PlanClass.CYCLIC),
 }
 every_workload = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
@@ -143,6 +168,16 @@ def test_star_and_spider_layers() -> None:
     assert 3_600 < (spider["Q2"][1] - 6_000_000).max() < 3_750
 
 
+def test_pairs_are_many_and_cycles_have_the_stated_size() -> None:
+    ends = load(path2_ends(8))
+    assert ends["A"][0].max() < 1_875
+    assert np.intersect1d(ends["A"][1], ends["B"][0]).size > 1_800
+    nodes = load(triangle(30))["E"]
+    assert max(end.max() for end in nodes) < 1_000
+    hubs = load(triangle(10, zipf=0.8))["E"]
+    assert all(share_of_first(end, 3_000) > 0.35 for end in hubs)
+
+
 def test_a_layer_grows_with_the_window() -> None:
     """Beyond a million nodes the layers move apart."""
     layers = path3(8, window=6_000_000, slide=1_000).sources
@@ -169,9 +204,7 @@ def test_queries_compile(make: Make) -> None:
     workload = make(window=1200, slide=100)
     plan = compile_query(parse(workload.query))
     assert [name.lstrip("?") for name in plan.query.head] == list(workload.head)
-    expected = PlanClass.CYCLIC if "triangle" in workload.name else PlanClass.FULL_ACYCLIC
-    if "prefix" in workload.name:
-        expected = PlanClass.FREE_CONNEX
+    expected = CLASSES.get(workload.name.split()[0], PlanClass.FULL_ACYCLIC)
     assert plan.plan_class is expected
 
 

@@ -1,4 +1,4 @@
-"""The store to be read: one persistent map per prefix of a tuple.
+"""A model of the store, to be read: one persistent map per prefix of a tuple.
 
 A relation of arity 2 is a map from the first id to a map from the second id to the count:
 `{7: {3: 1, 5: 2}}`. A change makes new maps along one path and shares the rest, so a version is
@@ -18,7 +18,6 @@ simply the maps of its moment, and Python's reference counts are the reclamation
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -27,7 +26,6 @@ from immutables import Map
 from triegs.store.bounds import check_arity, check_count, check_key, check_prefix
 from triegs.store.contract import (
     Key,
-    Measured,
     RelationUnknown,
     Statistics,
     StoreCorrupt,
@@ -255,37 +253,6 @@ class PlainStore:
         entries = count_entries(self._relations)
         retained = sum(count_entries(version.relations) for version in older)
         return Statistics(entries, entries * BYTES_PER_ENTRY, retained * BYTES_PER_ENTRY, 0, 0, 0)
-
-    def measure_relations(self) -> dict[str, Measured]:
-        """Estimates, as those of `statistics`."""
-        sums: dict[str, Measured] = {}
-
-        def add(relations: Relations, is_live: bool) -> None:
-            for relation, (_, entries) in relations.items():
-                size = entries * BYTES_PER_ENTRY
-                more = Measured(entries, size, 0) if is_live else Measured(0, 0, size)
-                before = sums.get(relation.name, Measured(0, 0, 0))
-                sums[relation.name] = Measured(*map(sum, zip(before, more, strict=True)))
-
-        with self._lock:
-            older = [held for held in self._held.values() if held is not self._newest]
-        add(self._newest.relations, True)
-        for version in older:
-            add(version.relations, False)
-        return sums
-
-    def measure_pin(self, version: Version) -> int:
-        """An estimate, as if the version shared nothing; nothing for the newest."""
-        if not isinstance(version, PlainVersion) or version is self._newest:
-            return 0
-        return sum(found.entries for found in version.relations.values()) * BYTES_PER_ENTRY
-
-    @property
-    def memory_limit(self) -> int | None:
-        return None
-
-    def without_limit(self) -> AbstractContextManager[None]:
-        return nullcontext()
 
     def check(self) -> None:
         with self._lock:

@@ -1,0 +1,298 @@
+"""The lowered program in words: what is kept, how a change goes through it, and why it is so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from triegs.compiler.hypergraph import cyclic_core
+from triegs.compiler.plan import Alias, Join, Node, Payload, Role, Static
+from triegs.explain.notation import Notation, plain, tuple_of
+from triegs.maintain.lowered import (
+    Binding,
+    Difference,
+    Input,
+    Kind,
+    Lookup,
+    Lowered,
+    Reads,
+    Relation,
+    Side,
+    Work,
+)
+
+#: Why each kind is there; a rule says it itself.
+REASONS = {
+    Kind.BASE: "the counts of a label, by which deletions are judged; all queries share them",
+    Kind.INDEX: "a label, or what an atom sees of it, as its readers need it",
+    Kind.ORDER: "what a rule gives, with the columns in another order",
+    Kind.EDGE: "one pair of variables, one of them shared with the parent: faster than a rule",
+    Kind.PRODUCT: "all factors have the same variable: faster than a rule",
+    Kind.TOTAL: "the head shows nothing of it, so that one number is enough",
+    Kind.NUMBERED_EDGE: "an edge that counts answers, as the query keeps numbers",
+    Kind.NUMBERED_PRODUCT: "a product that counts answers, as the query keeps numbers",
+    Kind.RANKING: "the top of a component that counts answers: positions are found here",
+    Kind.LISTING: "the changes of an index, net, for a rule that must not see them twice",
+}
+MOST_SHOWN = 16  # variables that a change is followed to
+KEPT = "it is kept, so that answers are read from it and not joined again"
+
+
+class Program:
+    """Writes the relations of a lowered plan; they are numbered from 1 in its order."""
+
+    def __init__(self, notation: Notation, lowered: Lowered) -> None:
+        self.notation = notation
+        self.lowered = lowered
+        self.relations = lowered.relations
+        #: By relation, who reads it: others by number, answers, changes of these.
+        self.readers: list[dict[int | str, None]] = [{} for _ in self.relations]
+        for number, relation in enumerate(self.relations, 1):
+            for place in list_read(relation):
+                self.readers[place][number] = None
+        scanned = {level.relation for level in lowered.levels}
+        for place in sorted(scanned | lowered.weights):
+            self.readers[place]["answers"] = None
+        for place in sorted(lowered.climbs):
+            self.readers[place]["changes"] = None
+        self.of_node: dict[str, list[int]] = {}
+        for place, relation in enumerate(self.relations):
+            for name in relation.nodes:
+                self.of_node.setdefault(name, []).append(place)
+
+    # What it is
+
+    def title(self, relation: Relation) -> str:
+        """``hasReply by object``, ``V1(z,v)``."""
+        guard = relation.guard
+        if relation.kind is Kind.LISTING:
+            assert relation.of is not None
+            return f"Δ {self.title(self.relations[relation.of])}"
+        if relation.kind is Kind.FIXED and isinstance(guard, Static):
+            return "VALUES" + tuple_of(relation.columns)
+        if relation.kind not in (Kind.BASE, Kind.INDEX):
+            return (relation.nodes[0] if relation.nodes else "") + tuple_of(relation.columns)
+        assert isinstance(guard, Alias)
+        if relation.is_selected:
+            name = " ".join([self.notation.relation(guard), *self.notation.brackets(guard.filters)])
+        else:
+            label = guard.label
+            name = "all triples" if label is None else self.notation.names.label(label)
+        if guard.graph:
+            name += f" in {self.notation.names.constant(guard.graph)}"
+        columns = relation.columns if len(relation.columns) > 2 else relation.columns[:1]
+        if relation.is_selected and len(relation.columns) == 1:
+            return name
+        return f"{name} by {' '.join(map(plain, columns))}"
+
+    def kind(self, relation: Relation) -> str:
+        """``edge, live pairs``"""
+        kind = relation.kind
+        if kind is Kind.ORDER:
+            return f"#{_number(relation.of)} in another order"
+        if kind is Kind.LISTING:
+            return "listing, not stored"
+        if kind in (Kind.RULE, Kind.TOTAL, Kind.FIXED):
+            return f"{kind.value}, kept" if kind is Kind.RULE else kind.value
+        if relation.has_numbers:
+            return f"{kind.value}, {'answers and rows' if relation.has_rows else 'answers'}"
+        if kind is Kind.BASE:
+            return str(kind.value)
+        if kind is Kind.INDEX:
+            return f"{kind.value}, summed" if relation.is_exact else kind.value
+        live = "live pairs" if kind is Kind.EDGE else "live values"
+        return f"{kind.value}, {'sums' if relation.is_exact else live}"
+
+    def used(self, place: int) -> str:
+        """Who reads it: ``for #5, #6, answers``."""
+        found = self.readers[place]
+        names = [each if isinstance(each, str) else f"#{each}" for each in found]
+        return f"for {', '.join(names or ['deletions'])}"
+
+    def list_kept(self, node: str) -> list[str]:
+        """The relations that a node is kept in, in a few words each: ``#5 V1(z,v): edge``."""
+        found = []
+        for place in self.of_node.get(node, ()):
+            relation = self.relations[place]
+            text = f"#{place + 1} {self.title(relation)}: {self.kind(relation)}"
+            if relation.entries is not None:
+                text += f", {_plural(relation.entries, 'entry', 'entries')}"
+            found.append(text)
+        return found
+
+    # How it is kept
+
+    def details(self, relation: Relation) -> Iterator[str]:
+        """What a step computes, what each change does, why, and what it came to."""
+        if relation.kind not in (Kind.FIXED, Kind.ORDER, Kind.BASE, Kind.INDEX):
+            yield f"← {' · '.join(self.factors(relation)) or '1'}"
+            yield from self.changes(relation)
+        if reason := self.reason(relation):
+            yield f"({reason})"
+        yield from self.progress(relation)
+
+    def factors(self, relation: Relation) -> list[str]:
+        found = [self._factor(each) for each in relation.inputs]
+        return found + self.notation.brackets(relation.filters)
+
+    def _factor(self, read: Input) -> str:
+        text = self._input(read)
+        if read.reads is Reads.COUNT:
+            return text
+        return f"[{text} > 0]"
+
+    def _input(self, read: Input) -> str:
+        if read.atom is None:
+            assert read.relation is not None
+            return f"#{_number(read.relation)}{tuple_of(read.variables)}"
+        filters = self.notation.brackets(read.atom.filters)
+        return " ".join([self.notation.relation(read.atom), *filters])
+
+    def changes(self, relation: Relation) -> Iterator[str]:
+        """By input, what a change of it does."""
+        if relation.back is not None:
+            pair, below = relation.inputs
+            yield f"Δ {self._input(pair)}: look up {self._input(below)}"
+            variables = (*below.variables, *(v for v in pair.variables if v not in below.variables))
+            way = f"#{_number(relation.back)}{tuple_of(variables)}"
+            yield f"Δ {self._input(below)}: walk {way}"
+        for difference in relation.differences:
+            if difference.side is Side.BEFORE:
+                continue  # goes the same way as NOW, through what was there
+            yield f"Δ {self._input(relation.inputs[difference.input])}: {self._way(difference)}"
+        if 0 < len(relation.differences) < len(relation.inputs) and relation.symmetries == 1:
+            more = sum(not each.is_fixed for each in relation.inputs) - len(relation.differences)
+            if more:
+                yield f"… and {more} more inputs, likewise"
+
+    def _way(self, difference: Difference) -> str:
+        steps = self.notation.brackets(difference.filters)
+        if difference.lookups:
+            steps.append(f"look up {' · '.join(map(self._lookup, difference.lookups))}")
+        steps += map(self._binding, difference.bindings[:MOST_SHOWN])
+        if len(difference.bindings) > MOST_SHOWN:
+            steps.append(f"{len(difference.bindings) - MOST_SHOWN} more variables, likewise")
+        return "; ".join(steps) or "as it is"
+
+    def _lookup(self, lookup: Lookup) -> str:
+        return f"#{_number(lookup.relation)}{tuple_of(lookup.variables)}"
+
+    def _binding(self, binding: Binding) -> str:
+        sources = " ∩ ".join(map(self._lookup, binding.sources))
+        filters = "".join(f" {part}" for part in self.notation.brackets(binding.filters))
+        verb = "walk" if len(binding.sources) == 1 else "intersect"
+        return f"{verb} {sources} for {plain(binding.variable)}{filters}"
+
+    def reason(self, relation: Relation) -> str:
+        """Why a rule is one, and why it is kept; nothing for other kinds."""
+        if relation.kind is not Kind.RULE:
+            return ""
+        node = self.notation.plan.node(relation.nodes[0])
+        if len(relation.inputs) == 1:
+            read, shown = relation.inputs[0], tuple_of(relation.columns)
+            source = self._input(read)
+            if read.reads is Reads.COUNT:
+                return f"the counts of {source}, summed by {shown}"
+            return f"how many of {source} there are by {shown}"
+        reason = find_reason(self.notation.plan.nodes, node)
+        if not reason:
+            reason = "how many answers or rows it has, as the query keeps numbers"
+        if relation.symmetries > 1:
+            reason += f"; symmetric, so that one of {relation.symmetries} answers is looked for"
+        return reason
+
+    def progress(self, relation: Relation) -> Iterator[str]:
+        """What it has come to in a live engine."""
+        words = [] if relation.entries is None else [_plural(relation.entries, "entry", "entries")]
+        if relation.shared:
+            words.append(f"shared with {', '.join(relation.shared)}")
+        if relation.work is not None:
+            words.append(f"so far {describe_work(relation.work, relation.kind is Kind.RULE)}")
+        if words:
+            yield "; ".join(words)
+
+
+def find_reason(nodes: Sequence[Node], node: Node) -> str:
+    """Why a node is kept by a rule; empty if an edge or a product would do."""
+    if isinstance(node.guard, Join):
+        if cyclic_core([frozenset(source.variables) for source in node.guard.inputs]):
+            return f"a cycle: what is bound by several inputs is intersected; {KEPT}"
+        return f"hidden variables link shown ones; {KEPT}"
+    if len(node.interface) > 1:
+        return f"it shares {_listed(node.interface)} with its parent, an edge only one variable"
+    wide = [nodes[child].interface for child in node.children if len(nodes[child].interface) > 1]
+    if wide:
+        return f"a node below shares {_listed(wide[0])} with it, an edge only one variable"
+    if len(node.bag) > 2:
+        return f"it binds {_listed(node.bag)}, an edge only two variables"
+    if not node.bag or any(not nodes[child].interface for child in node.children):
+        return "no variable links all of it"
+    return ""
+
+
+def describe_work(work: Work, is_rule: bool) -> str:
+    words = [_plural(work.seeds, "seed", "seeds")]
+    if is_rule:
+        words.append(f"{work.emitted:,} emitted")
+    words.append(f"{work.changed:,} changed")
+    if work.seconds is not None:
+        words.append(write_seconds(work.seconds))
+    return ", ".join(words)
+
+
+def write_seconds(seconds: float) -> str:
+    """
+    >>> write_seconds(0.0000123), write_seconds(0.0123), write_seconds(12.3)
+    ('12 µs', '12.3 ms', '12.3 s')
+    """
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} µs"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def describe_totals(lowered: Lowered) -> str:
+    """What ``count()``, ``support()`` and positions cost."""
+    plan = lowered.plan
+    top, query = plan.nodes[plan.root], plan.query
+    if top.role is Role.EXISTENTIAL:
+        return "the total multiplicity is one number, kept exact"
+    has_total, has_positions = Payload.TOTAL in top.payload, Payload.POSITION in top.payload
+    if not (has_total or has_positions):
+        return "count() and support() scan the answers (keep count, slice for more)"
+    if not lowered.has_numbers:
+        why = "these answers are not numbered"
+        if lowered.is_overflown:
+            why = "a number does not fit 64 bits at the moment"
+        elif plan.filters or query.limit is not None or query.offset:
+            why = "a filter or a cut comes last"
+        return f"count(), support() and positions scan the answers: {why}"
+    if has_total and not lowered.is_overflown:
+        return "count() and support() are kept; access by position in logarithmic time"
+    why = "keep count for that" if not has_total else "it does not fit 64 bits at the moment"
+    return (
+        "support() is kept; access by position in logarithmic time; "
+        f"count() scans the answers ({why})"
+    )
+
+
+def list_read(relation: Relation) -> Iterator[int]:
+    """The places of all relations that one reads."""
+    yield from (each.relation for each in relation.inputs if each.relation is not None)
+    yield from (place for place in (relation.back, relation.of) if place is not None)
+    for difference in relation.differences:
+        for lookup in difference.lookups:
+            yield lookup.relation
+        for binding in difference.bindings:
+            yield from (source.relation for source in binding.sources)
+
+
+def _number(place: int | None) -> int:
+    assert place is not None
+    return place + 1
+
+
+def _listed(variables: Sequence[str]) -> str:
+    return " ".join(map(plain, variables))
+
+
+def _plural(number: int, noun: str, nouns: str) -> str:
+    return f"{number:,} {noun if number == 1 else nouns}"

@@ -1,0 +1,261 @@
+"""How a rule follows the changes of each of its inputs: what binds which variable, in what order.
+
+A rule is over variables by number. For each input in turn its changed tuples are seeds; then the
+other variables are bound one by one, always the one that most inputs can restrict. So an input is
+read with its columns in the order in which they are bound, which is the index that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+from triegs.kernels.tables import BEFORE, BOTH, LEADS, MOST_LEVELS, MOST_VALUES, MOST_WORDS, NOW
+
+if TYPE_CHECKING:
+    from triegs.maintain.parts import Part, Parts, Rule
+    from triegs.maintain.streams import Columns, Stream
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a rule reads: a stream with its rows; or a part, all of it or the keys of its first
+    column. A stream is listed by a rule where only the presence of its tuples counts; one of a
+    single column is read by its index, which is a part.
+    """
+
+    width: int
+    stream: Stream | None = None
+    part: Part | None = None
+    listing: Rule | None = None
+    is_fixed: bool = False
+
+    def read(self, parts: Parts) -> Columns:
+        """Its tuples now, as columns, the counts last."""
+        if self.stream is not None:
+            return parts.read_stream(self.stream)
+        assert self.part is not None
+        if self.width == 1:
+            return parts.read_keys(self.part)
+        return parts.read_rows(self.part)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A view over variables of the rule, used by its COUNT or by the PRESENCE of a tuple."""
+
+    view: View
+    variables: tuple[int, ...]
+    use: int
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A judge, by number, over variables."""
+
+    judge: int
+    variables: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where an input begins; `use` is LEADS unless it has no column."""
+
+    word: int
+    part: Part
+    is_old: bool
+    use: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One column of an input: from a word to the word below a variable's value."""
+
+    variable: int
+    before: int
+    is_trie: bool
+    after: int
+    use: int
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A level: the variable that it binds, by the inputs that have it."""
+
+    variable: int
+    sources: tuple[Move, ...]
+    is_shown: bool
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """The changes of one input, joined with all others."""
+
+    seeds: View
+    variables: tuple[int, ...]
+    use: int
+    checks: tuple[Check, ...]
+    roots: tuple[Root, ...]
+    probes: tuple[Move, ...]
+    levels: tuple[Binding, ...]
+    #: With symmetry: whether it finds the answers NOW or BEFORE, and the orbit of the input.
+    side: int = BOTH
+    orbit: int = 0
+
+    @property
+    def width(self) -> int:
+        return len(self.variables)
+
+    @property
+    def judges(self) -> Iterator[int]:
+        for checks in (self.checks, *(level.checks for level in self.levels)):
+            yield from (check.judge for check in checks)
+
+
+@dataclass(frozen=True, slots=True)
+class Symmetry:
+    """By input its orbit, which is the inputs that renaming makes of it; and all renamings, the
+    first of which changes nothing.
+    """
+
+    orbits: tuple[int, ...]
+    images: tuple[tuple[int, ...], ...]
+
+
+MOST_RENAMED = 6  # variables
+FindOrder = Callable[[View, tuple[int, ...]], "Part"]
+
+
+def plan_deltas(
+    inputs: Sequence[Input], head: Sequence[int], checks: Sequence[Check], find_order: FindOrder
+) -> tuple[Delta, ...]:
+    """One delta per input; `find_order` gives the index of a view with its columns in an order."""
+    shown = frozenset(head)
+    return tuple(
+        _plan_delta(inputs, seed, shown, checks, find_order) for seed in range(len(inputs))
+    )
+
+
+def _plan_delta(
+    inputs: Sequence[Input], seed: int, shown: frozenset[int], checks: Sequence[Check],
+    find_order: FindOrder,
+) -> Delta:  # fmt: skip
+    own = inputs[seed]
+    later = order_variables(inputs, seed)
+    place = {variable: i for i, variable in enumerate((*own.variables, *later))}
+    bound = len(own.variables)
+    roots: list[Root] = []
+    probes: list[Move] = []
+    sources: dict[int, list[Move]] = {variable: [] for variable in later}
+    word = 0
+    for number, each in enumerate(inputs):
+        if number == seed:
+            continue
+        columns = sorted(range(len(each.variables)), key=lambda c: place[each.variables[c]])
+        part = find_order(each.view, tuple(columns))
+        is_old = number > seed and not each.view.is_fixed
+        roots.append(Root(word, part, is_old, LEADS if columns else each.use))
+        for depth, column in enumerate(columns):
+            use = each.use if depth == len(columns) - 1 else LEADS
+            variable = each.variables[column]
+            move = Move(variable, word, depth == 0, word + 1, use)
+            if place[variable] < bound:
+                probes.append(move)
+            else:
+                sources[variable].append(move)
+            word += 1
+        word += 1
+    fits = word <= MOST_WORDS and len(later) <= MOST_LEVELS and len(place) <= MOST_VALUES
+    assert fits, "the parser takes no query of so many patterns"
+    when: dict[int, list[Check]] = {}
+    for check in checks:
+        when.setdefault(max(place[v] for v in check.variables), []).append(check)
+    levels = [
+        Binding(v, tuple(sources[v]), v in shown, tuple(when.get(place[v], ()))) for v in later
+    ]
+    first = tuple(check for at in range(bound) for check in when.get(at, ()))
+    return Delta(
+        own.view, own.variables, own.use, first, tuple(roots), tuple(probes), tuple(levels)
+    )
+
+
+def plan_symmetric(
+    inputs: Sequence[Input], symmetry: Symmetry, find_order: FindOrder
+) -> tuple[Delta, ...]:
+    """Two deltas per orbit of inputs: the answers that its changed tuples have now, and those that
+    they had before.
+    """
+    variables = tuple(dict.fromkeys(v for each in inputs for v in each.variables))
+    deltas: list[Delta] = []
+    for orbit in range(1 + max(symmetry.orbits)):
+        seed = symmetry.orbits.index(orbit)
+        found = _plan_delta(inputs, seed, frozenset(variables), (), find_order)
+        for side in (BEFORE, NOW):  # the last one fills a new rule
+            roots = tuple(replace(root, is_old=side == BEFORE) for root in found.roots)
+            deltas.append(replace(found, roots=roots, side=side, orbit=orbit))
+    return tuple(deltas)
+
+
+def find_symmetry(inputs: Sequence[Input]) -> Symmetry | None:
+    """The renamings of variables that map a body over one relation to itself, if there are any but
+    the one that changes nothing. Tries all, so only of few variables.
+
+    >>> edges = [Input(View(2), pair, 1) for pair in [(0, 1), (1, 2), (2, 0)]]
+    >>> find_symmetry(edges)
+    Symmetry(orbits=(0, 0, 0), images=((0, 1, 2), (1, 2, 0), (2, 0, 1)))
+    """
+    pairs = [each.variables for each in inputs]
+    count = 1 + max(v for pair in pairs for v in pair)
+    if count > MOST_RENAMED:
+        return None
+    body = sorted(pairs)
+    images = [
+        image for image in permutations(range(count))
+        if sorted(tuple(image[v] for v in pair) for pair in pairs) == body
+    ]  # fmt: skip
+    if len(images) == 1:
+        return None
+    orbits: list[int] = []
+    for pair in pairs:
+        alike = {tuple(image[v] for v in pair) for image in images}
+        known = [orbit for other, orbit in zip(pairs, orbits, strict=False) if other in alike]
+        orbits.append(known[0] if known else 1 + max(orbits, default=-1))
+    return Symmetry(tuple(orbits), tuple(images))
+
+
+def order_variables(inputs: Sequence[Input], seed: int) -> list[int]:
+    """The variables after the seed's: always the one that most inputs can restrict by what is
+    bound, then the one that most inputs have. Cost: about linear in the inputs.
+    """
+    holders: dict[int, list[int]] = {}
+    for number, each in enumerate(inputs):
+        for variable in each.variables:
+            holders.setdefault(variable, []).append(number)
+    near = dict.fromkeys(holders, 0)
+    bound: set[int] = set()
+    reached = [False] * len(inputs)
+    waiting = [(0, -len(having), variable) for variable, having in holders.items()]
+    waiting.sort()
+
+    def bind(variable: int) -> None:
+        bound.add(variable)
+        for number in holders[variable]:
+            if not reached[number]:
+                reached[number] = True
+                for other in inputs[number].variables:
+                    near[other] += 1
+                    heappush(waiting, (-near[other], -len(holders[other]), other))
+
+    for variable in inputs[seed].variables:
+        bind(variable)
+    order: list[int] = []
+    while len(bound) < len(holders):
+        count, _, variable = heappop(waiting)
+        if variable not in bound and -count == near[variable]:
+            order.append(variable)
+            bind(variable)
+    return order

@@ -1,0 +1,377 @@
+"""Judges: the filters that kernels ask by number, and what they have said so far.
+
+The array that kernels read is described in `triegs.kernels.verdicts`. Here questions are answered:
+a filter over one variable once per id until that id is freed, `?x < ?y` and its like by the values
+of the two terms, any other filter once per tuple and epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from triegs.compiler.keys import expression_text
+from triegs.dictionary.decoder import Terms
+from triegs.kernels.verdicts import (
+    ACCEPTED,
+    COMPARISON,
+    COUNT,
+    DIFFERENT,
+    DIRECTORY,
+    EQUAL,
+    FORM,
+    GREATER,
+    IDS,
+    LEFT,
+    LESS,
+    PLANES,
+    RIGHT,
+    ROW_HEAD,
+    SAME,
+    SLOTS,
+    STAMP,
+    TABLE,
+    TEXTS,
+    UNDECIDED,
+    UNSURE,
+    VALUE_JUDGE,
+    VALUE_WORDS,
+    VALUES,
+    count_asked,
+    deal_asked,
+    forget_ids,
+    judge_rows,
+    move_tuples,
+    put_bits,
+    put_tuples,
+    put_values,
+)
+from triegs.kernels.words import Words
+from triegs.maintain.value_words import value_words, values_of_integers, values_of_texts
+from triegs.sparql.batches import FEW, Batch
+from triegs.sparql.expressions import holds
+from triegs.sparql.model import Call, Expression, is_variable
+from triegs.sparql.scope import substitute
+
+LEAST_IDS = 1 << 10
+LEAST_SLOTS = 1 << 6
+#: A table with more slots is made small again when an epoch ends.
+MOST_SLOTS = 1 << 14
+LEAST_ASKED, MOST_ASKED = 1 << 12, 1 << 20
+#: So many rows of a column are judged at once.
+MOST_ROWS = 1 << 14
+
+# What each operator takes for true, and what the values alone do not tell it.
+_OPERATORS = {
+    "=": (EQUAL | SAME, UNSURE),
+    "!=": (LESS | GREATER | DIFFERENT | TEXTS, UNSURE),
+    "<": (LESS, UNSURE | TEXTS),
+    ">": (GREATER, UNSURE | TEXTS),
+    "<=": (LESS | EQUAL, UNSURE | TEXTS),
+    ">=": (GREATER | EQUAL, UNSURE | TEXTS),
+}
+
+
+@dataclass(slots=True, eq=False)
+class _Judge:
+    key: tuple[int, str]
+    expression: Expression
+    variables: tuple[str, ...]
+    form: int
+    batch: Batch | None = None
+    stamp: int = 1
+    slots: int = LEAST_SLOTS
+    used: int = 0
+
+    @property
+    def words(self) -> int:
+        """Words of the table."""
+        return self.slots * (1 + (len(self.variables) + 1) // 2)
+
+
+class Judges:
+    """The judges of one engine, and their verdicts.
+
+    `decode` gives the term of an id; `read`, if there is one, many at once, as
+    `triegs.dictionary.Dictionary.read_terms` does. Kernels take `words` and `asked` anew for each
+    call, because larger arrays may take their place meanwhile.
+
+    >>> from triegs.dictionary import Dictionary
+    >>> dictionary = Dictionary()
+    >>> judges = Judges(dictionary.decode_one, dictionary.read_terms)
+    >>> five = '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'
+    >>> number = judges.find(Call("<", ("?x", five)), ["?x"])
+    >>> ids = np.array(dictionary.encode_terms([3, 7, "<http://ex/a>"]))
+    >>> judges.judge_columns(number, [ids]).tolist()
+    [True, False, False]
+    """
+
+    def __init__(
+        self, decode: Callable[[int], str], read: Callable[[Words], Terms] | None = None
+    ) -> None:
+        self._decode = decode
+        self._read = read or self._read_each
+        self._judges: dict[int, _Judge] = {}
+        self._numbers: dict[tuple[int, str], int] = {}
+        self._capacity = 0  # of the directory
+        self._ids = LEAST_IDS
+        self.words: Words = np.zeros(DIRECTORY + 1, np.int64)
+        self._replace_asked(LEAST_ASKED)
+        self._lay_out()
+
+    # Judges --------------------------------------------------------------------------------------
+
+    def find(self, expression: Expression, variables: Sequence[str]) -> int:
+        """The number of the judge for an expression; ``variables`` is the order of ids.
+
+        Expressions that differ in the names of variables only have one judge. O(all verdicts) for
+        a new one.
+        """
+        if not variables:
+            raise ValueError("a judge needs a variable: decide an expression without one at once")
+        key = len(variables), expression_text(expression, variables)
+        number = self._numbers.get(key)
+        if number is not None:
+            return number
+        number = next(n for n in range(1, len(self._judges) + 2) if n not in self._judges)
+        form, batch = TABLE, None
+        if len(variables) == 1:
+            form, batch = PLANES, Batch(expression, variables[0])
+        elif _compares_variables(expression):
+            form = COMPARISON
+        judge = _Judge(key, expression, tuple(variables), form, batch)
+        self._judges[number] = judge
+        try:
+            self._lay_out()
+        except MemoryError:
+            del self._judges[number]
+            raise
+        self._numbers[key] = number
+        return number
+
+    def tell(self, number: int, variables: Sequence[str]) -> Expression:
+        """The expression of a judge, over these variables in the order of ids."""
+        judge = self._judges[number]
+        return substitute(judge.expression, dict(zip(judge.variables, variables, strict=True)))
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Those of all judges there are."""
+        return tuple(self._judges)
+
+    def keep(self, numbers: Collection[int]) -> None:
+        """Drop all judges but these; their numbers are free."""
+        dropped = [number for number in self._judges if number not in numbers]
+        if dropped:
+            self.answer()  # no question may be left for whoever gets a number
+            for number in dropped:
+                del self._numbers[self._judges.pop(number).key]
+                self.words[DIRECTORY + number] = 0
+            self._give_room_back()
+
+    @property
+    def bytes(self) -> int:
+        return int(self.words.nbytes + self.asked.nbytes)
+
+    # Verdicts ------------------------------------------------------------------------------------
+
+    def answer(self) -> bool:
+        """Answer all questions; whether there were any. A kernel that has asked is to run again.
+
+        A Python step per tuple of several variables, and per id where `triegs.sparql.batches` has
+        no better way.
+        """
+        asked = self.asked
+        end = int(asked[0])
+        if end == 1:
+            return False
+        sizes = np.zeros(self._capacity + 1, np.int64)
+        count_asked(asked, sizes)
+        ends = np.cumsum(sizes)
+        ids = np.empty(ends[-1], np.int64)
+        deal_asked(asked, ends - sizes, ids)
+        asked[0] = 1
+        if 4 * end > 3 * len(asked) and len(asked) < MOST_ASKED:
+            self._replace_asked(2 * len(asked))
+        for number in np.flatnonzero(sizes).tolist():
+            self._answer(number, ids[ends[number] - sizes[number] : ends[number]])
+        return True
+
+    def judge_columns(self, number: int, columns: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
+        """The verdicts on many tuples, one column for each variable; each distinct one is evaluated
+        once, if there are not too many.
+        """
+        count = len(columns)
+        rows = np.ascontiguousarray(np.stack(columns, axis=1), np.int64).reshape(-1)
+        verdicts = np.empty(len(rows) // count, np.int64)
+        judge = self._judges[number]
+        # So many at once that all their questions find room: two for values, or one for a tuple.
+        at_once = min(len(verdicts), MOST_ROWS)
+        least = 1 + at_once * max(6, 2 + count)
+        if len(self.asked) < least:
+            self.answer()
+            self._replace_asked(least)
+        start = 0
+        while start < len(verdicts):
+            if judge.used > MOST_SLOTS:
+                self._empty(number)
+            end = start + at_once
+            part = rows[start * count : end * count]
+            while True:
+                judge_rows(self.words, self.asked, number, part, count, verdicts[start:end])
+                if not self.answer():
+                    break
+            start = end
+        return verdicts.astype(np.bool_)
+
+    def forget(self, ids: NDArray[np.int64]) -> None:
+        """These ids were freed and may come to name other terms: nothing is known about them."""
+        if len(ids) == 0:
+            return
+        forget_ids(self.words, self._capacity, np.ascontiguousarray(ids, np.int64))
+        self.end_epoch()
+
+    def end_epoch(self) -> None:
+        """Forget what was said about tuples, because the ids in them may be freed from now on."""
+        for number, judge in self._judges.items():
+            if judge.used:
+                self._empty(number)
+        large = [judge for judge in self._judges.values() if judge.slots > MOST_SLOTS]
+        for judge in large:
+            judge.slots = LEAST_SLOTS
+        if large:
+            self._give_room_back()
+
+    def _replace_asked(self, least: int) -> None:
+        self.asked: Words = np.zeros(_round_up(least), np.int64)
+        self.asked[0] = 1
+
+    def _empty(self, number: int) -> None:
+        judge = self._judges[number]
+        judge.stamp += 1
+        judge.used = 0
+        self.words[self.words[DIRECTORY + number] + STAMP] = judge.stamp
+
+    # Answering -----------------------------------------------------------------------------------
+
+    def _answer(self, number: int, ids: Words) -> None:
+        if number == VALUE_JUDGE:
+            ids = self._make_room(ids)
+            put_values(self.words, ids, self._read_values(ids))
+            return
+        judge = self._judges[number]
+        if judge.batch is not None:
+            ids = self._make_room(ids)
+            if len(ids) <= FEW:
+                held = np.array(judge.batch.hold_each(self._decode_each(ids)), np.int64)
+            else:
+                held = judge.batch.hold(self._read(ids)).astype(np.int64)
+            put_bits(self.words, int(self.words[DIRECTORY + number]), ids, held)
+            return
+        count = len(judge.variables)
+        tuples = np.array(list(set(map(tuple, ids.reshape(-1, count).tolist()))), np.int64)
+        held = self._hold_tuples(judge, tuples)
+        # The sizes to go by are those in the words: to make them larger may have failed before.
+        if 2 * (judge.used + len(tuples)) > self.words[self.words[DIRECTORY + number] + SLOTS]:
+            judge.slots = _round_up(4 * (judge.used + len(tuples)))
+            self._lay_out()
+        judge.used += len(tuples)
+        put_tuples(self.words, int(self.words[DIRECTORY + number]), tuples.reshape(-1), held)
+
+    def _make_room(self, ids: Words) -> Words:
+        """The distinct ids, for which the planes have room now."""
+        distinct = np.unique(ids)
+        if distinct[-1] >= self.words[IDS]:
+            self._ids = _round_up(int(distinct[-1]) + 1)
+            self._lay_out()
+        return distinct
+
+    def _hold_tuples(self, judge: _Judge, tuples: Words) -> Words:
+        distinct, places = np.unique(tuples, return_inverse=True)
+        terms = self._decode_each(distinct)
+        rows: Any = places.reshape(tuples.shape).tolist()
+        bindings = (
+            {v: terms[place] for v, place in zip(judge.variables, row, strict=True)} for row in rows
+        )
+        answers = (holds(judge.expression, binding) for binding in bindings)
+        return np.fromiter(answers, np.int64, len(tuples))
+
+    def _decode_each(self, ids: Words) -> list[str]:
+        return list(map(self._decode, ids.tolist()))
+
+    def _read_values(self, ids: Words) -> Words:
+        if len(ids) <= FEW:
+            words = map(value_words, self._decode_each(ids))
+            return np.array(list(words), np.int64).reshape(-1)
+        terms = self._read(ids)
+        values = np.zeros((len(ids), VALUE_WORDS), np.int64)
+        values[terms.is_integer] = values_of_integers(terms.integers)
+        values[~terms.is_integer] = values_of_texts(terms.texts)
+        return values.reshape(-1)
+
+    def _read_each(self, ids: Words) -> Terms:
+        texts = pa.array(self._decode_each(ids), pa.large_string())
+        return Terms(np.zeros(len(ids), np.bool_), np.empty(0, np.int64), texts)
+
+    # Layout --------------------------------------------------------------------------------------
+
+    def _give_room_back(self) -> None:
+        with suppress(MemoryError):  # the old and larger array serves as well
+            self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Write a new array with all judges and what they know, in the sizes noted."""
+        old, old_ids = self.words, int(self.words[IDS])
+        old_values, old_capacity = int(old[VALUES]), self._capacity
+        needs_values = any(judge.form == COMPARISON for judge in self._judges.values())
+        capacity = 1 + max(self._judges, default=0)
+        planes = 2 * (self._ids // 64)
+        at = DIRECTORY + capacity
+        values = at if needs_values else 0
+        at += VALUE_WORDS * self._ids if needs_values else 0
+        rows = {}
+        for number, judge in self._judges.items():
+            rows[number] = at
+            at += ROW_HEAD + (planes if judge.form == PLANES else judge.words)
+        words = np.zeros(at, np.int64)
+        words[IDS], words[VALUES] = self._ids, values
+        if values and old_values:
+            size = VALUE_WORDS * old_ids
+            words[values : values + size] = old[old_values : old_values + size]
+        for number, judge in self._judges.items():
+            row = rows[number]
+            words[DIRECTORY + number] = row
+            before = int(old[DIRECTORY + number]) if number < old_capacity else 0
+            self._write_head(words[row : row + ROW_HEAD], judge)
+            if judge.form == PLANES and before:
+                size = 2 * (old_ids // 64)
+                words[row + ROW_HEAD :][:size] = old[before + ROW_HEAD :][:size]
+            elif judge.used and before:
+                move_tuples(old, before, words, row, np.empty(len(judge.variables), np.int64))
+        self.words, self._capacity = words, capacity
+
+    def _write_head(self, head: Words, judge: _Judge) -> None:
+        head[FORM], head[COUNT] = judge.form, len(judge.variables)
+        head[STAMP], head[SLOTS] = judge.stamp, judge.slots
+        if judge.form == COMPARISON:
+            assert isinstance(judge.expression, Call)
+            for side, name in zip((LEFT, RIGHT), judge.expression.arguments, strict=True):
+                assert isinstance(name, str)
+                head[side] = judge.variables.index(name)
+            head[ACCEPTED], head[UNDECIDED] = _OPERATORS[judge.expression.operator]
+
+
+def _compares_variables(expression: Expression) -> bool:
+    if not isinstance(expression, Call) or expression.operator not in _OPERATORS:
+        return False
+    return all(isinstance(a, str) and is_variable(a) for a in expression.arguments)
+
+
+def _round_up(least: int) -> int:
+    return 1 << (least - 1).bit_length()

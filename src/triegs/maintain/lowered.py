@@ -1,0 +1,560 @@
+"""The lowered program of one plan, described in the plan's own names: what runs, and nothing else.
+
+`describe` tells it before there is an engine, `describe_standing` of a registered plan, with what
+its steps have done so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from triegs.compiler.plan import Alias, Plan, Static
+from triegs.kernels.tables import (
+    ADJACENCY,
+    ANY,
+    BEFORE,
+    BOTH,
+    C_CHANGED,
+    C_EMITTED,
+    C_SEEDS,
+    C_TICKS,
+    COUNT,
+    COUNTS,
+    EDGE,
+    LEADS,
+    NOW,
+    NUMBERED_EDGE,
+    NUMBERED_PRODUCT,
+    PRODUCT,
+    RANKING,
+    TOTAL,
+    TUPLES,
+)
+from triegs.maintain.compiled import CompiledCore
+from triegs.maintain.deltas import Check, Delta, Move
+from triegs.maintain.judges import Judges
+from triegs.maintain.lowering import Lowering, choose_numbers
+from triegs.maintain.meaning import Held, Meaning
+from triegs.maintain.origins import Origins
+from triegs.maintain.parts import Index, Order, Part, Parts, Rule, Step, is_counts
+from triegs.maintain.standing import Standing
+from triegs.maintain.tables import Table
+from triegs.maintain.walk import Walk
+from triegs.mode import Mode
+from triegs.sparql.model import Atom, Expression
+from triegs.sparql.scope import substitute
+from triegs.store.contract import RelationUnknown
+from triegs.store.packed import PackedStore
+
+SUBJECT_OBJECT = ("subject", "object")
+MOST_TOLD = 64  # differences of a rule: those of a join of hundreds of atoms are alike
+TRIPLE = ("subject", "predicate", "object")
+
+
+class Kind(Enum):
+    """What keeps a relation."""
+
+    BASE = "base index"
+    INDEX = "index"
+    FIXED = "fixed rows"
+    ORDER = "order"
+    EDGE = "edge"
+    PRODUCT = "product"
+    TOTAL = "total"
+    NUMBERED_EDGE = "numbered edge"
+    NUMBERED_PRODUCT = "numbered product"
+    RANKING = "ranking"
+    RULE = "rule"
+    LISTING = "listing"
+
+
+STEPS = {
+    EDGE: Kind.EDGE, PRODUCT: Kind.PRODUCT, TOTAL: Kind.TOTAL, NUMBERED_EDGE: Kind.NUMBERED_EDGE,
+    NUMBERED_PRODUCT: Kind.NUMBERED_PRODUCT, RANKING: Kind.RANKING,
+}  # fmt: skip
+
+
+class Reads(Enum):
+    """How an entry is used: its count, or whether it is there."""
+
+    COUNT = "count"
+    PRESENCE = "presence"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a step reads: a relation of the program, by its place, or what an epoch brings of an
+    atom; over these variables.
+    """
+
+    relation: int | None
+    atom: Alias | None
+    variables: tuple[str, ...]
+    reads: Reads
+    is_fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A relation that is followed by variables in the order of its columns; as it was before the
+    epoch, or as it is.
+    """
+
+    relation: int
+    variables: tuple[str, ...]
+    is_old: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A variable, and the relations that its values must all be in: one is walked, several are
+    intersected. The last variable of each lookup is this one.
+    """
+
+    variable: str
+    sources: tuple[Lookup, ...]
+    filters: tuple[Expression, ...]
+
+
+class Side(Enum):
+    """Which answers a difference finds: those that come and those that go; or, where a pattern is
+    symmetric, all that changed tuples have now, or had before.
+    """
+
+    BOTH = "both"
+    NOW = "now"
+    BEFORE = "before"
+
+
+SIDES = {BOTH: Side.BOTH, NOW: Side.NOW, BEFORE: Side.BEFORE}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a change of one input brings about: first what it must be found in, then the variables
+    that it does not bind, in their order.
+    """
+
+    input: int
+    side: Side
+    lookups: tuple[Lookup, ...]
+    filters: tuple[Expression, ...]
+    bindings: tuple[Binding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a step has done since it was made; no seconds where the machine has no clock for it."""
+
+    seeds: int
+    emitted: int
+    changed: int
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One part of the program: what it holds, who keeps it, and what it has come to."""
+
+    kind: Kind
+    slot: int
+    #: Variables, or positions of a triple where it is a plain index of the graph.
+    columns: tuple[str, ...]
+    #: The nodes that it is of, by name.
+    nodes: tuple[str, ...] = ()
+    guard: Alias | Static | None = None
+    #: Whether it holds what one atom sees, and not all of a label or of the graph.
+    is_selected: bool = False
+    #: Exact sums; else whether something is there.
+    is_exact: bool = False
+    #: Whether answers are numbered, and rows.
+    has_numbers: bool = False
+    has_rows: bool = False
+    is_stored: bool = True
+    #: Whether an epoch lists what it changes, and the keys that come or go.
+    is_listed: bool = False
+    lists_keys: bool = False
+    of: int | None = None
+    inputs: tuple[Input, ...] = ()
+    filters: tuple[Expression, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    #: The renamings of variables that map the inputs to themselves: an answer is found once and
+    #: emitted with all its images.
+    symmetries: int = 1
+    #: Of an edge: the index that leads from its second variable back to the first.
+    back: int | None = None
+    shared: tuple[str, ...] = ()
+    entries: int | None = None
+    work: Work | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A cursor of the enumeration: the relation that it scans, and what it binds."""
+
+    relation: int
+    binds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A plan as it runs: relations in the order in which an epoch keeps them, children first."""
+
+    plan: Plan
+    relations: tuple[Relation, ...]
+    levels: tuple[Level, ...]
+    #: The places of all relations that the multiplicity of an answer is found in, and of those that
+    #: lead from a change to the answers above it.
+    weights: frozenset[int]
+    climbs: frozenset[int]
+    #: Whether the answers are numbered, and rows apart from these; and whether a number that was
+    #: asked for does not fit at the moment.
+    has_numbers: bool
+    has_rows: bool
+    is_overflown: bool
+
+
+def describe(plan: Plan, mode: Mode = Mode.MULTIGRAPH) -> Lowered:
+    """The program of a plan in an engine of its own. Runs no kernel, so none is compiled.
+
+    >>> from triegs.compiler import compile_query
+    >>> from triegs.sparql import parse
+    >>> plan = compile_query(parse("SELECT * { ?x <p> ?y . ?y <q> ?z }"), root="x")
+    >>> [relation.kind.value for relation in describe(plan).relations]
+    ['base index', 'base index', 'edge']
+    """
+    terms: list[str] = [""]
+    ids: dict[str, int] = {}
+
+    def encode(term: str) -> int:
+        if term not in ids:
+            ids[term] = len(terms)
+            terms.append(term)
+        return ids[term]
+
+    store, judges = PackedStore(reserve=False), Judges(terms.__getitem__)
+    parts = EmptyParts(store, mode, judges, Origins())
+    lowering = Lowering(parts, plan, encode, choose_numbers(plan, mode)[0])
+    walk = lowering.run()
+    table = Table(np.zeros(0, np.int64))  # no words: nobody runs it
+    for part in parts.by_name.values():
+        if isinstance(part, Step | Rule):
+            table.steps.append(part)
+        if part.listed:
+            table.lists[part] = len(table.lists)
+        if part.has_keys:
+            table.keys[part] = len(table.keys)
+    return _Describing(plan, lowering.held, walk, table, judges).run()
+
+
+def describe_standing(
+    core: CompiledCore, standing: Standing, names: Mapping[Standing, str]
+) -> Lowered:
+    """The program of a registered plan, with the names of other plans that share its parts. Of a
+    stalled plan, which has no part left, as if it were alone and new. From any thread.
+    """
+    if not standing.parts:
+        return describe(standing.plan, core.parts.mode)
+    describing = _Describing(
+        standing.plan, standing.parts, standing.walk, core.table, core.judges
+    )  # fmt: skip
+    describing.core = core
+    describing.others = {
+        name: other.parts for other, name in names.items() if other is not standing
+    }
+    return describing.run()
+
+
+class EmptyParts(Parts):
+    """Parts over a graph without assertions: there is nothing to fill."""
+
+    def summed(self, part: Part) -> Part:
+        if isinstance(part, Index) and part.kind == ADJACENCY:
+            part.listed = True
+        part.is_summed = True
+        return part
+
+    def fixed(self, name: str, arity: int, rows: Sequence[tuple[int, ...]]) -> Part:
+        return super().fixed(name, arity, rows[:0])
+
+    def _move(self, counts: Index, is_back: bool) -> None:
+        pass
+
+    def _fill_index(self, index: Index, counts: Index) -> None:
+        pass
+
+    def _fill_tuples(self, part: Part, rows: object) -> None:
+        pass
+
+    def _fill_step(self, step: Step) -> None:
+        pass
+
+    def _fill_rule(self, rule: Rule) -> None:
+        pass
+
+
+class _Describing:
+    def __init__(self, plan: Plan, held: Held, walk: Walk, table: Table, judges: Judges) -> None:
+        self.plan = plan
+        self.held = held
+        self.walk = walk
+        self.table = table
+        self.judges = judges
+        self.core: CompiledCore | None = None
+        self.work: dict[Part, list[int]] = {}
+        self.tick = 0.0
+        self.others: dict[str, Held] = {}
+        self.guards: dict[Alias | Static, list[str]] = {}
+        for node in plan.nodes:
+            if isinstance(node.guard, Alias | Static):
+                self.guards.setdefault(node.guard, []).append(node.name)
+
+    def run(self) -> Lowered:
+        kept = self._sort_parts()
+        self.places = {part: place for place, part in enumerate(kept)}
+        relations: dict[Any, int] = {
+            part.relation: place for part, place in reversed(self.places.items())
+        }
+        if self.core is not None:
+            self.work, self.tick = self.core.count_work(), self.core.find_tick()
+        walk, free = self.walk, self.plan.query.free
+        levels = [Level(relations[each.relation], pick(free, each.binds)) for each in walk.levels]
+        weighing = [each.relation for each in walk.pieces if each.weighs]
+        weighing += [relation for relation, _ in walk.totals]
+        weights = frozenset(relations[each] for each in weighing)
+        ways = [each.climb.index for each in walk.pieces if each.climb is not None]
+        climbs = frozenset(relations[each] for each in ways if each is not None)
+        return Lowered(
+            self.plan, tuple(map(self._describe, kept)), tuple(levels), weights, climbs,
+            walk.numbers is not None,
+            walk.has_rows, walk.overflow is not None,
+        )  # fmt: skip
+
+    def _sort_parts(self) -> list[Part]:
+        """As an epoch keeps them: what streams fill, then steps, each with its other orders."""
+        steps: dict[Part, int] = {step: n for n, step in enumerate(self.table.steps, 1)}
+
+        def place(part: Part) -> tuple[int, bool]:
+            if isinstance(part, Order) and part.of is not None:
+                return steps.get(part.of, 0), True
+            return steps.get(part, 0), False
+
+        return sorted(self.held, key=place)
+
+    def _describe(self, part: Part) -> Relation:
+        if isinstance(part, Index):
+            found = self._describe_index(part)
+        elif isinstance(part, Order):
+            assert part.of is not None
+            found = self._new(part, Kind.ORDER, self._columns(part), of=self.places[part.of])
+        elif isinstance(part, Step):
+            found = self._describe_step(part)
+        elif isinstance(part, Rule):
+            found = self._describe_rule(part)
+        else:
+            found = self._new(part, Kind.FIXED, self._columns(part), is_exact=True)
+        return found
+
+    def _new(self, part: Part, kind: Kind, columns: tuple[str, ...], **facts: Any) -> Relation:
+        meanings = self.held[part]
+        guards = [meaning.guard for meaning in meanings if meaning.guard is not None]
+        nodes = [meaning.node for meaning in meanings if meaning.node]
+        if isinstance(part, Order):
+            assert part.of is not None
+            nodes = [meaning.node for meaning in self.held[part.of]]
+        elif isinstance(part, Index):
+            nodes = self._find_atoms(part, guards)
+        elif not nodes:
+            nodes = [name for guard in guards for name in self.guards.get(guard, ())]
+        facts = {"guard": guards[0] if guards else None} | facts
+        return Relation(
+            kind, part.address, columns, tuple(dict.fromkeys(nodes)), **facts,
+            is_listed=part in self.table.lists, lists_keys=part in self.table.keys,
+            shared=tuple(name for name, held in self.others.items() if part in held),
+            entries=self._count_entries(part, kind), work=self._find_work(part),
+        )  # fmt: skip
+
+    def _find_atoms(self, index: Index, guards: Sequence[Alias | Static]) -> list[str]:
+        """The nodes whose atoms an index holds: of the counts of a label, all that name it."""
+        if index.stream.source is not None or index.condition != ANY:
+            return [name for guard in guards for name in self.guards.get(guard, ())]
+        relation, arity = self._guard(index).relation, index.stream.arity
+        return [
+            name
+            for guard, names in self.guards.items()
+            if isinstance(guard, Alias) and guard.relation == relation
+            if is_counts(index) or (len(guard.variables) == arity and not guard.filters)
+            for name in names
+        ]
+
+    def _count_entries(self, part: Part, kind: Kind) -> int | None:
+        if self.core is None or kind is Kind.LISTING:
+            return None
+        try:
+            return self.core.store.newest.size(part.relation)
+        except RelationUnknown:  # the updater has just given it back
+            return None
+
+    def _find_work(self, part: Part) -> Work | None:
+        counters = self.work.get(part)
+        if counters is None:
+            return None
+        seconds = counters[C_TICKS] * self.tick if self.tick else None
+        return Work(counters[C_SEEDS], counters[C_EMITTED], counters[C_CHANGED], seconds)
+
+    # Names
+
+    def _meaning(self, part: Part) -> Meaning:
+        return next(iter(self.held[part]))
+
+    def _columns(self, part: Part) -> tuple[str, ...]:
+        """What the columns of a part are called, in their order."""
+        if isinstance(part, Order):
+            assert part.of is not None
+            return pick(self._columns(part.of), part.columns)
+        if isinstance(part, Index):
+            return pick(self._names(part), find_order(part))
+        variables = self._meaning(part).variables
+        if isinstance(part, Rule):
+            return pick(variables, part.head)
+        return variables[: part.relation.arity]
+
+    def _names(self, index: Index) -> tuple[str, ...]:
+        """The columns of a stream: positions, or of a selection the variables of its atom."""
+        if index.condition != ANY:
+            atom = self._guard(index)
+            names = [atom.variables[0]] * 2
+            return tuple(names)
+        if index.stream.source is not None:
+            return self._guard(index).variables
+        return SUBJECT_OBJECT if index.stream.predicate is not None else TRIPLE
+
+    def _guard(self, index: Index) -> Alias:
+        """The atom that an index was made for."""
+        return next(m.guard for m in self.held[index] if isinstance(m.guard, Alias))
+
+    # Kinds
+
+    def _describe_index(self, part: Index) -> Relation:
+        is_selected = part.stream.source is not None or part.condition != ANY
+        kind = Kind.BASE if is_counts(part) else Kind.INDEX
+        return self._new(
+            part, kind, self._columns(part), guard=self._guard(part), is_selected=is_selected,
+            is_exact=part.kind == COUNTS, has_numbers=part.is_summed,
+        )  # fmt: skip
+
+    def _describe_step(self, step: Step) -> Relation:
+        meaning, kind = self._meaning(step), STEPS[step.kind]
+        names = meaning.variables
+        is_numbered = step.kind not in (EDGE, PRODUCT, TOTAL)
+        reads = Reads.COUNT if step.is_exact or is_numbered else Reads.PRESENCE
+        inputs = [Input(self.places[f], None, names[-1:], reads) for f in step.factors]
+        back = None
+        if step.by_other is not None:
+            assert isinstance(meaning.guard, Alias)
+            inputs.insert(0, Input(None, meaning.guard, meaning.guard.variables, Reads.COUNT))
+            back = self.places[step.by_other]
+        return self._new(
+            step, kind, self._columns(step), inputs=tuple(inputs), back=back,
+            is_exact=step.is_exact and not is_numbered, has_numbers=is_numbered,
+            has_rows=step.is_exact and is_numbered,
+        )  # fmt: skip
+
+    def _describe_rule(self, rule: Rule) -> Relation:
+        meaning = self._meaning(rule)
+        names = meaning.variables
+        deltas, numbers = rule.deltas, tuple(range(len(rule.deltas)))
+        if rule.symmetry is not None:  # its deltas are by orbit, of the first input in each
+            numbers = tuple(rule.symmetry.orbits.index(delta.orbit) for delta in deltas)
+            deltas = tuple(replace(deltas[0], variables=pair) for pair in rule.pairs)
+        inputs = tuple(
+            self._describe_input(delta, names, atom)
+            for delta, atom in zip(deltas, meaning.atoms, strict=True)
+        )
+        differences = [
+            self._describe_delta(number, delta, names)
+            for number, delta in zip(numbers[:MOST_TOLD], rule.deltas, strict=False)
+            if not delta.seeds.is_fixed
+        ]
+        checks = dict.fromkeys(rule.deltas[0].checks)
+        for level in rule.deltas[0].levels:
+            checks |= dict.fromkeys(level.checks)
+        return self._new(
+            rule, Kind.LISTING if rule.is_listed_only else Kind.RULE, self._columns(rule),
+            is_exact=all(each.reads is Reads.COUNT for each in inputs),
+            is_stored=not rule.is_listed_only, inputs=inputs, differences=tuple(differences),
+            filters=tuple(self._check(check, names) for check in checks),
+            of=self.places[self._listed_index(rule)] if rule.is_listed_only else None,
+            symmetries=1 if rule.symmetry is None else len(rule.symmetry.images),
+        )  # fmt: skip
+
+    def _listed_index(self, rule: Rule) -> Part:
+        """The index whose changes a rule lists."""
+        same = (part for part in self.held if part.relation is rule.relation)
+        return next(part for part in same if part is not rule)
+
+    def _describe_input(self, delta: Delta, names: tuple[str, ...], atom: Alias | None) -> Input:
+        variables, view = pick(names, delta.variables), delta.seeds
+        if atom is not None:
+            atom = rename(atom, variables)
+        part = view.listing if view.listing is not None else view.part
+        place = None if part is None else self.places[part]
+        reads = Reads.COUNT if delta.use == COUNT else Reads.PRESENCE
+        return Input(place, atom, variables, reads, view.is_fixed)
+
+    def _check(self, check: Check, names: tuple[str, ...]) -> Expression:
+        return self.judges.tell(check.judge, pick(names, check.variables))
+
+    def _describe_delta(self, number: int, delta: Delta, names: tuple[str, ...]) -> Difference:
+        #: By word register: the relation that it is in, the way to it, whether as it was.
+        ways: dict[int, Lookup] = {}
+        lookups = []
+        for root in delta.roots:
+            ways[root.word] = Lookup(self.places[root.part], (), root.is_old)
+            if root.use != LEADS:
+                lookups.append(ways[root.word])
+
+        def follow(move: Move) -> Lookup:
+            before = ways[move.before]
+            variables = (*before.variables, names[move.variable])
+            ways[move.after] = Lookup(before.relation, variables, before.is_old)
+            return ways[move.after]
+
+        for move in delta.probes:
+            found = follow(move)
+            if move.use != LEADS:
+                lookups.append(found)
+        bindings = [
+            Binding(
+                names[level.variable],
+                tuple(map(follow, level.sources)),
+                tuple(self._check(check, names) for check in level.checks),
+            )
+            for level in delta.levels
+        ]
+        filters = tuple(self._check(check, names) for check in delta.checks)
+        return Difference(number, SIDES[delta.side], tuple(lookups), filters, tuple(bindings))
+
+
+def pick(names: Sequence[str], places: Sequence[int]) -> tuple[str, ...]:
+    return tuple(names[place] for place in places)
+
+
+def find_order(index: Index) -> tuple[int, ...]:
+    """The columns of a stream in the order of an index."""
+    if index.kind == TUPLES:
+        return index.order
+    return (index.column, 1 - index.column) if index.kind == ADJACENCY else (index.column,)
+
+
+def rename(atom: Alias, variables: Sequence[str]) -> Alias:
+    """An atom over other variables."""
+    names: dict[str, Expression] = dict(zip(atom.variables, variables, strict=True))
+    terms = (str(names.get(term, term)) for term in atom.atom)
+    filters = tuple(substitute(each, names) for each in atom.filters)
+    return Alias(Atom(*terms), filters, atom.graph)

@@ -1,0 +1,163 @@
+"""Numbers of a plan that has rules: how many answers, and how many rows, hang from each tuple.
+
+Answers are enumerated variable by variable, so there is one level per variable. A level of a node
+with the live tuples ``L`` binds ``v`` below its *key*, the variables of the node that are bound
+before. Of each level two things are kept:
+
+    ``E(key, v) = T(key, v) * product of T_c(interface of c)``, what hangs from an entry,
+    ``T(key) = sum over v of E(key, v)``, what hangs from all of them,
+
+with the ``T`` of the node's next level, or at its last one ``L``, which counts 1 in answers; and
+``T_c`` of the first level of each node that hangs on ``v``: of its interface, ``v`` is bound last.
+Rows are the same with the counts of ``L``, and times all that only counts and hangs on ``v``. So a
+node hangs where it can be opened, which may be above its parent, and its number enters there only.
+
+Each is one rule; ``E`` is that ``T`` where nothing hangs on ``v``. Its last column has sums in its
+hubs, so that a position is found in logarithmic time. The first level of a node without interface
+is a ranking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from triegs.compiler.plan import Plan, Role
+from triegs.errors import MultiplicityOverflow
+from triegs.kernels.sums import BESIDE, LOOKED_UP
+from triegs.kernels.tables import COUNT, PRESENCE
+from triegs.maintain.deltas import View
+from triegs.maintain.parts import Part
+from triegs.maintain.walk import Below
+from triegs.store.packed import PackedRelation
+
+if TYPE_CHECKING:
+    from triegs.maintain.lowering import Lowering, Named
+
+#: An input of a rule: a view, the names of its columns, and how it is used.
+Used = tuple[View, tuple[str, ...], int]
+
+
+class RuleNumbers:
+    """The numbers of all levels of one plan, made node by node, children first."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        self.lowering = lowering
+        self.plan = lowering.plan
+        self.hung = find_hung(self.plan)
+        #: By witness node: what hangs from an interface in answers, if not 1, and in rows.
+        self.totals: dict[int, tuple[Used | None, Used | None]] = {}
+        #: By witness node: where the numbers of its levels are, and what ranks its first variable.
+        self.levels: dict[int, list[Below]] = {}
+        self.rankings: dict[int, Part] = {}
+
+    def add_node(self, number: int, live: Part, named: Named) -> None:
+        """Make the numbers of a node with these live tuples, as a part and as rules read them."""
+        node = self.plan.nodes[number]
+        view, names = named
+        order, width = (*node.interface, *node.introduces), len(node.interface)
+        rows: Used | None = (view, names, COUNT) if self.lowering.has_rows else None
+        if width == len(order):
+            self.totals[number] = None, rows
+            return
+        answers: Used = self.lowering.listed(view), names, PRESENCE
+        levels: list[Below] = []
+        own = answers, rows
+        for depth in range(len(order), width, -1):
+            key, variable = order[:depth], order[depth - 1]
+            answers = self._multiply(answers, self._hung_answers(variable), key, is_answers=True)
+            if rows is not None:
+                rows = self._multiply(rows, self._hung_rows(variable), key, is_answers=False)
+            if depth == 1:
+                ranking = self.rankings[number] = self._rank(answers, rows, variable)
+                levels.append(Below(BESIDE, ranking.relation))
+                break
+            if answers is own[0] or (rows is not None and rows is own[1]):
+                answers = self._count_live(live, answers, key)
+            entries = [self._sum_hubs(each, own) for each in (answers, rows)]
+            answers = self._sum(answers, key[:-1], is_answers=True)
+            rows = self._sum(rows, key[:-1], is_answers=False) if rows is not None else None
+            totals = [relation_of(each) for each in (answers, rows)]
+            levels.append(Below(LOOKED_UP, *entries, *totals))
+        self.levels[number] = levels[::-1]
+        self.totals[number] = answers, rows
+
+    def _count_live(self, live: Part, answers: Used, key: Sequence[str]) -> Used:
+        """Let the live tuples have numbers in their hubs: 1, and their counts. Where these do not
+        fit and nobody asked for them, the answers get a relation of their own.
+        """
+        try:
+            self.lowering.parts.summed(live)
+        except MultiplicityOverflow:
+            if self.lowering.has_rows:
+                raise
+            return self._sum(answers, key, is_answers=True)
+        return answers
+
+    def _sum_hubs(self, used: Used | None, own: Sequence[Used | None]) -> PackedRelation | None:
+        """Where a level looks numbers up, with sums; None where the live tuples tell them."""
+        if used is None or any(used is each for each in own):
+            return None
+        part = used[0].part
+        assert part is not None
+        return self.lowering.parts.summed(part).relation
+
+    def _hung_answers(self, variable: str) -> Iterator[Used]:
+        for _, child in self.hung.get(variable, ()):
+            if self.plan.nodes[child].role is Role.WITNESS:
+                answers, _ = self.totals[child]
+                if answers is not None:
+                    yield answers
+
+    def _hung_rows(self, variable: str) -> Iterator[Used]:
+        for parent, child in self.hung.get(variable, ()):
+            if self.plan.nodes[child].role is Role.WITNESS:
+                _, rows = self.totals[child]
+                assert rows is not None
+                yield rows
+            elif not self.lowering.is_folded(self.plan.nodes[parent], child):
+                yield (*self.lowering.marginal(child), COUNT)
+
+    def _multiply(
+        self, first: Used, others: Iterator[Used], key: Sequence[str], is_answers: bool
+    ) -> Used:
+        inputs = [first, *others]
+        if len(inputs) == 1:
+            return first
+        part = self.lowering.rule(inputs, key, is_answers=is_answers)
+        return View(len(key), part=part), tuple(key), COUNT
+
+    def _sum(self, entries: Used, key: Sequence[str], is_answers: bool) -> Used:
+        part = self.lowering.rule([entries], key, is_answers=is_answers)
+        return View(len(key), part=part), tuple(key), COUNT
+
+    def _rank(self, answers: Used, rows: Used | None, variable: str) -> Part:
+        """The first variable of a component, with the numbers of its values in the trie."""
+        found = [answers] if rows is None or answers[2] == COUNT else []
+        factors = []
+        for view, _, _ in [*found, *([rows] if rows is not None else [])]:
+            assert view.part is not None
+            factors.append(view.part)
+        return self.lowering.rank(factors, variable)
+
+
+def relation_of(used: Used | None) -> PackedRelation | None:
+    part = used[0].part if used is not None else None
+    return part.relation if part is not None else None
+
+
+def find_hung(plan: Plan) -> dict[str, list[tuple[int, int]]]:
+    """By variable, the children of witness nodes of whose interface it is bound last, each with
+    its parent.
+    """
+    bound: dict[str, int] = {}
+    for number in plan.order:
+        for variable in plan.nodes[number].introduces:
+            bound[variable] = len(bound)
+    hung: dict[str, list[tuple[int, int]]] = {}
+    for parent in plan.order:
+        for child in plan.nodes[parent].children:
+            interface = plan.nodes[child].interface
+            if interface:
+                hung.setdefault(max(interface, key=bound.__getitem__), []).append((parent, child))
+    return hung

@@ -1,0 +1,110 @@
+"""Streams: what an epoch brings of a label, of all triples of a space, or of a selection of these.
+
+A selection is what one atom sees: constants, repeated variables and filters leave entries out, and
+its columns are the atom's variables. Streams keep nothing; the rows that they go to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triegs.compiler.keys import alias_text
+from triegs.compiler.plan import Alias
+from triegs.kernels.tables import IS_ACCEPTED, IS_EQUAL, IS_ID
+from triegs.maintain.judges import Judges
+from triegs.sparql.model import expression_variables, is_variable
+
+Columns = NDArray[np.int64]  # by column, the weights last
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """What an entry must pass: a kind of `triegs.kernels.tables`, with the columns that it reads
+    and an id, or the number of a judge.
+    """
+
+    kind: int
+    columns: tuple[int, ...]
+    value: int = 0
+
+    def hold(self, rows: Columns, judges: Judges) -> NDArray[np.bool_]:
+        """By row, whether it passes."""
+        if self.kind == IS_ACCEPTED:
+            return judges.judge_columns(self.value, [rows[column] for column in self.columns])
+        wanted = self.value if self.kind == IS_ID else rows[self.columns[1]]
+        found: NDArray[np.bool_] = rows[self.columns[0]] == wanted
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The triples of a label or of a space, or those of another stream that pass all tests.
+
+    A label has the columns (subject, object), a space (subject, predicate, object); `columns` are
+    those of its source that a selection keeps.
+    """
+
+    name: str
+    arity: int
+    predicate: int | None = None
+    space: int | None = None
+    source: Stream | None = None
+    columns: tuple[int, ...] = ()
+    tests: tuple[Test, ...] = ()
+
+    @property
+    def change_at(self) -> int:
+        """The word of an entry that has the change."""
+        return max(self.arity, 2)
+
+    @property
+    def judges(self) -> Iterator[int]:
+        return (test.value for test in self.tests if test.kind == IS_ACCEPTED)
+
+    def select(self, rows: Columns, judges: Judges) -> Columns:
+        """Its own rows of those of its source."""
+        for test in self.tests:
+            rows = rows[:, test.hold(rows, judges)]
+        return rows[[*self.columns, -1]]
+
+
+def label_stream(predicate: int) -> Stream:
+    return Stream(f"label {predicate}", 2, predicate=predicate)
+
+
+def whole_stream(space: int) -> Stream:
+    return Stream(f"all triples of space {space}" if space else "all triples", 3, space=space)
+
+
+def find_stream(alias: Alias, encode: Callable[[str], int], judges: Judges) -> Stream:
+    """What an atom sees; its columns are the atom's variables."""
+    terms: Sequence[str]
+    if alias.label is None:
+        space = 0 if alias.relation is None else -encode(alias.relation)
+        source, terms = whole_stream(space), alias.atom
+    else:
+        assert alias.relation is not None
+        source, terms = label_stream(encode(alias.relation)), (alias.atom[0], alias.atom[2])
+    tests: list[Test] = []
+    places: dict[str, int] = {}
+    for column, term in enumerate(terms):
+        if not is_variable(term):
+            tests.append(Test(IS_ID, (column,), encode(term)))
+        elif term in places:
+            tests.append(Test(IS_EQUAL, (column, places[term])))
+        else:
+            places[term] = column
+    for expression in alias.filters:
+        names = expression_variables(expression)
+        judge = judges.find(expression, names)
+        tests.append(Test(IS_ACCEPTED, tuple(places[name] for name in names), judge))
+    if not tests:
+        return source
+    # Equal texts may mean different ids once a window's label was freed: the source tells them.
+    name = f"{alias_text(alias)} in {source.name}"
+    return Stream(name, len(places), source=source, columns=tuple(places.values()),
+                  tests=tuple(tests))  # fmt: skip

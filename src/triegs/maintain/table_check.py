@@ -1,0 +1,403 @@
+"""What every table must be, judged by its words alone; `triegs.kernels.tables` says what they mean.
+
+Kernels trust the table: a wrong place reads another row's words, a wrong register a value of the
+last seed. So tests have every table checked before an epoch reads it. The numbers in brackets are
+those of the invariants in docs/maintenance.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple
+
+from triegs.kernels import tables as t
+from triegs.kernels.layout import PLAIN
+from triegs.kernels.relations import slot_at
+from triegs.kernels.sums import ANSWERED, BESIDE, COUNTED, SETS
+from triegs.kernels.tables import ANY, COUNT, PRESENCE, SAME
+from triegs.kernels.verdicts import COUNT as JUDGE_COUNT
+from triegs.kernels.verdicts import DIRECTORY
+from triegs.kernels.words import Words
+from triegs.kernels.work import MOST_COLUMNS
+from triegs.maintain.parts import Parts
+from triegs.maintain.rule_check import Check, DeltaRow, RuleCheck, RuleRow, SymmetryRow
+from triegs.store.contract import StoreCorrupt
+
+NUMBERED_STEPS = (t.NUMBERED_EDGE, t.NUMBERED_PRODUCT, t.RANKING)
+
+
+class Shape(NamedTuple):
+    """Of a relation."""
+
+    arity: int
+    is_plain: bool
+
+
+class Listed(NamedTuple):
+    """A list: who writes it, from which relation, and how many ids its entries have."""
+
+    slot: int
+    width: int
+
+
+def check_table(words: Words, parts: Parts, lists: int) -> None:
+    """Raise `StoreCorrupt` where a table is not what the kernels expect. Cost: the table."""
+    shapes = {
+        slot_at(relation.slot): Shape(relation.arity, relation.layout == PLAIN)
+        for relation in parts.store.members
+    }
+    verdicts, numbers = parts.judges.words, parts.judges.numbers
+    judges = {n: int(verdicts[verdicts[DIRECTORY + n] + JUDGE_COUNT]) for n in numbers}
+    TableCheck(words.tolist(), shapes, judges, lists).run()
+
+
+class TableCheck:
+    """One reading of a table. What it reads it marks, so that nothing is read twice or left."""
+
+    def __init__(
+        self, words: list[int], shapes: Mapping[int, Shape], judges: Mapping[int, int], lists: int
+    ) -> None:
+        self.words = words
+        self.shapes = shapes
+        self.judges = judges
+        self.most_lists = lists
+        self.owners: list[str] = [""] * len(words)
+        #: By slot, what its relation holds; nothing is said of those that never change.
+        self.origins: dict[int, Hashable] = {}
+        #: By slot, which column of what it holds each of its columns is.
+        self.columns: dict[int, tuple[int, ...]] = {}
+        self.lists: dict[int, Listed] = {}
+        self.claimed: set[int] = set()
+        #: By slot of a pair index: its stream and the column of its key.
+        self.pairs: dict[int, tuple[int, int]] = {}
+        #: The counts that deletions are judged by.
+        self.judging: set[int] = set()
+        self.arities: list[int] = []
+        self.where = "head"
+
+    def run(self) -> None:
+        words = self.words
+        self.take(0, t.TABLE_HEAD, "the head")
+        labels, wholes, streams, steps = (
+            words[at] for at in (t.LABELS, t.WHOLES, t.STREAMS, t.STEPS)
+        )
+        self.expect(
+            labels >= 0 and wholes >= 0 and labels + wholes <= streams, "[4] counts of streams"
+        )
+        self.expect(words[t.IS_RDF] in (0, 1), "[4] IS_RDF is 0 or 1")
+        self.expect(self.shape(words[t.REST]).arity == 3, "[2] the rest has three columns")
+        self.claim_slot(words[t.REST], "rest", range(3))
+        for number, at in enumerate(self.rows(streams, words[t.STREAM_ROWS], t.STREAM_WORDS)):
+            self.where = f"stream {number}"
+            self.check_stream(number, at)
+        # A step may read what later ones write only by mistake: all slots that change are known.
+        rows = self.rows(steps, words[t.STEP_ROWS], t.STEP_WORDS)
+        self.later = Counter(slot for at in rows for slot in self.outputs(at))
+        for number, at in enumerate(rows):
+            self.where = f"step {number}"
+            for slot in self.outputs(at):
+                self.later[slot] -= 1
+            self.check_step(number, at)
+        self.where = "table"
+        unread = [at for at, owner in enumerate(self.owners) if not owner]
+        self.expect(not unread, f"[1] nobody reads the words {unread[:5]}")
+
+    # Words
+
+    def fail(self, message: str) -> None:
+        raise StoreCorrupt(f"table, {self.where}: {message}")
+
+    def expect(self, condition: bool, message: str) -> None:
+        if not condition:
+            self.fail(message)
+
+    def take(self, at: int, count: int, what: str) -> list[int]:
+        """Read words that nobody else reads. [1]"""
+        is_inside = count >= 0 and 0 <= at <= len(self.words) - count
+        self.expect(is_inside, f"[1] {what} at {at}: outside the table")
+        for place in range(at, at + count):
+            owner = self.owners[place]
+            self.expect(not owner, f"[1] word {place} of {what} belongs to {owner}")
+            self.owners[place] = f"{self.where}, {what}"
+        return self.words[at : at + count]
+
+    def rows(self, count: int, at: int, size: int) -> range:
+        """Rows of one kind; returns where each begins."""
+        self.take(at, count * size, "rows")
+        return range(at, at + count * size, size)
+
+    def shape(self, slot: int) -> Shape:
+        if slot not in self.shapes:
+            self.fail(f"[2] no relation has the slot {slot}")
+        return self.shapes[slot]
+
+    def expect_arity(self, slot: int, arity: int) -> None:
+        found = self.shape(slot).arity
+        self.expect(found == arity, f"[2] slot {slot} has {found} columns, not {arity}")
+
+    def expect_judge(self, judge: int, count: int) -> None:
+        self.expect(
+            self.judges.get(judge) == count, f"[7] judge {judge} over {count} variables: unknown"
+        )
+
+    def claim_slot(self, slot: int, origin: Hashable, columns: Iterable[int]) -> None:
+        self.expect(slot not in self.origins, f"[3] slot {slot} is written twice")
+        self.origins[slot], self.columns[slot] = origin, tuple(columns)
+
+    def claim_list(self, number: int, slot: int, width: int) -> None:
+        """A list that a row or step writes. [3]"""
+        self.number_list(number)
+        self.lists[number] = Listed(slot, width)
+
+    def number_list(self, number: int) -> None:
+        self.expect(0 <= number < self.most_lists, f"[3] list {number}: there is none")
+        self.expect(number not in self.claimed, f"[3] list {number} is written twice")
+        self.claimed.add(number)
+
+    # Streams
+
+    def check_stream(self, number: int, at: int) -> None:
+        words = self.words
+        labels, wholes = words[t.LABELS], words[t.WHOLES]
+        arity, tests = words[at + t.S_ARITY], words[at + t.S_TESTS]
+        source, change = words[at + t.S_SOURCE], words[at + t.S_CHANGE]
+        rows = self.rows(words[at + t.S_ROWS], words[at + t.S_ROWS_AT], t.ROW_WORDS)
+        if number < labels:
+            self.expect(arity == 2 and len(rows) > 0, "[4] a label has two columns and a first row")
+            self.expect((source, change, tests) == (0, 0, 0), "[4] a label selects nothing")
+        elif number < labels + wholes:
+            self.expect(arity == 3, "[4] a whole has three columns")
+            self.expect((change, tests) == (0, 0), "[4] a whole tests nothing")
+        else:
+            self.check_selection(number, at)
+        self.arities.append(arity)
+        for place, row in enumerate(rows):
+            self.check_row(number, row, arity, is_first=number < labels and place == 0)
+
+    def check_selection(self, number: int, at: int) -> None:
+        words = self.words
+        source, arity = words[at + t.S_SOURCE], words[at + t.S_ARITY]
+        self.expect(0 <= source < number, f"[4] selects from stream {source}, which comes later")
+        width = self.arities[source]
+        self.expect(words[at + t.S_CHANGE] == max(width, 2), "[4] the change stands elsewhere")
+        self.expect(0 <= arity <= 3, "[4] an entry has no room for these columns")
+        columns = self.take(words[at + t.S_COLUMNS_AT], arity, "columns")
+        is_good = len(set(columns)) == arity and all(0 <= c < width for c in columns)
+        self.expect(is_good, f"[4] columns {columns} of {width}")
+        for test in self.rows(words[at + t.S_TESTS], words[at + t.S_TESTS_AT], t.TEST_WORDS):
+            kind, column, value, place = words[test : test + t.TEST_WORDS]
+            tested = [column]
+            if kind == t.IS_ACCEPTED:
+                tested = self.take(place, column, "tested columns")
+                self.expect_judge(value, column)
+            elif kind == t.IS_EQUAL:
+                tested.append(value)
+                self.expect(value != column, "[4] a column is compared with itself")
+            else:
+                self.expect(kind == t.IS_ID and value >= 0, f"[4] test {kind} of id {value}")
+            self.expect(kind == t.IS_ACCEPTED or place == 0, "[1] this test has no columns")
+            self.expect(all(0 <= c < width for c in tested), f"[4] tests columns {tested}")
+
+    def check_row(self, number: int, at: int, arity: int, is_first: bool) -> None:
+        kind, column, slot, changed, condition = self.words[at : at + t.ROW_WORDS]
+        self.expect(condition >= 0 or condition in (ANY, SAME), f"[4] condition {condition}")
+        if kind in (t.TUPLES, t.SUMMED_TUPLES):
+            order = self.take(column, arity, "an order")
+            self.expect(sorted(order) == list(range(arity)), f"[4] {order} is no order of columns")
+            self.expect(condition == ANY, "[4] tuples are of all entries")
+            self.expect_arity(slot, arity)
+            self.expect(changed < 0, "[3] tuples of a stream keep no list")
+        else:
+            self.expect(t.ADJACENCY <= kind <= t.SUMMED_PAIRS, f"[4] a row of kind {kind}")
+            self.expect(0 <= column < arity <= 2, f"[4] a row by column {column} of {arity}")
+            order = [column] if kind == t.COUNTS else [column, 1 - column]
+            self.expect_arity(slot, len(order))
+            self.expect(kind == t.ADJACENCY or changed >= 0, "[3] this row must be listed")
+            self.expect(condition == ANY or arity == 2, "[4] a condition on no column")
+            if kind != t.COUNTS:
+                self.pairs[slot] = number, column
+                self.expect(arity == 2 and condition == ANY, "[4] pairs are of all entries")
+        self.expect(self.shape(slot).is_plain, "[2] a row is a plain relation")
+        if is_first:
+            self.expect(slot in self.pairs, "[4] deletions are judged by pairs")
+            self.judging.add(slot)
+        self.claim_slot(slot, ("stream", number, condition), order)
+        if changed != -1:
+            self.claim_list(changed, slot, 1)
+
+    # Steps
+
+    def outputs(self, at: int) -> list[int]:
+        """The slots that a step writes."""
+        words, kind = self.words, self.words[at]
+        if kind in (t.EDGE, t.NUMBERED_EDGE):
+            return [words[at + t.EDGE_OUT]]
+        if kind != t.RULE:
+            return [words[at + t.PRODUCT_OUT]]
+        if words[at + t.RULE_IS_LISTED_ONLY]:
+            return []
+        first, width = words[at + t.RULE_ORDERS_AT], 1 + words[at + t.RULE_ARITY]
+        places = (first + width * n for n in range(words[at + t.RULE_ORDERS]))
+        return [words[place] for place in places if 0 <= place < len(words)]
+
+    def check_step(self, number: int, at: int) -> None:
+        kind = self.words[at]
+        used = {t.RULE: t.RULE_IS_SUMMED, t.EDGE: t.EDGE_LIST, t.NUMBERED_EDGE: t.EDGE_LIST}
+        rest = self.words[at + 1 + used.get(kind, t.PRODUCT_FACTORS_AT) : at + t.STEP_WORDS]
+        self.expect(not any(rest), "[1] a word behind the last one is not zero")
+        if kind in (t.EDGE, t.NUMBERED_EDGE):
+            self.check_edge(number, at)
+        elif kind in (t.PRODUCT, t.TOTAL, t.NUMBERED_PRODUCT, t.RANKING):
+            self.check_product(number, at)
+        elif kind == t.RULE:
+            self.check_rule(number, at)
+        else:
+            self.fail(f"[1] a step of kind {kind}")
+
+    def expect_before(self, slot: int) -> None:
+        """What is read is complete: a stream's, an earlier step's, or fixed. [3]"""
+        self.shape(slot)
+        self.expect(self.later[slot] == 0, f"[3] slot {slot} is read before it is written")
+
+    def expect_list(self, number: int, slot: int, width: int) -> None:
+        """The list of what changed in a relation; one that never changes has an empty list. [3]"""
+        self.expect(0 <= number < self.most_lists, f"[3] list {number}: there is none")
+        found = self.lists.get(number)
+        if slot in self.origins:
+            self.expect(found == Listed(slot, width), f"[3] list {number} is not of slot {slot}")
+        else:
+            self.expect(found is None, f"[3] slot {slot} is fixed, list {number} is not")
+
+    def expect_weights(self, slot: int) -> None:
+        """In RDF mode the counts of a label are no weights. [5]"""
+        is_counts = self.words[t.IS_RDF] == 1 and slot in self.judging
+        self.expect(not is_counts, f"[5] slot {slot} has counts of events, no weights")
+
+    def check_factor(self, slot: int, changed: int, reads: int, is_numbered: bool) -> None:
+        self.expect_before(slot)
+        self.expect_list(changed, slot, 1)
+        known = (BESIDE, SETS, COUNTED, ANSWERED) if is_numbered else (PRESENCE, COUNT)
+        self.expect(reads in known, f"[5] slot {slot} is read as {reads}")
+        arity, is_plain = self.shape(slot)
+        if is_numbered:
+            self.expect(is_plain == (reads != BESIDE), f"[5] slot {slot} is read as {reads}")
+        else:
+            is_good = arity == 1 if reads == COUNT else arity > 0
+            self.expect(is_good, f"[5] slot {slot} of {arity} columns is read as {reads}")
+
+    def check_edge(self, number: int, at: int) -> None:
+        _, stream, column, by_other, reads, child, changed, is_exact, out, own = (
+            self.words[at : at + t.EDGE_LIST + 1]
+        )  # fmt: skip
+        is_numbered = self.words[at] == t.NUMBERED_EDGE
+        self.expect(column in (0, 1) and is_exact in (0, 1), "[5] a column and a flag are 0 or 1")
+        self.expect(self.pairs.get(by_other) == (stream, 1 - column),
+                    f"[5] slot {by_other} does not lead back in stream {stream}")  # fmt: skip
+        self.expect_weights(by_other)
+        self.check_factor(child, changed, reads, is_numbered)
+        self.expect_arity(out, 1 if is_exact and not is_numbered else 2)
+        self.finish_step(number, out, own, is_numbered)
+
+    def check_product(self, number: int, at: int) -> None:
+        kind, is_exact, out, own, factors, factors_at = (
+            self.words[at : at + t.PRODUCT_FACTORS_AT + 1]
+        )  # fmt: skip
+        is_numbered = kind in NUMBERED_STEPS
+        self.expect(is_exact in (0, 1) and factors > 0, "[5] a product has a flag and factors")
+        for row in self.rows(factors, factors_at, t.FACTOR_WORDS):
+            reads, slot, changed = self.words[row : row + t.FACTOR_WORDS]
+            self.check_factor(slot, changed, reads, is_numbered)
+        self.expect_arity(out, 0 if kind == t.TOTAL else 1)
+        if kind == t.TOTAL:  # it has a list, which it never writes
+            self.number_list(own)
+            self.claim_slot(out, ("step", number), ())
+        else:
+            self.finish_step(number, out, own, is_numbered)
+
+    def finish_step(self, number: int, out: int, own: int, is_numbered: bool) -> None:
+        self.expect(self.shape(out).is_plain != is_numbered, f"[2] slot {out}: another layout")
+        self.claim_slot(out, ("step", number), range(self.shape(out).arity))
+        self.claim_list(own, out, 1)
+
+    # Rules
+
+    def check_rule(self, number: int, at: int) -> None:
+        rule = self.read_rule(at)
+        RuleCheck(self, rule).run()
+        slots = [order[0] for order in rule.orders]
+        for order in rule.orders:
+            self.expect_arity(order[0], rule.arity)
+            self.expect(self.shape(order[0]).is_plain, f"[2] slot {order[0]} is not plain")
+            is_order = sorted(order[1:]) == list(range(rule.arity))
+            self.expect(is_order, f"[2] {order[1:]} is no order of columns")
+        self.expect(len(slots) > 0, "[2] a rule keeps a relation")
+        is_first = rule.orders[0][1:] == list(range(rule.arity))
+        self.expect(is_first, "[2] the first order is not that of the head")
+        if rule.is_listed_only:
+            origin = self.origins.get(slots[0])
+            streams = [("stream", d.number, ANY) for d in rule.deltas if d.origin == t.ENTRIES]
+            is_row = len(slots) == 1 and streams == [origin] and rule.deltas[0].regs == rule.head
+            self.expect(is_row, "[5] a rule that lists only is over the entries of its relation")
+            self.expect(rule.list >= 0 > rule.keys_list, "[3] a rule that lists only has one list")
+        else:
+            for slot, *columns in rule.orders:
+                self.claim_slot(slot, ("step", number), columns)
+        if rule.list != -1:
+            self.claim_list(rule.list, slots[0], rule.arity)
+        self.expect(rule.keys == 1, "[3] the keys of a list are one column")
+        if rule.keys_list != -1:
+            self.expect(rule.arity > 1, "[3] the keys of one column are listed as its tuples")
+            self.claim_list(rule.keys_list, slots[0], 1)
+
+    def read_rule(self, at: int) -> RuleRow:
+        words = self.words
+        (_, arity, head_at, deltas, deltas_at, orders, orders_at, own, keys, keys_list, only,
+         symmetry_at, is_summed) = words[at : at + t.RULE_IS_SUMMED + 1]  # fmt: skip
+        self.expect(0 <= arity <= MOST_COLUMNS and only in (0, 1), "[8] arity or flag")
+        is_fit = is_summed == 0 or (is_summed == 1 and arity > 1 and not only)
+        self.expect(is_fit, f"[2] summed as {is_summed}")
+        head = self.take(head_at, arity, "the head")
+        places = self.rows(orders, orders_at, 1 + arity)
+        rows = self.rows(deltas, deltas_at, t.DELTA_WORDS)
+        found = [self.read_delta(row) for row in rows]
+        return RuleRow(arity, head, [words[p : p + 1 + arity] for p in places], found, own, keys,
+                       keys_list, bool(only), self.read_symmetry(symmetry_at))  # fmt: skip
+
+    def read_symmetry(self, at: int) -> SymmetryRow | None:
+        if at == 0:
+            return None
+        inputs, inputs_at, images, images_at, variables, number = (
+            self.take(at, t.SYM_WORDS, "a symmetry")
+        )  # fmt: skip
+        self.expect(variables > 0, "[9] a symmetry of no variables")
+        rows = self.read(inputs, inputs_at, t.SYM_INPUT_WORDS)
+        return SymmetryRow(rows, self.read(images, images_at, variables), number)
+
+    def read_delta(self, at: int) -> DeltaRow:
+        words = self.words
+        (origin, number, width, use, slot, regs_at, checks, checks_at, roots, roots_at, probes,
+         probes_at, levels, levels_at, side, orbit) = words[at : at + t.DELTA_WORDS]  # fmt: skip
+        self.expect(width >= 0, "[1] a delta without columns")
+        found = DeltaRow(
+            origin, number, use, slot, self.take(regs_at, width, "registers of a seed"),
+            self.read_checks(checks, checks_at), self.read(roots, roots_at, t.ROOT_WORDS),
+            self.read(probes, probes_at, t.PROBE_WORDS), [], side, orbit,
+        )  # fmt: skip
+        for level in self.read(levels, levels_at, t.LEVEL_WORDS):
+            reg, count, sources_at, is_shown, level_checks, level_checks_at = level
+            sources = self.read(count, sources_at, t.SOURCE_WORDS)
+            tests = self.read_checks(level_checks, level_checks_at)
+            found.levels.append((reg, is_shown, sources, tests))
+        return found
+
+    def read(self, count: int, at: int, size: int) -> list[list[int]]:
+        return [self.words[row : row + size] for row in self.rows(count, at, size)]
+
+    def read_checks(self, count: int, at: int) -> list[Check]:
+        found = []
+        for judge, size, regs_at in self.read(count, at, t.CHECK_WORDS):
+            regs = self.take(regs_at, size, "registers of a check")
+            self.expect_judge(judge, size)
+            found.append((judge, tuple(regs)))
+        return found

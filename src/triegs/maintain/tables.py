@@ -1,0 +1,321 @@
+"""Parts into the table that an epoch reads; `triegs.kernels.tables` says what its words mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from triegs.kernels.tables import (
+    BOTH,
+    CHECK_WORDS,
+    DELTA_WORDS,
+    EDGE,
+    ENTRIES,
+    FACTOR_WORDS,
+    IS_ACCEPTED,
+    IS_EQUAL,
+    IS_RDF,
+    LABELS,
+    LEVEL_WORDS,
+    LIST,
+    NUMBERED_EDGE,
+    PROBE_WORDS,
+    REST,
+    ROOT_WORDS,
+    ROW_WORDS,
+    RULE,
+    SOURCE_WORDS,
+    STEP_ROWS,
+    STEP_WORDS,
+    STEPS,
+    STREAM_ROWS,
+    STREAM_WORDS,
+    STREAMS,
+    SUMMED_PAIRS,
+    SUMMED_TUPLES,
+    SYM_INPUT_WORDS,
+    SYM_WORDS,
+    TABLE_HEAD,
+    TEST_WORDS,
+    TUPLES,
+    WHOLES,
+)
+from triegs.kernels.words import Words
+from triegs.maintain.deltas import Check, Delta, Move
+from triegs.maintain.parts import (
+    LAYOUTS,
+    Index,
+    Order,
+    Part,
+    Parts,
+    Rule,
+    Step,
+    find_address,
+)
+from triegs.maintain.streams import Stream
+from triegs.mode import Mode
+
+NO_LIST = -1
+Computed = Step | Rule
+
+
+@dataclass(slots=True)
+class Table:
+    """The words, and what stands where in them."""
+
+    words: Words
+    labels: dict[int, int] = field(default_factory=dict)
+    streams: dict[Stream, int] = field(default_factory=dict)
+    steps: list[Computed] = field(default_factory=list)
+    #: Lists by part: of all that it changed, and of the keys that came or went.
+    lists: dict[Part, int] = field(default_factory=dict)
+    keys: dict[Part, int] = field(default_factory=dict)
+    #: What each step has done so far, COUNTER_WORDS each.
+    counters: Words = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def selections(self) -> int:
+        return len(self.streams) - len(self.labels)
+
+    @property
+    def has_wholes(self) -> bool:
+        return bool(self.words[WHOLES])
+
+
+def write_table(parts: Parts) -> Table:
+    """Number streams, steps and lists, and write all of them down."""
+    found = list(parts.by_name.values())
+    streams = find_streams(found)
+    writer = Writer([part for part in found if part.listed], [p for p in found if p.has_keys])
+    writer.streams = {stream: number for number, stream in enumerate(streams)}
+    for part in found:
+        if isinstance(part, Order) and part.of is not None:
+            writer.orders.setdefault(part.of, []).append(part)
+    rows: dict[Stream, list[Index]] = {}
+    for part in found:
+        if isinstance(part, Index):
+            rows.setdefault(part.stream, []).append(part)
+    labels = {s.predicate: n for n, s in enumerate(streams) if s.predicate is not None}
+    head = [0] * TABLE_HEAD
+    writer.words += head
+    written = [writer.write_stream(stream, rows.get(stream, [])) for stream in streams]
+    stream_rows = writer.put(*written)
+    steps = [part for part in found if isinstance(part, Step | Rule)]
+    step_rows = writer.put(*[writer.write_step(step) for step in steps])
+    words = np.array(writer.words, np.int64)
+    words[LABELS], words[WHOLES] = len(labels), sum(s.space is not None for s in streams)
+    words[STREAMS], words[STREAM_ROWS] = len(streams), stream_rows
+    words[STEPS], words[STEP_ROWS] = len(steps), step_rows
+    words[REST], words[IS_RDF] = find_address(parts.rest), int(parts.mode is Mode.RDF)
+    return Table(words, labels, writer.streams, steps, writer.lists, writer.keys)
+
+
+def find_streams(parts: Sequence[Part]) -> list[Stream]:
+    """The streams that parts are kept from: labels, then wholes, then selections."""
+    used: dict[Stream, None] = {}
+    for part in parts:
+        if isinstance(part, Index):
+            used[part.stream] = None
+        elif isinstance(part, Rule):
+            used.update((d.seeds.stream, None) for d in part.deltas if d.seeds.stream is not None)
+    for stream in list(used):
+        if stream.source is not None:
+            used[stream.source] = None
+    kinds = [
+        [stream for stream in used if stream.predicate is not None],
+        [stream for stream in used if stream.space is not None],
+        [stream for stream in used if stream.source is not None],
+    ]
+    return [stream for kind in kinds for stream in kind]
+
+
+def write_step(step: Step) -> tuple[Words, int]:
+    """A table of one step alone, whose factors have lists 0, 1 …, and where in it the step is."""
+    writer = Writer([*dict.fromkeys(step.factors), step], [])
+    if step.by_other is not None:
+        writer.streams = {step.by_other.stream: 0}
+    row = writer.put(writer.write_step(step))
+    return np.array(writer.words, np.int64), row
+
+
+def write_rule(rule: Rule) -> tuple[Words, int]:
+    """A table of a rule alone, to be filled from its last input, which has list 0."""
+    writer = Writer([], [])
+    writer.is_fill = True
+    row = writer.put(writer.write_step(rule))
+    return np.array(writer.words, np.int64), row
+
+
+class Writer:
+    """Writes rows one after the other; what a row leads to stands before it."""
+
+    def __init__(self, listed: Sequence[Part], keyed: Sequence[Part]) -> None:
+        self.words: list[int] = []
+        self.lists = {part: number for number, part in enumerate(listed)}
+        self.keys = {part: len(listed) + number for number, part in enumerate(keyed)}
+        self.streams: dict[Stream, int] = {}
+        self.orders: dict[Part, list[Order]] = {}
+        self.is_fill = False
+
+    def put(self, *rows: Sequence[int]) -> int:
+        """Write rows down; returns where they begin."""
+        at = len(self.words)
+        for row in rows:
+            self.words += row
+        return at
+
+    # Streams
+
+    def write_stream(self, stream: Stream, rows: Sequence[Index]) -> list[int]:
+        rows_at = self.put(*[self._write_row(row) for row in rows])
+        source = stream.space or 0
+        change_at = 0
+        columns_at = tests_at = 0
+        if stream.source is not None:
+            source, change_at = self.streams[stream.source], stream.source.change_at
+            columns_at = self.put(stream.columns)
+            tests = []
+            for test in stream.tests:
+                if test.kind == IS_ACCEPTED:
+                    words = [test.kind, len(test.columns), test.value, self.put(test.columns)]
+                else:
+                    value = test.columns[1] if test.kind == IS_EQUAL else test.value
+                    words = [test.kind, test.columns[0], value, 0]
+                assert len(words) == TEST_WORDS
+                tests.append(words)
+            tests_at = self.put(*tests)
+        words = [
+            len(rows), rows_at, source, change_at, stream.arity, columns_at, len(stream.tests),
+            tests_at,
+        ]  # fmt: skip
+        assert len(words) == STREAM_WORDS
+        return words
+
+    def _write_row(self, row: Index) -> list[int]:
+        kind = row.kind
+        if row.is_summed:
+            kind = SUMMED_TUPLES if kind == TUPLES else SUMMED_PAIRS
+        column = self.put(row.order) if row.kind == TUPLES else row.column
+        changed = self.lists.get(row, NO_LIST)
+        words = [kind, column, row.address, changed, row.condition]
+        assert len(words) == ROW_WORDS
+        return words
+
+    # Steps
+
+    def write_step(self, step: Computed) -> list[int]:
+        if isinstance(step, Rule):
+            words = self._write_rule(step)
+        elif step.kind in (EDGE, NUMBERED_EDGE):
+            words = self._write_edge(step)
+        else:
+            words = self._write_product(step)
+        return words + [0] * (STEP_WORDS - len(words))
+
+    def _write_edge(self, step: Step) -> list[int]:
+        factor, guard = step.factors[0], step.by_other
+        assert guard is not None
+        reads = factor.numbers if step.kind in LAYOUTS else factor.reads
+        return [
+            step.kind, self.streams[guard.stream], 1 - guard.column, guard.address, reads,
+            factor.address, self.find_keys(factor), int(step.is_exact), step.address,
+            self.lists[step],
+        ]  # fmt: skip
+
+    def _write_product(self, step: Step) -> list[int]:
+        rows = []
+        for factor in step.factors:
+            reads = factor.numbers if step.kind in LAYOUTS else factor.reads
+            words = [reads, factor.address, self.find_keys(factor)]
+            assert len(words) == FACTOR_WORDS
+            rows.append(words)
+        at = self.put(*rows)
+        changed = self.lists[step]
+        return [step.kind, int(step.is_exact), step.address, changed, len(rows), at]
+
+    def find_keys(self, part: Part) -> int:
+        """The list of the ids in a part's first column."""
+        return self.keys[part] if part in self.keys else self.lists[part]
+
+    # Rules
+
+    def _write_rule(self, rule: Rule) -> list[int]:
+        deltas = [rule.deltas[-1]] if self.is_fill else list(rule.deltas)
+        written = [
+            self._write_delta(delta) for delta in deltas if self.is_fill or not delta.seeds.is_fixed
+        ]
+        deltas_at = self.put(*written)
+        orders = [[rule.address, *range(rule.arity)]]
+        orders += [[order.address, *order.columns] for order in self.orders.get(rule, [])]
+        head_at, orders_at = self.put(rule.head), self.put(*orders)
+        return [
+            RULE, rule.arity, head_at, len(written), deltas_at, len(orders), orders_at,
+            self.lists.get(rule, NO_LIST), 1, self.keys.get(rule, NO_LIST),
+            int(rule.is_listed_only), self._write_symmetry(rule), int(rule.is_summed),
+        ]  # fmt: skip
+
+    def _write_symmetry(self, rule: Rule) -> int:
+        """Where the symmetry of a rule stands; 0 if it has none, or is filled from all tuples."""
+        if rule.symmetry is None or self.is_fill:
+            return 0
+        listing = rule.deltas[0].seeds.listing
+        assert listing is not None
+        rows = [
+            [*pair, orbit] for pair, orbit in zip(rule.pairs, rule.symmetry.orbits, strict=True)
+        ]
+        assert all(len(row) == SYM_INPUT_WORDS for row in rows)
+        images = rule.symmetry.images
+        words = [
+            len(rows), self.put(*rows), len(images), self.put(*images), len(images[0]),
+            self.lists[listing],
+        ]  # fmt: skip
+        assert len(words) == SYM_WORDS
+        return self.put(words)
+
+    def _write_delta(self, delta: Delta) -> list[int]:
+        seeds, slot = delta.seeds, 0
+        if self.is_fill:
+            origin, number = LIST, 0
+        elif seeds.listing is not None:
+            origin, number = LIST, self.lists[seeds.listing]
+        elif seeds.stream is not None:
+            origin, number = ENTRIES, self.streams[seeds.stream]
+        else:
+            assert seeds.part is not None
+            is_keys = seeds.width == 1
+            origin = LIST
+            number = self.find_keys(seeds.part) if is_keys else self.lists[seeds.part]
+        if seeds.part is not None:
+            slot = seeds.part.address
+        checks_at = self._write_checks(delta.checks)
+        roots = [[r.word, r.part.address, int(r.is_old), r.use] for r in delta.roots]
+        probes = [self._write_move(move) for move in delta.probes]
+        levels = []
+        for level in delta.levels:
+            at = self.put(*[self._write_move(move)[1:] for move in level.sources])
+            level_checks = self._write_checks(level.checks)
+            levels.append([level.variable, len(level.sources), at, int(level.is_shown),
+                           len(level.checks), level_checks])  # fmt: skip
+        assert all(len(row) == ROOT_WORDS for row in roots)
+        assert all(len(row) == LEVEL_WORDS for row in levels)
+        roots_at, probes_at, levels_at = self.put(*roots), self.put(*probes), self.put(*levels)
+        words = [
+            origin, number, delta.width, delta.use, slot, self.put(delta.variables),
+            len(delta.checks), checks_at, len(roots), roots_at, len(probes), probes_at,
+            len(levels), levels_at, BOTH if self.is_fill else delta.side, delta.orbit,
+        ]  # fmt: skip
+        assert len(words) == DELTA_WORDS
+        return words
+
+    def _write_checks(self, checks: Sequence[Check]) -> int:
+        rows = [[c.judge, len(c.variables), self.put(c.variables)] for c in checks]
+        assert all(len(row) == CHECK_WORDS for row in rows)
+        return self.put(*rows)
+
+    @staticmethod
+    def _write_move(move: Move) -> list[int]:
+        words = [move.variable, move.before, int(move.is_trie), move.after, move.use]
+        assert len(words) == PROBE_WORDS == SOURCE_WORDS + 1
+        return words

@@ -1,0 +1,250 @@
+"""A filter over one variable, evaluated for many terms at once; as `expressions.holds` does it.
+
+What is vectorised are comparisons of the variable with constants, tests of its kind, and their
+connectives. Three facts make that exact:
+
+1. Numbers of up to 15 digits compare as doubles do, because doubles hold them apart and in order;
+   with an xsd:double they are to be compared as doubles anyway. A number compared with a number,
+   or a time with a time, if both have zones, is no error, so connectives are two-valued.
+2. An IRI, a blank node or a text without language is in no order with a number or a time, and
+   equal to a constant only if it is that constant. So all terms of one such kind that are not
+   constants of the expression have one verdict.
+3. What is neither is left to `holds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from triegs.dictionary.decoder import Terms
+from triegs.sparql.expressions import holds
+from triegs.sparql.model import Call, Expression
+from triegs.sparql.value_columns import (
+    DIGITS,
+    read_moments,
+    read_numbers,
+    take,
+    to_mask,
+    to_microseconds,
+)
+from triegs.sparql.values import Moment, Number, Rank, Text, value_of
+from triegs.terms import XSD, Kind, canonical_term, parse_term
+
+Truth = NDArray[np.bool_]
+#: From numbers (or moments) to truth.
+Test = Callable[[NDArray[Any]], Truth]
+
+
+class Domain(Enum):
+    """What the terms are that a test is for; `NAMES` are those of fact 2."""
+
+    NUMBERS = "numbers"
+    MOMENTS = "moments"
+    NAMES = "names"
+
+
+#: So many terms are sooner evaluated one by one.
+FEW = 16
+
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": np.equal,
+    "!=": np.not_equal,
+    "<": np.less,
+    ">": np.greater,
+    "<=": np.less_equal,
+    ">=": np.greater_equal,
+}
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_KINDS = ("ISIRI", "ISBLANK", "ISLITERAL", "ISNUMERIC")
+
+
+class Batch:
+    """Evaluates one expression over one variable.
+
+    >>> from triegs.dictionary import Dictionary
+    >>> words = Dictionary()
+    >>> ids = np.array(words.encode_terms([3, 7, 2.5, "<http://ex/a>"]))
+    >>> five = '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'
+    >>> Batch(Call("<", ("?x", five)), "?x").hold(words.read_terms(ids)).tolist()
+    [True, False, True, False]
+    """
+
+    def __init__(self, expression: Expression, variable: str) -> None:
+        self._expression = expression
+        self._variable = variable
+        self._constants: set[str] = set()
+        self._of_numbers = self._compile(expression, Domain.NUMBERS)
+        self._of_moments = self._compile(expression, Domain.MOMENTS)
+        self._has_names = self._compile(expression, Domain.NAMES) is not None
+
+    def hold(self, terms: Terms) -> Truth:
+        """Whether the filter keeps each term; O(terms), a Python step for those of fact 3."""
+        held = np.zeros(len(terms.is_integer), np.bool_)
+        if len(terms.integers):
+            if self._of_numbers is not None:
+                held[terms.is_integer] = self._of_numbers(terms.integers)
+            else:
+                texts = [f'"{n}"^^<{XSD}integer>' for n in terms.integers.tolist()]
+                held[terms.is_integer] = self.hold_each(texts)
+        if len(terms.texts):
+            held[~terms.is_integer] = self._hold_texts(terms.texts)
+        return held
+
+    def hold_each(self, texts: list[str]) -> list[bool]:
+        """The same for terms in N-Triples form; sooner done for a few."""
+        return [holds(self._expression, {self._variable: text}) for text in texts]
+
+    def _hold_texts(self, texts: Any) -> Truth:
+        held = np.zeros(len(texts), np.bool_)
+        if len(texts) <= FEW:
+            held[:] = self.hold_each(texts.to_pylist())
+            return held
+        is_left = np.ones(len(texts), np.bool_)
+        if self._has_names:
+            self._hold_names(texts, held, is_left)
+        if self._of_numbers is not None and is_left.any():
+            places = np.flatnonzero(is_left)
+            numbers = read_numbers(take(texts, places))
+            held[places[numbers.places]] = self._of_numbers(numbers.doubles)
+            is_left[places[numbers.places]] = False
+        if self._of_moments is not None and is_left.any():
+            places = np.flatnonzero(is_left)
+            moments = read_moments(take(texts, places))
+            held[places[moments.places]] = self._of_moments(moments.microseconds)
+            is_left[places[moments.places]] = False
+        if is_left.any():
+            places = np.flatnonzero(is_left)
+            held[places] = self.hold_each(take(texts, places).to_pylist())
+        return held
+
+    def _hold_names(self, texts: Any, held: Truth, is_left: Truth) -> None:
+        """Judge the first of each kind, which is the verdict on all but the constants."""
+        is_other = np.ones(len(texts), np.bool_)
+        if self._constants:
+            is_other[:] = [text not in self._constants for text in texts.to_pylist()]
+        for is_kind in (
+            pc.starts_with(texts, "<"), pc.starts_with(texts, "_"), pc.ends_with(texts, '"'),
+        ):  # fmt: skip
+            places = np.flatnonzero(to_mask(is_kind) & is_other)
+            if len(places):
+                held[places] = self.hold_each([texts[int(places[0])].as_py()])
+                is_left[places] = False
+
+    # Compiling
+
+    def _compile(self, expression: Expression, domain: Domain) -> Test | None:
+        """The truth for terms of a domain, None if the facts do not cover the expression.
+
+        Of `Domain.NAMES` it counts only whether there is a test.
+        """
+        if not isinstance(expression, Call):
+            return None
+        operator, arguments = expression.operator, expression.arguments
+        if operator in _COMPARISONS:
+            left, right = arguments
+            if right == self._variable:
+                operator, left, right = _MIRRORED[operator], right, left
+            return self._compare(operator, right, domain) if left == self._variable else None
+        if operator in ("IN", "NOT IN") and arguments[0] == self._variable:
+            tests = _all_known([self._compare("=", a, domain) for a in arguments[1:]])
+            is_in = None if tests is None else _any_of(tests)
+            return is_in if operator == "IN" else _not(is_in)
+        if operator in _KINDS and arguments[0] == self._variable:
+            is_numeric = operator == "ISNUMERIC" and domain is Domain.NUMBERS
+            return _always(is_numeric or operator == "ISLITERAL")
+        if operator == "!":
+            return _not(self._compile(arguments[0], domain))
+        if operator in ("&&", "||"):
+            tests = _all_known([self._compile(a, domain) for a in arguments])
+            if tests is not None:
+                return _any_of(tests) if operator == "||" else _all_of(tests)
+        return None
+
+    def _compare(self, operator: str, constant: Expression, domain: Domain) -> Test | None:
+        if not isinstance(constant, str) or constant.startswith("?"):
+            return None
+        value = value_of(constant)
+        if isinstance(value, Number | Moment):
+            own = Domain.NUMBERS if isinstance(value, Number) else Domain.MOMENTS
+            if domain is own and isinstance(value, Number):
+                return _compare_number(_COMPARISONS[operator], value)
+            if domain is own and isinstance(value, Moment):
+                return _compare_moment(_COMPARISONS[operator], value)
+            # In another domain nothing equals it, and to ask for the order is an error.
+            if domain is Domain.NAMES or operator in ("=", "!="):
+                return _always(operator == "!=")
+            return None
+        is_iri = value is None and parse_term(constant).kind is Kind.IRI
+        if operator in ("=", "!=") and (is_iri or isinstance(value, Text)):
+            self._constants.add(canonical_term(constant))
+            return _always(operator == "!=")
+        return None
+
+
+def _compare_number(compare: Callable[[Any, Any], Any], constant: Number) -> Test | None:
+    amount = constant.amount
+    if constant.rank is Rank.FLOAT or (isinstance(amount, Decimal) and not _is_short(amount)):
+        return None
+    if isinstance(amount, int) and not -(2**63) <= amount < 2**63:
+        return None
+    as_double = float(amount)
+
+    def test(numbers: NDArray[Any]) -> Truth:
+        if numbers.dtype == np.int64 and isinstance(amount, int):
+            return compare(numbers, amount)  # type: ignore[no-any-return]
+        return compare(numbers.astype(np.float64), as_double)  # type: ignore[no-any-return]
+
+    return test
+
+
+def _is_short(amount: Decimal) -> bool:
+    """Whether fact 1 covers a decimal: with that, it is less than all integers it leaves out."""
+    _, digits, exponent = amount.as_tuple()
+    return len(digits) <= DIGITS and -DIGITS <= int(exponent) <= 0
+
+
+def _compare_moment(compare: Callable[[Any, Any], Any], constant: Moment) -> Test | None:
+    microseconds = to_microseconds(constant)
+    if microseconds is None:
+        return None
+    return lambda moments: compare(moments, microseconds)
+
+
+def _all_known(tests: list[Test | None]) -> list[Test] | None:
+    known = [test for test in tests if test is not None]
+    return known if len(known) == len(tests) else None
+
+
+def _always(truth: bool) -> Test:
+    return lambda numbers: np.full(len(numbers), truth)
+
+
+def _not(test: Test | None) -> Test | None:
+    return None if test is None else lambda numbers: ~test(numbers)
+
+
+def _any_of(tests: list[Test]) -> Test:
+    def test(numbers: NDArray[Any]) -> Truth:
+        truth = np.zeros(len(numbers), np.bool_)
+        for one in tests:
+            truth |= one(numbers)
+        return truth
+
+    return test
+
+
+def _all_of(tests: list[Test]) -> Test:
+    def test(numbers: NDArray[Any]) -> Truth:
+        truth = np.ones(len(numbers), np.bool_)
+        for one in tests:
+            truth &= one(numbers)
+        return truth
+
+    return test
