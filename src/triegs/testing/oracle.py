@@ -305,6 +305,9 @@ def read_query(text: str) -> Question:
     finally:
         rdflib.NORMALIZE_LITERALS = normalize
     question = Question(list(query.PV), is_ask=query.name == "AskQuery")
+    if "projection" not in tree[1]:  # rdflib has the columns of a star in no order
+        order = re.findall(r"[?$](\w+)", text)
+        question.head.sort(key=lambda column: order.index(str(column)))
     node = query.p
     while node.name in ("Project", "Slice", "Distinct", "Reduced"):
         if node.name == "Slice":

@@ -293,8 +293,9 @@ class WindowOracle:
                 stream = self.feeds[first].shape.stream
                 chosen = [feed for feed in chosen if feed.shape.stream == stream]
             refused: list[int] = []
-            for name in dict.fromkeys(feed.shape.stream for feed in chosen):
-                refused += self._slide(name, time, [f for f in chosen if f.shape.stream == name])
+            for name in self.flows:
+                if sliding := [feed for feed in chosen if feed.shape.stream == name]:
+                    refused += self._slide(name, time, sliding)
             for flow in self.flows.values():
                 refused += flow.astray
                 flow.astray = []
