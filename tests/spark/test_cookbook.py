@@ -15,7 +15,8 @@ def test_spark_recipe_prints_what_the_page_shows(spark, tmp_path, monkeypatch, c
     page = (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8")
     program, _, rest = page.partition("```py\n")[2].partition("```\n")
     shown = rest.partition("```text\n")[2].partition("```")[0]
-    assert program and shown
+    assert program
+    assert shown
     (tmp_path / "docs" / "examples").mkdir(parents=True)
     shutil.copy(ROOT / "docs" / "examples" / "payments.csv", tmp_path / "docs" / "examples")
     monkeypatch.chdir(tmp_path)
