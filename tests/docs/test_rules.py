@@ -36,6 +36,22 @@ def find_lines(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> list[str]:
     return found
 
 
+def find_missing_answers() -> set[str]:
+    """What "Where is …?" in CONTRIBUTING.md names and is not in its folder: modules, classes."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    missing = set()
+    for folder, start in re.findall(r"^\|[^|]+\| `([\w/]+)/` \| (.+) \|$", text, re.MULTILINE):
+        modules = sorted((ROOT / "src" / "triegs" / folder).rglob("*.py"))
+        for name in re.findall(r"`([\w.]+)`", start):
+            if name.endswith(".py"):
+                is_there = any(module.name == name for module in modules)
+            else:
+                is_there = any(f"class {name}" in module.read_text("utf-8") for module in modules)
+            if not is_there:
+                missing.add(f"{folder}/{name}")
+    return missing
+
+
 def list_functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
     """Every function below a node, named with the classes and functions around it."""
     for node in ast.iter_child_nodes(tree):
@@ -76,6 +92,10 @@ def test_replaced_phrases_do_not_come_back(phrase: str) -> None:
     pattern = r"[\s#]+".join(re.escape(word) for word in phrase.split())
     found = find_lines(rf"\b{pattern}\b", re.IGNORECASE)
     assert found == [], f"write {RULES['phrases'][phrase]!r} instead"
+
+
+def test_where_is_names_what_is_there() -> None:
+    assert find_missing_answers() - {*RULES["pending"]["answers"]} == set()
 
 
 def test_no_source_file_is_too_long() -> None:
