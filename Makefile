@@ -13,10 +13,13 @@ NEEDS_SPARK = $(BIN)/python -c 'import pyspark, google.protobuf' 2>/dev/null || 
   { echo "Installing Spark (once) …"; $(BIN)/pip install -qq -c requirements.lock -e '.[spark]'; } || \
   echo "Spark could not be installed; it is done without" >&2
 
+# Every page is read again, because a page that was not read has no warnings.
+SITE = $(BIN)/sphinx-build -q -E -W --keep-going -j auto -d build/doctrees -b html docs build/site
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check soak bench bench-quick bench-full fmt lock wheel clean
+.PHONY: help demo test check docs soak bench bench-quick bench-full fmt lock wheel clean
 
 help: ## list these targets
 	@echo "usage: make TARGET [ARGS=…]"; echo
@@ -31,13 +34,18 @@ test: $(READY) ## run all tests on two cores (ARGS="-k elimination")
 	@$(NEEDS_SPARK)
 	@$(BIN)/pytest -q -n 4 --dist worksteal $(ARGS)
 
-check: $(READY) ## lint, format, types, import order, documentation
+check: $(READY) ## lint, format, types, import order, documentation, site
 	@$(BIN)/ruff check --quiet . && echo "lint           ok"
 	@$(BIN)/ruff format --quiet --check . && echo "format         ok" \
 	  || { echo "format         run 'make fmt'" >&2; exit 1; }
 	@$(BIN)/mypy --no-error-summary && echo "types          ok"
 	@if report=$$($(BIN)/lint-imports --no-logo 2>&1); then echo "import order   ok"; else echo "$$report"; exit 1; fi
+	@$(SITE) && echo "site           ok"
 	@$(BIN)/pytest -q -n 2 tests/docs
+
+docs: $(READY) ## build the site into build/site
+	@$(SITE)
+	@echo "build/site/index.html"
 
 # The gate against the oracle comes first, so that its result is there within the hour.
 soak: $(READY) ## run the property tests for long, with fresh random examples
@@ -74,8 +82,8 @@ wheel: $(READY) ## build the wheel into dist/
 	@$(BIN)/pip wheel -qq --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
 
-clean: ## remove .venv, dist/ and every cache
-	@rm -rf $(VENV) dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+clean: ## remove .venv, build/, dist/ and every cache
+	@rm -rf $(VENV) build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is written last, so a set-up that failed is tried again.
@@ -93,5 +101,5 @@ $(READY): pyproject.toml requirements.lock
 	  $$python -m venv $(VENV); \
 	fi
 	@$(BIN)/pip install -qq -c requirements.lock hatchling editables
-	@$(BIN)/pip install -qq -c requirements.lock --no-build-isolation -e '.[dev]'
+	@$(BIN)/pip install -qq -c requirements.lock --no-build-isolation -e '.[dev,docs]'
 	@touch $@

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import os
 import re
@@ -82,6 +83,9 @@ CONSOLES = [
     if block.language == "console" and re.search(r"^\$ triegs\b", block.text, re.MULTILINE)
 ]
 SESSIONS = [block for block in BLOCKS if block.language == "python" and ">>> " in block.text]
+# `python` blocks and the commands of `console` blocks run. The others are marked as not runnable:
+# `py` is a program that needs Spark or a service, `sh` commands for the reader, none a drawing.
+LANGUAGES = {"python", "console", "py", "sh", "sparql", "text", ""}
 
 
 def test_readme_program_prints_what_readme_shows(tmp_path: Path) -> None:
@@ -128,6 +132,26 @@ def test_sessions_run(page: Path) -> None:
             runner.run(test, out=printed.append, clear_globs=False)
             names.update(test.globs)
     assert not printed, "".join(printed)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_block_runs_or_is_marked(page: Path) -> None:
+    program = next(b for b in BLOCKS if b.page == ROOT / "README.md" and b.language == "python")
+    unmarked = [
+        str(block)
+        for block in BLOCKS
+        if block.page == page
+        and (
+            block.language not in LANGUAGES
+            or (block.language == "python" and block not in SESSIONS and block != program)
+        )
+    ]
+    assert unmarked == []
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "py"], ids=str)
+def test_programs_that_do_not_run_are_python(block: Block) -> None:
+    ast.parse(block.text)
 
 
 def test_ellipsis_line_matches_any_lines() -> None:
