@@ -1,9 +1,9 @@
-"""Tables and plots of a run written into the documentation, so that no number is typed by hand.
+"""Write the tables and plots of a run into the performance page.
 
-A page has places such as ``<!-- bench: changes/against peers -->`` that end at ``<!-- /bench -->``.
-What stands between is replaced by that table of that section; a place whose section did not run is
-left as it is. ``python -m bench.pages docs bench/history.jsonl`` writes all runs of a file again,
-the latest of each section last.
+The page has markers such as ``<!-- bench: changes/against peers -->``, each closed by
+``<!-- /bench -->``. The text between them is replaced by that table of that section; sections that
+did not run keep their text. ``python -m bench.pages docs bench/history.jsonl`` replays the runs of
+a file in order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PACKAGES = {
 
 
 def publish(folder: Path, record: dict[str, Any]) -> None:
-    """Rewrite the page's tables, and draw its plots where matplotlib is installed."""
+    """Rewrite the tables of the page; draw the plots if matplotlib is installed."""
     page = folder / PAGE
     page.write_text(fill(page.read_text(encoding="utf-8"), record), encoding="utf-8")
     try:
@@ -40,7 +40,7 @@ def publish(folder: Path, record: dict[str, Any]) -> None:
 
 
 def fill(text: str, record: dict[str, Any]) -> str:
-    """The text with every place filled that this run has a table for."""
+    """Return the text with the tables of this run between their markers."""
     tables = {}
     for section in record["sections"]:
         figures = [read_figure(found) for found in section["figures"]]

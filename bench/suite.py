@@ -1,7 +1,7 @@
-"""The whole benchmark, in under ten minutes: ``python -m bench.suite [section …]``.
+"""Benchmarks against other systems, in under ten minutes: ``python -m bench.suite [section …]``.
 
-As `bench/quick.py`: a wrong answer exits with 1, a missed goal does not. With ``--docs docs`` the
-tables and plots of the performance page are written anew from the run.
+A wrong answer exits with 1; a missed goal does not. ``--docs docs`` rewrites the tables and plots of
+the performance page.
 """
 
 from __future__ import annotations
