@@ -67,9 +67,9 @@ def registered(request: pytest.FixtureRequest) -> Iterator[Registered]:
 
 
 def describe_query(engine: Engine, query: StandingQuery) -> Lowered:
-    standings: Any = {each._standing: name for name, each in engine.queries.items()}
-    assert query._standing is not None
-    return describe_standing(engine._core, query._standing, standings)
+    standings: Any = {each._registered: name for name, each in engine.queries.items()}
+    assert query._registered is not None
+    return describe_standing(engine._core, query._registered, standings)
 
 
 class Rows:

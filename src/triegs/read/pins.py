@@ -1,4 +1,4 @@
-"""Snapshots that are held: who holds which epoch, since when, and until when at most."""
+"""Pinned epochs: which snapshot pins which epoch, since when, and for how long at most."""
 
 from __future__ import annotations
 
@@ -6,27 +6,37 @@ import sys
 from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from weakref import ReferenceType, ref
 
 from triegs.dictionary import Dictionary
 from triegs.errors import HistoryGone
-from triegs.holds import Holds
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.standing import Standing
 from triegs.maintain.walk import Walk
+from triegs.read.holds import Holds
 from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
 from triegs.sparql.window import read_span
 from triegs.store.contract import VersionGone
 from triegs.store.packed import PackedStore, PackedVersion
-from triegs.windows.clock import Clock
 
-FEW = 4  # that are told of
+FEW = 4  # epochs, and holders of each, that an error message lists
+
+
+class EpochTimes(Protocol):
+    """The numbers and the times of epochs."""
+
+    @property
+    def first(self) -> int:
+        """The version that is epoch 0."""
+
+    def find(self, number: int) -> int | None:
+        """The time of a held version."""
 
 
 class Pin(NamedTuple):
-    """Who holds an epoch, since when, and until when at most."""
+    """A pinned epoch: by which query's snapshot, since when, and until when at most."""
 
     version: PackedVersion
     query: str
@@ -49,13 +59,13 @@ class Pin(NamedTuple):
 
 
 class Pins:
-    """The snapshots of one engine. From any thread.
+    """The open snapshots of one engine. From any thread.
 
-    With `debug` a snapshot knows the place where it was taken.
+    With `debug` a snapshot records where it was taken.
     """
 
     def __init__(
-        self, store: PackedStore, core: CompiledCore, words: Dictionary, clock: Clock,
+        self, store: PackedStore, core: CompiledCore, words: Dictionary, clock: EpochTimes,
         holds: Holds, debug: bool,
     ) -> None:  # fmt: skip
         self._store = store
@@ -66,7 +76,7 @@ class Pins:
         self._holds = holds
         self._debug = debug
         self._pins: dict[object, Pin] = {}
-        #: Those of the pins that have an end.
+        #: The pins with a lease.
         self.leases: dict[object, Pin] = {}
 
     def take(
@@ -76,7 +86,7 @@ class Pins:
         epoch: int | str | None = None,
         lease: str | int | timedelta | None = None,
     ) -> Snapshot:
-        """Hold an epoch, the newest unless given. Cost: constant."""
+        """Pin an epoch, by default the newest. Cost: constant."""
         expires = None if lease is None else monotonic() + read_span(lease) / 1000
         version, walk = self._show(standing, epoch)
         token = object()
@@ -101,12 +111,12 @@ class Pins:
         return snapshot
 
     def take_since(self, query: str, standing: Standing, since: int | str) -> list[Snapshot]:
-        """Snapshots of an epoch and of all later ones that are held, and of the newest."""
+        """Snapshots of an epoch, of all later held ones, and of the newest."""
         found = [self.take(query, standing, since)]
         for number in self._store.held():
             epoch = number - self._clock.first
             if epoch > found[-1].epoch:
-                with suppress(HistoryGone):  # let go meanwhile
+                with suppress(HistoryGone):  # released meanwhile
                     found.append(self.take(query, standing, epoch))
         found.append(self.take(query, standing))
         kept = [found[0]]
@@ -118,26 +128,26 @@ class Pins:
         return kept
 
     def end_leases(self) -> None:
-        """End those that are over."""
+        """Close the snapshots whose leases have expired."""
         for pin in list(self.leases.values()) if self.leases else ():
             snapshot = pin.snapshot()
             if snapshot is not None:
                 snapshot.end_lease()
 
     def describe(self, *, measure: bool = False) -> list[dict[str, Any]]:
-        """What is held; with `measure` also the bytes that each pin alone keeps."""
+        """The pins; with `measure` also the bytes that each alone retains."""
         now = monotonic()
         found = []
         for pin in list(self._pins.values()):
             described = pin.describe(self._clock.first, now)
             if measure:
-                with suppress(VersionGone):  # let go meanwhile
+                with suppress(VersionGone):  # released meanwhile
                     described["bytes"] = self._store.measure_pin(pin.version)
             found.append(described)
         return found
 
-    def tell_retained(self) -> str:
-        """What held epochs keep from being freed, for whoever finds no room. Cost: a visit of what
+    def describe_retained(self) -> str:
+        """What held epochs retain, for the message of `MemoryLimitReached`. Cost: a visit of what
         the oldest of them retain.
         """
         retained = self._store.statistics().retained_bytes
@@ -148,22 +158,22 @@ class Pins:
             holders.setdefault(pin.version.number, []).append(f"a snapshot of {pin.query!r}")
         for name, number in self._holds.named.items():
             holders.setdefault(number, []).append(f"the hold {name!r}")
-        told = []
+        described = []
         for number in self._store.held()[:FEW]:
-            with suppress(VersionGone):  # let go meanwhile
+            with suppress(VersionGone):  # released meanwhile
                 version = self._store.pin(number)
                 size = self._store.measure_pin(version)
                 self._store.unpin(version)
                 who = ", ".join(holders.get(number, ["retain_epochs or a stalled query"])[:FEW])
-                told.append(f"epoch {number - self._clock.first} {size:,} ({who})")
-        return f"; held epochs retain {retained:,} bytes, the oldest: {'; '.join(told)}"
+                described.append(f"epoch {number - self._clock.first} {size:,} ({who})")
+        return f"; held epochs retain {retained:,} bytes, the oldest: {'; '.join(described)}"
 
     def refuse(self, epoch: int | str | None) -> HistoryGone:
-        """What says that an epoch is not held, and which are."""
+        """The error for an epoch that is not held; it lists those that are."""
         held = sorted({*self._store.held(), self._store.newest.number})
         shown = ", ".join(str(number - self._clock.first) for number in held[-8:])
         return HistoryGone(
-            f"epoch {epoch} is not held, or was before the query; held are {shown} "
+            f"epoch {epoch} is not held, or is older than the query; held epochs: {shown} "
             f"(retain_epochs and hold keep epochs)"
         )
 
@@ -179,7 +189,7 @@ class Pins:
 
 
 def find_caller() -> str:
-    """The place outside of this package from which it was called."""
+    """The file and line outside this package that called it."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("triegs."):
         frame = frame.f_back

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from triegs.compiler import Plan
 from triegs.copying import Uncopied
 from triegs.durable.source import QuerySource
+from triegs.engine.state import EngineState
 from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.lowered import describe_standing
 from triegs.maintain.standing import Standing
@@ -16,20 +16,16 @@ from triegs.notebook import write_card
 from triegs.options import ArrowTerms, ExplainName, OperatorName, PolicyName
 from triegs.read.changes import NO_CHANGES, Steps
 from triegs.read.snapshot import Snapshot
+from triegs.read.subscription import EpochHolder, Event, Subscription, SubscriptionOptions
 from triegs.sparql import Query
-from triegs.subscription import EpochHolder, Event, Subscription
-from triegs.windows.emission import Emission, Emitter
-from triegs.windows.manager import EmitOptions
-from triegs.windows.spaces import SpaceKey
-
-if TYPE_CHECKING:
-    from triegs.engine import Engine
+from triegs.windows.emission import Emission, EmitOptions, Emitter
+from triegs.windows.window_graphs import GraphKey
 
 
 class StandingQuery(Uncopied):
-    """A registered query: take snapshots of it, explain it, close it.
+    """A registered query: take snapshots, follow changes, explain it, close it.
 
-    `Engine.register` makes it. ``query`` is what was read from its text, ``plan`` how it is kept.
+    `Engine.register` makes it. ``query`` is the parsed text, ``plan`` how it is maintained.
 
     >>> from triegs import Engine
     >>> with Engine() as engine, engine.register("ASK { ?x ?p ?y }", name="any") as query:
@@ -40,17 +36,26 @@ class StandingQuery(Uncopied):
     _instead = "it belongs to its engine; send its text, or what snapshot().to_arrow() gives"
 
     def __init__(
-        self, engine: Engine, name: str, query: Query, standing: Standing, constants: list[int]
+        self,
+        state: EngineState,
+        queries: Mapping[str, StandingQuery],
+        close: Callable[[StandingQuery, Standing], None],
+        source: QuerySource,
+        query: Query,
+        registered: Standing,
     ) -> None:
-        self._engine = engine
-        self._constants = constants
-        self._spaces: list[SpaceKey] = []
-        self._source: QuerySource
+        self._state = state
+        self._queries = queries
+        self._close = close
+        self._registered: Standing | None = registered
+        self._source = source
+        #: What it references in the dictionary and in the windows.
+        self._constants: list[int] = []
+        self._graph_keys: list[GraphKey] = []
         self._emitters: list[Emitter] = []
-        self._standing: Standing | None = standing
-        self.name = name
+        self.name = str(source.name)
         self.query = query
-        self.plan: Plan = standing.plan
+        self.plan: Plan = registered.plan
 
     @property
     def error(self) -> MultiplicityOverflow | None:
@@ -60,25 +65,24 @@ class StandingQuery(Uncopied):
     def snapshot(
         self, *, epoch: int | str | None = None, lease: str | int | timedelta | None = None
     ) -> Snapshot:
-        """Hold a published result of this query, the newest unless `epoch` is given.
+        """Pin a published result of this query, by default the newest.
 
-        From any thread, at constant cost. What it shows is retained until it is closed, so use it
-        in a ``with`` statement. While the query is stalled this is its last good epoch;
-        `Snapshot.epoch` says so.
+        From any thread, at constant cost. Memory that it needs is retained until it is closed, so
+        use it in a ``with`` statement. While the query is stalled this is its last good epoch;
+        `Snapshot.epoch` has its number.
 
-        `epoch` is the number of an epoch that is still held (by `Engine.hold`, `retain_epochs` or
-        another snapshot), or the name of a hold; `HistoryGone` for any other. `lease`, such as
-        ``"30s"`` or milliseconds, bounds how long it is held: reading it later is
-        `SnapshotExpired`, and its memory is freed.
+        `epoch` is the number of a held epoch (by `Engine.hold`, `retain_epochs` or another
+        snapshot) or the name of a hold; any other raises `HistoryGone`. `lease`, such as ``"30s"``
+        or milliseconds, bounds how long the epoch is pinned: later reads raise `SnapshotExpired`.
         """
-        return self._engine._pins.take(self.name, self._open(), epoch, lease)
+        return self._state.pins.take(self.name, self._open(), epoch, lease)
 
     def changes(self, since: int | str) -> Steps:
         """The signed changes since an epoch, one step from each held epoch to the next.
 
-        `since` is as for `snapshot`. Without epochs held in between there is one step, to the
-        newest; `Engine(retain_epochs=n)` keeps the last n. Cost: constant per step; reading costs
-        what has changed.
+        `since` is as `epoch` of `snapshot`. If no epochs are held in between there is one step, to
+        the newest; `Engine(retain_epochs=n)` holds the last n. Cost: constant per step; reading a
+        step costs what changed.
 
         >>> from triegs import Engine
         >>> engine = Engine(retain_epochs=2)
@@ -90,7 +94,7 @@ class StandingQuery(Uncopied):
         [(1, 2, Change(x=7, change=1)), (2, 3, Change(x=7, change=1))]
         """
         self._refuse_limits()
-        return Steps(self._engine._pins.take_since(self.name, self._open(), since))
+        return Steps(self._state.pins.take_since(self.name, self._open(), since))
 
     def subscribe(
         self,
@@ -102,23 +106,21 @@ class StandingQuery(Uncopied):
         name: str | None = None,
         merge: bool | None = None,
     ) -> Subscription:
-        """Follow the query: a `Snapshot`, then `Changes` as epochs are published, with a
-        `Progress` after each epoch that was told.
+        """Follow the query: a `Snapshot`, then `Changes` as epochs are published, each followed by
+        a `Progress` with the number of the epoch that is complete.
 
-        `since` goes on from an epoch that is still held, or from a hold, without a snapshot;
-        `HistoryGone` says that it is not, and then one starts anew. `snapshot` says otherwise
-        whether the result at the start comes first; without it nothing is read that is not asked
-        for. `callback` is called with each event in a thread of its own. See
-        `triegs.subscription.Subscription`.
+        `since` resumes from a held epoch or from a hold, without the snapshot; `HistoryGone` means
+        that the epoch is gone and the caller must start over. `snapshot` overrides whether the
+        initial result comes first. `callback` is called with each event in a thread of its own.
+        See `triegs.read.subscription.Subscription`.
 
-        With `merge` a subscriber that falls behind gets the epochs that it missed as one step, and
-        holds one epoch. Without, it gets a step for each epoch, and each is held until then: what a
-        slow one has not read takes memory. A callback is called for each epoch unless `merge` is
-        given; who iterates or polls gets merged steps unless it is False.
+        With `merge` a subscriber that falls behind gets the epochs it missed as one step, and
+        holds one epoch. Without, it gets a step per epoch, and every epoch that it has not read
+        yet is held in memory. The default is no merging with a callback, and merging otherwise.
 
-        With a `name` it goes on where the last one of that name was, and otherwise begins with a
-        snapshot. Its place is the epoch after which more was asked for; it is held, as
-        ``"subscription "`` and the name, and in an engine with a directory it is kept there.
+        With a `name` the subscription resumes where the last one of that name stopped, and starts
+        with a snapshot if there was none. Its position is held as ``"subscription NAME"``, and an
+        engine with a directory stores it there.
 
         >>> from triegs import Engine
         >>> engine = Engine()
@@ -132,35 +134,31 @@ class StandingQuery(Uncopied):
         <Changes from epoch 1 to 2>
         Progress(epoch=2)
         """
-        engine = self._engine
+        state = self._state
         self._refuse_limits()
         is_merging = callback is None if merge is None else merge
         keep = end = None
         if name is not None:
-            place, keep, end = engine._name_subscription(name)
-            since = place if since is None else since
+            hold, keep, end = state.name_subscription(name)
+            since = hold if since is None else since
         holder = None
         try:
             if not is_merging:  # before the start is taken, so that no epoch is missed
-                holder = EpochHolder(engine._publications, self._hold_newest)
-            start = engine._pins.take(self.name, self._open(), since)
+                holder = EpochHolder(state.publications, self._pin_newest)
+            start = state.pins.take(self.name, self._open(), since)
         except BaseException:
             if holder is not None:
                 holder.close()
             if end is not None:
                 end()
             raise
+        is_first = since is None if snapshot is None else snapshot
         return Subscription(
-            engine._publications,
-            lambda epoch: engine._pins.take_since(self.name, self._open(), epoch)[1:],
-            lambda: engine.epoch,
+            state.publications,
+            lambda epoch: state.pins.take_since(self.name, self._open(), epoch)[1:],
+            lambda: state.epoch,
             start,
-            is_first=since is None if snapshot is None else snapshot,
-            progress=progress,
-            callback=callback,
-            keep=keep,
-            end=end,
-            holder=holder,
+            SubscriptionOptions(is_first, progress, callback, keep, end, holder),
         )
 
     def emit(
@@ -172,15 +170,15 @@ class StandingQuery(Uncopied):
         every: str | int | timedelta | None = None,
         terms: ArrowTerms = "ntriples",
     ) -> Emitter:
-        """Hand the answers of a windowed query to a function, after its slides.
+        """Pass the answers of a windowed query to a function after its slides.
 
-        `operator` is ``"RSTREAM"`` (all answers), ``"ISTREAM"`` (those that are new since the last
-        emission) or ``"DSTREAM"`` (those that are gone); by default what the text registers, else
-        RSTREAM. `report` says when: after each ``"slide"``, after a ``"change"`` of an answer, if
-        what is emitted is ``"non-empty"``, or ``"periodic"`` with `every`. The function is called
-        by `Engine.advance`, epoch by epoch. What it raises is logged, and raised by that call once
-        all slides are published; what it was not told comes with the next emission. Cost: reading
-        the answers, or what changed in them.
+        `operator` is ``"RSTREAM"`` (all answers), ``"ISTREAM"`` (answers added since the last
+        emission) or ``"DSTREAM"`` (answers removed); the default is what the text registers, else
+        RSTREAM. `report` says when: after each ``"slide"``, after a ``"change"`` of an answer,
+        when the emission is ``"non-empty"``, or ``"periodic"`` with `every`. `Engine.advance` calls
+        the function, epoch by epoch. An exception is logged, and raised by that call once all
+        slides are published; the missed answers come with the next emission. Cost: reading the
+        answers, or what changed in them.
 
         >>> from triegs import Engine, Window
         >>> engine = Engine(window=Window("10s", slide="5s"))
@@ -194,17 +192,17 @@ class StandingQuery(Uncopied):
         10000 [{'x': 2, 'multiplicity': 1}]
         """
         options = EmitOptions(operator, report, every, terms)
-        windows = self._engine._windows
-        found = windows.emit(self.snapshot, self.query, self._spaces, sink, options)
+        windows = self._state.windows
+        found = windows.emit(self.snapshot, self.query, self._graph_keys, sink, options)
         self._emitters.append(found)
         return found
 
     def explain(self, output: ExplainName = "text") -> str:
-        """The plan and its program as ``"text"``, ``"mermaid"``, ``"svg"`` or ``"json"``: what is
-        kept and shared with which query, how large it is, and what each step has done so far.
+        """The plan and its program as ``"text"``, ``"mermaid"``, ``"svg"`` or ``"json"``: views and
+        indexes, which queries share them, their sizes, and the work of each step so far.
 
-        From any thread; a part that an update changes meanwhile may be shown as it was. Cost: the
-        query, not what it holds.
+        From any thread; figures that an update is changing may be those of before. Cost: the size
+        of the query, not of its data.
 
         >>> from triegs import Engine
         >>> query = Engine().register("SELECT ?x { ?x <http://ex/p> ?y }")
@@ -213,30 +211,30 @@ class StandingQuery(Uncopied):
         """
         from triegs.explain import explain
 
-        if self._standing is None:
+        if self._registered is None:
             return explain(self.plan, output)
         others = {
-            query._standing: name
-            for name, query in list(self._engine.queries.items())
-            if query._standing is not None
+            query._registered: name
+            for name, query in list(self._queries.items())
+            if query._registered is not None
         }
-        return explain(describe_standing(self._engine._core, self._standing, others), output)
+        return explain(describe_standing(self._state.core, self._registered, others), output)
 
     def close(self) -> None:
-        """Give back everything that only this query used; snapshots stay readable.
+        """Free everything that only this query used; snapshots stay readable.
 
-        Cost: the size of what is given back.
+        Cost: the size of what is freed.
         """
-        if self._standing is not None:
-            self._engine._close_query(self, self._standing, self._constants)
-            self._standing = None
+        if self._registered is not None:
+            self._close(self, self._registered)
+            self._registered = None
 
     def _measure(self) -> float:
-        """Seconds that the last epoch took for it, about; what queries share counts for each."""
-        return self._engine._core.measure(self._open())
+        """About the seconds that the last epoch spent on it; shared work counts for each query."""
+        return self._state.core.measure(self._open())
 
-    def _hold_newest(self) -> Snapshot:
-        if self._engine.queries.get(self.name) is not self:  # it is being closed
+    def _pin_newest(self) -> Snapshot:
+        if self._queries.get(self.name) is not self:  # it is being closed
             raise StateError(f"the query {self.name!r} is closed")
         return self.snapshot()
 
@@ -245,9 +243,9 @@ class StandingQuery(Uncopied):
             raise StateError(NO_CHANGES)
 
     def _open(self) -> Standing:
-        if self._standing is None:
+        if self._registered is None:
             raise StateError(f"the query {self.name!r} is closed")
-        return self._standing
+        return self._registered
 
     def __enter__(self) -> StandingQuery:
         return self
@@ -256,8 +254,8 @@ class StandingQuery(Uncopied):
         self.close()
 
     def describe_state(self) -> str:
-        """The class of its plan, or why it shows nothing new."""
-        if self._standing is None:
+        """The class of its plan, and whether it is stalled or closed."""
+        if self._registered is None:
             return "closed"
         stalled = "" if self.error is None else ", stalled"
         return f"{self.plan.plan_class.value}{stalled}"
@@ -267,16 +265,16 @@ class StandingQuery(Uncopied):
         return f"<StandingQuery {self.name!r}, {self.describe_state()}, {head}>"
 
     def _repr_html_(self) -> str:
-        """For a notebook: what it asks, how it is kept, and its first answers. Cost: those."""
+        """A card for notebooks: the text, the class, and the first answers. Cost: those."""
         facts: list[tuple[str, object]] = [
             ("class", self.describe_state()),
             ("text", self.query.text.strip()),
         ]
         facts += [("window", window) for _, window in self.query.windows]
-        if self._standing is not None and self.error is not None:
+        if self._registered is not None and self.error is not None:
             facts.append(("error", self.error))
         card = write_card(f"StandingQuery {self.name}", facts)
-        if self._standing is None:
+        if self._registered is None:
             return card
         with self.snapshot() as snapshot:
             return card + snapshot._repr_html_()
