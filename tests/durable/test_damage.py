@@ -273,14 +273,14 @@ def test_a_newer_format(kept, copy, monkeypatch):
         problem, _ = open_damaged(kept, copy)
         assert problem is not None
         assert f"{frames.VERSION + 1}" in problem.reason
-        assert "this program reads" in problem.reason
+        assert "this version reads" in problem.reason
     restore(kept, copy)
     settings = opening.Settings("rdf", None, None).write()
     with monkeypatch.context() as patch:
         patch.setattr("triegs.durable.directory.FORMAT", 7)
         write_settings(DiskFiles(), copy, settings)
     before = read_all(copy)
-    with pytest.raises(StateError, match=r"engine\.json is of format 7, and this program reads 1"):
+    with pytest.raises(StateError, match=r"engine\.json has format 7; this version reads 1"):
         Engine.open(copy)
     assert read_all(copy) == before
 
@@ -311,7 +311,7 @@ def test_what_a_checkpoint_and_the_settings_left_unfinished(kept, copy):
     assert not (copy / names[0]).exists()
 
 
-# Places that are no directory of an engine
+# Directories that have no engine
 
 
 def test_an_empty_directory_and_one_that_is_not_there(tmp_path):

@@ -330,7 +330,7 @@ def test_a_seed_repeats_a_sample_kept_or_scanned():
                 assert list(first) == list(one.sample(50, weighted=is_weighted, seed=5))
                 assert list(first) == list(first[:]) == [first[n] for n in range(50)]
                 second = two.sample(50, weighted=is_weighted, seed=5)
-                assert list(first._places) == list(second._places)
+                assert list(first._chosen) == list(second._places)
         with pytest.raises(ValueError, match="-1"):
             kept.snapshot().sample(-1)
 

@@ -113,7 +113,7 @@ class Checkpoints:
         try:
             version, first = read_header(bytes(data[: HEADER.size]))
             if version > VERSION:
-                reason = f"it is of format {version}, and this program reads up to {VERSION}"
+                reason = f"it has format {version}; this version reads up to {VERSION}"
                 raise StateDamaged(reason, file=path)
             if first != sequence:
                 raise FrameError(f"it is of record {first}")

@@ -28,7 +28,7 @@ LARGEST = 2**63 - 1
 Words: TypeAlias = NDArray[np.int64]
 #: Ids, one row per column, and the multiplicities.
 Columns = tuple[Words, Words]
-#: How many rows the next batch may have.
+#: The maximum number of rows of the next batch.
 Sizes = Callable[[], int]
 
 #: The integers of a dictionary: value and kind by id.
@@ -38,7 +38,7 @@ TOO_LARGE = -1
 
 
 class NotIntegers(Exception):
-    """A term of the answers is no integer of 64 bits."""
+    """A term of the answers is not a 64-bit integer."""
 
 
 def read_columns(
@@ -46,8 +46,8 @@ def read_columns(
 ) -> Iterator[Columns]:
     """The answers in batches. Memory: one batch, and one cursor per head variable.
 
-    With `integers` columns have values instead of ids; `NotIntegers` says that some term is none.
-    A multiplicity that does not fit 64 bits is negative.
+    With `integers` columns have values instead of ids, or `NotIntegers` is raised. A multiplicity
+    that does not fit 64 bits is negative.
     """
     factor = 1
     for relation, key in walk.totals:
