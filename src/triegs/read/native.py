@@ -66,9 +66,9 @@ _TIMES = (Sort.TIME, Sort.ZONED_TIME)
 
 
 class Shape(NamedTuple):
-    """What a type must hold. For exact numbers: the digits before the point (``whole``), those after
-    it as written (``places``), and without trailing zeros (``least``). For times: ``places`` are
-    the fractional digits, and ``whole`` is whether a year is out of the range of nanoseconds.
+    """What a type must hold. For exact numbers: the digits before the point (``whole``), those
+    after it as written (``places``), and without trailing zeros (``least``). For times: ``places``
+    are the fractional digits, and ``whole`` is whether a year is out of the range of nanoseconds.
     """
 
     sort: Sort
