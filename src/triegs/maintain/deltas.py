@@ -16,38 +16,38 @@ from typing import TYPE_CHECKING
 from triegs.kernels.tables import BEFORE, BOTH, LEADS, MOST_LEVELS, MOST_VALUES, MOST_WORDS, NOW
 
 if TYPE_CHECKING:
-    from triegs.maintain.parts import Part, Parts, Rule
     from triegs.maintain.streams import Columns, Stream
+    from triegs.maintain.views import Rule, View, Views
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """What a rule reads: a stream with its rows; or a part, all of it or the keys of its first
+class Operand:
+    """What a rule reads: a stream with its rows; or a view, all of it or the keys of its first
     column. A stream is listed by a rule where only the presence of its tuples counts; one of a
-    single column is read by its index, which is a part.
+    single column is read by its index, which is a view.
     """
 
     width: int
     stream: Stream | None = None
-    part: Part | None = None
+    view: View | None = None
     listing: Rule | None = None
     is_fixed: bool = False
 
-    def read(self, parts: Parts) -> Columns:
+    def read(self, views: Views) -> Columns:
         """Its tuples now, as columns, the counts last."""
         if self.stream is not None:
-            return parts.read_stream(self.stream)
-        assert self.part is not None
+            return views.read_stream(self.stream)
+        assert self.view is not None
         if self.width == 1:
-            return parts.read_keys(self.part)
-        return parts.read_rows(self.part)
+            return views.read_keys(self.view)
+        return views.read_rows(self.view)
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A view over variables of the rule, used by its COUNT or by the PRESENCE of a tuple."""
+    """An operand over variables of the rule, used by its COUNT or by the PRESENCE of a tuple."""
 
-    view: View
+    operand: Operand
     variables: tuple[int, ...]
     use: int
 
@@ -65,7 +65,7 @@ class Root:
     """Where an input begins; `use` is LEADS unless it has no column."""
 
     word: int
-    part: Part
+    view: View
     is_old: bool
     use: int
 
@@ -95,7 +95,7 @@ class Binding:
 class Delta:
     """The changes of one input, joined with all others."""
 
-    seeds: View
+    seeds: Operand
     variables: tuple[int, ...]
     use: int
     checks: tuple[Check, ...]
@@ -127,13 +127,13 @@ class Symmetry:
 
 
 MOST_RENAMED = 6  # variables
-FindOrder = Callable[[View, tuple[int, ...]], "Part"]
+FindOrder = Callable[[Operand, tuple[int, ...]], "View"]
 
 
 def plan_deltas(
     inputs: Sequence[Input], head: Sequence[int], checks: Sequence[Check], find_order: FindOrder
 ) -> tuple[Delta, ...]:
-    """One delta per input; `find_order` gives the index of a view with its columns in an order."""
+    """One delta per input; `find_order` gives an operand's index in an order of columns."""
     shown = frozenset(head)
     return tuple(
         _plan_delta(inputs, seed, shown, checks, find_order) for seed in range(len(inputs))
@@ -156,9 +156,9 @@ def _plan_delta(
         if number == seed:
             continue
         columns = sorted(range(len(each.variables)), key=lambda c: place[each.variables[c]])
-        part = find_order(each.view, tuple(columns))
-        is_old = number > seed and not each.view.is_fixed
-        roots.append(Root(word, part, is_old, LEADS if columns else each.use))
+        view = find_order(each.operand, tuple(columns))
+        is_old = number > seed and not each.operand.is_fixed
+        roots.append(Root(word, view, is_old, LEADS if columns else each.use))
         for depth, column in enumerate(columns):
             use = each.use if depth == len(columns) - 1 else LEADS
             variable = each.variables[column]
@@ -179,7 +179,7 @@ def _plan_delta(
     ]
     first = tuple(check for at in range(bound) for check in when.get(at, ()))
     return Delta(
-        own.view, own.variables, own.use, first, tuple(roots), tuple(probes), tuple(levels)
+        own.operand, own.variables, own.use, first, tuple(roots), tuple(probes), tuple(levels)
     )
 
 
@@ -204,7 +204,7 @@ def find_symmetry(inputs: Sequence[Input]) -> Symmetry | None:
     """The renamings of variables that map a body over one relation to itself, if there are any but
     the one that changes nothing. Tries all, so only of few variables.
 
-    >>> edges = [Input(View(2), pair, 1) for pair in [(0, 1), (1, 2), (2, 0)]]
+    >>> edges = [Input(Operand(2), pair, 1) for pair in [(0, 1), (1, 2), (2, 0)]]
     >>> find_symmetry(edges)
     Symmetry(orbits=(0, 0, 0), images=((0, 1, 2), (1, 2, 0), (2, 0, 1)))
     """

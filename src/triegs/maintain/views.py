@@ -1,9 +1,9 @@
-"""What the core keeps, as parts that plans share.
+"""What the core keeps, as views that plans share.
 
-A part is one relation and the way an epoch keeps it: an *index* of a stream, filled from its
-entries; a *step* or *rule*, computed from other parts; a rule's output in another *order*; or
-*fixed* rows. Parts have canonical names, so equal sub-plans of all queries are one part, counted by
-the plans that use it. A part is filled when it is made; parts are made children first, which is the
+A view is one relation and the way an epoch keeps it: an *index* of a stream, filled from its
+entries; a *step* or *rule*, computed from other views; a rule's output in another *order*; or
+*fixed* rows. Views have canonical names, so equal sub-plans of all queries are one view, counted by
+the plans that use it. A view is filled when it is made; views are made children first, which is the
 order in which an epoch keeps them.
 """
 
@@ -60,11 +60,11 @@ from triegs.store.packed import PackedRelation, PackedStore
 LAYOUTS = {NUMBERED_EDGE: NUMBERED, NUMBERED_PRODUCT: NUMBERED, RANKING: RANKED}
 FIRST_BUFFER = 1 << 14  # words
 FILL_SEEDS = 1 << 12  # that a new rule is filled from at a time
-Saved = list[tuple["Part", int, bool, bool, bool]]
+Saved = list[tuple["View", int, bool, bool, bool]]
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class View:
     """A relation with how others read it: `reads` is PRESENCE of a key, or its COUNT."""
 
     name: str
@@ -95,7 +95,7 @@ class Part:
 
 
 @dataclass(slots=True, eq=False)
-class Index(Part):
+class Index(View):
     """The entries of a stream: pairs by one column, their summed counts, or tuples in an order."""
 
     stream: Stream = field(default_factory=lambda: label_stream(0))
@@ -106,19 +106,19 @@ class Index(Part):
 
 
 @dataclass(slots=True, eq=False)
-class Step(Part):
+class Step(View):
     """A relation computed from factors; an edge also from a stream, `by_other` leading from its
     second variable back to the first.
     """
 
     kind: int = PRODUCT
     is_exact: bool = False
-    factors: tuple[Part, ...] = ()
+    factors: tuple[View, ...] = ()
     by_other: Index | None = None
 
 
 @dataclass(slots=True, eq=False)
-class Rule(Part):
+class Rule(View):
     """``out(head) = the sum over all other variables of the product of the inputs``.
 
     `deltas` are of all inputs; those whose input never changes serve to fill it only. With
@@ -135,22 +135,22 @@ class Rule(Part):
 
 
 @dataclass(slots=True, eq=False)
-class Order(Part):
+class Order(View):
     """The output of a rule, or fixed rows, with the columns in another order."""
 
-    of: Part | None = None
+    of: View | None = None
     columns: tuple[int, ...] = ()
 
 
-class Parts:
-    """The parts of all registered plans over one store, and the assertions of all other labels."""
+class Views:
+    """The views of all registered plans over one store, and the assertions of all other labels."""
 
     def __init__(self, store: PackedStore, mode: Mode, judges: Judges, origins: Origins) -> None:
         self.store = store
         self.mode = mode
         self.judges = judges
         self.origins = origins
-        self.by_name: dict[str, Part] = {}
+        self.by_name: dict[str, View] = {}
         #: Whether the counts of a label that nobody uses stay as they are for now.
         self.keeps_counts = False
         self.rest = store.create("rest", 3)
@@ -161,41 +161,41 @@ class Parts:
 
     def save(self) -> Saved:
         """What `restore` needs after the store has aborted."""
-        parts = self.by_name.values()
-        return [(part, part.uses, part.listed, part.is_summed, part.has_keys) for part in parts]
+        views = self.by_name.values()
+        return [(view, view.uses, view.listed, view.is_summed, view.has_keys) for view in views]
 
     def restore(self, saved: Saved) -> None:
         self.by_name.clear()
-        for part, uses, listed, is_summed, has_keys in saved:
-            part.uses, part.listed, part.is_summed, part.has_keys = (
+        for view, uses, listed, is_summed, has_keys in saved:
+            view.uses, view.listed, view.is_summed, view.has_keys = (
                 uses,
                 listed,
                 is_summed,
                 has_keys,
             )
-            self.by_name[part.name] = part
+            self.by_name[view.name] = view
 
-    def release(self, held: Collection[Part], keeps_counts: bool = False) -> None:
+    def release(self, held: Collection[View], keeps_counts: bool = False) -> None:
         """Count one use less of each; what nobody uses is dropped, users before the used.
 
         To drop the counts of a label is to move them, which takes room and time. They may stay,
         unused and kept up to date, until the next release.
         """
-        for part in held:
-            part.uses -= 1
+        for view in held:
+            view.uses -= 1
         keeps_counts |= self.keeps_counts
-        for part in reversed(list(self.by_name.values())):
-            if part.uses == 0 and not (keeps_counts and is_counts(part)):
-                self.drop(part)
+        for view in reversed(list(self.by_name.values())):
+            if view.uses == 0 and not (keeps_counts and is_counts(view)):
+                self.drop(view)
 
-    def drop(self, part: Part) -> None:
-        """Forget a part; the counts of a label go back into the rest."""
-        if is_counts(part):
-            assert isinstance(part, Index)
-            self._move(part, is_back=True)
-        if not (isinstance(part, Rule) and part.is_listed_only):
-            self.store.drop(part.relation)
-        del self.by_name[part.name]
+    def drop(self, view: View) -> None:
+        """Forget a view; the counts of a label go back into the rest."""
+        if is_counts(view):
+            assert isinstance(view, Index)
+            self._move(view, is_back=True)
+        if not (isinstance(view, Rule) and view.is_listed_only):
+            self.store.drop(view.relation)
+        del self.by_name[view.name]
 
     # Making
 
@@ -260,64 +260,64 @@ class Parts:
         assert isinstance(found, Index)
         return found
 
-    def summed(self, part: Part) -> Part:
-        """A part of several columns with numbers in the hubs of the last one; all who use it go on
+    def summed(self, view: View) -> View:
+        """A view of several columns with numbers in the hubs of the last one; all who use it go on
         with it.
 
-        Costs the part where it had none yet. It has them as long as it lives.
+        Costs the view where it had none yet. It has them as long as it lives.
         """
-        arity = part.relation.arity
+        arity = view.relation.arity
         assert arity > 1
-        assert not (isinstance(part, Rule) and part.is_listed_only)
-        if isinstance(part, Index) and part.kind == ADJACENCY:
-            part.listed = True
-        if part.is_summed:
-            return part
-        columns = self.read_rows(part)
+        assert not (isinstance(view, Rule) and view.is_listed_only)
+        if isinstance(view, Index) and view.kind == ADJACENCY:
+            view.listed = True
+        if view.is_summed:
+            return view
+        columns = self.read_rows(view)
         found = columns.shape[1]
         high, low = int((columns[-1] >> 32).sum()), int((columns[-1] & LOW).sum())
         if (high << 32) + low >= 2**63:
-            message = f"the sum of the counts of {part.name} does not fit 64 bits"
-            raise MultiplicityOverflow(message, part.name)
+            message = f"the sum of the counts of {view.name} does not fit 64 bits"
+            raise MultiplicityOverflow(message, view.name)
         flat = np.ascontiguousarray(columns).reshape(-1)
         key = np.empty(arity, np.int64)
-        self.store.clear(part.relation)
+        self.store.clear(view.relation)
 
         def fill(words: Words, _: Words) -> None:
-            fill_summed(words, key, part.address, flat, found, arity)
+            fill_summed(words, key, view.address, flat, found, arity)
 
         self.store.run(fill)
-        self._check(part.name)
-        part.is_summed = True
-        return part
+        self._check(view.name)
+        view.is_summed = True
+        return view
 
-    def fixed(self, name: str, arity: int, rows: Sequence[tuple[int, ...]]) -> Part:
+    def fixed(self, name: str, arity: int, rows: Sequence[tuple[int, ...]]) -> View:
         """Rows that no update changes; a row written twice counts twice."""
         found = self.by_name.get(name)
         if found is None:
-            found = self.by_name[name] = Part(name, self.store.create(name, arity), COUNT)
+            found = self.by_name[name] = View(name, self.store.create(name, arity), COUNT)
             for row in rows:
                 found.relation.set(row, found.relation.get(row) + 1)
         return found
 
-    def order(self, part: Part, columns: tuple[int, ...]) -> Part:
-        """A part with its columns in this order: itself, or one more relation."""
-        if columns == tuple(range(part.relation.arity)):
-            return part
-        name = f"{part.name} by {columns}"
+    def order(self, view: View, columns: tuple[int, ...]) -> View:
+        """A view with its columns in this order: itself, or one more relation."""
+        if columns == tuple(range(view.relation.arity)):
+            return view
+        name = f"{view.name} by {columns}"
         found = self.by_name.get(name)
         if found is None:
-            relation = self.store.create(name, part.relation.arity)
-            found = Order(name, relation, PRESENCE, listed=False, of=part, columns=columns)
-            self._fill_tuples(found, self.read_rows(part)[[*columns, -1]])
+            relation = self.store.create(name, view.relation.arity)
+            found = Order(name, relation, PRESENCE, listed=False, of=view, columns=columns)
+            self._fill_tuples(found, self.read_rows(view)[[*columns, -1]])
             self.by_name[name] = found
         return found
 
     def step(
-        self, name: str, kind: int, is_exact: bool, factors: tuple[Part, ...],
+        self, name: str, kind: int, is_exact: bool, factors: tuple[View, ...],
         by_other: Index | None = None,
-    ) -> Part:  # fmt: skip
-        """A computed part, made and filled when first asked for.
+    ) -> View:  # fmt: skip
+        """A computed view, made and filled when first asked for.
 
         One that keeps numbers keeps rows, too, if it is exact.
         """
@@ -338,14 +338,14 @@ class Parts:
                 self.store.drop(relation)  # a rebuild goes on without it
                 raise
             self.by_name[name] = found
-        # A plan holds the parts that it names; another's would go with that other.
+        # A plan holds the views that it names; another's would go with that other.
         assert isinstance(found, Step), name
         assert (set(found.factors), found.by_other) == (set(factors), by_other), name
         return found
 
     def rule(
         self, name: str, head: tuple[int, ...], deltas: tuple[Delta, ...],
-        relation: Part | None = None, symmetry: Symmetry | None = None,
+        relation: View | None = None, symmetry: Symmetry | None = None,
         pairs: tuple[tuple[int, ...], ...] = (),
     ) -> Rule:  # fmt: skip
         """A rule, made and filled when first asked for; with a relation, only its changes."""
@@ -371,18 +371,18 @@ class Parts:
 
     # Reading
 
-    def read_rows(self, part: Part) -> Columns:
+    def read_rows(self, view: View) -> Columns:
         """The entries of a relation as columns, the counts last."""
-        root, size = self.store.words[part.address], int(self.store.words[part.address + 1])
-        return self._read_below(int(root), True, part.relation.arity, size)
+        root, size = self.store.words[view.address], int(self.store.words[view.address + 1])
+        return self._read_below(int(root), True, view.relation.arity, size)
 
-    def read_keys(self, part: Part) -> Columns:
+    def read_keys(self, view: View) -> Columns:
         """The ids of the first column, with a 1 or, of a map, their counts."""
-        if part.relation.arity == 1 and part.relation.layout == PLAIN:
-            return self.read_rows(part)
-        log = np.empty(2 * len(part.relation) + 16, np.int64)
+        if view.relation.arity == 1 and view.relation.layout == PLAIN:
+            return self.read_rows(view)
+        log = np.empty(2 * len(view.relation) + 16, np.int64)
         log[0] = 1
-        list_keys(self.store.words, log, self._cursor, part.address)
+        list_keys(self.store.words, log, self._cursor, view.address)
         keys = log[1 : int(log[0]) : 2]
         return np.stack([keys, np.ones(len(keys), np.int64)])
 
@@ -406,11 +406,11 @@ class Parts:
             int(self.store.words[find_address(self.rest)]), True, 3, len(self.rest)
         )
         found = [rest[[1, 0, 2, 3]]]
-        for part in self.by_name.values():
-            if isinstance(part, Index) and is_counts(part):
-                rows = self.read_rows(part)
-                labels = np.full(rows.shape[1], part.stream.predicate)
-                order = [0, 1] if part.column == 0 else [1, 0]
+        for view in self.by_name.values():
+            if isinstance(view, Index) and is_counts(view):
+                rows = self.read_rows(view)
+                labels = np.full(rows.shape[1], view.stream.predicate)
+                order = [0, 1] if view.column == 0 else [1, 0]
                 found.append(np.stack([rows[order[0]], labels, rows[order[1]], rows[2]]))
         rows = np.concatenate(found, axis=1)
         where, plain = self.origins.find(rows[1])
@@ -476,23 +476,23 @@ class Parts:
         self.store.run(fill)
         self._check_or_drop(index)
 
-    def _fill_tuples(self, part: Part, rows: Columns) -> None:
+    def _fill_tuples(self, view: View, rows: Columns) -> None:
         """Put columns, the counts last, into an empty relation; those of one key are summed."""
         flat = np.ascontiguousarray(rows).reshape(-1)
-        count, arity = rows.shape[1], part.relation.arity
+        count, arity = rows.shape[1], view.relation.arity
         key = np.empty(arity, np.int64)
 
         def fill(words: Words, _: Words) -> None:
-            fill_tuples(words, key, part.address, flat, count, arity)
+            fill_tuples(words, key, view.address, flat, count, arity)
 
         self.store.run(fill)
-        self._check_or_drop(part)
+        self._check_or_drop(view)
 
-    def _check_or_drop(self, part: Part) -> None:
+    def _check_or_drop(self, view: View) -> None:
         try:
-            self._check(part.name)
+            self._check(view.name)
         except MultiplicityOverflow:
-            self.store.drop(part.relation)
+            self.store.drop(view.relation)
             raise
 
     def _fill_step(self, step: Step) -> None:
@@ -531,7 +531,7 @@ class Parts:
         delta = rule.deltas[-1]
         rows = delta.seeds.read(self)
         if delta.width == 1:  # their counts are looked up
-            assert delta.seeds.part is not None, "a stream of one column is read by its index"
+            assert delta.seeds.view is not None, "a stream of one column is read by its index"
             rows = rows[:1]
             seeds = np.stack([rows[0], np.zeros(rows.shape[1], np.int64)], axis=1)
         else:
@@ -575,10 +575,10 @@ class Parts:
         self.work = make_work(2 * int(self.work[BUFFER_WORDS]))
 
     def check(self) -> None:
-        """Compute every part anew in Python, and raise `StoreCorrupt` where it differs."""
-        from triegs.maintain.check import check_parts
+        """Compute every view anew in Python, and raise `StoreCorrupt` where it differs."""
+        from triegs.maintain.check import check_views
 
-        check_parts(self)
+        check_views(self)
 
 
 def make_work(words: int) -> Words:
@@ -594,18 +594,18 @@ def find_address(relation: PackedRelation) -> int:
     return SLOTS + SLOT_WORDS * relation.slot
 
 
-def is_counts(part: Part) -> bool:
-    return isinstance(part, Index) and part.name == part.stream.name
+def is_counts(view: View) -> bool:
+    return isinstance(view, Index) and view.name == view.stream.name
 
 
-def is_fixed(part: Part) -> bool:
+def is_fixed(view: View) -> bool:
     """Whether no update changes its rows."""
-    return type(part) is Part
+    return type(view) is View
 
 
-def list_keys_of(part: Part) -> None:
+def list_keys_of(view: View) -> None:
     """Let an epoch list the ids of the first column that it changed, or that came or went."""
-    if isinstance(part, Rule) and part.arity > 1:
-        part.has_keys = True
+    if isinstance(view, Rule) and view.arity > 1:
+        view.has_keys = True
     else:
-        part.listed = True
+        view.listed = True
