@@ -15,19 +15,14 @@ import numpy as np
 from triegs.kernels.layout import FAULTS, LOG_FULL
 from triegs.kernels.rule import step_rule
 from triegs.kernels.tables import COUNT, ENTRY_WORDS, PRESENCE
-from triegs.maintain.deltas import (
-    Check,
-    Input,
-    Operand,
-    find_symmetry,
-    plan_deltas,
-    plan_symmetric,
-)
+from triegs.maintain.deltas import find_symmetry, plan_deltas, plan_symmetric
 from triegs.maintain.judges import Judges
+from triegs.maintain.model import Check, Input, Operand, Order, Rule, View
 from triegs.maintain.origins import Origins
+from triegs.maintain.relations import make_work
 from triegs.maintain.streams import Stream
 from triegs.maintain.tables import Writer
-from triegs.maintain.views import Order, Rule, View, Views, make_work
+from triegs.maintain.views import Views
 from triegs.mode import Mode
 from triegs.sparql.model import Call
 from triegs.store.packed import PackedStore

@@ -16,7 +16,7 @@ from tests.maintain.graph import CORES, MODES, Graph, random_batch, register_ran
 
 from triegs.errors import InvalidUpdate, MultiplicityOverflow
 from triegs.maintain.compiled import FEW_UPDATES
-from triegs.maintain.views import Index
+from triegs.maintain.model import Index
 from triegs.read.columns import read_columns
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")

@@ -16,7 +16,7 @@ from triegs.kernels.layout import BUMP, OVERFLOW
 from triegs.kernels.rule import ID_BITS, open_emissions, sort_emissions, step_rule
 from triegs.kernels.tables import COUNT, PRESENCE, RULE_SYMMETRY_AT, SYM_IMAGES, SYM_LIST
 from triegs.kernels.work import EMITTED, RAW, STRIDE
-from triegs.maintain.views import make_work
+from triegs.maintain.relations import make_work
 
 X, Y, Z, W = range(4)
 PAYS = [(X, Y), (Y, Z), (Z, X)]

@@ -15,7 +15,7 @@ from triegs.kernels.tables import (
     TOTAL,
 )
 from triegs.kernels.trie import find_leaf
-from triegs.maintain.views import Index, Step, is_counts
+from triegs.maintain.model import Index, Step, is_counts
 from triegs.mode import Mode
 from triegs.store.contract import StoreCorrupt
 

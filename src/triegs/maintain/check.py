@@ -22,8 +22,8 @@ from triegs.kernels.tables import (
     TUPLES,
 )
 from triegs.kernels.trie import find_leaf
-from triegs.maintain.deltas import Check, Delta
-from triegs.maintain.views import LAYOUTS, Index, Order, Rule, Step, View, Views, is_counts
+from triegs.maintain.model import LAYOUTS, Check, Delta, Index, Order, Rule, Step, View, is_counts
+from triegs.maintain.views import Views
 from triegs.store.contract import Key, StoreCorrupt
 
 Rows = dict[Key, int]
@@ -88,7 +88,7 @@ def make_rule(views: Views, rule: Rule) -> Rows:
     """The output of a rule: every tuple of its last input with all that match it in the others."""
     delta = rule.deltas[-1]
     rows: Rows = {}
-    for *key, count in delta.seeds.read(views).T.tolist():
+    for *key, count in views.read(delta.seeds).T.tolist():
         bound = dict(zip(delta.variables, key, strict=True))
         weight = count if delta.use == COUNT else 1
         for found, product in extend(views, delta, bound, weight):

@@ -24,12 +24,13 @@ from triegs.kernels.work import PHASE
 from triegs.maintain.judges import Judges
 from triegs.maintain.lowering import Encode, Lowering, choose_numbers
 from triegs.maintain.meaning import Held
+from triegs.maintain.model import Index, Rule, View, is_counts
 from triegs.maintain.origins import STATIC, Origins
 from triegs.maintain.standing import NO_EVENT, Epoch, Laid, Publisher, Refused, Shown, Standing
 from triegs.maintain.streams import label_stream
 from triegs.maintain.table_check import check_table
 from triegs.maintain.tables import Table, write_table
-from triegs.maintain.views import Index, Rule, Saved, View, Views, is_counts
+from triegs.maintain.views import Saved, Views
 from triegs.maintain.walk import Walk
 from triegs.mode import Mode
 from triegs.store.contract import Key

@@ -7,127 +7,16 @@ read with its columns in the order in which they are bound, which is the index t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import permutations
-from typing import TYPE_CHECKING
 
-from triegs.kernels.tables import BEFORE, BOTH, LEADS, MOST_LEVELS, MOST_VALUES, MOST_WORDS, NOW
-
-if TYPE_CHECKING:
-    from triegs.maintain.streams import Columns, Stream
-    from triegs.maintain.views import Rule, View, Views
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """What a rule reads: a stream with its rows; or a view, all of it or the keys of its first
-    column. A stream is listed by a rule where only the presence of its tuples counts; one of a
-    single column is read by its index, which is a view.
-    """
-
-    width: int
-    stream: Stream | None = None
-    view: View | None = None
-    listing: Rule | None = None
-    is_fixed: bool = False
-
-    def read(self, views: Views) -> Columns:
-        """Its tuples now, as columns, the counts last."""
-        if self.stream is not None:
-            return views.read_stream(self.stream)
-        assert self.view is not None
-        if self.width == 1:
-            return views.read_keys(self.view)
-        return views.read_rows(self.view)
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """An operand over variables of the rule, used by its COUNT or by the PRESENCE of a tuple."""
-
-    operand: Operand
-    variables: tuple[int, ...]
-    use: int
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A judge, by number, over variables."""
-
-    judge: int
-    variables: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """Where an input begins; `use` is LEADS unless it has no column."""
-
-    word: int
-    view: View
-    is_old: bool
-    use: int
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One column of an input: from a word to the word below a variable's value."""
-
-    variable: int
-    before: int
-    is_trie: bool
-    after: int
-    use: int
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """A level: the variable that it binds, by the inputs that have it."""
-
-    variable: int
-    sources: tuple[Move, ...]
-    is_shown: bool
-    checks: tuple[Check, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """The changes of one input, joined with all others."""
-
-    seeds: Operand
-    variables: tuple[int, ...]
-    use: int
-    checks: tuple[Check, ...]
-    roots: tuple[Root, ...]
-    probes: tuple[Move, ...]
-    levels: tuple[Binding, ...]
-    #: With symmetry: whether it finds the answers NOW or BEFORE, and the orbit of the input.
-    side: int = BOTH
-    orbit: int = 0
-
-    @property
-    def width(self) -> int:
-        return len(self.variables)
-
-    @property
-    def judges(self) -> Iterator[int]:
-        for checks in (self.checks, *(level.checks for level in self.levels)):
-            yield from (check.judge for check in checks)
-
-
-@dataclass(frozen=True, slots=True)
-class Symmetry:
-    """By input its orbit, which is the inputs that renaming makes of it; and all renamings, the
-    first of which changes nothing.
-    """
-
-    orbits: tuple[int, ...]
-    images: tuple[tuple[int, ...], ...]
-
+from triegs.kernels.tables import BEFORE, LEADS, MOST_LEVELS, MOST_VALUES, MOST_WORDS, NOW
+from triegs.maintain.model import Binding, Check, Delta, Input, Move, Operand, Root, Symmetry, View
 
 MOST_RENAMED = 6  # variables
-FindOrder = Callable[[Operand, tuple[int, ...]], "View"]
+FindOrder = Callable[[Operand, tuple[int, ...]], View]
 
 
 def plan_deltas(

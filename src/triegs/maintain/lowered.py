@@ -36,14 +36,14 @@ from triegs.kernels.tables import (
     TUPLES,
 )
 from triegs.maintain.compiled import CompiledCore
-from triegs.maintain.deltas import Check, Delta, Move
 from triegs.maintain.judges import Judges
 from triegs.maintain.lowering import Lowering, choose_numbers
 from triegs.maintain.meaning import Held, Meaning
+from triegs.maintain.model import Check, Delta, Index, Move, Order, Rule, Step, View, is_counts
 from triegs.maintain.origins import Origins
 from triegs.maintain.standing import Standing
 from triegs.maintain.tables import Table
-from triegs.maintain.views import Index, Order, Rule, Step, View, Views, is_counts
+from triegs.maintain.views import Views
 from triegs.maintain.walk import Walk
 from triegs.mode import Mode
 from triegs.sparql.model import Atom, Expression

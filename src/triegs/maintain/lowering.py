@@ -43,20 +43,14 @@ from triegs.kernels.tables import (
     SAME,
     TOTAL,
 )
-from triegs.maintain.deltas import (
-    Check,
-    Input,
-    Operand,
-    find_symmetry,
-    plan_deltas,
-    plan_symmetric,
-)
+from triegs.maintain.deltas import find_symmetry, plan_deltas, plan_symmetric
 from triegs.maintain.enumeration import Enumeration
 from triegs.maintain.meaning import Held, Meaning
+from triegs.maintain.model import Check, Index, Input, Operand, Rule, View, is_fixed, list_keys_of
 from triegs.maintain.numbering import RuleNumbers, Used
 from triegs.maintain.rule_names import is_one_stream, name_rule
 from triegs.maintain.streams import Stream, find_stream, label_stream
-from triegs.maintain.views import Index, Rule, View, Views, is_fixed, list_keys_of
+from triegs.maintain.views import Views
 from triegs.maintain.walk import Walk
 from triegs.mode import Mode
 from triegs.sparql.expressions import holds

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from triegs.compiler.plan import Alias, Static
 
 if TYPE_CHECKING:
-    from triegs.maintain.views import View
+    from triegs.maintain.model import View
 
 
 @dataclass(frozen=True, slots=True)

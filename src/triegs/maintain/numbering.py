@@ -26,8 +26,7 @@ from triegs.compiler.plan import Plan, Role
 from triegs.errors import MultiplicityOverflow
 from triegs.kernels.sums import BESIDE, LOOKED_UP
 from triegs.kernels.tables import COUNT, PRESENCE
-from triegs.maintain.deltas import Operand
-from triegs.maintain.views import View
+from triegs.maintain.model import Operand, View
 from triegs.maintain.walk import Below
 from triegs.store.packed import PackedRelation
 

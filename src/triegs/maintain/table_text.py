@@ -140,8 +140,9 @@ from triegs.kernels.tables import (
     TUPLES,
     WHOLES,
 )
+from triegs.maintain.model import Rule, View
 from triegs.maintain.tables import Table
-from triegs.maintain.views import Rule, View, Views
+from triegs.maintain.views import Views
 
 USES = {PRESENCE: "there", COUNT: "count", LEADS: ""}
 SIDES = {BOTH: "", BEFORE: " before", NOW: " now"}

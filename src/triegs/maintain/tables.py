@@ -43,18 +43,20 @@ from triegs.kernels.tables import (
     WHOLES,
 )
 from triegs.kernels.words import Words
-from triegs.maintain.deltas import Check, Delta, Move
-from triegs.maintain.streams import Stream
-from triegs.maintain.views import (
+from triegs.maintain.model import (
     LAYOUTS,
+    Check,
+    Delta,
     Index,
+    Move,
     Order,
     Rule,
     Step,
     View,
-    Views,
     find_address,
 )
+from triegs.maintain.streams import Stream
+from triegs.maintain.views import Views
 from triegs.mode import Mode
 
 NO_LIST = -1
