@@ -278,8 +278,8 @@ class CompiledCore(Uncopied, Publisher):
 
     def _follow_views(self) -> None:
         """Write the table anew after views have come or gone."""
-        counted = self.count_work()
-        table = write_table(self.views)
+        views, counted = self.views, self.count_work()
+        table = write_table(views.by_name.values(), views.rest, views.mode)
         labels = table.labels
         self._label_of = np.full(max(labels, default=0) + 1, -1, np.int64)
         self._label_of[list(labels)] = list(labels.values())

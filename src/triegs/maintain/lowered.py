@@ -238,7 +238,7 @@ def describe(plan: Plan, mode: Mode = Mode.MULTIGRAPH) -> Lowered:
         return ids[term]
 
     store, judges = PackedStore(reserve=False), Judges(terms.__getitem__)
-    views = EmptyParts(store, mode, judges, Origins())
+    views = EmptyViews(store, mode, judges, Origins())
     lowering = Lowering(views, plan, encode, choose_numbers(plan, mode)[0])
     walk = lowering.run()
     table = Table(np.zeros(0, np.int64))  # no words: nobody runs it
@@ -270,7 +270,7 @@ def describe_standing(
     return describing.run()
 
 
-class EmptyParts(Views):
+class EmptyViews(Views):
     """Views over a graph without assertions: there is nothing to fill."""
 
     def summed(self, view: View) -> View:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -56,8 +56,8 @@ from triegs.maintain.model import (
     find_address,
 )
 from triegs.maintain.streams import Stream
-from triegs.maintain.views import Views
 from triegs.mode import Mode
+from triegs.store.packed import PackedRelation
 
 NO_LIST = -1
 Computed = Step | Rule
@@ -86,9 +86,12 @@ class Table:
         return bool(self.words[WHOLES])
 
 
-def write_table(views: Views) -> Table:
-    """Number streams, steps and lists, and write all of them down."""
-    found = list(views.by_name.values())
+def write_table(views: Iterable[View], rest: PackedRelation, mode: Mode) -> Table:
+    """Number streams, steps and lists, and write all of them down.
+
+    `rest` has the assertions whose label no view is over.
+    """
+    found = list(views)
     streams = find_streams(found)
     writer = Writer([view for view in found if view.listed], [p for p in found if p.has_keys])
     writer.streams = {stream: number for number, stream in enumerate(streams)}
@@ -110,7 +113,7 @@ def write_table(views: Views) -> Table:
     words[LABELS], words[WHOLES] = len(labels), sum(s.space is not None for s in streams)
     words[STREAMS], words[STREAM_ROWS] = len(streams), stream_rows
     words[STEPS], words[STEP_ROWS] = len(steps), step_rows
-    words[REST], words[IS_RDF] = find_address(views.rest), int(views.mode is Mode.RDF)
+    words[REST], words[IS_RDF] = find_address(rest), int(mode is Mode.RDF)
     return Table(words, labels, writer.streams, steps, writer.lists, writer.keys)
 
 
