@@ -26,7 +26,6 @@ from triegs.kernels.tables import (
     ROOT_WORDS,
     ROW_WORDS,
     RULE,
-    SOURCE_WORDS,
     STEP_ROWS,
     STEP_WORDS,
     STEPS,
@@ -162,6 +161,7 @@ class Writer:
         self.keys = {view: len(listed) + number for number, view in enumerate(keyed)}
         self.streams: dict[Stream, int] = {}
         self.orders: dict[View, list[Order]] = {}
+        self.addresses: dict[View, int] = {}
         self.is_fill = False
 
     def put(self, *rows: Sequence[int]) -> int:
@@ -295,21 +295,25 @@ class Writer:
         if seeds.view is not None:
             slot = seeds.view.address
         checks_at = self._write_checks(delta.checks)
-        roots = [[r.word, r.view.address, int(r.is_old), r.use] for r in delta.roots]
-        probes = [self._write_move(move) for move in delta.probes]
-        levels = []
+        roots = [
+            word for root in delta.roots
+            for word in (root.word, self._find_address(root.view), int(root.is_old), root.use)
+        ]  # fmt: skip
+        probes = [word for move in delta.probes for word in (move.variable, *write_source(move))]
+        levels: list[int] = []
         for level in delta.levels:
-            at = self.put(*[self._write_move(move)[1:] for move in level.sources])
-            level_checks = self._write_checks(level.checks)
-            levels.append([level.variable, len(level.sources), at, int(level.is_shown),
-                           len(level.checks), level_checks])  # fmt: skip
-        assert all(len(row) == ROOT_WORDS for row in roots)
-        assert all(len(row) == LEVEL_WORDS for row in levels)
-        roots_at, probes_at, levels_at = self.put(*roots), self.put(*probes), self.put(*levels)
+            at = self.put([word for move in level.sources for word in write_source(move)])
+            level_checks = self._write_checks(level.checks) if level.checks else 0
+            levels += (level.variable, len(level.sources), at, int(level.is_shown),
+                       len(level.checks), level_checks)  # fmt: skip
+        assert len(roots) == ROOT_WORDS * len(delta.roots)
+        assert len(probes) == PROBE_WORDS * len(delta.probes)
+        assert len(levels) == LEVEL_WORDS * len(delta.levels)
+        roots_at, probes_at, levels_at = self.put(roots), self.put(probes), self.put(levels)
         words = [
             origin, number, delta.width, delta.use, slot, self.put(delta.variables),
-            len(delta.checks), checks_at, len(roots), roots_at, len(probes), probes_at,
-            len(levels), levels_at, BOTH if self.is_fill else delta.side, delta.orbit,
+            len(delta.checks), checks_at, len(delta.roots), roots_at, len(delta.probes), probes_at,
+            len(delta.levels), levels_at, BOTH if self.is_fill else delta.side, delta.orbit,
         ]  # fmt: skip
         assert len(words) == DELTA_WORDS
         return words
@@ -319,8 +323,14 @@ class Writer:
         assert all(len(row) == CHECK_WORDS for row in rows)
         return self.put(*rows)
 
-    @staticmethod
-    def _write_move(move: Move) -> list[int]:
-        words = [move.variable, move.before, int(move.is_trie), move.after, move.use]
-        assert len(words) == PROBE_WORDS == SOURCE_WORDS + 1
-        return words
+    def _find_address(self, view: View) -> int:
+        """The address of a view; a long rule asks for each of its inputs in every delta."""
+        found = self.addresses.get(view)
+        if found is None:
+            found = self.addresses[view] = view.address
+        return found
+
+
+def write_source(move: Move) -> tuple[int, int, int, int]:
+    """A move as a source of a level, which is a probe without its register."""
+    return move.before, int(move.is_trie), move.after, move.use
