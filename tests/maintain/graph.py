@@ -104,7 +104,7 @@ class Graph:
 
     def check(self, rows=1000):
         self.core.store.check()
-        self.core.parts.check()
+        self.core.views.check()
         for one in self.asked:
             assert one.show(rows) == one.expected(), query_text(one.query)
 

@@ -94,7 +94,7 @@ def draw_inserts(random, nodes, size):
 
 def check_structure(engine):
     engine._store.check()
-    engine._core.parts.check()
+    engine._core.views.check()
 
 
 @pytest.mark.parametrize("mode", ["multigraph", "rdf"])
@@ -211,7 +211,7 @@ def test_large_sets_of_rules_keep_their_numbers(text, mode):
             graph.ask(text)
             graph.ask(text, keep=["count", "slice"])
         graph.core.store.check()
-        graph.core.parts.check()
+        graph.core.views.check()
         for one in graph.asked:
             read_positions(graph, one, check_positions, random)
             most = max(most, read_positions(graph, one, lambda found: found.support))
@@ -240,7 +240,7 @@ def test_large_hubs_keep_their_numbers(root, mode):
             batch.append(("+", *live[-1]))
         graph.core.apply(graph.rows(sorted(batch, key=lambda update: update[0])))
         graph.core.store.check()
-        graph.core.parts.check()
+        graph.core.views.check()
     assert one.handle.walk.numbers is not None
 
 
@@ -463,7 +463,7 @@ def test_positions_that_do_not_fit_are_marked():
     one = graph.ask(make_wide(13), keep=["slice"])
     graph.core.apply(graph.rows(batch))
     assert read_numbers(graph, one, ["support"]) == ["overflow"]
-    graph.core.parts.check()
+    graph.core.views.check()
     late = graph.ask(make_wide(13), keep=["slice"])
     assert read_numbers(graph, late, ["support"]) == ["overflow"]
     gone = [("-", *triple) for sign, *triple in batch if triple[2] != "<m0>"]
@@ -471,7 +471,7 @@ def test_positions_that_do_not_fit_are_marked():
     for _ in range(3):
         graph.core.apply(graph.rows([("+", "<n1>", "<p0>", "<m1>")] * 400))
     assert read_numbers(graph, one) == read_numbers(graph, late) == [1, 1]
-    graph.core.parts.check()
+    graph.core.views.check()
     graph.core.store.check()
 
 

@@ -58,7 +58,7 @@ def check_engine(engine: Engine) -> None:
     """Every invariant of the structures."""
     engine._store.check()
     engine._dictionary.check()
-    engine._core.parts.check()
+    engine._core.views.check()
 
 
 class Life:

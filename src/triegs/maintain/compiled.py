@@ -24,12 +24,13 @@ from triegs.kernels.work import PHASE
 from triegs.maintain.judges import Judges
 from triegs.maintain.lowering import Encode, Lowering, choose_numbers
 from triegs.maintain.meaning import Held
+from triegs.maintain.model import Index, Rule, View, is_counts
 from triegs.maintain.origins import STATIC, Origins
-from triegs.maintain.parts import Index, Part, Parts, Rule, Saved, is_counts
 from triegs.maintain.standing import NO_EVENT, Epoch, Laid, Publisher, Refused, Shown, Standing
 from triegs.maintain.streams import label_stream
 from triegs.maintain.table_check import check_table
 from triegs.maintain.tables import Table, write_table
+from triegs.maintain.views import Saved, Views
 from triegs.maintain.walk import Walk
 from triegs.mode import Mode
 from triegs.store.contract import Key
@@ -58,7 +59,7 @@ class CompiledCore(Uncopied, Publisher):
         self.judges = judges
         #: By label: the space that it belongs to, and the predicate that it is there.
         self.origins = Origins()
-        self.parts = Parts(store, mode, judges, self.origins)
+        self.views = Views(store, mode, judges, self.origins)
         self._touched = 0
         self._judged = 0  # updates of epochs that went the long way
         self._encode = encode
@@ -68,7 +69,7 @@ class CompiledCore(Uncopied, Publisher):
         self.tell_pins: Callable[[], str] = str
         self._started = read_clock(), perf_counter_ns()
         self.table = Table(np.zeros(0, np.int64))
-        self._follow_parts()
+        self._follow_views()
         store.publish()
 
     # Epochs
@@ -126,7 +127,7 @@ class CompiledCore(Uncopied, Publisher):
                     overflown.update(users)
                 elif fault.kinds & LOG_FULL:
                     self._log = np.zeros(2 * self._log.size, np.int64)
-                    self.parts.grow_work()
+                    self.views.grow_work()
                 else:
                     self._make_room("an epoch")
             except MemoryLimitReached:
@@ -158,19 +159,19 @@ class CompiledCore(Uncopied, Publisher):
     ) -> tuple[Refused, ...]:
         """Judge the updates and run every step, but those that only stalled plans would need."""
         for standing, error in overflown.items():
-            self.parts.release(standing.parts, keeps_counts=True)
-            standing.parts, standing.error = {}, error
+            self.views.release(standing.views, keeps_counts=True)
+            standing.views, standing.error = {}, error
         if overflown:
-            self._follow_parts()
+            self._follow_views()
         count = flat.size // 4
-        parts, table, judges = self.parts, self.table, self.judges
+        views, table, judges = self.views, self.table, self.judges
         entries = np.empty(count * ENTRY_WORDS * (1 + table.selections), np.int64)
         refused = np.empty(2 * count, np.int64)
-        parts.work[PHASE] = JUDGE
+        views.work[PHASE] = JUDGE
 
         def run(words: Words, roots: Words) -> int:
             return run_epoch(
-                words, self._log, self._lists, parts.work, table.words, self._label_of,
+                words, self._log, self._lists, views.work, table.words, self._label_of,
                 self.origins.words, flat, self._bounds, entries, refused, roots, judges.words,
                 judges.asked,
             )  # fmt: skip
@@ -188,7 +189,7 @@ class CompiledCore(Uncopied, Publisher):
 
     def _run_few(self, flat: Words) -> tuple[int, PackedVersion]:
         """Run and publish in one call; the work must fit the scratch of `FEW_UPDATES`."""
-        work, judges = self.parts.work, self.judges
+        work, judges = self.views.work, self.judges
         work[PHASE] = JUDGE
         result = self.store.run_and_publish(
             run_and_publish, flat, self._log, self._lists, work, self.table.words,
@@ -208,9 +209,9 @@ class CompiledCore(Uncopied, Publisher):
         """The plans that a step serves; they are to be stalled."""
         if fault.step < 0:
             return []
-        part = self.table.steps[fault.step]
-        error = MultiplicityOverflow(f"a count of {part.name} does not fit 64 bits", part.name)
-        return [(one, error) for one in self.standing if part in one.parts]
+        view = self.table.steps[fault.step]
+        error = MultiplicityOverflow(f"a count of {view.name} does not fit 64 bits", view.name)
+        return [(one, error) for one in self.standing if view in one.views]
 
     def _is_due(self, standing: Standing) -> bool:
         """Whether an epoch tries to build a plan's views anew: it is stalled, or a number that was
@@ -225,60 +226,60 @@ class CompiledCore(Uncopied, Publisher):
         for standing in self.standing:
             if not self._is_due(standing):
                 continue
-            self.parts.release(standing.parts, keeps_counts=True)
-            standing.parts = {}
+            self.views.release(standing.views, keeps_counts=True)
+            standing.views = {}
             try:
                 self._lower(standing)
             except MultiplicityOverflow as error:
                 standing.error = error
             else:
                 standing.error = None
-        self._follow_parts()
+        self._follow_views()
 
     def _lower(self, standing: Standing) -> None:
-        """Make the parts of a plan, with as much of the numbers that it keeps as fits.
+        """Make the views of a plan, with as much of the numbers that it keeps as fits.
 
         Raises `MultiplicityOverflow` where a count that it cannot do without does not fit.
         """
         overflow = last = None
-        for numbers in choose_numbers(standing.plan, self.parts.mode):
-            lowering = Lowering(self.parts, standing.plan, self._encode, numbers)
-            known = set(self.parts.by_name)
+        for numbers in choose_numbers(standing.plan, self.views.mode):
+            lowering = Lowering(self.views, standing.plan, self._encode, numbers)
+            known = set(self.views.by_name)
             try:
                 walk = lowering.run()
                 break
             except MultiplicityOverflow as error:
                 overflow, last = overflow or error, error
-                for part in reversed(list(self.parts.by_name.values())):
-                    if part.name not in known:
-                        self.parts.drop(part)
+                for view in reversed(list(self.views.by_name.values())):
+                    if view.name not in known:
+                        self.views.drop(view)
         else:
             assert last is not None
             raise last
         walk.overflow = overflow
-        standing.walk, standing.parts = walk, lowering.held
+        standing.walk, standing.views = walk, lowering.held
         if overflow is not None:
-            entries = sum(len(part.relation) for part in standing.parts)
+            entries = sum(len(view.relation) for view in standing.views)
             standing.retry_at = self._judged + entries // ENTRIES_PER_UPDATE
 
     def _save(self) -> _Saved:
         """Everything that an epoch with stalled plans may change in Python."""
-        plans = [(one, one.walk, one.parts, one.error) for one in self.standing]
-        return self.parts.save(), plans
+        plans = [(one, one.walk, one.views, one.error) for one in self.standing]
+        return self.views.save(), plans
 
     def _abort(self, saved: _Saved | None) -> None:
         self.store.abort()
         if saved is not None:
-            parts, plans = saved
-            self.parts.restore(parts)
+            views, plans = saved
+            self.views.restore(views)
             for one, walk, held, error in plans:
-                one.walk, one.parts, one.error = walk, held, error
-            self._follow_parts()
+                one.walk, one.views, one.error = walk, held, error
+            self._follow_views()
 
-    def _follow_parts(self) -> None:
-        """Write the table anew after parts have come or gone."""
-        counted = self.count_work()
-        table = write_table(self.parts)
+    def _follow_views(self) -> None:
+        """Write the table anew after views have come or gone."""
+        views, counted = self.views, self.count_work()
+        table = write_table(views.by_name.values(), views.rest, views.mode)
         labels = table.labels
         self._label_of = np.full(max(labels, default=0) + 1, -1, np.int64)
         self._label_of[list(labels)] = list(labels.values())
@@ -292,12 +293,12 @@ class CompiledCore(Uncopied, Publisher):
         self._entries = np.empty(entries, np.int64)
         self._refused = np.empty(2 * FEW_UPDATES, np.int64)
         judges = {judge for stream in table.streams for judge in stream.judges}
-        for part in self.parts.by_name.values():
-            if isinstance(part, Rule):
-                judges.update(judge for delta in part.deltas for judge in delta.judges)
+        for view in self.views.by_name.values():
+            if isinstance(view, Rule):
+                judges.update(judge for delta in view.deltas for judge in delta.judges)
         self.judges.keep(judges)
         if CHECKS_TABLES:
-            check_table(table.words, self.parts, len(table.lists) + len(table.keys))
+            check_table(table.words, self.views, len(table.lists) + len(table.keys))
 
     # Registration
 
@@ -321,7 +322,7 @@ class CompiledCore(Uncopied, Publisher):
         """Drop what only this plan used, and publish. Never fails for want of room."""
 
         def drop() -> None:
-            self.parts.release(standing.parts)
+            self.views.release(standing.views)
 
         try:
             self._attempt(drop, "closing a query")
@@ -329,22 +330,22 @@ class CompiledCore(Uncopied, Publisher):
         except MemoryLimitReached:
             # What frees memory must not fail for want of it. Labels stay where they are, and the
             # lists of what is dropped may exceed the limit until they are freed with the rest.
-            self.parts.keeps_counts = True
+            self.views.keeps_counts = True
             self.store.lift_limit()
             try:
                 self._attempt(drop, "closing a query")
                 self.forget(standing)
             finally:
-                self.parts.keeps_counts = False
+                self.views.keeps_counts = False
                 self.store.restore_limit()
 
     def _attempt(self, work: Callable[[], Result], what: str) -> Result:
-        """Change parts: all of it, again with more room where there was none, or nothing."""
+        """Change views: all of it, again with more room where there was none, or nothing."""
         saved = self._save()
         while True:
             try:
                 result = work()
-                self._follow_parts()
+                self._follow_views()
                 return result
             except MemoryLimitReached:
                 self._abort(saved)
@@ -357,46 +358,46 @@ class CompiledCore(Uncopied, Publisher):
 
     def count(self, subject: int, predicate: int, obj: int) -> int:
         """The number of live events of an assertion."""
-        counts = self.parts.by_name.get(label_stream(predicate).name)
+        counts = self.views.by_name.get(label_stream(predicate).name)
         if not isinstance(counts, Index):
-            return self.parts.rest.get((predicate, subject, obj))
+            return self.views.rest.get((predicate, subject, obj))
         return counts.relation.get((subject, obj) if counts.column == 0 else (obj, subject))
 
     def lay_out(self) -> list[Laid]:
         """The relations that hold every assertion with its number of live events."""
-        found = [Laid(self.parts.rest, None, (1, 0, 2))]
-        for part in self.parts.by_name.values():
-            if isinstance(part, Index) and is_counts(part):
-                order = (0, 2) if part.column == 0 else (2, 0)
-                found.append(Laid(part.relation, part.stream.predicate, order))
+        found = [Laid(self.views.rest, None, (1, 0, 2))]
+        for view in self.views.by_name.values():
+            if isinstance(view, Index) and is_counts(view):
+                order = (0, 2) if view.column == 0 else (2, 0)
+                found.append(Laid(view.relation, view.stream.predicate, order))
         return found
 
     def static_rows(self) -> Iterator[tuple[Key, int]]:
         """Every assertion outside spaces, with its number of live events."""
-        for *key, count in self.parts.read_space(STATIC).T.tolist():
+        for *key, count in self.views.read_space(STATIC).T.tolist():
             yield tuple(key), count
 
     # Publication
 
     def measure(self, standing: Standing) -> float:
         """About the seconds of the last epoch for a plan, with what it shares with others: by what
-        was touched, because an epoch runs the parts of all plans together.
+        was touched, because an epoch runs the views of all plans together.
         """
-        return TOUCH_SECONDS * self._count_touched(standing.parts)
+        return TOUCH_SECONDS * self._count_touched(standing.views)
 
-    def _count_touched(self, held: Iterable[Part]) -> int:
-        """What the last epoch had to do for some parts: entries of streams, keys of steps."""
+    def _count_touched(self, held: Iterable[View]) -> int:
+        """What the last epoch had to do for some views: entries of streams, keys of steps."""
         found, table = 0, self.table
-        for part in set(held):
-            if isinstance(part, Index):
-                start, end = self._bounds[table.streams[part.stream] :][:2].tolist()
+        for view in set(held):
+            if isinstance(view, Index):
+                start, end = self._bounds[table.streams[view.stream] :][:2].tolist()
                 found += end - start
-            elif part in table.lists:
-                start, end = self._lists[2 * table.lists[part] :][:2].tolist()
+            elif view in table.lists:
+                start, end = self._lists[2 * table.lists[view] :][:2].tolist()
                 found += (end - start) >> 1
         return found
 
-    def count_work(self) -> dict[Part, list[int]]:
+    def count_work(self) -> dict[View, list[int]]:
         """By step, its counters (see `triegs.kernels.tables`) since it was made, also from epochs
         that were aborted.
         """
@@ -419,7 +420,7 @@ class CompiledCore(Uncopied, Publisher):
 
     def count_stored(self) -> int:
         """Entries of joins that are kept as such; none where every query is free-connex."""
-        rules = (part for part in self.parts.by_name.values() if isinstance(part, Rule))
+        rules = (view for view in self.views.by_name.values() if isinstance(view, Rule))
         return sum(len(r.relation) for r in rules if len(r.deltas) > 1 and not r.is_listed_only)
 
     def publish(self) -> PackedVersion:

@@ -17,7 +17,7 @@ class Origins:
 
     >>> origins = Origins()
     >>> origins.add(5, 3, 2)
-    >>> [part.tolist() for part in origins.find(np.array([2, 5, 9]))]
+    >>> [view.tolist() for view in origins.find(np.array([2, 5, 9]))]
     [[0, 3, 0], [2, 2, 9]]
     """
 

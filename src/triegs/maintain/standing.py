@@ -68,7 +68,7 @@ class Shown(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Standing:
-    """A registered plan, by the parts that it holds.
+    """A registered plan, by the views that it holds.
 
     The updater writes `walk` and `error` in the course of an epoch; readers look at `shown` alone,
     which changes when the epoch is published.
@@ -76,7 +76,7 @@ class Standing:
 
     plan: Plan
     walk: Walk
-    parts: Held = field(default_factory=dict)
+    views: Held = field(default_factory=dict)
     error: MultiplicityOverflow | None = None
     is_closed: bool = False
     #: While a number is too large to be kept: the number of updates that brings the next attempt.

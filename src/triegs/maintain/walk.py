@@ -36,7 +36,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """The way from an entry to those above it: the number of their part, and an index that leads
+    """The way from an entry to those above it: the number of their view, and an index that leads
     there; its key is at `places`, those of the entry below first. None: nothing is left to bind.
     """
 
