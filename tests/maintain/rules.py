@@ -17,8 +17,8 @@ from triegs.kernels.rule import step_rule
 from triegs.kernels.tables import COUNT, ENTRY_WORDS, PRESENCE
 from triegs.maintain.deltas import find_symmetry, plan_deltas, plan_symmetric
 from triegs.maintain.judges import Judges
+from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.model import Check, Input, Operand, Order, Rule, View
-from triegs.maintain.origins import Origins
 from triegs.maintain.relations import make_work
 from triegs.maintain.streams import Stream
 from triegs.maintain.tables import Writer
@@ -66,7 +66,7 @@ class Bench(Views):
 
     def __init__(self, arities, buffer=1 << 10, log_words=1 << 12):
         judges = Judges(lambda number: f'"{number}"^^{INTEGER}')
-        super().__init__(PackedStore(), Mode.MULTIGRAPH, judges, Origins())
+        super().__init__(PackedStore(), Mode.MULTIGRAPH, judges, LabelGraphs())
         self.work = make_work(buffer)
         self.log_words = log_words
         self.bases = [Base(self, f"base {n}", arity) for n, arity in enumerate(arities)]

@@ -39,12 +39,12 @@ def run_random(seed, kind, epochs=12):
         if random.random() < 0.2 and graph.asked:
             graph.release(random.choice(graph.asked))
         graph.check(rows=random.choice([1, 3, 1000]))
-        shown = [(one, one.handle.walk, one.answers()) for one in graph.asked]
+        shown = [(one, one.handle.enumeration, one.answers()) for one in graph.asked]
         held.append((graph.core.store.pin(), shown))
     # What was held never changed, whatever came later.
     for version, shown in held:
-        for one, walk, expected in shown:
-            assert one.answers(version, walk=walk) == expected
+        for one, enumeration, expected in shown:
+            assert one.answers(version, enumeration=enumeration) == expected
         graph.core.store.unpin(version)
     assert graph.core.store.statistics().retained_bytes == 0
     for one in list(graph.asked):
@@ -339,7 +339,7 @@ def test_a_query_that_overflows_at_once_is_not_registered(kind):
     entries = graph.core.store.statistics().entries
     with pytest.raises(MultiplicityOverflow):
         graph.ask("ASK { ?x <a> ?y . ?x <b> ?z }")
-    assert graph.core.standing == []
+    assert graph.core.registered == []
     assert graph.core.store.statistics().entries in (entries, 2 * entries)  # Core keeps an index
     graph.ask("SELECT * { ?x <a> ?y }")
     graph.check()
@@ -365,7 +365,7 @@ def test_hubs_and_large_batches():
     graph.apply([("+", "<hub>", "<b>", f"<z{i}>") for i in range(7)])
     late = graph.ask("SELECT * { ?w <c> ?x . ?y <b> ?w . ?z <a> ?y }")
     for each in (one, late):
-        batches = read_columns(each.handle.walk, graph.core.store.newest, lambda: 65_536)
+        batches = read_columns(each.handle.enumeration, graph.core.store.newest, lambda: 65_536)
         found = [(ids.copy(), counts) for ids, counts in batches]
         assert sum(len(counts) for _, counts in found) == 3_000 * 700
         assert np.unique(np.concatenate([ids for ids, _ in found], 1), axis=1).shape[1] == 2_100_000

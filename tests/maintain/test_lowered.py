@@ -21,7 +21,7 @@ from triegs.explain import explain
 from triegs.explain.notation import Notation
 from triegs.explain.program import Program
 from triegs.kernels import tables as t
-from triegs.maintain.lowered import Kind, Lookup, Lowered, describe, describe_standing
+from triegs.maintain.lowered import Kind, Lookup, Lowered, describe, describe_registered
 from triegs.sparql import parse
 
 Registered = tuple[Engine, StandingQuery]
@@ -69,7 +69,7 @@ def registered(request: pytest.FixtureRequest) -> Iterator[Registered]:
 def describe_query(engine: Engine, query: StandingQuery) -> Lowered:
     standings: Any = {each._registered: name for name, each in engine.queries.items()}
     assert query._registered is not None
-    return describe_standing(engine._core, query._registered, standings)
+    return describe_registered(engine._core, query._registered, standings)
 
 
 class Rows:

@@ -144,9 +144,9 @@ def test_random_trees(random, mode):
 
 def read_positions(graph, one, check, *arguments):
     """Call something with the positions of a plan in the newest version."""
-    version, walk = graph.core.show(one.handle)
+    version, enumeration = graph.core.show(one.handle)
     try:
-        return check(Positions(RowReader(one.plan, walk, graph.decode), version), *arguments)
+        return check(Positions(RowReader(one.plan, enumeration, graph.decode), version), *arguments)
     finally:
         graph.core.store.unpin(version)
 
@@ -216,7 +216,7 @@ def test_large_sets_of_rules_keep_their_numbers(text, mode):
             read_positions(graph, one, check_positions, random)
             most = max(most, read_positions(graph, one, lambda found: found.support))
     assert most > 100
-    assert graph.asked[1].handle.walk.numbers is not None
+    assert graph.asked[1].handle.enumeration.counts is not None
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -241,7 +241,7 @@ def test_large_hubs_keep_their_numbers(root, mode):
         graph.core.apply(graph.rows(sorted(batch, key=lambda update: update[0])))
         graph.core.store.check()
         graph.core.views.check()
-    assert one.handle.walk.numbers is not None
+    assert one.handle.enumeration.counts is not None
 
 
 def test_old_snapshots_keep_their_positions():
@@ -330,7 +330,7 @@ def test_a_seed_repeats_a_sample_kept_or_scanned():
                 assert list(first) == list(one.sample(50, weighted=is_weighted, seed=5))
                 assert list(first) == list(first[:]) == [first[n] for n in range(50)]
                 second = two.sample(50, weighted=is_weighted, seed=5)
-                assert list(first._chosen) == list(second._places)
+                assert list(first._chosen) == list(second._chosen)
         with pytest.raises(ValueError, match="-1"):
             kept.snapshot().sample(-1)
 
@@ -383,11 +383,11 @@ def test_wrong_splits():
 
 def read_numbers(graph, one, names=("support", "count")):
     """Support and count as a snapshot reads them; the error's name where it is marked."""
-    version, walk = graph.core.show(one.handle)
+    version, enumeration = graph.core.show(one.handle)
     try:
         found = []
         for name in names:
-            positions = Positions(RowReader(one.plan, walk, graph.decode), version)
+            positions = Positions(RowReader(one.plan, enumeration, graph.decode), version)
             try:
                 found.append(getattr(positions, name))
             except MultiplicityOverflow:

@@ -18,8 +18,8 @@ from triegs.durable.columns import Content, lay_out
 from triegs.durable.protocol import RecoverableEngine
 from triegs.durable.registering import register_again
 from triegs.durable.terms import Definer, Definitions
-from triegs.maintain.standing import Laid
-from triegs.maintain.walk import Level, Walk
+from triegs.maintain.enumeration_plan import EnumerationPlan, Level
+from triegs.maintain.standing import BaseRelation
 from triegs.read.columns import Words, read_columns
 from triegs.store.packed import PackedVersion
 from triegs.windows.pending import Timed
@@ -35,7 +35,7 @@ class Capture(NamedTuple):
     fields: dict[str, Any]
     windows: Captured
     version: PackedVersion
-    graph: list[Laid]
+    graph: list[BaseRelation]
     labels: Words
     release: Callable[[], None]
 
@@ -65,9 +65,11 @@ def capture_state(engine: RecoverableEngine, sequence: int) -> Capture:
         "_updates": engine.updates,
         "_refused": engine.refused,
     }
-    origins = engine.core.origins
-    graph = [part for part in engine.core.lay_out() if not origins.has(part.predicate)]
-    labels = origins.list_labels()
+    label_graphs = engine.core.label_graphs
+    graph = [
+        part for part in engine.core.list_base_relations() if not label_graphs.has(part.predicate)
+    ]
+    labels = label_graphs.list_labels()
     windows = capture(engine.windows)
     return Capture(fields, windows, version, graph, labels, lambda: store.unpin(version))
 
@@ -101,8 +103,10 @@ def list_sections(taken: Capture, engine: RecoverableEngine) -> Iterator[Section
 def list_rows(taken: Capture) -> Iterator[tuple[Words, Words]]:
     """The assertions outside windows, each once, and their counts; a chunk at a time."""
     for relation, predicate, order in taken.graph:
-        walk = Walk(len(order), [Level(relation, (), tuple(range(len(order))), True)])
-        for found, counts in read_columns(walk, taken.version, lambda: CHUNK_ROWS):
+        enumeration = EnumerationPlan(
+            len(order), [Level(relation, (), tuple(range(len(order))), True)]
+        )
+        for found, counts in read_columns(enumeration, taken.version, lambda: CHUNK_ROWS):
             rows = np.empty((len(counts), 4), np.int64)
             rows[:, 0] = 1
             if predicate is not None:

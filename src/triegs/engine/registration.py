@@ -14,7 +14,7 @@ from triegs.durable.source import QuerySource
 from triegs.engine.standing_query import StandingQuery
 from triegs.engine.state import EngineState
 from triegs.errors import QueryWarning, StateError, UnsupportedQuery
-from triegs.maintain.standing import Standing
+from triegs.maintain.standing import RegisteredPlan
 from triegs.sparql import Query
 from triegs.sparql.model import is_variable
 
@@ -56,7 +56,7 @@ class Registration:
             state.end_epoch()
             return found
 
-    def _close(self, query: StandingQuery, registered: Standing) -> None:
+    def _close(self, query: StandingQuery, registered: RegisteredPlan) -> None:
         """Drop what only this query used, and publish."""
         state = self._state
         with state.update(), state.record(Kind.CLOSE, name=query.name):

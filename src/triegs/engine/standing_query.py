@@ -10,8 +10,8 @@ from triegs.copying import Uncopied
 from triegs.durable.source import QuerySource
 from triegs.engine.state import EngineState
 from triegs.errors import MultiplicityOverflow, StateError
-from triegs.maintain.lowered import describe_standing
-from triegs.maintain.standing import Standing
+from triegs.maintain.lowered import describe_registered
+from triegs.maintain.standing import RegisteredPlan
 from triegs.notebook import write_card
 from triegs.options import ArrowTerms, ExplainName, OperatorName, PolicyName
 from triegs.read.changes import NO_CHANGES, Steps
@@ -39,15 +39,15 @@ class StandingQuery(Uncopied):
         self,
         state: EngineState,
         queries: Mapping[str, StandingQuery],
-        close: Callable[[StandingQuery, Standing], None],
+        close: Callable[[StandingQuery, RegisteredPlan], None],
         source: QuerySource,
         query: Query,
-        registered: Standing,
+        registered: RegisteredPlan,
     ) -> None:
         self._state = state
         self._queries = queries
         self._close = close
-        self._registered: Standing | None = registered
+        self._registered: RegisteredPlan | None = registered
         self._source = source
         #: What it references in the dictionary and in the windows.
         self._constants: list[int] = []
@@ -218,7 +218,7 @@ class StandingQuery(Uncopied):
             for name, query in list(self._queries.items())
             if query._registered is not None
         }
-        return explain(describe_standing(self._state.core, self._registered, others), output)
+        return explain(describe_registered(self._state.core, self._registered, others), output)
 
     def close(self) -> None:
         """Free everything that only this query used; snapshots stay readable.
@@ -242,7 +242,7 @@ class StandingQuery(Uncopied):
         if self.query.limit is not None or self.query.offset:
             raise StateError(NO_CHANGES)
 
-    def _open(self) -> Standing:
+    def _open(self) -> RegisteredPlan:
         if self._registered is None:
             raise StateError(f"the query {self.name!r} is closed")
         return self._registered

@@ -68,7 +68,7 @@ class EngineState:
         self.held = Holds(store, options.retain_epochs)
         is_debug = sys.flags.dev_mode if options.is_debug is None else options.is_debug
         self.pins = Pins(store, self.core, self.dictionary, self.clock, self.held, is_debug)
-        self.core.tell_pins = self.pins.describe_retained
+        self.core.describe_pins = self.pins.describe_retained
         self.publications = Publications()
         #: None without a directory; `triegs.durable.opening` sets both.
         self.journal: Journal | None = None

@@ -1,4 +1,4 @@
-"""How the answers of a lowered plan are enumerated: its witness nodes as levels of a walk.
+"""How the answers of a lowered plan are enumerated: its witness nodes as levels of a enumeration.
 
 A level reads the live tuples of its node below the values that are bound by then. What only counts
 multiplies an answer as soon as its variables are bound.
@@ -12,31 +12,31 @@ from typing import TYPE_CHECKING
 from triegs.compiler.plan import Node, Role
 from triegs.kernels.sums import ENTRY
 from triegs.kernels.tables import NUMBERED_EDGE
+from triegs.maintain.enumeration_plan import CountSource, EnumerationPlan, Level, ParentPath
 from triegs.maintain.model import Index, Step, View
-from triegs.maintain.walk import Below, Climb, Level, Walk
 
 if TYPE_CHECKING:
     from triegs.maintain.lowering import Lowering
 
 
 class Enumeration:
-    """The walk of one plan whose views are all made."""
+    """The enumeration of one plan whose views are all made."""
 
     def __init__(self, lowering: Lowering) -> None:
         self.lowering = lowering
         self.plan = lowering.plan
         self.place = {name: i for i, name in enumerate(self.plan.query.free)}
-        self.walk = Walk(len(self.place), has_rows=lowering.has_rows)
+        self.enumeration = EnumerationPlan(len(self.place), has_rows=lowering.has_rows)
         if lowering.is_numbered:
-            self.walk.numbers = []
+            self.enumeration.counts = []
         #: By place, how what hangs on its variable leads back to where it was bound.
-        self.climbs: dict[int, Climb] = {}
-        #: By variable that a rule binds, its node and piece.
+        self.parent_paths: dict[int, ParentPath] = {}
+        #: By variable that a rule binds, its node and factor.
         self.binders: dict[str, tuple[int, int]] = {}
         #: By node, how it leads back to a parent that it shares several variables with.
-        self.node_climbs: dict[int, Climb] = {}
+        self.node_paths: dict[int, ParentPath] = {}
 
-    def lower(self) -> Walk:
+    def lower(self) -> EnumerationPlan:
         by_variable = self.lowering.by_variable
         for number in self.plan.order:
             if by_variable[number]:
@@ -50,8 +50,8 @@ class Enumeration:
                 self._add_rule_counts(number)
         for component in self.plan.components:
             if self.plan.nodes[component.top].role is Role.EXISTENTIAL:
-                self.walk.totals.append(self.lowering.scalar(component.top))
-        return self.walk
+                self.enumeration.totals.append(self.lowering.scalar(component.top))
+        return self.enumeration
 
     def _add_level(self, number: int) -> None:
         node = self.plan.nodes[number]
@@ -61,7 +61,7 @@ class Enumeration:
             root = self.lowering.root(number)
             place = self.place[node.bag[0]]
             level = Level(root.relation, (), (place,), weighs=False)
-            self.climbs[place] = Climb(self.walk.add_level(level))
+            self.parent_paths[place] = ParentPath(self.enumeration.add_level(level))
             self._add_numbers(root)
         if len(node.bag) == 2:
             above = node.interface[0] if node.interface else node.bag[0]
@@ -69,21 +69,23 @@ class Enumeration:
             edge = self.lowering.edge(node, above)
             place, below = self.place[above], self.place[other]
             level = Level(edge.relation, (place,), (below,), weighs=True)
-            piece = self.walk.add_level(level, self._climb_from(above))
+            factor = self.enumeration.add_level(level, self._path_from(above))
             if isinstance(edge, Step) and edge.by_other is not None:  # else nothing hangs on it
-                self.climbs[below] = Climb(piece, edge.by_other.relation, (below, place))
+                self.parent_paths[below] = ParentPath(
+                    factor, edge.by_other.relation, (below, place)
+                )
             self._add_numbers(edge)
 
     def _add_numbers(self, view: View) -> None:
         """Where the numbers of a level's entries are found."""
-        if self.walk.numbers is None:
+        if self.enumeration.counts is None:
             return
         if isinstance(view, Step) and view.kind == NUMBERED_EDGE:
             view = view.factors[0]
-            self.walk.numbers.append(Below(view.numbers, view.relation))
+            self.enumeration.counts.append(CountSource(view.numbers, view.relation))
         else:
             kind = ENTRY if isinstance(view, Index) else view.numbers
-            self.walk.numbers.append(Below(kind, view.relation))
+            self.enumeration.counts.append(CountSource(kind, view.relation))
 
     def _add_counts(self, number: int) -> None:
         """What multiplies the answers of a witness node: its guard, and who only counts."""
@@ -93,13 +95,13 @@ class Enumeration:
         guard = self.lowering.guard(node)
         if guard is not None:
             variable = node.bag[0]
-            place, climb = self.place[variable], self._climb_from(variable)
-            self.walk.multiply(guard.relation, (place,), climb)
+            place, parent_path = self.place[variable], self._path_from(variable)
+            self.enumeration.multiply(guard.relation, (place,), parent_path)
         for child in self._hidden(node):
             variable = self.plan.nodes[child].interface[0]
             place = self.place[variable]
             counts = self.lowering.factor(child, variable).relation
-            self.walk.multiply(counts, (place,), self._climb_from(variable))
+            self.enumeration.multiply(counts, (place,), self._path_from(variable))
 
     def _hidden(self, node: Node) -> Iterable[int]:
         return [c for c in node.children if self.plan.nodes[c].role is Role.EXISTENTIAL]
@@ -110,47 +112,49 @@ class Enumeration:
         places = [self.place[v] for v in order]
         width = len(node.interface)
         interface, binds = tuple(places[:width]), tuple(places[width:])
-        climb = self._climb_of(number)
-        piece: int | None
+        parent_path = self._path_of(number)
+        factor: int | None
         if self.lowering.rule_numbers is not None and binds:
             numbers = self.lowering.rule_numbers
             levels = numbers.levels[number]
             top = None if interface else numbers.rankings[number].relation
-            piece = self.walk.add_numbered(live.relation, interface, binds, climb, levels, top)
+            factor = self.enumeration.add_counted(
+                live.relation, interface, binds, parent_path, levels, top
+            )
         elif binds:
             level = Level(live.relation, interface, binds, weighs=True)
-            piece = self.walk.add_level(level, climb)
+            factor = self.enumeration.add_level(level, parent_path)
         else:
-            piece = self.walk.multiply(live.relation, interface, climb)
-        assert piece is not None
+            factor = self.enumeration.multiply(live.relation, interface, parent_path)
+        assert factor is not None
         for variable in node.introduces:
-            self.binders[variable] = number, piece
+            self.binders[variable] = number, factor
         for child in node.children:
             below = self.plan.nodes[child].interface
             if len(below) > 1:
-                self.node_climbs[child] = self._climb_to(number, piece, below)
+                self.node_paths[child] = self._path_to(number, factor, below)
 
-    def _climb_of(self, number: int) -> Climb | None:
-        if number in self.node_climbs:
-            return self.node_climbs[number]
+    def _path_of(self, number: int) -> ParentPath | None:
+        if number in self.node_paths:
+            return self.node_paths[number]
         interface = self.plan.nodes[number].interface
-        return self._climb_from(interface[0]) if interface else None
+        return self._path_from(interface[0]) if interface else None
 
-    def _climb_from(self, variable: str) -> Climb:
+    def _path_from(self, variable: str) -> ParentPath:
         """The way from what hangs on a variable to where that is bound, maybe above its parent."""
         place = self.place[variable]
-        if place not in self.climbs:
-            self.climbs[place] = self._climb_to(*self.binders[variable], (variable,))
-        return self.climbs[place]
+        if place not in self.parent_paths:
+            self.parent_paths[place] = self._path_to(*self.binders[variable], (variable,))
+        return self.parent_paths[place]
 
-    def _climb_to(self, number: int, piece: int, interface: Sequence[str]) -> Climb:
+    def _path_to(self, number: int, factor: int, interface: Sequence[str]) -> ParentPath:
         """The way from a child with that interface to the tuples of a node that is a rule."""
         operand, names = self.lowering.covers[number]
         if set(interface) == set(names):
-            return Climb(piece)
+            return ParentPath(factor)
         order = (*interface, *(v for v in names if v not in interface))
         index = self.lowering.find_order(operand, tuple(names.index(v) for v in order))
-        return Climb(piece, index.relation, tuple(self.place[v] for v in order))
+        return ParentPath(factor, index.relation, tuple(self.place[v] for v in order))
 
     def _add_rule_counts(self, number: int) -> None:
         """What multiplies the answers of a rule: the children that only count."""
@@ -161,4 +165,4 @@ class Enumeration:
                 continue
             counts = self.lowering.find_order(operand, tuple(range(operand.width)))
             places = tuple(self.place[v] for v in names)
-            self.walk.multiply(counts.relation, places, self._climb_of(child))
+            self.enumeration.multiply(counts.relation, places, self._path_of(child))

@@ -1,6 +1,6 @@
 """The lowered program of one plan, described in the plan's own names: what runs, and nothing else.
 
-`describe` tells it before there is an engine, `describe_standing` of a registered plan, with what
+`describe` tells it before there is an engine, `describe_registered` of a registered plan, with what
 its steps have done so far.
 """
 
@@ -36,15 +36,15 @@ from triegs.kernels.tables import (
     TUPLES,
 )
 from triegs.maintain.compiled import CompiledCore
+from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.judges import Judges
+from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.lowering import Lowering, choose_numbers
 from triegs.maintain.meaning import Held, Meaning
 from triegs.maintain.model import Check, Delta, Index, Move, Order, Rule, Step, View, is_counts
-from triegs.maintain.origins import Origins
-from triegs.maintain.standing import Standing
+from triegs.maintain.standing import RegisteredPlan
 from triegs.maintain.tables import Table
 from triegs.maintain.views import Views
-from triegs.maintain.walk import Walk
 from triegs.mode import Mode
 from triegs.sparql.model import Atom, Expression
 from triegs.sparql.scope import substitute
@@ -211,7 +211,7 @@ class Lowered:
     #: The places of all relations that the multiplicity of an answer is found in, and of those that
     #: lead from a change to the answers above it.
     weights: frozenset[int]
-    climbs: frozenset[int]
+    parent_paths: frozenset[int]
     #: Whether the answers are numbered, and rows apart from these; and whether a number that was
     #: asked for does not fit at the moment.
     has_numbers: bool
@@ -238,9 +238,9 @@ def describe(plan: Plan, mode: Mode = Mode.MULTIGRAPH) -> Lowered:
         return ids[term]
 
     store, judges = PackedStore(reserve=False), Judges(terms.__getitem__)
-    views = EmptyViews(store, mode, judges, Origins())
+    views = EmptyViews(store, mode, judges, LabelGraphs())
     lowering = Lowering(views, plan, encode, choose_numbers(plan, mode)[0])
-    walk = lowering.run()
+    enumeration = lowering.run()
     table = Table(np.zeros(0, np.int64))  # no words: nobody runs it
     for view in views.by_name.values():
         if isinstance(view, Step | Rule):
@@ -249,23 +249,23 @@ def describe(plan: Plan, mode: Mode = Mode.MULTIGRAPH) -> Lowered:
             table.lists[view] = len(table.lists)
         if view.has_keys:
             table.keys[view] = len(table.keys)
-    return _Describing(plan, lowering.held, walk, table, judges).run()
+    return _Describing(plan, lowering.held, enumeration, table, judges).run()
 
 
-def describe_standing(
-    core: CompiledCore, standing: Standing, names: Mapping[Standing, str]
+def describe_registered(
+    core: CompiledCore, registered: RegisteredPlan, names: Mapping[RegisteredPlan, str]
 ) -> Lowered:
     """The program of a registered plan, with the names of other plans that share its views. Of a
     stalled plan, which has no view left, as if it were alone and new. From any thread.
     """
-    if not standing.views:
-        return describe(standing.plan, core.views.mode)
+    if not registered.views:
+        return describe(registered.plan, core.views.mode)
     describing = _Describing(
-        standing.plan, standing.views, standing.walk, core.table, core.judges
+        registered.plan, registered.views, registered.enumeration, core.table, core.judges
     )  # fmt: skip
     describing.core = core
     describing.others = {
-        name: other.views for other, name in names.items() if other is not standing
+        name: other.views for other, name in names.items() if other is not registered
     }
     return describing.run()
 
@@ -299,10 +299,12 @@ class EmptyViews(Views):
 
 
 class _Describing:
-    def __init__(self, plan: Plan, held: Held, walk: Walk, table: Table, judges: Judges) -> None:
+    def __init__(
+        self, plan: Plan, held: Held, enumeration: EnumerationPlan, table: Table, judges: Judges
+    ) -> None:
         self.plan = plan
         self.held = held
-        self.walk = walk
+        self.enumeration = enumeration
         self.table = table
         self.judges = judges
         self.core: CompiledCore | None = None
@@ -322,17 +324,21 @@ class _Describing:
         }
         if self.core is not None:
             self.work, self.tick = self.core.count_work(), self.core.find_tick()
-        walk, free = self.walk, self.plan.query.free
-        levels = [Level(relations[each.relation], pick(free, each.binds)) for each in walk.levels]
-        weighing = [each.relation for each in walk.pieces if each.weighs]
-        weighing += [relation for relation, _ in walk.totals]
+        enumeration, free = self.enumeration, self.plan.query.free
+        levels = [
+            Level(relations[each.relation], pick(free, each.binds)) for each in enumeration.levels
+        ]
+        weighing = [each.relation for each in enumeration.factors if each.weighs]
+        weighing += [relation for relation, _ in enumeration.totals]
         weights = frozenset(relations[each] for each in weighing)
-        ways = [each.climb.index for each in walk.pieces if each.climb is not None]
-        climbs = frozenset(relations[each] for each in ways if each is not None)
+        ways = [
+            each.parent_path.index for each in enumeration.factors if each.parent_path is not None
+        ]
+        parent_paths = frozenset(relations[each] for each in ways if each is not None)
         return Lowered(
-            self.plan, tuple(map(self._describe, kept)), tuple(levels), weights, climbs,
-            walk.numbers is not None,
-            walk.has_rows, walk.overflow is not None,
+            self.plan, tuple(map(self._describe, kept)), tuple(levels), weights, parent_paths,
+            enumeration.counts is not None,
+            enumeration.has_rows, enumeration.overflow is not None,
         )  # fmt: skip
 
     def _sort_views(self) -> list[View]:

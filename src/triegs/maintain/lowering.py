@@ -45,13 +45,13 @@ from triegs.kernels.tables import (
 )
 from triegs.maintain.deltas import find_symmetry, plan_deltas, plan_symmetric
 from triegs.maintain.enumeration import Enumeration
+from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.meaning import Held, Meaning
 from triegs.maintain.model import Check, Index, Input, Operand, Rule, View, is_fixed, list_keys_of
 from triegs.maintain.numbering import RuleNumbers, Used
 from triegs.maintain.rule_names import is_one_stream, name_rule
 from triegs.maintain.streams import Stream, find_stream, label_stream
 from triegs.maintain.views import Views
-from triegs.maintain.walk import Walk
 from triegs.mode import Mode
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import (
@@ -145,7 +145,7 @@ class Lowering:
         self.live: dict[int, tuple[View, tuple[str, ...]]] = {}
         self.covers: dict[int, Named] = {}
 
-    def run(self) -> Walk:
+    def run(self) -> EnumerationPlan:
         """Make, or find, every view; returns how the answers are enumerated."""
         # Children come before parents, so that no long chain of nodes is gone down by recursion.
         for number, node in enumerate(self.plan.nodes):
@@ -156,10 +156,10 @@ class Lowering:
         for component in self.plan.components:
             if self.by_variable[component.top]:
                 self._lower_top(component.top)
-        walk = Enumeration(self).lower()
+        enumeration = Enumeration(self).lower()
         for view in self.held:
             view.uses += 1
-        return walk
+        return enumeration
 
     def _lower_top(self, number: int) -> None:
         node = self.plan.nodes[number]

@@ -26,8 +26,8 @@ from triegs.compiler.plan import Plan, Role
 from triegs.errors import MultiplicityOverflow
 from triegs.kernels.sums import BESIDE, LOOKED_UP
 from triegs.kernels.tables import COUNT, PRESENCE
+from triegs.maintain.enumeration_plan import CountSource
 from triegs.maintain.model import Operand, View
-from triegs.maintain.walk import Below
 from triegs.store.packed import PackedRelation
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class RuleNumbers:
         #: By witness node: what hangs from an interface in answers, if not 1, and in rows.
         self.totals: dict[int, tuple[Used | None, Used | None]] = {}
         #: By witness node: where the numbers of its levels are, and what ranks its first variable.
-        self.levels: dict[int, list[Below]] = {}
+        self.levels: dict[int, list[CountSource]] = {}
         self.rankings: dict[int, View] = {}
 
     def add_node(self, number: int, live: View, named: Named) -> None:
@@ -60,7 +60,7 @@ class RuleNumbers:
             self.totals[number] = None, rows
             return
         answers: Used = self.lowering.listed(operand), names, PRESENCE
-        levels: list[Below] = []
+        levels: list[CountSource] = []
         own = answers, rows
         for depth in range(len(order), width, -1):
             key, variable = order[:depth], order[depth - 1]
@@ -69,7 +69,7 @@ class RuleNumbers:
                 rows = self._multiply(rows, self._hung_rows(variable), key, is_answers=False)
             if depth == 1:
                 ranking = self.rankings[number] = self._rank(answers, rows, variable)
-                levels.append(Below(BESIDE, ranking.relation))
+                levels.append(CountSource(BESIDE, ranking.relation))
                 break
             if answers is own[0] or (rows is not None and rows is own[1]):
                 answers = self._count_live(live, answers, key)
@@ -77,7 +77,7 @@ class RuleNumbers:
             answers = self._sum(answers, key[:-1], is_answers=True)
             rows = self._sum(rows, key[:-1], is_answers=False) if rows is not None else None
             totals = [relation_of(each) for each in (answers, rows)]
-            levels.append(Below(LOOKED_UP, *entries, *totals))
+            levels.append(CountSource(LOOKED_UP, *entries, *totals))
         self.levels[number] = levels[::-1]
         self.totals[number] = answers, rows
 

@@ -32,6 +32,7 @@ from triegs.kernels.tables import (
 )
 from triegs.kernels.words import Words
 from triegs.maintain.judges import Judges
+from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.model import (
     LAYOUTS,
     Delta,
@@ -46,7 +47,6 @@ from triegs.maintain.model import (
     is_counts,
     list_keys_of,
 )
-from triegs.maintain.origins import Origins
 from triegs.maintain.relations import ViewRelations
 from triegs.maintain.streams import Columns, Stream, label_stream
 from triegs.mode import Mode
@@ -58,9 +58,11 @@ Saved = list[tuple["View", int, bool, bool, bool]]
 class Views(ViewRelations):
     """The views of all registered plans over one store, and the assertions of all other labels."""
 
-    def __init__(self, store: PackedStore, mode: Mode, judges: Judges, origins: Origins) -> None:
+    def __init__(
+        self, store: PackedStore, mode: Mode, judges: Judges, label_graphs: LabelGraphs
+    ) -> None:
         super().__init__(store, mode, judges)
-        self.origins = origins
+        self.label_graphs = label_graphs
         self.by_name: dict[str, View] = {}
         #: Whether the counts of a label that nobody uses stay as they are for now.
         self.keeps_counts = False
@@ -317,7 +319,7 @@ class Views(ViewRelations):
                 order = [0, 1] if view.column == 0 else [1, 0]
                 found.append(np.stack([rows[order[0]], labels, rows[order[1]], rows[2]]))
         rows = np.concatenate(found, axis=1)
-        where, plain = self.origins.find(rows[1])
+        where, plain = self.label_graphs.find(rows[1])
         rows[1] = plain
         return rows[:, where == space]
 

@@ -66,7 +66,7 @@ class Changes(Result):
         self._check_open()
         old, new = self._old, self._new
         # The roots belong to the version object, so nothing has to be pinned to compare them.
-        if is_shared(Side(old._reader.walk, old._version), Side(new._reader.walk, new._version)):
+        if is_shared(_find_side(old), _find_side(new)):
             return True
         return next(self._read(lambda: FEW_ROWS, len), None) is None
 
@@ -89,8 +89,8 @@ class Changes(Result):
         old, new = self._old, self._new
         if integers is not None and not new._reader.is_plain:
             raise NotIntegers
-        sides = Side(old._reader.walk, old._version), Side(new._reader.walk, new._version)
-        return self._watch(new._reader.changes(*sides, sizes, integers))
+        found = new._reader.changes(_find_side(old), _find_side(new), sizes, integers)
+        return self._watch(found)
 
     def _watch(self, columns: Iterator[Columns]) -> Iterator[Columns]:
         try:
@@ -101,6 +101,10 @@ class Changes(Result):
 
     def __repr__(self) -> str:
         return f"<Changes from epoch {self.since} to {self.epoch}>"
+
+
+def _find_side(snapshot: Snapshot) -> Side:
+    return Side(snapshot._reader.enumeration, snapshot._version)
 
 
 class Steps(Uncopied, Sequence[Changes]):

@@ -12,8 +12,8 @@ from weakref import ReferenceType, ref
 from triegs.dictionary import Dictionary
 from triegs.errors import HistoryGone
 from triegs.maintain.compiled import CompiledCore
-from triegs.maintain.standing import Standing
-from triegs.maintain.walk import Walk
+from triegs.maintain.enumeration_plan import EnumerationPlan
+from triegs.maintain.standing import RegisteredPlan
 from triegs.read.holds import Holds
 from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
@@ -82,13 +82,13 @@ class Pins:
     def take(
         self,
         query: str,
-        standing: Standing,
+        registered: RegisteredPlan,
         epoch: int | str | None = None,
         lease: str | int | timedelta | None = None,
     ) -> Snapshot:
         """Pin an epoch, by default the newest. Cost: constant."""
         expires = None if lease is None else monotonic() + read_span(lease) / 1000
-        version, walk = self._show(standing, epoch)
+        version, enumeration = self._show(registered, epoch)
         token = object()
 
         def close() -> None:
@@ -96,7 +96,7 @@ class Pins:
             self.leases.pop(token, None)
             self._store.unpin(version)
 
-        reader = RowReader(standing.plan, walk, self._decode_one)
+        reader = RowReader(registered.plan, enumeration, self._decode_one)
         number = version.number - self._clock.first
         taken = find_caller() if self._debug else None
         decoder = self._words.decoder()
@@ -110,15 +110,17 @@ class Pins:
             self.leases[token] = pin
         return snapshot
 
-    def take_since(self, query: str, standing: Standing, since: int | str) -> list[Snapshot]:
+    def take_since(
+        self, query: str, registered: RegisteredPlan, since: int | str
+    ) -> list[Snapshot]:
         """Snapshots of an epoch, of all later held ones, and of the newest."""
-        found = [self.take(query, standing, since)]
+        found = [self.take(query, registered, since)]
         for number in self._store.held():
             epoch = number - self._clock.first
             if epoch > found[-1].epoch:
                 with suppress(HistoryGone):  # released meanwhile
-                    found.append(self.take(query, standing, epoch))
-        found.append(self.take(query, standing))
+                    found.append(self.take(query, registered, epoch))
+        found.append(self.take(query, registered))
         kept = [found[0]]
         for snapshot in found[1:]:
             if snapshot.epoch > kept[-1].epoch:
@@ -177,13 +179,15 @@ class Pins:
             f"(retain_epochs and hold keep epochs)"
         )
 
-    def _show(self, standing: Standing, epoch: int | str | None) -> tuple[PackedVersion, Walk]:
+    def _show(
+        self, registered: RegisteredPlan, epoch: int | str | None
+    ) -> tuple[PackedVersion, EnumerationPlan]:
         if epoch is None:
-            return self._core.show(standing)
+            return self._core.show(registered)
         first = self._clock.first
         number = self._holds.find(epoch) if isinstance(epoch, str) else epoch + first
         try:
-            return self._core.show_at(standing, number)
+            return self._core.show_at(registered, number)
         except VersionGone:
             raise self.refuse(epoch) from None
 

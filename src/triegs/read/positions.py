@@ -17,7 +17,7 @@ from triegs.errors import MultiplicityOverflow
 from triegs.kernels.answers import FACTOR, STATE_HEAD, STATE_WORDS, TILE_WORDS, fill_answers
 from triegs.kernels.layout import FANOUT, HEAD, OFFSET
 from triegs.kernels.positions import NUMBER_WORDS, pick_answers, seek_answer
-from triegs.maintain.walk import Walk
+from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.read.columns import LARGEST, TOO_LARGE, Columns, Sizes, Words, write_levels
 from triegs.read.result import BATCH_ROWS
 from triegs.read.rows import UNBOUND, WIDE, RowReader
@@ -29,15 +29,15 @@ NO_INTEGERS = np.empty(0, np.int64)
 class Finder:
     """Finds answers of one version by the numbers that the plan keeps there, for one thread."""
 
-    def __init__(self, walk: Walk, version: PackedVersion) -> None:
-        self.walk = walk
+    def __init__(self, enumeration: EnumerationPlan, version: PackedVersion) -> None:
+        self.enumeration = enumeration
         self.version = version
-        self._one = np.empty(1, np.int64), np.empty(walk.width + 1, np.int64)
+        self._one = np.empty(1, np.int64), np.empty(enumeration.width + 1, np.int64)
 
     def total(self, by_rows: bool) -> int:
         """The answers of all components together, or the rows. Cost: constant."""
         total = self._scalar() if by_rows else min(self._scalar(), 1)
-        for level in self.walk.levels:
+        for level in self.enumeration.levels:
             if not level.interface:
                 total *= self._sum_root(level.relation.root_at, by_rows)
         return total
@@ -45,7 +45,7 @@ class Finder:
     def _scalar(self) -> int:
         """What all answers count alike, for the components that the head shows nothing of."""
         scalar = 1
-        for relation, key in self.walk.totals:
+        for relation, key in self.enumeration.totals:
             scalar *= self.version.get(relation, key)
         return scalar
 
@@ -58,23 +58,23 @@ class Finder:
     @cached_property
     def _tables(self) -> tuple[Words, int, Words, Words]:
         """Levels, how many, the numbers below them, and the state of a search."""
-        walk = self.walk
-        if walk.tables is None:
-            walk.tables = write_levels(walk)
-        if walk.number_table is None:
-            walk.number_table = write_numbers(walk)
-        levels, count = walk.tables
+        enumeration = self.enumeration
+        if enumeration.tables is None:
+            enumeration.tables = write_levels(enumeration)
+        if enumeration.count_table is None:
+            enumeration.count_table = write_numbers(enumeration)
+        levels, count = enumeration.tables
         state = np.zeros(STATE_HEAD + STATE_WORDS * count, np.int64)
         scalar = self._scalar()
         state[FACTOR] = scalar if scalar <= LARGEST else TOO_LARGE
-        return levels, count, walk.number_table, state
+        return levels, count, enumeration.count_table, state
 
     def pick(self, positions: Words, by_rows: bool) -> Columns:
         """The answers at some positions, in their order. Cost: logarithmic, each."""
         levels, count, numbers, state = self._tables
         if by_rows:
             positions = positions // self._scalar()
-        rows, width = len(positions), self.walk.width
+        rows, width = len(positions), self.enumeration.width
         out = np.empty((width + 1, rows), np.int64)
         self.version.check_held()
         pick_answers(
@@ -92,7 +92,7 @@ class Finder:
         version.check_held()
         pick_answers(
             version.words, version.roots, levels, numbers, count, state, positions, False, out, 1,
-            self.walk.width,
+            self.enumeration.width,
         )  # fmt: skip
         found: list[int] = out.tolist()
         return found
@@ -102,7 +102,7 @@ class Finder:
         levels, count, numbers, state = self._tables
         state = state.copy()  # others may search meanwhile
         tile = np.empty(TILE_WORDS, np.int64)
-        words, roots, width = self.version.words, self.version.roots, self.walk.width
+        words, roots, width = self.version.words, self.version.roots, self.enumeration.width
         self.version.check_held()
         if start < stop:
             seek_answer(words, roots, levels, numbers, count, state, start)
@@ -118,17 +118,17 @@ class Finder:
             start += rows
 
 
-def write_numbers(walk: Walk) -> Words:
+def write_numbers(enumeration: EnumerationPlan) -> Words:
     """Where the numbers of each level are, as the kernel reads it."""
-    assert walk.numbers is not None
-    places = [level.binds[0] for level in walk.levels]
+    assert enumeration.counts is not None
+    places = [level.binds[0] for level in enumeration.levels]
     table: list[int] = []
     keys: list[int] = []
-    for level, (kind, *relations) in zip(walk.levels, walk.numbers, strict=True):
-        first = NUMBER_WORDS * len(walk.levels) + len(keys)
+    for level, (kind, *relations) in zip(enumeration.levels, enumeration.counts, strict=True):
+        first = NUMBER_WORDS * len(enumeration.levels) + len(keys)
         keys += [places.index(place) for place in level.interface]
         table += [kind, *map(root_of, relations), len(level.interface), first]
-    assert len(table) == NUMBER_WORDS * len(walk.levels)
+    assert len(table) == NUMBER_WORDS * len(enumeration.levels)
     return np.array(table + keys, np.int64)
 
 
@@ -148,9 +148,9 @@ class Positions:
 
     @cached_property
     def _finder(self) -> Finder | None:
-        if self.reader.walk.numbers is None:
+        if self.reader.enumeration.counts is None:
             return None
-        return Finder(self.reader.walk, self.version)
+        return Finder(self.reader.enumeration, self.version)
 
     @property
     def is_kept(self) -> bool:
@@ -175,7 +175,7 @@ class Positions:
         """The total multiplicity, of any size."""
         if self._rows_are_answers():
             return self.support
-        if self._finder is not None and self._finder.walk.has_rows:
+        if self._finder is not None and self._finder.enumeration.has_rows:
             return self._finder.total(by_rows=True)
         if self.is_asked_to_count:
             self._check_overflow()
@@ -187,12 +187,12 @@ class Positions:
         """
         if self.reader.drops_counts:
             return True
-        walk = self.reader.walk
-        is_whole = self._finder is not None and walk.overflow is None
-        return is_whole and self.is_asked_to_count and not walk.has_rows
+        enumeration = self.reader.enumeration
+        is_whole = self._finder is not None and enumeration.overflow is None
+        return is_whole and self.is_asked_to_count and not enumeration.has_rows
 
     def _check_overflow(self) -> None:
-        error = self.reader.walk.overflow
+        error = self.reader.enumeration.overflow
         if error is not None:
             raise MultiplicityOverflow(f"not kept at the moment: {error}", error.view)
 
@@ -220,7 +220,7 @@ class Positions:
     def pick(self, positions: Words, by_rows: bool) -> Columns:
         """The rows at some positions, in their order; positions of expanded rows if `by_rows`."""
         by_rows = by_rows and not self._rows_are_answers()
-        if self._finder is not None and (not by_rows or self._finder.walk.has_rows):
+        if self._finder is not None and (not by_rows or self._finder.enumeration.has_rows):
             check_size(self.count if by_rows else self.support)
             return self.reader.show(*self._finder.pick(positions, by_rows))
         return self._pick_by_scan(positions, by_rows)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from triegs.compiler.plan import Plan
 from triegs.errors import MultiplicityOverflow
-from triegs.maintain.walk import Walk
+from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.read.columns import LARGEST, Columns, Integers, Sizes, Words, read_columns
 from triegs.read.differences import Side, read_differences
 from triegs.sparql.expressions import holds
@@ -32,7 +32,7 @@ class RowReader:
     """
 
     plan: Plan
-    walk: Walk
+    enumeration: EnumerationPlan
     decode: Decode
 
     @property
@@ -53,7 +53,7 @@ class RowReader:
         start, end = 0, None if query.limit is None else query.offset + query.limit
         if end == query.offset:
             return
-        for ids, counts in read_columns(self.walk, version, sizes, integers):
+        for ids, counts in read_columns(self.enumeration, version, sizes, integers):
             ids, counts = self._filter(ids, counts)
             if self.drops_counts:
                 counts = np.ones(len(counts), np.int64)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from triegs.dictionary import Dictionary
-from triegs.maintain.origins import Origins
+from triegs.maintain.label_graphs import LabelGraphs
 from triegs.sparql.window import Window
 from triegs.store.packed import PackedStore
 from triegs.windows.cursor import Slide, WindowCursor
@@ -33,14 +33,19 @@ class WindowGraph:
     """The labels of one graph by predicate, and how many rows and queries reference each."""
 
     def __init__(
-        self, number: int, key: GraphKey, cursor: WindowCursor, words: Dictionary, origins: Origins
+        self,
+        number: int,
+        key: GraphKey,
+        cursor: WindowCursor,
+        words: Dictionary,
+        label_graphs: LabelGraphs,
     ) -> None:
         self.number = number
         self.key = key
         self.cursor = cursor
         self.uses = 0
         self._words = words
-        self._origins = origins
+        self._label_graphs = label_graphs
         self._labels = np.full(64, -1, np.int64)
         self._counts = np.zeros(64, np.int64)
 
@@ -109,12 +114,12 @@ class WindowGraph:
         self._counts = grow_to(self._counts, label, 0)
         self._labels[predicate] = label
         self._counts[label] = 0
-        self._origins.add(label, self.number, predicate)
+        self._label_graphs.add(label, self.number, predicate)
         return label
 
     def _free(self, labels: Words, epoch: int) -> None:
         for label in labels.tolist():
-            self._labels[self._origins.remove(label)] = -1
+            self._labels[self._label_graphs.remove(label)] = -1
             self._words.release([label], epoch)
 
 
@@ -130,9 +135,9 @@ def grow_to(array: Words, index: int, filler: int) -> Words:
 class WindowGraphs:
     """All window graphs, by number and by key."""
 
-    def __init__(self, words: Dictionary, origins: Origins, store: PackedStore) -> None:
+    def __init__(self, words: Dictionary, label_graphs: LabelGraphs, store: PackedStore) -> None:
         self._words = words
-        self._origins = origins
+        self._label_graphs = label_graphs
         self._store = store
         self._numbers: dict[GraphKey, int] = {}
         self._last = 0
@@ -155,7 +160,7 @@ class WindowGraphs:
 
     def make(self, key: GraphKey, cursor: WindowCursor) -> WindowGraph:
         number = self.number(key)
-        found = WindowGraph(number, key, cursor, self._words, self._origins)
+        found = WindowGraph(number, key, cursor, self._words, self._label_graphs)
         self.by_number[number] = found
         return found
 

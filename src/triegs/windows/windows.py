@@ -19,7 +19,7 @@ import numpy as np
 from triegs.dictionary import Dictionary
 from triegs.errors import StateError, WindowError
 from triegs.kernels.words import Words
-from triegs.maintain.origins import Origins
+from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.standing import Epoch, Refused
 from triegs.read.snapshot import Snapshot
 from triegs.reasons import Reason
@@ -43,7 +43,7 @@ class WindowCore(GraphCore, StaticCore, Protocol):
     """What windows need of the core."""
 
     @property
-    def origins(self) -> Origins: ...
+    def label_graphs(self) -> LabelGraphs: ...
 
 
 class Windows:
@@ -62,7 +62,7 @@ class Windows:
         self.counts = EventCounts()
         self._core = core
         self._words = words
-        self._graphs = WindowGraphs(words, core.origins, store)
+        self._graphs = WindowGraphs(words, core.label_graphs, store)
         self.usage = WindowUsage(core, words, self._graphs, self.counts, window)
         self.streams = self.usage.streams
         self.identities = self.usage.identities
