@@ -1,6 +1,6 @@
 """From two held versions to columns of changed answers: each once, with its signed change.
 
-The kernel starts from the entries in which the versions differ, and visits nothing that they share.
+The kernel starts from the entries that differ between the versions, and visits nothing shared.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from triegs.store.packed import PackedRelation, PackedVersion
 
 
 class Side(NamedTuple):
-    """A version, and how the answers of a plan are read from it."""
+    """A version, and the enumeration plan that reads it."""
 
     enumeration: EnumerationPlan
     version: PackedVersion
@@ -62,8 +62,8 @@ def read_differences(
     """The changed answers in batches, with `mu_new - mu_old`. Memory: one batch.
 
     With `is_distinct` an answer counts once, whatever its multiplicity; `integers` is as for
-    `triegs.read.columns.read_columns`. Cost: the entries that differ, what leads from them to the
-    root, and the answers themselves.
+    `triegs.read.columns.read_columns`. Cost: the entries that differ, their paths to the root, and
+    the changed answers.
     """
     factors = tuple(_factor(side) for side in (old, new))
     if TOO_LARGE in factors:
@@ -96,7 +96,7 @@ def _fill(
     if is_shared(old, new):
         return
     phases = find_phases(old.enumeration, new.enumeration, is_whole=factors[0] != factors[1])
-    # The arena of the later version has all that the earlier one leads to.
+    # The arena of the later version contains all nodes of the earlier one.
     words = max(old.version, new.version, key=lambda version: version.number).words
     width = new.enumeration.width
     start = state_words(width, phases.levels)
@@ -104,7 +104,7 @@ def _fill(
     state[LEVEL], state[DIFFERENCES_AT] = NO_LEVEL, start
     state[FACTOR_OLD], state[FACTOR_NEW] = factors
     numbers = old.version.number, new.version.number
-    # Another enumeration has other relations, and what those share says nothing.
+    # Another plan has other relations, so shared nodes prove nothing.
     state[EARLIER] = min(numbers) if old.enumeration is new.enumeration else NEVER
     state[IS_BACKWARDS] = numbers[0] > numbers[1]
     values = np.empty(0, np.int64)
@@ -131,8 +131,8 @@ def _fill(
 
 
 def is_shared(old: Side, new: Side) -> bool:
-    """Whether two versions have the same roots for all that an answer is made of: then nothing
-    has changed. False says nothing. Cost: the relations of the plan.
+    """Whether two versions have the same roots in all relations of the plan: then nothing has
+    changed. False means unknown. Cost: the relations of the plan.
     """
     enumeration = new.enumeration
     if old.enumeration is not enumeration:
@@ -146,7 +146,7 @@ def is_shared(old: Side, new: Side) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """The table of the kernel, and the most levels and columns of a phase."""
+    """The table of the kernel, and the largest numbers of levels and columns of a phase."""
 
     table: Words
     levels: int
@@ -154,7 +154,7 @@ class Phases:
 
 
 def find_phases(old: EnumerationPlan, new: EnumerationPlan, is_whole: bool) -> Phases:
-    """The phases between two walks of one plan; they are made once."""
+    """The phases between two plans of one query, cached."""
     if old is not new:
         return write_phases(old, new, [None])
     if new.phases is None:
@@ -168,7 +168,7 @@ def find_phases(old: EnumerationPlan, new: EnumerationPlan, is_whole: bool) -> P
 
 @dataclass(slots=True)
 class _Scan:
-    """Levels over one relation: the places that are known, and those that it binds."""
+    """Levels over one relation: the columns that are known, and those that it binds."""
 
     old: PackedRelation
     new: PackedRelation
@@ -180,7 +180,7 @@ class _Scan:
 
 @dataclass(slots=True)
 class _Phase:
-    """The factors of an answer in the order in which a phase comes by them."""
+    """The factors of an answer in the order in which a phase visits them."""
 
     seed: int | None
     scans: list[_Scan] = field(default_factory=list)
@@ -188,21 +188,21 @@ class _Phase:
 
 
 def _order(old: EnumerationPlan, new: EnumerationPlan, seed: int | None) -> _Phase:
-    """From the seed up, then down to all others; factors before the seed must be the same."""
+    """From the seed up, then down to all others; factors before the seed must be equal."""
     phase = _Phase(seed)
     bound: set[int] = set()
     done = set()
 
     def visit(
-        before: PackedRelation, after: PackedRelation, places: Sequence[int], use: int,
+        before: PackedRelation, after: PackedRelation, columns: Sequence[int], use: int,
         is_same: bool,
     ) -> bool:  # fmt: skip
-        known = tuple(place for place in places if place in bound)
-        if len(known) == len(places):
+        known = tuple(column for column in columns if column in bound)
+        if len(known) == len(columns):
             return False
-        assert tuple(places[: len(known)]) == known
-        phase.scans.append(_Scan(before, after, known, tuple(places[len(known) :]), use, is_same))
-        bound.update(places)
+        assert tuple(columns[: len(known)]) == known
+        phase.scans.append(_Scan(before, after, known, tuple(columns[len(known) :]), use, is_same))
+        bound.update(columns)
         return True
 
     if seed is not None:
@@ -236,20 +236,20 @@ def write_phases(old: EnumerationPlan, new: EnumerationPlan, seeds: Sequence[int
         phase = _order(old, new, seed)
         at = words[TABLE_HEAD + number] = len(words)
         words += [0] * PHASE_WORDS
-        places = new.factors[seed].columns if seed is not None else ()
-        level_of = dict.fromkeys(places, 0)
+        columns = new.factors[seed].columns if seed is not None else ()
+        level_of = dict.fromkeys(columns, 0)
         levels: list[list[int]] = []
         for scan in phase.scans:
             first = len(words)
             words += scan.known
-            for step, place in enumerate(scan.binds):
+            for step, column in enumerate(scan.binds):
                 is_last = step == len(scan.binds) - 1
                 kind = INSIDE if step else SET if scan.known else TRIE
                 use = scan.use if is_last else LEADS if scan.use == LEADS else BEGINS
                 keys = [0, 0] if step else [len(scan.known), first]
                 roots = [scan.old.root_at, scan.new.root_at]
-                levels.append([kind, *roots, *keys, place, use, int(scan.is_same), 0, 0])
-                level_of[place] = len(levels)
+                levels.append([kind, *roots, *keys, column, use, int(scan.is_same), 0, 0])
+                level_of[column] = len(levels)
         checks: dict[int, list[list[int]]] = {}
         for factor, is_same in phase.checks:
             before, after = old.factors[factor], new.factors[factor]
@@ -270,17 +270,17 @@ def write_phases(old: EnumerationPlan, new: EnumerationPlan, seeds: Sequence[int
         for level, row in enumerate(levels, 1):
             row[8:] = spans.get(level, [0, 0])
             assert len(row) == SEED_LEVEL_WORDS
-        first_place, first_level = len(words), len(words) + len(places)
-        words += places
+        first_column, first_level = len(words), len(words) + len(columns)
+        words += columns
         words += [word for row in levels for word in row]
         relation = (old.factors[seed], new.factors[seed]) if seed is not None else None
         words[at : at + PHASE_WORDS] = [
-            len(places), *(factor.relation.root_at for factor in relation or ()),
-            *([] if relation else [0, 0]), first_place,
+            len(columns), *(factor.relation.root_at for factor in relation or ()),
+            *([] if relation else [0, 0]), first_column,
             int(seed is not None and new.factors[seed].weighs), len(levels), first_level,
             *spans.get(0, [0, 0]),
         ]  # fmt: skip
         most_levels = max(most_levels, len(levels) + 1)
-        most_columns = max(most_columns, len(places))
+        most_columns = max(most_columns, len(columns))
     words[1] = most_levels
     return Phases(np.array(words, np.int64), most_levels, most_columns)
