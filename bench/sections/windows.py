@@ -22,7 +22,7 @@ from bench.subject import digest_batches
 from bench.timing import take_turns
 from bench.window import Window as Judge
 from triegs import Engine, Window
-from triegs.windows import manager
+from triegs.windows import windows
 from triegs.workloads import Slide, Workload, path3
 
 GOAL = 25.0
@@ -76,7 +76,7 @@ class Inside:
     def __init__(self, engine: Any) -> None:
         self.seconds = 0.0
         for owner, name in (
-            (manager, "encode_events"), (engine._core, "apply"),
+            (windows, "encode_events"), (engine._core, "apply"),
             (engine._dictionary, "settle"), (engine._dictionary, "collect"),
         ):  # fmt: skip
             setattr(owner, name, self._clock(getattr(owner, name)))
@@ -100,7 +100,7 @@ def measure_windows(bench: Bench) -> Iterator[Figure]:
         bed = WindowedBed(path3(8, window=width, slide=settings.slide, seed=settings.seed))
         bed.load(2 * settings.large_seconds)
         bench.say(f"slides of a window of {width:,} events")
-        patched: Any = manager
+        patched: Any = windows
         encode = patched.encode_events
         try:
             whole, share = _measure(bed, settings.seconds)

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from triegs.compiler import Plan, compile_query, legal_plans
-    from triegs.durable.opening import Recovery
+    from triegs.durable.recovery import Recovery
     from triegs.engine import Engine
+    from triegs.engine.report import Report
+    from triegs.engine.standing_query import StandingQuery
     from triegs.errors import (
         BadOption,
         BadTerm,
@@ -45,14 +47,12 @@ if TYPE_CHECKING:
     from triegs.maintain.standing import Refused
     from triegs.read.changes import Change, Changes
     from triegs.read.snapshot import Answer, Snapshot
-    from triegs.report import Report
+    from triegs.read.subscription import Progress, Subscription
     from triegs.sparql import Query, parse
     from triegs.sparql.window import Window
-    from triegs.standing_query import StandingQuery
-    from triegs.subscription import Progress, Subscription
     from triegs.terms import Text, literal
     from triegs.testing.reference import Reference, solutions
-    from triegs.windows.manager import Published, Pushed
+    from triegs.windows.outcomes import Published, Pushed
     from triegs.windows.settings import EventTime
 
 __version__ = "0.1.0"
@@ -78,22 +78,22 @@ _HOME = {
     "NotCopied": "errors",
     "Plan": "compiler",
     "PlanError": "errors",
-    "Progress": "subscription",
-    "Published": "windows.manager",
-    "Pushed": "windows.manager",
+    "Progress": "read.subscription",
+    "Published": "windows.outcomes",
+    "Pushed": "windows.outcomes",
     "Query": "sparql",
     "QueryError": "errors",
     "QueryWarning": "errors",
-    "Recovery": "durable.opening",
+    "Recovery": "durable.recovery",
     "Reference": "testing.reference",
     "Refused": "maintain.standing",
-    "Report": "report",
+    "Report": "engine.report",
     "Snapshot": "read.snapshot",
     "SnapshotExpired": "errors",
-    "StandingQuery": "standing_query",
+    "StandingQuery": "engine.standing_query",
     "StateDamaged": "errors",
     "StateError": "errors",
-    "Subscription": "subscription",
+    "Subscription": "read.subscription",
     "Text": "terms",
     "TriegsError": "errors",
     "UnsupportedQuery": "errors",

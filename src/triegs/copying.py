@@ -1,7 +1,7 @@
-"""What belongs to its process: it is neither pickled nor copied.
+"""Objects that belong to their process and can be neither pickled nor copied.
 
-A snapshot leads into the address space that the engine has reserved, tens of gigabytes of it: a
-copy would read all of that, and end the process.
+A snapshot refers to the address space that its engine has reserved, tens of gigabytes: copying that
+would end the process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from triegs.errors import NotCopied
 
 
 class Uncopied:
-    """Refuses ``pickle``, ``copy.copy`` and ``copy.deepcopy``; `_instead` says what can be done."""
+    """Refuses ``pickle``, ``copy.copy`` and ``copy.deepcopy``; `_instead` names an alternative."""
 
     __slots__ = ()
     _instead: ClassVar[str] = "it belongs to the engine of this process"

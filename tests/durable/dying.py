@@ -38,7 +38,7 @@ from triegs import Engine
 from triegs.durable.directory import SETTINGS
 from triegs.durable.files import DiskFile, DiskFiles
 from triegs.durable.inbox import commit_batch
-from triegs.durable.opening import Settings, open_engine
+from triegs.durable.opening import Settings
 from triegs.mode import Mode
 
 if TYPE_CHECKING:
@@ -188,10 +188,9 @@ class Lives:
     def open(self, files: DyingFiles) -> Engine:
         mode = Mode(self.options["mode"]).value
         settings = Settings(mode, self.options.get("window"), self.options.get("event_time"))
-        return open_engine(
-            Engine, self.directory, settings, files, self.sync,
-            self.checkpoint_bytes, self.segment_bytes,
-        )  # fmt: skip
+        return Engine._open(
+            self.directory, settings, files, self.sync, self.checkpoint_bytes, self.segment_bytes
+        )
 
     def live(self, trap: Trap, tell: Callable[[str], object]) -> None:
         """Open the directory, see that it is as the lives before have left it, and go on."""

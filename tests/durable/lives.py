@@ -19,7 +19,7 @@ from typing import Any
 
 from triegs import Engine, Window
 from triegs.cli.app import app
-from triegs.durable import keeper
+from triegs.durable import checkpoint_manager
 from triegs.durable.files import DiskFile, DiskFiles
 from triegs.inputs import lines, open_input
 from triegs.outputs.sinks import Outputs
@@ -71,7 +71,7 @@ def end() -> None:
 
 def live(arguments: list[str], at: int | None) -> int:
     """One life: the exit code, if it comes so far."""
-    keeper.LEAST_BYTES = CHECKPOINT_BYTES
+    checkpoint_manager.LEAST_BYTES = CHECKPOINT_BYTES
     lines.LEAST_BYTES = 64
     defaults: Any = open_input.__kwdefaults__
     defaults["batch_rows"] = BATCH_ROWS

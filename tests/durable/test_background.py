@@ -33,7 +33,7 @@ class SlowFiles(DiskFiles):
 
 def open_on(files: DiskFiles, directory: Path, least: int | None = None, **given: Any) -> Engine:
     settings = opening.Settings(None, given.pop("window", None), None)
-    return opening.open_engine(Engine, directory, settings, files, "never", least, **given)
+    return Engine._open(directory, settings, files, "never", least, **given)
 
 
 def test_a_checkpoint_has_what_was_true_when_it_began(tmp_path):
@@ -46,7 +46,7 @@ def test_a_checkpoint_has_what_was_true_when_it_began(tmp_path):
     assert files.began.wait(60)
     seen = look(engine)
     # It stands behind the first of these records; more follow before a byte of it is written.
-    keeper = engine._keeper
+    keeper = engine._internals.checkpoint_manager
     assert keeper is not None
     for number in range(1, 20):
         engine.note({"step": number, f"more {number}": number})
@@ -84,7 +84,7 @@ def test_what_a_window_has_yet_to_take_back_is_as_it_was(tmp_path):
     )
     engine.advance(25)
     seen = look(engine)
-    keeper = engine._keeper
+    keeper = engine._internals.checkpoint_manager
     assert keeper is not None
     keeper.begin()
     assert files.began.wait(60)
@@ -152,7 +152,7 @@ def test_updates_readers_and_checkpoints_at_once(tmp_path, seed, window):
             reader.join()
     assert problems == []
     assert copies > 3
-    keeper = engine._keeper
+    keeper = engine._internals.checkpoint_manager
     assert keeper is not None
     keeper.wait()
     engine.apply([("-", *edge) for edge in live])
@@ -165,7 +165,7 @@ def test_updates_readers_and_checkpoints_at_once(tmp_path, seed, window):
     assert figures["retained_bytes"] == 0
     assert figures["durable"]["checkpoint_error"] is None
     if window is None:
-        engine._free_terms()
+        engine._internals.free_terms()
         constants = 2
         assert engine.metrics()["terms"]["live"] == constants
     engine.close()
@@ -173,7 +173,7 @@ def test_updates_readers_and_checkpoints_at_once(tmp_path, seed, window):
 
 def copy_and_compare(engine: Engine, directory: Path, copy: Path, number: int) -> None:
     """A copy of the directory between two updates opens to the state."""
-    keeper = engine._keeper
+    keeper = engine._internals.checkpoint_manager
     assert keeper is not None
     keeper.wait()  # a copy is no snapshot of a folder in which files are removed
     shutil.rmtree(copy, ignore_errors=True)
@@ -184,6 +184,6 @@ def copy_and_compare(engine: Engine, directory: Path, copy: Path, number: int) -
         figures = again.metrics()
         assert figures["retained_bytes"] == 0
         # What the log had defined is let go, but for what is named.
-        again._free_terms()
-        engine._free_terms()
+        again._internals.free_terms()
+        engine._internals.free_terms()
         assert again.metrics()["terms"]["live"] == engine.metrics()["terms"]["live"]

@@ -40,7 +40,7 @@ def test_a_copy_has_the_newest_checkpoint_and_what_is_behind(state, tmp_path):
 
 def test_nothing_is_overwritten(state, tmp_path):
     (tmp_path / "copy").mkdir()
-    assert "is there already" in back_up(state, tmp_path / "copy", code=2).stderr
+    assert "exists already" in back_up(state, tmp_path / "copy", code=2).stderr
     (tmp_path / "other.unfinished").mkdir()
     assert "perhaps from a copy that was interrupted" in " ".join(
         back_up(state, tmp_path / "other", code=2).stderr.split()

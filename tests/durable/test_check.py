@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from triegs import Engine
 from triegs.cli.app import app
-from triegs.durable.inspection import find_owner, inspect
+from triegs.durable.inspection import find_owner
+from triegs.engine.directories import inspect
 from triegs.errors import StateError
 
 QUERY = "SELECT ?x ?y { ?x <a:p> ?y }"

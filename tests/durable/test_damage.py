@@ -65,9 +65,7 @@ class Kept:
         settings = opening.Settings(
             options["mode"], options.get("window"), options.get("event_time")
         )
-        engine = opening.open_engine(
-            Engine, self.directory, settings, DiskFiles(), sync, None, segment_bytes=900
-        )
+        engine = Engine._open(self.directory, settings, DiskFiles(), sync, None, segment_bytes=900)
 
         def follow(number: int) -> None:
             if number in (10, 17, 24):
@@ -275,14 +273,14 @@ def test_a_newer_format(kept, copy, monkeypatch):
         problem, _ = open_damaged(kept, copy)
         assert problem is not None
         assert f"{frames.VERSION + 1}" in problem.reason
-        assert "this program reads" in problem.reason
+        assert "this version reads" in problem.reason
     restore(kept, copy)
     settings = opening.Settings("rdf", None, None).write()
     with monkeypatch.context() as patch:
         patch.setattr("triegs.durable.directory.FORMAT", 7)
         write_settings(DiskFiles(), copy, settings)
     before = read_all(copy)
-    with pytest.raises(StateError, match=r"engine\.json is of format 7, and this program reads 1"):
+    with pytest.raises(StateError, match=r"engine\.json has format 7; this version reads 1"):
         Engine.open(copy)
     assert read_all(copy) == before
 
@@ -313,7 +311,7 @@ def test_what_a_checkpoint_and_the_settings_left_unfinished(kept, copy):
     assert not (copy / names[0]).exists()
 
 
-# Places that are no directory of an engine
+# Directories that have no engine
 
 
 def test_an_empty_directory_and_one_that_is_not_there(tmp_path):
@@ -381,7 +379,7 @@ def test_a_read_only_directory(tmp_path, number, is_new):
     before = read_all(tmp_path)
     settings = opening.Settings(None, None, None)
     with pytest.raises((LogFailed, StateError), match=str(tmp_path)) as problem:
-        opening.open_engine(Engine, tmp_path, settings, ReadOnly(number), "never", None)
+        Engine._open(tmp_path, settings, ReadOnly(number), "never", None)
     assert os.strerror(number) in str(problem.value)
     assert read_all(tmp_path) == before
     with Engine.open(tmp_path) as engine:
@@ -466,7 +464,7 @@ class NoLock:
 
 def open_on(disk: Any, **options: Any) -> Engine:
     settings = opening.Settings(None, None, None)
-    return opening.open_engine(Engine, Path("/engine"), settings, disk, "never", None, **options)
+    return Engine._open(Path("/engine"), settings, disk, "never", None, **options)
 
 
 @pytest.fixture
@@ -477,7 +475,7 @@ def disk(monkeypatch) -> PowerDisk:
 
 def test_an_update_is_done_though_its_checkpoint_cannot_begin(disk):
     settings = opening.Settings(None, None, None)
-    engine = opening.open_engine(Engine, Path("/engine"), settings, disk, "never", 1)
+    engine = Engine._open(Path("/engine"), settings, disk, "never", 1)
     disk.fail(2, Fault(errno.ENOSPC))  # behind a record and its sync: the next segment
     assert engine.apply([("+", 1, "<a:p>", 2)]).epoch == 1
     assert "segment" in engine.metrics()["durable"]["checkpoint_error"]
@@ -529,7 +527,7 @@ def test_terms_of_a_record_that_was_refused_are_defined_again(disk):
 
 
 def find_journal(engine: Engine) -> Journal:
-    journal = engine._journal
+    journal = engine._internals.journal
     assert journal is not None
     return journal
 

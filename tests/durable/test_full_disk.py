@@ -261,7 +261,7 @@ def test_a_held_epoch_moves_with_what_is_noted_of_it_or_not_at_all(tries_again, 
 
     def open_on(disk: PowerDisk) -> Engine:
         settings = opening.Settings(None, None, None)
-        return opening.open_engine(Engine, Path("/engine"), settings, disk, "never", None)
+        return Engine._open(Path("/engine"), settings, disk, "never", None)
 
     monkeypatch.setattr(opening, "Lock", NoLock)
     disk = PowerDisk()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.durable.disk import PowerDisk
 
-from triegs.durable.checkpoints import Checkpoints, Part
+from triegs.durable.checkpoints import Checkpoints, Section
 from triegs.durable.frames import FRAME_SIZE, HEADER
 from triegs.durable.log import Log
 from triegs.errors import LogDamaged, StateDamaged
@@ -124,7 +124,7 @@ def test_bytes_that_moved_are_no_torn_end_also_if_nothing_was_synced():
 @every_harm
 def test_every_place_of_a_checkpoint(harm, size):
     disk = PowerDisk()
-    parts = [Part("head", {"epoch": 7}), Part("rows", {"more": "text"})]
+    parts = [Section("head", {"epoch": 7}), Section("rows", {"more": "text"})]
     Checkpoints(disk, FOLDER).write(3, parts)
     path = Checkpoints(disk, FOLDER).path(3)
     whole = disk.read(path)

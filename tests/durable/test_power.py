@@ -48,7 +48,7 @@ def no_lock(monkeypatch):
 def open_on(disk: PowerDisk, options: dict[str, Any], sync: Any = "never") -> Engine:
     mode = Mode(options["mode"]).value
     settings = opening.Settings(mode, options.get("window"), options.get("event_time"))
-    return opening.open_engine(Engine, HOME, settings, disk, sync, None)
+    return Engine._open(HOME, settings, disk, sync, None)
 
 
 class Run:
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def log(self) -> Log:
-        journal = self.engine._journal
+        journal = self.engine._internals.journal
         assert journal is not None
         return journal.log
 
@@ -102,7 +102,7 @@ class Run:
 
     def abandon(self) -> None:
         """The process is gone: nothing of the engine is written any more."""
-        keeper = self.engine._keeper
+        keeper = self.engine._internals.checkpoint_manager
         if keeper is not None and keeper._thread is not None:
             keeper._thread.join()
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from triegs import Engine, Window
 from triegs.cli.app import app
-from triegs.durable.inspection import inspect
 from triegs.durable.source import _parse
+from triegs.engine.directories import inspect
 from triegs.errors import QueryError
 from triegs.sparql.expression_parser import ExpressionParser
 

@@ -17,7 +17,7 @@ from tests.durable.play import look
 
 from triegs import Engine, LogFailed, MemoryLimitReached, Window
 from triegs.durable import opening
-from triegs.windows.manager import Windows
+from triegs.windows.publication import SlidePublisher
 
 HOME = Path("/engine")
 P = "<http://ex/p>"
@@ -40,9 +40,7 @@ def no_lock(monkeypatch):
 
 
 def open_on(disk: PowerDisk, sync: Any = "never", least: int | None = None) -> Engine:
-    return opening.open_engine(
-        Engine, HOME, opening.Settings(None, Window(10, 5), None), disk, sync, least
-    )
+    return Engine._open(HOME, opening.Settings(None, Window(10, 5), None), disk, sync, least)
 
 
 def begin(disk: PowerDisk, sync: Any = "never") -> Engine:
@@ -117,7 +115,7 @@ def test_a_death_at_every_operation_of_the_disk(call, sync):
 def test_a_death_between_two_slides(call, published, monkeypatch):
     disk = PowerDisk()
     engine = begin(disk)
-    make = engine._windows._publish
+    make = engine._windows.publisher.publish
     slides: list[int] = []
 
     def publish(due: Any) -> Any:
@@ -127,7 +125,7 @@ def test_a_death_between_two_slides(call, published, monkeypatch):
         slides.append(due.time)
         return make(due)
 
-    monkeypatch.setattr(engine._windows, "_publish", publish)
+    monkeypatch.setattr(engine._windows.publisher, "publish", publish)
     with suppress(Crash, LogFailed, OSError):
         call[0](engine)
     assert len(slides) == published
@@ -190,18 +188,18 @@ def test_the_memory_limit_at_the_last_record(monkeypatch):
     engine = begin(disk)
     engine.advance(to=25)
     disk.die()
-    whole = Windows._publish
+    whole = SlidePublisher.publish
 
-    def stop(windows: Any, due: Any) -> Any:
+    def stop(publisher: Any, due: Any) -> Any:
         if due.time == 15:
             raise MemoryLimitReached("no room")
-        return whole(windows, due)
+        return whole(publisher, due)
 
-    monkeypatch.setattr(Windows, "_publish", stop)
+    monkeypatch.setattr(SlidePublisher, "publish", stop)
     engine = open_on(disk)
     assert [each.time for each in engine.published] == SLIDES[:2]
     shown = look(engine)
-    monkeypatch.setattr(Windows, "_publish", whole)
+    monkeypatch.setattr(SlidePublisher, "publish", whole)
     disk.die()
     with open_on(disk) as engine:
         assert look(engine) == shown

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-import triegs.engine
 from triegs import Engine, Window, compile_query, parse
+from triegs.engine import registration
 from triegs.explain import explain
 from triegs.options import KeepName
 from triegs.sparql.pattern_parser import MAX_PATTERNS
@@ -110,14 +110,14 @@ def registering(
 ) -> Iterator[None]:
     """Inside, another thread registers a query and waits within `step`."""
     begun, go_on = threading.Event(), threading.Event()
-    real = getattr(triegs.engine, step)
+    real = getattr(registration, step)
 
     def wait(*arguments: object, **named: object) -> object:
         begun.set()
         assert go_on.wait(60)
         return real(*arguments, **named)
 
-    monkeypatch.setattr(triegs.engine, step, wait)
+    monkeypatch.setattr(registration, step, wait)
     thread = threading.Thread(
         target=engine.register, args=("SELECT ?x { ?x <p> ?y }", "late"), kwargs=options
     )

@@ -273,13 +273,13 @@ def dying(engine: Engine) -> Iterator[None]:
     def die(_: int) -> None:
         raise Death
 
-    assert engine._journal is not None
-    assert engine._keeper is not None
-    engine._journal.log.undo = die  # type: ignore[assignment,method-assign]
+    assert engine._internals.journal is not None
+    assert engine._internals.checkpoint_manager is not None
+    engine._internals.journal.log.undo = die  # type: ignore[assignment,method-assign]
     with pytest.raises(Death):
         yield
-    engine._keeper._log.close()
-    engine._keeper._lock.close()
+    engine._internals.checkpoint_manager._log.close()
+    engine._internals.checkpoint_manager._lock.close()
 
 
 def begin(directory: Any, **options: Any) -> Engine:
@@ -408,13 +408,13 @@ def test_slides_that_died_before_it_was_noted_that_they_refused(tmp_path, monkey
         size = 3 if start == 10 else 20_000
         engine.push([(start + 1, n, P, n) for n in range(size)])
     epoch = engine.epoch
-    assert engine._keeper is not None
+    assert engine._internals.checkpoint_manager is not None
     with monkeypatch.context() as patch:
-        patch.setattr(engine._journal, "note_refusing", die)
+        patch.setattr(engine._internals.journal, "note_refusing", die)
         with pytest.raises(Death):
             list(engine.each_slide(to=30)) if by_slide else engine.advance(to=30)
-    engine._keeper._log.close()
-    engine._keeper._lock.close()
+    engine._internals.checkpoint_manager._log.close()
+    engine._internals.checkpoint_manager._lock.close()
     for limit in (LIMIT, None):
         with Engine.open(tmp_path, memory_limit=limit) as engine:
             if limit is not None:

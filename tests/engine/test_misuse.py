@@ -155,7 +155,7 @@ def test_a_directory_of_files_cannot_be_loaded_as_one(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_not_an_engines_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("x")
-    with pytest.raises(StateError, match=r"no directory of an engine: it has 'thesis.tex'"):
+    with pytest.raises(StateError, match=r"not the directory of an engine: it has 'thesis.tex'"):
         Engine.open(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
     other = tmp_path / "other"

@@ -66,7 +66,7 @@ def test_representations_say_what_there_is(engine: Engine) -> None:
     assert "kept" in read_html(engine)
     assert "full-acyclic" in read_html(query)
     with query.subscribe() as subscription:
-        assert repr(subscription) == "<Subscription to ?x ?y, told up to epoch 3>"
+        assert repr(subscription) == "<Subscription to ?x ?y, delivered up to epoch 3>"
         assert "one for each" not in read_html(subscription)
     query.close()
     assert repr(query) == "<StandingQuery '<script>', closed, ?x ?y>"

@@ -20,7 +20,7 @@ from itertools import islice
 from numba.core.dispatcher import Dispatcher
 from triegs import Engine
 from triegs.cli.example import run_example
-from triegs.exercise import call_everything
+from triegs.engine.exercise import call_everything
 from triegs.inputs import open_input
 from triegs.workloads import path3, path5_prefix, reply, star5
 

@@ -34,11 +34,11 @@ class Asked:
         self.handle = graph.core.register(plan)
         self.question = oracle.read_query(query_text(query))
 
-    def answers(self, version=None, rows=1000, walk=None):
+    def answers(self, version=None, rows=1000, enumeration=None):
         terms = list(self.graph.ids)
         found: dict = {}
         version = version or self.graph.core.store.newest
-        reader = RowReader(self.plan, walk or self.handle.walk, self.graph.decode)
+        reader = RowReader(self.plan, enumeration or self.handle.enumeration, self.graph.decode)
         for ids, counts in reader.columns(version, lambda: rows):
             assert ids.shape == (len(self.query.head), len(counts))
             assert len(counts) <= rows
@@ -53,9 +53,9 @@ class Asked:
 
     def show(self, rows=1000):
         """The answers of the version that the plan shows."""
-        version, walk = self.graph.core.show(self.handle)
+        version, enumeration = self.graph.core.show(self.handle)
         try:
-            return self.answers(version, rows, walk)
+            return self.answers(version, rows, enumeration)
         finally:
             self.graph.core.store.unpin(version)
 
@@ -104,7 +104,7 @@ class Graph:
 
     def check(self, rows=1000):
         self.core.store.check()
-        self.core.parts.check()
+        self.core.views.check()
         for one in self.asked:
             assert one.show(rows) == one.expected(), query_text(one.query)
 

@@ -15,19 +15,14 @@ import numpy as np
 from triegs.kernels.layout import FAULTS, LOG_FULL
 from triegs.kernels.rule import step_rule
 from triegs.kernels.tables import COUNT, ENTRY_WORDS, PRESENCE
-from triegs.maintain.deltas import (
-    Check,
-    Input,
-    View,
-    find_symmetry,
-    plan_deltas,
-    plan_symmetric,
-)
+from triegs.maintain.deltas import find_symmetry, plan_deltas, plan_symmetric
 from triegs.maintain.judges import Judges
-from triegs.maintain.origins import Origins
-from triegs.maintain.parts import Order, Part, Parts, Rule, make_work
+from triegs.maintain.label_graphs import LabelGraphs
+from triegs.maintain.model import Check, Input, Operand, Order, Rule, View
+from triegs.maintain.relations import make_work
 from triegs.maintain.streams import Stream
 from triegs.maintain.tables import Writer
+from triegs.maintain.views import Views
 from triegs.mode import Mode
 from triegs.sparql.model import Call
 from triegs.store.packed import PackedStore
@@ -43,11 +38,11 @@ NAMES = ("?a", "?b", "?c")
 
 
 class Base:
-    """A relation that epochs change: its tuples, as entries and as part."""
+    """A relation that epochs change: its tuples, as entries and as view."""
 
-    def __init__(self, parts, name, arity):
+    def __init__(self, views, name, arity):
         self.name, self.arity = name, arity
-        self.part = Part(name, parts.store.create(name, arity), COUNT)
+        self.view = View(name, views.store.create(name, arity), COUNT)
         self.stream = Stream(name, arity)
         self.rows: Counter = Counter()
 
@@ -66,12 +61,12 @@ class Fault(Exception):
     """The kernel met one; its argument says which."""
 
 
-class Bench(Parts):
+class Bench(Views):
     """Base relations by arity, and one rule over them."""
 
     def __init__(self, arities, buffer=1 << 10, log_words=1 << 12):
         judges = Judges(lambda number: f'"{number}"^^{INTEGER}')
-        super().__init__(PackedStore(), Mode.MULTIGRAPH, judges, Origins())
+        super().__init__(PackedStore(), Mode.MULTIGRAPH, judges, LabelGraphs())
         self.work = make_work(buffer)
         self.log_words = log_words
         self.bases = [Base(self, f"base {n}", arity) for n, arity in enumerate(arities)]
@@ -82,7 +77,7 @@ class Bench(Parts):
         self.store.publish()
 
     def read_stream(self, stream):
-        return self.read_rows(self.by_stream[stream].part)
+        return self.read_rows(self.by_stream[stream].view)
 
     def make_rule(self, given, head, checks=(), orders=(), has_keys=False):
         """Make and fill the rule; `checks` are tuples of variables, for the filter so wide."""
@@ -90,10 +85,10 @@ class Bench(Parts):
         inputs = []
         for each in given:
             base = self.bases[each.base]
-            view = View(len(each.variables), part=base.part, is_fixed=each.is_fixed)
+            operand = Operand(len(each.variables), view=base.view, is_fixed=each.is_fixed)
             if each.from_entries:
-                view = View(base.arity, stream=base.stream)
-            inputs.append(Input(view, each.variables, each.use))
+                operand = Operand(base.arity, stream=base.stream)
+            inputs.append(Input(operand, each.variables, each.use))
         found = [Check(self.judges.find(FILTERS[len(v)][0], NAMES[: len(v)]), v) for v in checks]
         self.deltas = plan_deltas(inputs, head, found, self.find_order)
         self.rule_part = self.rule("the rule", head, self.deltas, None)
@@ -109,9 +104,9 @@ class Bench(Parts):
         """
         self.given, self.head, self.checks = [Given(0, pair, COUNT) for pair in pairs], head, ()
         base = self.bases[0]
-        self.listing = Rule("changes", base.part.relation, PRESENCE, is_listed_only=True)
-        view = View(2, stream=base.stream, listing=self.listing)
-        inputs = [Input(view, pair, COUNT) for pair in pairs]
+        self.listing = Rule("changes", base.view.relation, PRESENCE, is_listed_only=True)
+        operand = Operand(2, stream=base.stream, listing=self.listing)
+        inputs = [Input(operand, pair, COUNT) for pair in pairs]
         symmetry = find_symmetry(inputs)
         if symmetry is None:
             return False
@@ -129,13 +124,13 @@ class Bench(Parts):
             self.bases[g.base] for g in self.given
             if len(g.variables) == 1 and self.bases[g.base].arity > 1
         )  # fmt: skip
-        wide = [base.part for base in self.bases]
-        keyed = [base.part for base in self.narrow]
+        wide = [base.view for base in self.bases]
+        keyed = [base.view for base in self.narrow]
         writer = Writer(
             [*wide, self.rule_part], [*keyed, *[self.rule_part] * self.rule_part.has_keys]
         )
         if self.listing is not None:
-            writer.lists[self.listing] = writer.lists[self.bases[0].part]
+            writer.lists[self.listing] = writer.lists[self.bases[0].view]
         writer.streams = {base.stream: n for n, base in enumerate(self.bases)}
         writer.orders[self.rule_part] = [p for p in self.outputs if isinstance(p, Order)]
         good, self.rule_part.deltas = self.rule_part.deltas, deltas or self.rule_part.deltas
@@ -144,13 +139,13 @@ class Bench(Parts):
         self.lists, self.keys = writer.lists, writer.keys
         self.table, self.row = np.array(writer.words, np.int64), row
 
-    def find_order(self, view, columns):
-        part = view.part
-        if view.stream is not None:
-            part = self.by_stream[view.stream].part
-        elif view.width < 2:
-            return part
-        return self.order(part, columns)
+    def find_order(self, operand, columns):
+        view = operand.view
+        if operand.stream is not None:
+            view = self.by_stream[operand.stream].view
+        elif operand.width < 2:
+            return view
+        return self.order(view, columns)
 
     # Epochs
 
@@ -188,14 +183,14 @@ class Bench(Parts):
                 words = [*key, old[key]] + ([new[key]] if base.arity != 1 else [])
                 log[top : top + len(words)] = words
                 top += len(words)
-            lists[2 * self.lists[base.part] :][:2] = start, top
-            if base.part in self.keys:
+            lists[2 * self.lists[base.view] :][:2] = start, top
+            if base.view in self.keys:
                 start = top
                 for first in sorted({key[0] for key in touched}):
                     is_there = any(n and k[0] == first for k, n in old.items())
                     log[top : top + 2] = first, is_there
                     top += 2
-                lists[2 * self.keys[base.part] :][:2] = start, top
+                lists[2 * self.keys[base.view] :][:2] = start, top
             self.change_base(base, touched, new)
         log[0] = top
         flat = np.array(entries or [0], np.int64)
@@ -226,11 +221,11 @@ class Bench(Parts):
         return found, keys
 
     def change_base(self, base, touched, rows):
-        for part in [base.part, *self.by_name.values()]:
-            if part is base.part or (isinstance(part, Order) and part.of is base.part):
-                columns = part.columns if isinstance(part, Order) else range(base.arity)
+        for view in [base.view, *self.by_name.values()]:
+            if view is base.view or (isinstance(view, Order) and view.of is base.view):
+                columns = view.columns if isinstance(view, Order) else range(base.arity)
                 for key in touched:
-                    part.relation.set(tuple(key[c] for c in columns), rows[key])
+                    view.relation.set(tuple(key[c] for c in columns), rows[key])
 
     def read_list(self, log, lists, number, width):
         start, end = lists[2 * number : 2 * number + 2].tolist()

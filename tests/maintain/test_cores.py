@@ -16,7 +16,7 @@ from tests.maintain.graph import CORES, MODES, Graph, random_batch, register_ran
 
 from triegs.errors import InvalidUpdate, MultiplicityOverflow
 from triegs.maintain.compiled import FEW_UPDATES
-from triegs.maintain.parts import Index
+from triegs.maintain.model import Index
 from triegs.read.columns import read_columns
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
@@ -39,12 +39,12 @@ def run_random(seed, kind, epochs=12):
         if random.random() < 0.2 and graph.asked:
             graph.release(random.choice(graph.asked))
         graph.check(rows=random.choice([1, 3, 1000]))
-        shown = [(one, one.handle.walk, one.answers()) for one in graph.asked]
+        shown = [(one, one.handle.enumeration, one.answers()) for one in graph.asked]
         held.append((graph.core.store.pin(), shown))
     # What was held never changed, whatever came later.
     for version, shown in held:
-        for one, walk, expected in shown:
-            assert one.answers(version, walk=walk) == expected
+        for one, enumeration, expected in shown:
+            assert one.answers(version, enumeration=enumeration) == expected
         graph.core.store.unpin(version)
     assert graph.core.store.statistics().retained_bytes == 0
     for one in list(graph.asked):
@@ -78,7 +78,7 @@ def test_two_factors_that_die_in_one_epoch(kind):
 
 @pytest.mark.parametrize(("still", "moved"), [("<a>", "<b>"), ("<b>", "<a>")])
 def test_a_factor_that_is_touched_and_stays_counts_no_change_of_another_twice(still, moved):
-    """The total of the part that the head does not show, when two events cancel out."""
+    """The total of the view that the head does not show, when two events cancel out."""
     graph = Graph()
     graph.ask("SELECT ?k { ?k <k> ?l . ?x <a> ?y . ?x <b> ?z }")
     graph.apply([("+", "<s>", "<k>", "<t>")] + [("+", "<x>", p, "<o>") for p in ("<a>", "<b>")])
@@ -101,10 +101,10 @@ def test_deletions_are_judged_by_an_index_that_the_plan_reads(mode, loaded):
     if loaded:
         graph.apply(batch)
     first = graph.ask("SELECT ?w ?x ?y ?z { ?x <a> ?y . ?y <b> ?z . ?z <c> ?w }", root="y")
-    columns = [graph.core.parts.counts(graph.encode(p)).column for p in ("<a>", "<b>", "<c>")]
+    columns = [graph.core.views.counts(graph.encode(p)).column for p in ("<a>", "<b>", "<c>")]
     assert columns == [1, 1, 0]
     if mode is MODES[0]:
-        assert sum(isinstance(part, Index) for part in graph.core.parts.by_name.values()) == 3
+        assert sum(isinstance(view, Index) for view in graph.core.views.by_name.values()) == 3
     graph.apply(batch)
     graph.check()
     graph.ask("SELECT ?w ?x ?y ?z { ?x <a> ?y . ?y <b> ?z . ?z <c> ?w }", root="x")
@@ -289,7 +289,7 @@ def test_a_query_closed_while_it_is_stalled_lets_everything_go(kind):
 
 @every_core
 def test_overflow_is_judged_on_final_values(kind):
-    """One part of the sum leaves while another comes: no sum of both ever counts."""
+    """One view of the sum leaves while another comes: no sum of both ever counts."""
     graph = Graph(kind)
     one = graph.ask("SELECT ?k { ?k <c> ?x . ?x <a> ?y . ?x <b> ?z }", root="k")
     near = 2**62
@@ -339,7 +339,7 @@ def test_a_query_that_overflows_at_once_is_not_registered(kind):
     entries = graph.core.store.statistics().entries
     with pytest.raises(MultiplicityOverflow):
         graph.ask("ASK { ?x <a> ?y . ?x <b> ?z }")
-    assert graph.core.standing == []
+    assert graph.core.registered == []
     assert graph.core.store.statistics().entries in (entries, 2 * entries)  # Core keeps an index
     graph.ask("SELECT * { ?x <a> ?y }")
     graph.check()
@@ -365,7 +365,7 @@ def test_hubs_and_large_batches():
     graph.apply([("+", "<hub>", "<b>", f"<z{i}>") for i in range(7)])
     late = graph.ask("SELECT * { ?w <c> ?x . ?y <b> ?w . ?z <a> ?y }")
     for each in (one, late):
-        batches = read_columns(each.handle.walk, graph.core.store.newest, lambda: 65_536)
+        batches = read_columns(each.handle.enumeration, graph.core.store.newest, lambda: 65_536)
         found = [(ids.copy(), counts) for ids, counts in batches]
         assert sum(len(counts) for _, counts in found) == 3_000 * 700
         assert np.unique(np.concatenate([ids for ids, _ in found], 1), axis=1).shape[1] == 2_100_000
@@ -427,7 +427,7 @@ def test_a_small_arena_grows_and_tries_again(size):
     assert len(late.answers()) == 50
     for each in (one, late):
         graph.release(each)
-    assert len(graph.core.parts.rest) == 60_050
+    assert len(graph.core.views.rest) == 60_050
 
 
 # To compile everything once more takes a minute and more.

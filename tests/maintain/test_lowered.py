@@ -21,7 +21,7 @@ from triegs.explain import explain
 from triegs.explain.notation import Notation
 from triegs.explain.program import Program
 from triegs.kernels import tables as t
-from triegs.maintain.lowered import Kind, Lookup, Lowered, describe, describe_standing
+from triegs.maintain.lowered import Kind, Lookup, Lowered, describe, describe_registered
 from triegs.sparql import parse
 
 Registered = tuple[Engine, StandingQuery]
@@ -67,9 +67,9 @@ def registered(request: pytest.FixtureRequest) -> Iterator[Registered]:
 
 
 def describe_query(engine: Engine, query: StandingQuery) -> Lowered:
-    standings: Any = {each._standing: name for name, each in engine.queries.items()}
-    assert query._standing is not None
-    return describe_standing(engine._core, query._standing, standings)
+    standings: Any = {each._registered: name for name, each in engine.queries.items()}
+    assert query._registered is not None
+    return describe_registered(engine._core, query._registered, standings)
 
 
 class Rows:
@@ -142,13 +142,13 @@ class Rows:
         return lookups, levels
 
 
-def test_shows_every_part_of_the_table_and_nothing_else(registered: Registered) -> None:
+def test_shows_every_view_of_the_table_and_nothing_else(registered: Registered) -> None:
     engine, query = registered
     lowered, core = describe_query(engine, query), engine._core
     rows = Rows(core.table.words)
     fixed = {r.slot for r in lowered.relations if r.kind is Kind.FIXED}
     assert {r.slot for r in lowered.relations} == {*rows.kept(), *rows.outputs(), *fixed}
-    assert len(lowered.relations) == len(core.parts.by_name)
+    assert len(lowered.relations) == len(core.views.by_name)
     assert fixed.isdisjoint({*rows.kept(), *rows.outputs()})
     steps = [r for r in lowered.relations if r.work is not None]
     assert [r.slot for r in steps] == rows.outputs()
@@ -311,7 +311,7 @@ def test_names_those_who_share() -> None:
     assert "Program" in two.explain()
 
 
-def test_a_shared_part_has_the_names_of_each_query() -> None:
+def test_a_shared_view_has_the_names_of_each_query() -> None:
     engine = Engine(prefixes=PREFIXES)
     texts = ["SELECT ?x ?z { ?x :a ?y . ?y :b ?z FILTER(?x < ?z) }",
              "SELECT ?p ?r { ?p :a ?q . ?q :b ?r FILTER(?p < ?r) }"]  # fmt: skip

@@ -208,7 +208,7 @@ def test_plans_can_be_closed_when_memory_is_full(is_held):
     while graph.asked:
         graph.release(graph.asked[0])
         graph.core.store.check()
-        graph.core.parts.check()
+        graph.core.views.check()
     assert dict(graph.core.static_rows()) == {
         tuple(map(graph.encode, triple)): count for triple, count in triples.items()
     }

@@ -16,7 +16,7 @@ from triegs.kernels.layout import BUMP, OVERFLOW
 from triegs.kernels.rule import ID_BITS, open_emissions, sort_emissions, step_rule
 from triegs.kernels.tables import COUNT, PRESENCE, RULE_SYMMETRY_AT, SYM_IMAGES, SYM_LIST
 from triegs.kernels.work import EMITTED, RAW, STRIDE
-from triegs.maintain.parts import make_work
+from triegs.maintain.relations import make_work
 
 X, Y, Z, W = range(4)
 PAYS = [(X, Y), (Y, Z), (Z, X)]
@@ -102,7 +102,7 @@ def test_any_rule_equals_nested_loops(data):
             fixed[number, key] = fixed.get((number, key), 0) + change
         for (number, key), count in fixed.items():
             base = bench.bases[number]
-            base.part.relation.set(key, count)
+            base.view.relation.set(key, count)
             base.rows[key] = count
             base.rows = +base.rows
     bench.make_rule(given, head, checks, orders, has_keys=data.draw(st.booleans()))
@@ -216,7 +216,7 @@ def test_a_rule_is_filled_in_portions():
     bench = Bench([2], buffer=64, log_words=1 << 14)
     pairs = {(a, b): 1 for a in range(12) for b in range(12)}
     for key in pairs:
-        bench.bases[0].part.relation.set(key, 1)
+        bench.bases[0].view.relation.set(key, 1)
     bench.bases[0].rows.update(pairs)
     bench.make_rule([Given(0, (X, Y), COUNT, True), Given(0, (Y, Z), COUNT, True)], (X, Y, Z))
     assert bench.found() == bench.expected()
@@ -252,7 +252,7 @@ def test_an_input_without_columns_multiplies():
 
 def test_fixed_rows_are_never_seeds_and_never_old():
     bench = Bench([2, 2])
-    bench.bases[1].part.relation.set((7, 8), 2)
+    bench.bases[1].view.relation.set((7, 8), 2)
     bench.bases[1].rows[7, 8] = 2
     bench.make_rule([Given(0, (X, Y), COUNT, True), Given(1, (Y, Z), COUNT, is_fixed=True)], (X, Z))
     assert len(bench.rule_part.deltas) == 2
@@ -311,7 +311,7 @@ def test_symmetric_bodies_equal_nested_loops(name, data):
             bench.bases[0].rows[key] += change
         bench.bases[0].rows = +bench.bases[0].rows
         for key, count in bench.bases[0].rows.items():
-            bench.bases[0].part.relation.set(key, count)
+            bench.bases[0].view.relation.set(key, count)
     assert bench.make_symmetric(pairs, tuple(head))
     assert bench.found() == bench.expected()
     for _ in range(data.draw(st.integers(1, 4))):
@@ -447,7 +447,7 @@ def test_entries_in_the_place_of_a_net_list_are_wrong_for_presence():
     """Invariant 11."""
     bench = Bench([2])
     bench.make_rule([Given(0, (X, Y), PRESENCE)], (X,))
-    entries = replace(bench.deltas[0].seeds, part=None, stream=bench.bases[0].stream)
+    entries = replace(bench.deltas[0].seeds, view=None, stream=bench.bases[0].stream)
     break_deltas(bench, lambda number, delta: replace(delta, seeds=entries))
     play(bench, edges((1, 5)))
     with pytest.raises(AssertionError):

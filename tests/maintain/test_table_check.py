@@ -42,7 +42,7 @@ def make_core(mode=Mode.MULTIGRAPH):
 
 def check(words, mode=Mode.MULTIGRAPH):
     core = make_core(mode)
-    check_table(words, core.parts, len(core.table.lists) + len(core.table.keys))
+    check_table(words, core.views, len(core.table.lists) + len(core.table.keys))
 
 
 class Places:
@@ -297,10 +297,10 @@ def test_nearly_every_word_matters(change):
 
 def test_the_text_has_every_row():
     core = make_core()
-    text = describe_table(core.table, core.parts)
+    text = describe_table(core.table, core.views)
     places = Places(core.table.words)
     lines = text.splitlines()
-    assert text == describe_table(core.table, core.parts)
+    assert text == describe_table(core.table, core.views)
     assert sum(line.startswith("stream ") for line in lines) == len(places.streams)
     assert sum(line.startswith("step ") for line in lines) == len(places.steps)
     assert sum(line.startswith("  delta ") for line in lines) == len(places.deltas)
@@ -316,5 +316,5 @@ def test_the_text_has_every_row():
     assert sum(line.startswith("    ") and "if judge" in line for line in lines) == len(
         places.checks
     )
-    for part in core.parts.by_name.values():
-        assert part.name in text or is_listing(part)
+    for view in core.views.by_name.values():
+        assert view.name in text or is_listing(view)

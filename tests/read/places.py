@@ -36,7 +36,7 @@ def check_places(snapshot: Snapshot, random: Random) -> None:
     for drawn_of, is_weighted in ((answers, False), (rows, True)):
         seed = random.randrange(1000)
         sample = snapshot.sample(5, weighted=is_weighted, seed=seed)
-        places = snapshot.sample(5, weighted=is_weighted, seed=seed)._places
+        places = snapshot.sample(5, weighted=is_weighted, seed=seed)._chosen
         assert list(sample) == [drawn_of[place] for place in places]
         assert len(sample) == (5 if answers else 0)
 

@@ -277,7 +277,7 @@ def test_objects_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_forms_that_there_are_not() -> None:
     load = Dictionary().decoder()
     with pytest.raises(
-        ValueError, match="terms is one of ntriples, python, plain, ids, not 'rdflib'"
+        ValueError, match="terms must be one of ntriples, python, plain, ids, not 'rdflib'"
     ):
         ArrowOutput(load, ["x"], "rdflib")
     with pytest.raises(ValueError, match="not 'xml'"):

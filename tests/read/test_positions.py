@@ -94,7 +94,7 @@ def draw_inserts(random, nodes, size):
 
 def check_structure(engine):
     engine._store.check()
-    engine._core.parts.check()
+    engine._core.views.check()
 
 
 @pytest.mark.parametrize("mode", ["multigraph", "rdf"])
@@ -144,9 +144,9 @@ def test_random_trees(random, mode):
 
 def read_positions(graph, one, check, *arguments):
     """Call something with the positions of a plan in the newest version."""
-    version, walk = graph.core.show(one.handle)
+    version, enumeration = graph.core.show(one.handle)
     try:
-        return check(Positions(RowReader(one.plan, walk, graph.decode), version), *arguments)
+        return check(Positions(RowReader(one.plan, enumeration, graph.decode), version), *arguments)
     finally:
         graph.core.store.unpin(version)
 
@@ -211,12 +211,12 @@ def test_large_sets_of_rules_keep_their_numbers(text, mode):
             graph.ask(text)
             graph.ask(text, keep=["count", "slice"])
         graph.core.store.check()
-        graph.core.parts.check()
+        graph.core.views.check()
         for one in graph.asked:
             read_positions(graph, one, check_positions, random)
             most = max(most, read_positions(graph, one, lambda found: found.support))
     assert most > 100
-    assert graph.asked[1].handle.walk.numbers is not None
+    assert graph.asked[1].handle.enumeration.counts is not None
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -240,8 +240,8 @@ def test_large_hubs_keep_their_numbers(root, mode):
             batch.append(("+", *live[-1]))
         graph.core.apply(graph.rows(sorted(batch, key=lambda update: update[0])))
         graph.core.store.check()
-        graph.core.parts.check()
-    assert one.handle.walk.numbers is not None
+        graph.core.views.check()
+    assert one.handle.enumeration.counts is not None
 
 
 def test_old_snapshots_keep_their_positions():
@@ -330,7 +330,7 @@ def test_a_seed_repeats_a_sample_kept_or_scanned():
                 assert list(first) == list(one.sample(50, weighted=is_weighted, seed=5))
                 assert list(first) == list(first[:]) == [first[n] for n in range(50)]
                 second = two.sample(50, weighted=is_weighted, seed=5)
-                assert list(first._places) == list(second._places)
+                assert list(first._chosen) == list(second._chosen)
         with pytest.raises(ValueError, match="-1"):
             kept.snapshot().sample(-1)
 
@@ -383,11 +383,11 @@ def test_wrong_splits():
 
 def read_numbers(graph, one, names=("support", "count")):
     """Support and count as a snapshot reads them; the error's name where it is marked."""
-    version, walk = graph.core.show(one.handle)
+    version, enumeration = graph.core.show(one.handle)
     try:
         found = []
         for name in names:
-            positions = Positions(RowReader(one.plan, walk, graph.decode), version)
+            positions = Positions(RowReader(one.plan, enumeration, graph.decode), version)
             try:
                 found.append(getattr(positions, name))
             except MultiplicityOverflow:
@@ -463,7 +463,7 @@ def test_positions_that_do_not_fit_are_marked():
     one = graph.ask(make_wide(13), keep=["slice"])
     graph.core.apply(graph.rows(batch))
     assert read_numbers(graph, one, ["support"]) == ["overflow"]
-    graph.core.parts.check()
+    graph.core.views.check()
     late = graph.ask(make_wide(13), keep=["slice"])
     assert read_numbers(graph, late, ["support"]) == ["overflow"]
     gone = [("-", *triple) for sign, *triple in batch if triple[2] != "<m0>"]
@@ -471,7 +471,7 @@ def test_positions_that_do_not_fit_are_marked():
     for _ in range(3):
         graph.core.apply(graph.rows([("+", "<n1>", "<p0>", "<m1>")] * 400))
     assert read_numbers(graph, one) == read_numbers(graph, late) == [1, 1]
-    graph.core.parts.check()
+    graph.core.views.check()
     graph.core.store.check()
 
 

@@ -58,7 +58,7 @@ def check_engine(engine: Engine) -> None:
     """Every invariant of the structures."""
     engine._store.check()
     engine._dictionary.check()
-    engine._core.parts.check()
+    engine._core.views.check()
 
 
 class Life:
@@ -94,7 +94,7 @@ class Life:
         any_plan: Any = nullcontext()
         if plans:
             plan = random.choice(plans)
-            any_plan = mock.patch("triegs.engine.compile_query", return_value=plan)
+            any_plan = mock.patch("triegs.engine.registration.compile_query", return_value=plan)
         before = engine.epoch, list(engine.queries)
         with any_plan:
             try:

@@ -38,7 +38,7 @@ def read(query):
 def check(engine: Engine) -> None:
     engine._store.check()
     engine._dictionary.check()
-    engine._core.parts.check()
+    engine._core.views.check()
 
 
 def make(**options):
@@ -476,7 +476,7 @@ def test_a_thousand_queries_come_and_go():
             slots = engine._store.slots_used
     assert engine._store.slots_used == slots
     assert {relation.name for relation in engine._store.members} == {"rest"}
-    assert engine._core.parts.by_name == {}
+    assert engine._core.views.by_name == {}
     assert engine.metrics()["terms"]["live"] == terms
     assert engine.metrics()["retained_bytes"] == 0
     check(engine)

@@ -148,14 +148,14 @@ def test_every_epoch_equals_the_oracle(drawn, script, idle, lateness, static, mo
 
     # Each epoch is looked at: a watermark that jumps is led to each published time in turn.
     seen = []
-    publish = engine._windows._publish
+    publish = engine._windows.publisher.publish
 
     def publish_and_look(due):
         published = publish(due)
         seen.append((due.time, [result(query) for query in queries]))
         return published
 
-    engine._windows._publish = publish_and_look  # type: ignore[method-assign]
+    engine._windows.publisher.publish = publish_and_look  # type: ignore[method-assign]
     for step in script:
         if step[0] == "push":
             _, stream, events, is_table = step

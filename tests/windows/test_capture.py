@@ -11,13 +11,13 @@ from tests.durable.play import draw_script, make_options, play
 from triegs import Engine, Window
 from triegs.windows import log
 from triegs.windows.pending import Timed
-from triegs.windows.state import capture, list_pieces
+from triegs.windows.state import capture, list_chunks
 
 
 def read(captured):
     return [
         (piece.stream, piece.is_pending, *(column.tolist() for column in piece.events))
-        for piece in list_pieces(captured, 3)
+        for piece in list_chunks(captured, 3)
     ]
 
 

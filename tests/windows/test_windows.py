@@ -418,7 +418,7 @@ def test_pushes_may_be_cut_anywhere(times, cuts, start):
             refused += [place for place, _ in pushed.refused]
         published = [engine.advance(), engine.close_stream()]
         late = [place for part in published for each in part for place, _ in each.refused]
-        late += [place for place, _ in engine._windows.take_astray()]
+        late += [place for place, _ in engine._windows.take_strays()]
         figures = engine.metrics()["windows"]
         assert figures["late"] + figures["ahead"] == len(refused) + len(late)
         seen.append((sorted(refused), sorted(late), published, rows(query), figures["ahead"]))

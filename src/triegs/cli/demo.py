@@ -26,13 +26,13 @@ from triegs import workloads
 from triegs.cli.progress import write_count
 from triegs.cli.screen import Screen, write_title
 from triegs.engine import Engine
+from triegs.engine.standing_query import StandingQuery
 from triegs.inputs import Source, open_input
 from triegs.read.snapshot import Snapshot
 from triegs.run.epochs import Published, WindowedEpochs
 from triegs.run.statistics import write_bytes, write_seconds
 from triegs.spark import LocalSpark, Pipeline, SparkMissing, start
 from triegs.sparql.window import Window
-from triegs.standing_query import StandingQuery
 from triegs.workloads.timed import WindowQuery
 
 WORKLOAD, EVENTS, PER_FILE, SEED = "social", 100_000, 5_000, 7

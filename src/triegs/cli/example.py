@@ -16,9 +16,9 @@ from triegs.cli.screen import Screen, make_table, write_title
 from triegs.cli.social import NAMESPACE, Update, generate_epochs, iri
 from triegs.compiler.naming import local_name
 from triegs.engine import Engine
+from triegs.engine.standing_query import StandingQuery
 from triegs.explain.text import summarize
 from triegs.read.snapshot import Snapshot
-from triegs.standing_query import StandingQuery
 
 SEED = 7
 SHOWN_ANSWERS = 8

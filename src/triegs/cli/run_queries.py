@@ -13,13 +13,13 @@ import typer
 from triegs.cli.output import fail
 from triegs.cli.queries import show_query_error
 from triegs.engine import Engine
+from triegs.engine.standing_query import StandingQuery
 from triegs.errors import QueryError, WindowError
 from triegs.outputs import Head, Kind
 from triegs.run.reporting import Asked, Emit, Sign
 from triegs.sparql import Query, parse
 from triegs.sparql.model import Form, Operator
 from triegs.sparql.window import Window
-from triegs.standing_query import StandingQuery
 
 LOG = logging.getLogger("triegs.run")
 _NAMED = re.compile(r"([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)

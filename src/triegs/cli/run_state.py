@@ -16,8 +16,10 @@ from triegs.cli.run_inputs import wrong
 from triegs.cli.run_queries import Given, ask, find_own
 from triegs.durable.directory import read_settings
 from triegs.durable.files import DiskFiles
-from triegs.durable.opening import Recovery, read_sync
+from triegs.durable.opening import read_sync
+from triegs.durable.recovery import Recovery
 from triegs.engine import Engine
+from triegs.engine.standing_query import StandingQuery
 from triegs.errors import QueryError, TriegsError, WindowError
 from triegs.mode import Mode
 from triegs.names import BASE
@@ -26,7 +28,6 @@ from triegs.run.bookmarks import QUERIES, STATIC, name_hold, note_epoch
 from triegs.run.reporting import Asked
 from triegs.sparql import parse
 from triegs.sparql.window import Window
-from triegs.standing_query import StandingQuery
 from triegs.windows.settings import EventTime
 
 LOG = logging.getLogger("triegs")

@@ -8,8 +8,8 @@ from pathlib import Path
 import typer
 
 from triegs.cli.output import FAILED, fail, write_result
-from triegs.durable.backup import back_up
-from triegs.durable.inspection import Inspection, Restored, inspect
+from triegs.durable.inspection import Inspection, Restored
+from triegs.engine.directories import back_up, inspect
 from triegs.errors import StateError
 from triegs.run.statistics import write_bytes
 

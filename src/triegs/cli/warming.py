@@ -6,7 +6,7 @@ from functools import partial
 
 from triegs.cli.output import fail
 from triegs.engine import Engine
-from triegs.exercise import call_everything
+from triegs.engine.exercise import call_everything
 from triegs.inputs import open_input
 from triegs.kernels.jit import COMPILED
 from triegs.kernels.warmth import find_mark, warm_up

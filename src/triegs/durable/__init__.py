@@ -1,5 +1,5 @@
-"""What survives: a log of everything that changes an engine, checkpoints, and recovery.
+"""Durability: a log of every change to an engine, checkpoints, and recovery.
 
-`triegs.Engine.open` is the way in; `triegs.durable.journal` is the text to read first, and
-`docs/durability.md` says what is promised.
+`triegs.Engine.open` is the entry point. Read `journal` first; `protocol` is what this package needs
+of an engine. `docs/durability.md` has the guarantees.
 """

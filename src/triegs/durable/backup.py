@@ -1,4 +1,4 @@
-"""A copy of a directory, also while its owner goes on writing."""
+"""Copying a directory, also while its owner writes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from triegs.durable.files import DiskFiles, Files
 from triegs.durable.inbox import FOLDER as INBOX
 from triegs.durable.inbox import SUFFIX as BATCH
 from triegs.durable.inspection import Inspection, inspect
-from triegs.durable.opening import CHECKPOINTS, LOG
+from triegs.durable.opening import CHECKPOINTS, LOG, Make
 from triegs.durable.overlay import Overlay
 from triegs.durable.segments import NAME, read_segment
 from triegs.errors import LogDamaged, StateDamaged, StateError
 
-#: The owner may remove what is to be copied next, after each two checkpoints of its own.
+#: The owner may remove a file before it is copied, once per two checkpoints.
 TRIES = 10
-#: What a copy is called until it was looked at.
+#: The suffix of a copy until it is checked.
 UNFINISHED = ".unfinished"
 
 
 class Backup(NamedTuple):
-    """What was copied: the `checkpoint` of a record (0 for none), the log up to `record`."""
+    """What was copied: a checkpoint by its record (0 for none), and the log up to `record`."""
 
     target: Path
     checkpoint: int
@@ -33,47 +33,46 @@ class Backup(NamedTuple):
     inspection: Inspection
 
 
-def back_up(source: Path, target: Path) -> Backup:
-    """Copy the newest whole checkpoint, the log behind it and what waits in the inbox to a
-    directory that is not there yet, and look at the copy. `StateError` if it is there, or there is
-    nothing to copy.
+def back_up(source: Path, target: Path, make: Make) -> Backup:
+    """Copy the newest intact checkpoint, the log after it and the batches of the inbox to a new
+    directory, and check the copy. `StateError` if the target exists, or there is nothing to copy.
 
-    The copy has its name once it is complete and on disk. If the disk refuses it, that is a
-    `StateError` too, and nothing is left of it. Cost: the bytes, read and written, and what opening
-    the copy costs.
+    The copy gets its name once it is complete and durable. If the disk refuses it, that is a
+    `StateError` too, and nothing remains. `make` makes an empty engine. Cost: the bytes, read and
+    written, and that of opening the copy.
     """
     files = DiskFiles()
     if target.exists():
-        raise StateError(f"{target} is there already, and is not overwritten")
+        raise StateError(f"{target} exists already, and is not overwritten")
     if read_settings(files, source) is None:
         raise StateError(f"there is no engine in {source}")
     beside = target.with_name(target.name + UNFINISHED)
     if beside.exists():
-        raise StateError(f"{beside} is there, perhaps from a copy that was interrupted; remove it")
+        raise StateError(f"{beside} exists, perhaps from an interrupted copy; remove it")
     try:
-        return _back_up(files, source, target, beside)
+        return _back_up(files, source, target, beside, make)
     except OSError as error:
         _remove(beside)
         raise StateError(f"the copy {target} was not written: {error}") from error
 
 
-def _back_up(files: Files, source: Path, target: Path, beside: Path) -> Backup:
+def _back_up(files: Files, source: Path, target: Path, beside: Path, make: Make) -> Backup:
     for _ in range(TRIES):
         try:
             checkpoint, record, size = _copy(files, source, beside)
             break
         except FileNotFoundError:
-            _remove(beside)  # its owner has removed something meanwhile
+            _remove(beside)  # the owner has removed a file meanwhile
         except BaseException:
             _remove(beside)
             raise
     else:
         raise StateError(f"{source} changes faster than it can be copied; try again")
-    found = inspect(beside)
+    found = inspect(beside, make)
     if not found.is_good:
         reason = found.problem or next(p.details for p in found.parts if p.state == "damaged")
         _remove(beside)
-        raise StateDamaged(f"the copy is not good: {reason}", file=target)
+        raise StateDamaged(f"the copy is damaged: {reason}", file=target)
     files.replace(beside, target)
     try:
         files.sync_folder(target.parent)
@@ -87,7 +86,7 @@ def _copy(files: Files, source: Path, target: Path) -> tuple[int, int, int]:
     """The record of the checkpoint, the last record, and the bytes."""
     for folder in (LOG, CHECKPOINTS):
         files.make_folder(target / folder)
-    # Before the log: a batch that is not here any more is in a record there.
+    # Before the log: a batch that is gone by then is in a record there.
     inbox = source / INBOX
     for batch in files.list_folder(inbox) if inbox.is_dir() else ():
         if batch.suffix == BATCH:
@@ -102,13 +101,13 @@ def _copy(files: Files, source: Path, target: Path) -> tuple[int, int, int]:
     for each, following in pairwise([*listed, None]):
         assert each is not None
         if following is not None and int(following.stem) <= checkpoint + 1:
-            continue  # the checkpoint has all of it
+            continue  # the checkpoint covers it
         data = files.read(each)
         segment = read_segment(each, data, None if following is None else int(following.stem))
         problem = segment.problem
         if problem is not None and not problem.torn:
             if _list_log(files, source) != listed:
-                raise FileNotFoundError("the log goes on in a segment that was not there before")
+                raise FileNotFoundError("the log continues in a new segment")
             reason = problem.reason
             raise LogDamaged(reason, file=each, offset=problem.offset, good_until=segment.last)
         size += _write(files, target / LOG / each.name, data[: segment.good_bytes])
@@ -123,7 +122,7 @@ def _list_log(files: Files, source: Path) -> list[Path]:
 
 
 def _find_checkpoint(files: Files, source: Path) -> tuple[int, Path | None]:
-    """The newest checkpoint that is whole."""
+    """The newest intact checkpoint."""
     checkpoints = Checkpoints(Overlay(files), source / CHECKPOINTS)
     for sequence in checkpoints.list():
         try:

@@ -1,8 +1,8 @@
 """Checkpoints: the state after one record, each in a file of its own.
 
-A file begins as a segment of the log does, with the sequence number of that record, and has one
-frame per part; the last one says that it is the last. It is written beside, synced, and given its
-name at the end, so what has the name is whole, or was damaged later.
+A file begins like a segment of the log, with the sequence number of that record, and has one frame
+per section and a final one. It is written under another name, synced, and renamed at the end, so a
+file with the final name is complete, or was damaged later.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from triegs.durable.frames import (
 from triegs.errors import StateDamaged
 
 SUFFIX, UNFINISHED = ".checkpoint", ".unfinished"
-#: The kinds of frames, by the names of parts.
+#: The kinds of frames, by the names of sections.
 KINDS = {"head": 1, "events": 2, "rows": 3, "end": 4}
 NAMES = {kind: name for name, kind in KINDS.items()}
-#: So many stay: should the newest be damaged, the one before and the log make up for it.
+#: So many are kept: if the newest is damaged, the one before and the log replace it.
 KEPT = 2
 
 
-class Part(NamedTuple):
-    """A part of a state, to be written."""
+class Section(NamedTuple):
+    """A section of a checkpoint, to be written."""
 
     name: str
     fields: Mapping[str, Any]
@@ -50,14 +50,14 @@ class Written(NamedTuple):
 
 
 class Checkpoints:
-    """The checkpoints in a folder, each known by the record that it stands behind."""
+    """The checkpoints in a folder, by the last record that each covers."""
 
     def __init__(self, files: Files, folder: Path) -> None:
         self._files = files
         self._folder = folder
 
     def list(self) -> list[int]:
-        """The sequence numbers, the newest first."""
+        """The sequence numbers, newest first."""
         try:
             names = [path.name for path in self._files.list_folder(self._folder)]
         except FileNotFoundError:
@@ -68,17 +68,17 @@ class Checkpoints:
     def path(self, sequence: int) -> Path:
         return self._folder / f"{sequence:020}{SUFFIX}"
 
-    def write(self, sequence: int, parts: Iterable[Part]) -> Written:
-        """Write a checkpoint; on return it survives a loss of power. Memory: one part.
+    def write(self, sequence: int, sections: Iterable[Section]) -> Written:
+        """Write a checkpoint; on return it survives a power loss. Memory: one section.
 
-        An OSError leaves nothing behind, as far as the disk allows.
+        After an OSError no file remains, as far as the disk allows.
         """
         self._files.make_folder(self._folder)
         target = self.path(sequence)
         beside = target.with_suffix(UNFINISHED)
         self._remove(beside)
         try:
-            size = self._write(beside, sequence, parts)
+            size = self._write(beside, sequence, sections)
             self._files.replace(beside, target)
         except OSError:
             with suppress(OSError):
@@ -87,13 +87,13 @@ class Checkpoints:
         self._files.sync_folder(self._folder)
         return Written(sequence, size)
 
-    def _write(self, path: Path, sequence: int, parts: Iterable[Part]) -> int:
+    def _write(self, path: Path, sequence: int, sections: Iterable[Section]) -> int:
         """Write a file and sync it; returns its size."""
         file = self._files.open(path)
         try:
             file.write([make_header(sequence)])
             number = 0
-            for number, (name, fields, columns) in enumerate(parts, 1):
+            for number, (name, fields, columns) in enumerate(sections, 1):
                 file.write(make_frame(number, KINDS[name], pack(fields, columns))[0])
             file.write(make_frame(number + 1, KINDS["end"], [])[0])
             file.sync()
@@ -102,9 +102,9 @@ class Checkpoints:
             file.close()
 
     def read(self, sequence: int) -> Iterator[tuple[str, Content]]:
-        """The parts of a checkpoint; all checksums are looked at before the first is given.
+        """The sections of a checkpoint; all checksums are verified before the first is returned.
 
-        `StateDamaged` says what is wrong with it. Memory: the file.
+        `StateDamaged` says what is wrong. Memory: the file.
         """
         path = self.path(sequence)
         data = memoryview(self._files.read(path))
@@ -113,7 +113,7 @@ class Checkpoints:
         try:
             version, first = read_header(bytes(data[: HEADER.size]))
             if version > VERSION:
-                reason = f"it is of format {version}, and this program reads up to {VERSION}"
+                reason = f"it has format {version}; this version reads up to {VERSION}"
                 raise StateDamaged(reason, file=path)
             if first != sequence:
                 raise FrameError(f"it is of record {first}")
@@ -121,18 +121,18 @@ class Checkpoints:
             while not frames or frames[-1].kind != KINDS["end"]:
                 frame = read_frame(data, at)
                 if frame.sequence != len(frames) + 1 or frame.kind not in NAMES:
-                    raise FrameError("a part is not the next one")
+                    raise FrameError("a section is out of order")
                 frames.append(frame)
                 at = frame.end
             if at != len(data):
-                raise FrameError("there is something behind the end")
+                raise FrameError("there are bytes after the end")
         except FrameError as problem:
             raise StateDamaged(str(problem), file=path, offset=at) from None
         return ((NAMES[each.kind], unpack(each.payload)) for each in frames[:-1])
 
     def tidy(self) -> int:
-        """Remove all but the newest few, and what was never finished; returns the sequence number
-        of the oldest that is left, 0 if there is none.
+        """Remove old and unfinished checkpoints; returns the sequence number of the oldest that is
+        left, 0 without any.
         """
         numbers = self.list()
         for sequence in numbers[KEPT:]:

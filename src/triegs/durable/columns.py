@@ -1,8 +1,8 @@
 """Named fields and arrays as buffers, and back: the payload of every record and section.
 
-A payload is the length of a JSON text in 8 bytes, the text padded to 8, and the arrays one after
-the other, each padded to 8. The text has the fields, and name, type and shape of each array. Plain
-numbers in the order of x86 and ARM; nothing is ever executed to read it.
+A payload is the length of a JSON text in 8 bytes, the text, and the arrays, each padded to 8 bytes.
+The text has the fields, and the name, type and shape of each array. Numbers are little-endian, and
+reading never executes anything.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ DTYPES = {name: dtype for dtype, name in KINDS.items()}
 
 
 class Content(NamedTuple):
-    """What a payload says."""
+    """The content of a payload."""
 
     fields: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
 
 
 class Columns(NamedTuple):
-    """Arrays as they lie in a payload: what the text says of each, and the buffers, padded."""
+    """Arrays of a payload: the description of each for the text, and the padded buffers."""
 
     described: tuple[str, ...] = ()
     parts: tuple[Any, ...] = ()
@@ -41,12 +41,12 @@ NO_COLUMNS = Columns()
 
 
 def describe(name: str, kind: str, *shape: int) -> str:
-    """What the text says of an array."""
+    """The description of an array for the text."""
     return f'["{name}","{kind}",{list(shape)}]'
 
 
 def lay_out(arrays: Mapping[str, NDArray[Any]]) -> Columns:
-    """Arrays as they lie in a payload, without a copy of those that are contiguous."""
+    """Arrays for a payload; contiguous ones are not copied."""
     described: list[str] = []
     parts: list[Any] = []
     for name, array in arrays.items():
@@ -70,9 +70,9 @@ def pack(fields: Mapping[str, Any], columns: Columns = NO_COLUMNS) -> list[Any]:
 
 
 def unpack(payload: bytes | memoryview) -> Content:
-    """What `pack` was given; arrays are views of the payload, which is not to be changed.
+    """The inverse of `pack`; arrays are read-only views of the payload.
 
-    `ValueError` if it is no payload; what is behind a good checksum is one.
+    `ValueError` if it is not a payload, which a valid checksum rules out.
     """
     view = memoryview(payload)
     size = int.from_bytes(view[:ALIGNED], "little")

@@ -1,15 +1,15 @@
-"""The directory of an engine: who owns it, and what the engine was made with.
+"""The directory of an engine: its owner, and the settings of the engine.
 
 ::
 
     engine.json    the format and the settings
-    lock           who has it open
+    lock           the process that has it open
     log/           every change, in segments
     checkpoints/   the state after some record, the newest two
     inbox/         batches that other processes commit
-    sources/       who commits them: the sink of Spark writes these three, perhaps before an engine
-    staging/       is made here, and
-    quarantine/    sets malformed rows aside
+    sources/       the Spark sink writes these three, possibly before there is an engine: its
+    staging/       sources, its unfinished files,
+    quarantine/    and malformed rows
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from triegs.errors import DirectoryInUse, StateDamaged, StateError
 
 FORMAT = 1
 SETTINGS, LOCK = "engine.json", "lock"
-#: What an engine and Spark's sink make in its directory, and what a new disk has in it.
+#: What an engine and the Spark sink create in its directory, and what a new disk contains.
 OURS = {
     SETTINGS, f"{SETTINGS}.unfinished", LOCK, "log", "checkpoints", "inbox", "sources", "staging",
     "quarantine", "lost+found",
@@ -36,8 +36,8 @@ OURS = {
 
 
 class Lock:
-    """Ownership of a directory: one process at a time. It ends with the process, whatever ends
-    that; the file that it leaves is no lock.
+    """Ownership of a directory, by one process at a time. It ends with the process, however that
+    ends; the file that remains is not a lock.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -59,21 +59,21 @@ class Lock:
         os.pwrite(self._number, text.encode(), 0)
 
     def close(self) -> None:
-        """Let it go. Harmless when repeated."""
+        """Release it. Idempotent."""
         number, self._number = self._number, -1
         if number >= 0:
             os.close(number)
 
 
 def refuse_foreign(files: Files, directory: Path) -> None:
-    """Refuse a directory that is not an engine's and has something in it; nothing is written.
+    """Refuse a directory that has content but no engine; nothing is written.
 
-    An engine that died as it was made has left some of its own files, and no others.
+    A process that died while it created an engine leaves only files of an engine.
     """
     try:
         names = {path.name for path in files.list_folder(directory)}
         if SETTINGS in names:
-            read_settings(files, directory)  # which says if it is none of ours
+            read_settings(files, directory)  # raises if it is not ours
     except FileNotFoundError:
         return
     except OSError as error:
@@ -81,18 +81,18 @@ def refuse_foreign(files: Files, directory: Path) -> None:
     foreign = names - OURS
     if foreign and SETTINGS not in names:
         raise StateError(
-            f"{directory} is no directory of an engine: it has {min(foreign)!r} and no {SETTINGS}; "
-            "give one that is new or empty"
+            f"{directory} is not the directory of an engine: it has {min(foreign)!r} and no "
+            f"{SETTINGS}; use a new or empty one"
         )
 
 
 def sum_up(form: object, settings: object) -> int:
-    """The checksum of a format and its settings; it stays the same in every format."""
+    """The checksum of a format and its settings; the same in every format."""
     return crc32(json.dumps([form, settings]).encode())
 
 
 def write_settings(files: Files, directory: Path, settings: dict[str, Any]) -> None:
-    """Keep what an engine is made with; there is nothing before."""
+    """Store the settings of a new engine."""
     whole = {"format": FORMAT, "checksum": sum_up(FORMAT, settings), "settings": settings}
     beside = directory / f"{SETTINGS}.unfinished"
     with suppress(FileNotFoundError):
@@ -108,7 +108,7 @@ def write_settings(files: Files, directory: Path, settings: dict[str, Any]) -> N
 
 
 def read_settings(files: Files, directory: Path) -> dict[str, Any] | None:
-    """What an engine was made with; None if there is none here yet."""
+    """The settings of the engine; None if there is none yet."""
     path = directory / SETTINGS
     try:
         data = files.read(path)
@@ -120,9 +120,9 @@ def read_settings(files: Files, directory: Path) -> dict[str, Any] | None:
         settings: dict[str, Any] = whole["settings"]
         is_good = whole["checksum"] == sum_up(form, settings)
     except (ValueError, KeyError, TypeError):
-        raise StateDamaged("this is not what was written", file=path) from None
+        raise StateDamaged("its content is not what was written", file=path) from None
     if not is_good:
         raise StateDamaged("the checksum is wrong", file=path)
     if form != FORMAT:
-        raise StateError(f"{path} is of format {form}, and this program reads {FORMAT}")
+        raise StateError(f"{path} has format {form}; this version reads {FORMAT}")
     return settings

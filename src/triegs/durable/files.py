@@ -1,4 +1,4 @@
-"""The files that durable state goes through, so that tests can put another disk in their place."""
+"""File access of durable state, behind protocols so that tests can replace the disk."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-# Where there is no fdatasync, fsync does the same and more.
+# Without fdatasync, fsync does the same and more.
 sync_data = getattr(os, "fdatasync", os.fsync)
 
-# The most buffers that every system takes in one call.
+# The most buffers per call that every system accepts.
 MOST_PARTS = 1024
 
 
@@ -25,10 +25,10 @@ class File(Protocol):
     def size(self) -> int: ...
 
     def write(self, parts: Sequence[Buffer]) -> None:
-        """Append all of it, or raise an OSError and leave any beginning of it behind."""
+        """Append all of it, or raise an OSError; then a prefix of it may be written."""
 
     def sync(self) -> None:
-        """On return, the content survives a loss of power; the name may not, see `sync_folder`."""
+        """On return, the content survives a power loss; the name may not, see `sync_folder`."""
 
     def truncate(self, size: int) -> None: ...
 
@@ -36,32 +36,32 @@ class File(Protocol):
 
 
 class Files(Protocol):
-    """A disk. Every method raises an OSError where the disk refuses."""
+    """A disk. Every method raises an OSError if the disk refuses."""
 
     def read(self, path: Path, start: int = 0, length: int | None = None) -> bytes:
-        """The bytes from `start`, all or `length` of them, fewer where the file ends."""
+        """The bytes from `start`, all or `length` of them, fewer at the end of the file."""
 
     def list_folder(self, folder: Path) -> list[Path]:
-        """What is in a folder, by name."""
+        """The content of a folder, sorted by name."""
 
     def find_size(self, path: Path) -> int: ...
 
     def find_age(self, path: Path) -> float:
-        """The seconds since a file was written to; 0 if it is gone."""
+        """Seconds since a file was last written; 0 if it is gone."""
 
     def make_folder(self, folder: Path) -> None:
-        """Make a folder and those above it, so that they survive a loss of power."""
+        """Make a folder and its parents, so that they survive a power loss."""
 
     def open(self, path: Path) -> File:
-        """Open for appending; a file that is not there is made."""
+        """Open for appending; create the file if necessary."""
 
     def replace(self, source: Path, target: Path) -> None:
-        """Rename, in the place of what has the name: nobody sees anything between."""
+        """Rename atomically, replacing the target."""
 
     def remove(self, path: Path) -> None: ...
 
     def sync_folder(self, folder: Path) -> None:
-        """On return, what was made, renamed or removed here survives a loss of power."""
+        """On return, what was created, renamed or removed here survives a power loss."""
 
 
 class DiskFile:
@@ -75,7 +75,7 @@ class DiskFile:
         return os.fstat(self._number).st_size
 
     def write(self, parts: Sequence[Buffer]) -> None:
-        """Append all of it. Cost: one call of the system, if the disk has room."""
+        """Append all of it. Cost: one system call, if the disk has room."""
         views = [memoryview(part) for part in parts]
         if len(views) <= MOST_PARTS:
             written = os.writev(self._number, views)
@@ -83,7 +83,7 @@ class DiskFile:
                 return
         else:
             written = 0
-        # An empty view has no bytes to be cast to.
+        # An empty view cannot be cast.
         rest = [view.cast("B") for view in views if view.nbytes]
         while True:
             while rest and written >= len(rest[0]):
@@ -100,7 +100,7 @@ class DiskFile:
         os.ftruncate(self._number, size)
 
     def close(self) -> None:
-        """Close; again does nothing, because the number may be that of another file by then."""
+        """Close. Idempotent, because the descriptor may belong to another file by then."""
         number, self._number = self._number, -1
         if number >= 0:
             os.close(number)

@@ -1,18 +1,18 @@
-"""How a log lies in its files: a header per segment, then one frame after the other.
+"""The file format of a log: a header per segment, then frames.
 
 ::
 
     header   magic 8 bytes | version u32 | checksum u32 | first sequence u64
     frame    magic 4 bytes | checksum u32 | sequence u64 | kind u32 | length u32 | payload | zeros
 
-All numbers are little-endian, and zeros fill a frame up to a multiple of 8 bytes. The checksum of a
-frame is the CRC-32 of all that stands behind it, the zeros too; that of a header is over version
-and first sequence. A later version keeps this header, so that an older program can tell.
+All numbers are little-endian, and zeros pad a frame to a multiple of 8 bytes. The checksum of a
+frame is the CRC-32 of everything after it, zeros included; that of a header covers version and
+first sequence. Later versions keep this header, so that an older program can detect them.
 
-A frame of the kind `MARK` is no record: it says that all records up to its sequence number had been
-synced when it was written. It tells damage from what a crash may leave: a record that is not whole
-was never synced, unless a mark behind it says so. A frame of the kind `GOES_ON` says at the end of
-a segment that the next one has been made, so that its loss can be told.
+A frame of the kind `MARK` is not a record: all records up to its sequence number had been synced
+when it was written. It distinguishes damage from what a crash may leave: an incomplete record was
+never synced, unless a mark after it says so. A frame of the kind `GOES_ON` at the end of a segment
+says that the next one was created, so that its loss is detected.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ ZEROS = bytes(8)
 
 
 class FrameError(ValueError):
-    """No whole frame, or no whole header, is at this place; says why."""
+    """There is no complete frame or header at this offset; says why."""
 
 
 class Frame(NamedTuple):
-    """A frame as found: it lies from `start` to `end`."""
+    """A frame as read, from offset `start` to `end`."""
 
     sequence: int
     kind: int
@@ -73,10 +73,10 @@ def read_header(data: bytes) -> tuple[int, int]:
 
 
 def make_frame(sequence: int, kind: int, parts: Sequence[Buffer]) -> tuple[list[Buffer], int]:
-    """The buffers to write and their size. Cost: one checksum over the payload, no copy of it."""
+    """The buffers to write and their size. Cost: one checksum over the payload, no copy."""
     length = sum([memoryview(part).nbytes for part in parts])
     if length > LONGEST:
-        raise ValueError(f"a record of {length} bytes: at most {LONGEST}")
+        raise ValueError(f"a record has at most {LONGEST} bytes, not {length}")
     checked = CHECKED.pack(sequence, kind, length)
     zeros = ZEROS[: -length % 8]
     behind = [*parts, zeros] if zeros else parts
@@ -88,12 +88,12 @@ def make_frame(sequence: int, kind: int, parts: Sequence[Buffer]) -> tuple[list[
 
 
 def read_frame(data: memoryview, start: int) -> Frame:
-    """The frame at a place. Cost: one checksum over it."""
+    """The frame at an offset. Cost: one checksum over it."""
     if len(data) < start + FRAME_SIZE:
         raise FrameError("the head of a record is not complete")
     magic, checksum = OPENING.unpack_from(data, start)
     if magic != FRAME_MAGIC:
-        raise FrameError("there is no record at this place")
+        raise FrameError("there is no record at this offset")
     sequence, kind, length = CHECKED.unpack_from(data, start + OPENING.size)
     payload = start + FRAME_SIZE
     end = payload + length + -length % 8
@@ -105,18 +105,18 @@ def read_frame(data: memoryview, start: int) -> Frame:
 
 
 def find_frames(data: bytes, start: int) -> Iterator[Frame]:
-    """The whole frames at or behind a place, whatever lies between them, and at any offset: what
-    a byte was taken from, or put into, is moved. Cost: in the bytes.
+    """The complete frames at or after an offset, whatever is between them. Cost: linear in the
+    bytes. Frames are found at any alignment, because a lost or inserted byte shifts what follows.
     """
     view = memoryview(data)
-    # The magic may be part of somebody's text, with any length behind it; the frames that are
-    # there do not overlap, so the checksums of all of them are over less than this.
+    # The magic may occur in a term, followed by any length. Real frames do not overlap, so their
+    # checksums together cover less than this.
     left = 4 * len(data)
     while (start := data.find(FRAME_MAGIC, start)) >= 0:
         try:
             left -= measure_frame(view, start)
             if left < 0:
-                raise FrameError("no more is looked at than may be true")
+                raise FrameError("the rest is not searched")
             frame = read_frame(view, start)
         except FrameError:
             start += 1
@@ -126,7 +126,7 @@ def find_frames(data: bytes, start: int) -> Iterator[Frame]:
 
 
 def measure_frame(data: memoryview, start: int) -> int:
-    """The length that is said at a place, of a frame that may be there."""
+    """The length field of a possible frame at an offset."""
     if len(data) < start + FRAME_SIZE:
         raise FrameError("the head of a record is not complete")
     _, _, length = CHECKED.unpack_from(data, start + OPENING.size)

@@ -1,10 +1,10 @@
-"""The journal: every call that changes an engine becomes one record before it is carried out.
+"""The journal: every call that changes an engine is one record, written before it is executed.
 
-An engine does the same again when it is told the same again, so the log has what it was told: rows
-and events by ids with the terms that are new (`triegs.durable.terms`), watermarks, queries, holds.
-A record is written first, and taken back if what it announces fails. A call is one record with the
-positions of inputs, so all of it is there after a crash or nothing; only `each_slide` has one for
-the watermark and one for each slide.
+An engine is deterministic, so the log has its inputs: rows and events by ids with the definitions
+of new terms (`triegs.durable.terms`), watermarks, queries, holds. A record is written first, and
+undone if the call fails. A call is one record together with the positions of its inputs, so after a
+crash all of it is there or nothing; only `each_slide` has one record for the watermark and one for
+each slide.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from triegs.windows.encoding import NO_ID, Events
 
 
 class Kind(IntEnum):
-    """What a record tells. The numbers are part of the format."""
+    """The kinds of records. The numbers are part of the format."""
 
     REGISTER = 1
     CLOSE = 2
@@ -41,8 +41,8 @@ class Kind(IntEnum):
 
 
 class Recording:
-    """A record that was written, until what it tells is done. A class of its own, because one
-    with a generator takes some microseconds more of every epoch.
+    """A written record whose change is being made. A class, because a context manager made from a
+    generator costs every epoch some microseconds more.
     """
 
     __slots__ = ("_journal", "_noted", "_segment", "_sequence")
@@ -77,15 +77,15 @@ class Recording:
 class Journal:
     """Writes the records of one engine. It belongs to the updater.
 
-    What is noted goes with the next record: `positions`, values by name, such as where an input
-    stands; and `holds`, the epochs that are held by name. Holds are noted from any thread.
+    Notes are committed with the next record: `positions`, which are named values such as input
+    offsets, and `holds`, the epochs held by name. Holds are noted from any thread.
     """
 
     def __init__(
         self, log: Log, words: Dictionary, identities: Dictionary, limit: int | None = None
     ) -> None:
         self.log = log
-        # Every record has the memory limit that it is made under, if there is one.
+        # Every record has the memory limit that applied to it, if any.
         self._always = {} if limit is None else {"limit": limit}
         self.positions: dict[str, Any] = {}
         self.last = log.last
@@ -94,59 +94,57 @@ class Journal:
         }  # fmt: skip
         self._lock = Lock()
         self._segment = self._stamp = 0
-        self._is_refused = False  # the log did not take the last record
+        self._is_refused = False  # whether the log refused the last record
         self._terms = Definer(words, "term")
         self._identities = Definer(identities, "identity")
 
     def note(self, positions: Mapping[str, Any]) -> None:
-        """Let these positions go with the next record, as they are now; what JSON cannot say is
-        refused here.
+        """Commit a copy of these positions with the next record; raises for what JSON cannot
+        represent.
         """
         kept = json.loads(json.dumps(dict(positions)))
         with self._lock:
             self._noted["positions"].update(kept)
 
     def forget(self, names: Sequence[str]) -> None:
-        """Take positions back that are not written."""
+        """Remove positions that are not written yet."""
         with self._lock:
             for name in names:
                 self._noted["positions"].pop(name, None)
 
     def drop(self) -> None:
-        """The change that positions were to go with was not made: they would tell of it."""
+        """The change that positions belong to failed: forget them."""
         with self._lock:
             self._noted["positions"].clear()
 
     def note_hold(self, name: str, epoch: int | None) -> None:
-        """An epoch is held under a name, or that name is let go."""
+        """An epoch is held under a name, or with None the name is released."""
         with self._lock:
             self._noted["holds"][name] = epoch
 
     def note_stop(self, sequence: int, slides: int) -> None:
-        """What a record tells was not done to its end: so many of its slides were published. This
-        goes with the next record at the latest, so nothing is ever done upon more than was.
+        """A record stopped early: only that many of its slides were published. This is written with
+        the next record at the latest, so no change ever builds on more than was done.
         """
         with self._lock:
             self._noted["stopped"][str(sequence)] = slides
 
     def note_refusing(self, sequence: int, slides: Sequence[int]) -> None:
-        """These of the slides that a record tells of had no room for the events that they would
-        bring, counted from 0.
-        """
+        """These slides of a record, counted from 0, refused their events for lack of memory."""
         with self._lock:
             self._noted["refusing"][str(sequence)] = list(slides)
 
     def flush(self, epoch: int) -> None:
-        """Write what was noted, if there is anything."""
+        """Write the notes, if any."""
         if any(self._noted.values()):
             with self.record(Kind.NOTE, epoch, {}):
                 pass
 
     def close(self, epoch: int) -> None:
-        """Write what is still to be written: holds, since positions go with a change only.
+        """Write the remaining holds; positions are only written with a change.
 
-        Not if the last record was refused, because holds may belong to what it told: of an output
-        that was written up to a held epoch, both are kept or neither.
+        Not if the last record was refused, because holds may belong to it: of an output written up
+        to a held epoch and its hold, both are kept or neither.
         """
         self.drop()
         if not self._is_refused:
@@ -155,13 +153,13 @@ class Journal:
     def record(
         self, kind: Kind, epoch: int, fields: Mapping[str, Any], columns: Columns = NO_COLUMNS
     ) -> Recording:
-        """Write a record; then do what it tells within a ``with``: an exception takes it back."""
+        """Write a record; make its change within a ``with``, where an exception undoes it."""
         noted = self._copy_notes() if any(self._noted.values()) else {}
-        # Unless all goes well, what the record defined is not: then define everything anew.
+        # If this fails, the definitions of the record are lost: then everything is defined again.
         segment, self._segment = self._segment, 0
         self._is_refused = True
-        told = {"epoch": epoch, **self._always, **fields, **noted}
-        sequence = self.log.append(kind, pack(told, columns))
+        written = {"epoch": epoch, **self._always, **fields, **noted}
+        sequence = self.log.append(kind, pack(written, columns))
         self._is_refused = False
         return Recording(self, sequence, segment, noted)
 
@@ -170,7 +168,7 @@ class Journal:
             return {what: dict(values) for what, values in self._noted.items() if values}
 
     def _settle(self, noted: dict[str, dict[str, Any]]) -> None:
-        """These notes are written: let go of all that are not newer."""
+        """These notes are written: drop all that are not newer."""
         self.positions.update(noted.get("positions", {}))
         with self._lock:
             for what, values in noted.items():
@@ -180,7 +178,7 @@ class Journal:
                 }
 
     def define(self, ids: Words) -> Columns:
-        """The definitions that the next record must have for these terms."""
+        """The definitions that the next record needs for these terms."""
         return lay_out(self._terms.define(ids, self._next_stamp()))
 
     def describe_rows(self, rows: Words) -> Columns:
@@ -188,7 +186,7 @@ class Journal:
         return self._terms.write_rows(rows, self._next_stamp())
 
     def describe_events(self, events: Events) -> Columns:
-        """Timed events as columns of the next record; places where some were malformed."""
+        """Timed events as columns of the next record, with their rows if some were malformed."""
         rows = self.describe_rows(events.rows)
         found: dict[str, NDArray[Any]] = {"times": events.times}
         if len(events.ids) and (events.ids != NO_ID).any():

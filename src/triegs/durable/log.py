@@ -1,11 +1,11 @@
 """A log on disk: records with gapless sequence numbers, in segments that can be trimmed.
 
-What is promised of a record, after `append` returned:
+Guarantees for a record, after `append` returned:
 
-1. It survives the death of the process at once, and a loss of power once `synced` has reached it.
-2. After any crash the log has a beginning of what was appended and not undone, unchanged.
+1. It survives a crash of the process at once, and a power loss once `synced` has reached it.
+2. After any crash the log is an unchanged prefix of what was appended and not undone.
 3. A record that was undone never comes back.
-4. What is damaged is refused when the log is opened, and nothing on disk is changed then.
+4. A damaged log is refused when it is opened, and then nothing on disk changes.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 SEGMENT_BYTES = 64 << 20
 
-# When appended records are synced: with each append, so many milliseconds after it, or when asked.
+# When records are synced: with each append, that many milliseconds after it, or on demand.
 Sync = Literal["always", "never"] | float
 
 
 class Record(NamedTuple):
-    """A record as read. Its payload keeps the bytes of its whole segment in memory, whose first
-    sequence number is `segment`.
+    """A record as read. `segment` is the first sequence number of its segment, all of whose bytes
+    the payload keeps in memory.
     """
 
     segment: int
@@ -62,7 +62,7 @@ class Cut(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What was there when a log was opened. Without records `last` is one less than `first`."""
+    """The content of a log when it was opened. Without records `last` is `first` - 1."""
 
     first: int
     last: int
@@ -70,7 +70,7 @@ class Found(NamedTuple):
 
 
 class Metrics(NamedTuple):
-    """What a log did since it was opened. A record that was undone stays counted."""
+    """Figures since the log was opened. Undone records are counted."""
 
     records: int
     bytes: int
@@ -81,11 +81,11 @@ class Metrics(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """Where the log ends. One reference, swapped as a whole: an interrupt finds all or nothing."""
+    """The end of the log. Swapped as one reference, so that an interrupt sees all or nothing."""
 
     last: int
     end: int
-    # Where the last record begins, as long as it can be undone.
+    # The offset of the last record, while it can be undone.
     begin: int | None
 
 
@@ -102,13 +102,15 @@ class Log:
         segment_bytes: int = SEGMENT_BYTES,
         segments: list[Segment] | None = None,
     ) -> tuple[Log, Found]:
-        """Open or begin the log in a folder. Cost: reads and checks all of it, unless `segments`
-        are given, which `look` has just found; and syncs once.
+        """Open or create the log in a folder. Cost: reads and checks all of it, unless `segments`
+        from `look` are given; and one sync.
 
-        Whatever is found counts as synced from then on. `LogDamaged`: nothing was changed.
+        All records found count as synced from then on. After `LogDamaged` nothing was changed.
         """
         if sync not in ("always", "never") and (isinstance(sync, str) or sync <= 0):
-            raise ValueError(f"sync is {sync}: 'always', 'never' or a number of milliseconds")
+            raise ValueError(
+                f"sync must be 'always', 'never' or a number of milliseconds, not {sync}"
+            )
         try:
             files.make_folder(folder)
             segments = cls.look(files, folder) if segments is None else segments
@@ -119,7 +121,7 @@ class Log:
 
     @staticmethod
     def look(files: Files, folder: Path) -> list[Segment]:
-        """The segments that are there; `LogDamaged` if they are no log. Changes nothing.
+        """The segments of a log; `LogDamaged` if they are damaged. Changes nothing.
 
         Cost: reads and checks all of it.
         """
@@ -142,7 +144,7 @@ class Log:
         self._folder = self.folder = folder
         self._policy = sync
         self._segment_bytes = segment_bytes
-        # A sync holds the first, never the second: appending goes on meanwhile. In this order.
+        # Acquired in this order. A sync holds only the first, so that appends go on meanwhile.
         self._syncing = Lock()
         self._lock = RLock()
         self._changed = Condition(self._lock)
@@ -154,10 +156,10 @@ class Log:
         self._firsts = [segment.first for segment in segments] or [1]
         self._file, self._tail, self._marked = self._resume(segments[-1] if segments else None)
         self._synced = self._tail.last
-        # Set by appending alone: a mark that fills a segment must not begin the next one between
+        # Only `append` sets this: a mark that fills a segment must not begin the next one between
         # the definitions that a record needs there and the record.
         self._is_full = self._tail.end >= segment_bytes
-        # There may be something behind the tail.
+        # There may be bytes after the tail.
         self._unsettled = False
         self._mark()
 
@@ -171,43 +173,43 @@ class Log:
 
     @property
     def first(self) -> int:
-        """The first sequence number that is there, or that comes next."""
+        """The first sequence number in the log, or the next one if it is empty."""
         return self._firsts[0]
 
     @property
     def last(self) -> int:
-        """The last sequence number; one less than `first` if there is no record."""
+        """The last sequence number; `first` - 1 without records."""
         return self._tail.last
 
     @property
     def synced(self) -> int:
-        """The last sequence number that survives a loss of power."""
+        """The last sequence number that survives a power loss."""
         return self._synced
 
     @property
     def bytes(self) -> int:
-        """How many were appended since the log was opened."""
+        """Bytes appended since the log was opened."""
         return self._bytes
 
     @property
     def waiting(self) -> int:
-        """How many of them wait to be synced, about."""
+        """About how many of them are not synced yet."""
         return self._bytes - self._synced_bytes
 
     @property
     def broken(self) -> str | None:
-        """Why nothing can be appended until the log is opened again."""
+        """Why nothing can be appended until the log is reopened; None while it can."""
         return self._broken
 
     def append(self, kind: int, parts: Sequence[Buffer]) -> int:
         """Append a record and return its sequence number.
 
-        Cost: a checksum and one call of the system; with the policy "always", a sync as well.
-        `LogFailed`: the record is not in the log. The next one may be tried, unless the disk can
-        no longer be trusted; then every append fails until the log is opened again.
+        Cost: a checksum and one system call; with the policy "always" also a sync. After
+        `LogFailed` the record is not in the log. The next append may succeed, unless the disk can
+        no longer be trusted; then every append fails until the log is reopened.
         """
         if not 0 <= kind < GOES_ON:
-            raise ValueError(f"the kind of a record is {kind}: from 0 to {GOES_ON - 1}")
+            raise ValueError(f"the kind of a record must be from 0 to {GOES_ON - 1}, not {kind}")
         sequence = self._tail.last + 1
         frame, size = make_frame(sequence, kind, parts)
         self.prepare()
@@ -230,30 +232,30 @@ class Log:
         return sequence
 
     def prepare(self) -> int:
-        """The first sequence number of the segment that the next record goes to; that is a new one
-        if the newest is full. Cost of a new one: three syncs.
+        """The first sequence number of the segment of the next record; a new segment if the newest
+        is full. Cost of a new one: three syncs.
         """
         return self.rotate() if self._is_full else self._firsts[-1]
 
     def rotate(self) -> int:
-        """Begin a new segment, unless the newest has no record; returns its first number."""
+        """Begin a new segment, unless the newest is empty; returns its first number."""
         if self._tail.last >= self._firsts[-1]:
             self._begin_segment(self._tail.last + 1)
         return self._firsts[-1]
 
     def undo(self, sequence: int) -> None:
-        """Take back the record that the last append wrote; its sequence number is used again.
+        """Remove the record that the last append wrote; its sequence number is reused.
 
-        Cost: a sync, without which the record could come back after a loss of power.
+        Cost: a sync, without which the record could come back after a power loss.
         """
         with self._syncing, self._lock:
             self._check()
             self._settle()
             last, _, begin = self._tail
             if sequence != last or begin is None:
-                raise StateError(f"record {sequence} is not what the last append wrote")
+                raise StateError(f"record {sequence} is not the one that the last append wrote")
             self._synced = min(self._synced, sequence - 1)
-            # The marks behind the record go with it.
+            # The marks after the record are removed with it.
             self._marked = self._firsts[-1] - 1
             self._unsettled = True
             self._tail = Tail(sequence - 1, begin, None)
@@ -261,9 +263,9 @@ class Log:
             self._note_synced(sequence - 1)
 
     def wait(self, sequence: int, timeout: float | None = None) -> bool:
-        """Wait until a record is synced; False if time is over, or there is no such record.
+        """Wait until a record is synced; False on timeout, or if there is no such record.
 
-        With the policy "never" this is what syncs, at once.
+        With the policy "never" this call syncs.
         """
         if self._policy == "never" and self._synced < sequence <= self._tail.last:
             self.sync()
@@ -279,7 +281,7 @@ class Log:
             return self._synced >= sequence
 
     def sync(self) -> None:
-        """Sync what was appended so far. From any thread; appending goes on meanwhile."""
+        """Sync what was appended so far. From any thread; appends go on meanwhile."""
         with self._syncing:
             with self._lock:
                 self._check()
@@ -292,24 +294,24 @@ class Log:
                 self._note_synced(last)
 
     def read(self, after: int = 0) -> Iterator[Record]:
-        """The records behind a sequence number, up to the last one at the time of the call.
+        """The records after a sequence number, up to the last one at the time of the call.
 
-        Cost: reads the segments that have them, one in memory at a time. What is undone or trimmed
-        meanwhile is an error.
+        Cost: reads the segments that have them, with one in memory at a time. Records must not be
+        undone or trimmed meanwhile.
         """
         return self._read(after, self._tail.last, self._firsts[:])
 
     def trim(self, before: int) -> list[Path]:
-        """Remove the segments with records below a sequence number only, but not the newest.
+        """Remove the segments whose records are all below a sequence number, except the newest.
 
-        Cost: a sync of the folder for each. Sequence numbers go on as before.
+        Cost: a sync of the folder for each. Sequence numbers continue.
         """
         with self._lock:
             self._check()
         removed = []
         try:
             while len(self._firsts) > 1 and self._firsts[1] <= before:
-                # The last removal is on disk before the next: a crash must not leave a gap.
+                # The last removal is durable before the next: a crash must not leave a gap.
                 self._files.sync_folder(self._folder)
                 path = name_segment(self._folder, self._firsts[0])
                 with suppress(FileNotFoundError):
@@ -334,7 +336,7 @@ class Log:
             )
 
     def close(self) -> None:
-        """Sync what was appended and close; again does nothing."""
+        """Sync what was appended, and close. Idempotent."""
         if self._closed:
             return
         if self._thread:
@@ -365,7 +367,7 @@ class Log:
         self.close()
 
     def _resume(self, newest: Segment | None) -> tuple[File, Tail, int]:
-        """Go on with the newest segment, without what a crash left behind it."""
+        """Continue the newest segment, without the incomplete end that a crash left."""
         if newest is None or not newest.good_bytes:
             first = self._firsts[-1]
             return self._make_segment(first), Tail(first - 1, HEADER.size, None), first - 1
@@ -373,7 +375,7 @@ class Log:
         try:
             if newest.problem:
                 file.truncate(newest.good_bytes)
-            # What was cut must not come back behind what is appended from now on.
+            # What was cut must not reappear after what is appended from now on.
             file.sync()
             self._files.sync_folder(self._folder)
         except OSError:
@@ -382,7 +384,7 @@ class Log:
         return file, Tail(newest.last, newest.good_bytes, None), newest.marked
 
     def _make_segment(self, first: int) -> File:
-        """A segment without records whose name and header survive a loss of power."""
+        """An empty segment whose name and header survive a power loss."""
         file = self._files.open(name_segment(self._folder, first))
         try:
             file.truncate(0)
@@ -407,7 +409,7 @@ class Log:
             except OSError as error:
                 self._remove_failed_segment(first)
                 raise LogFailed(f"a segment was not made: {error}") from error
-            # Without this nothing is lost but a way to tell that the new one is missing.
+            # Best effort: it only serves to detect that the new segment is missing.
             with suppress(OSError):
                 self._file.write(make_frame(first - 1, GOES_ON, ())[0])
             with suppress(OSError):
@@ -425,10 +427,10 @@ class Log:
                 self._files.remove(path)
                 self._files.sync_folder(self._folder)
         except OSError as error:
-            self._fail(f"a segment that was not made is still there: {error}", error)
+            self._fail(f"an unfinished segment was not removed: {error}", error)
 
     def _write(self, frame: Sequence[Buffer]) -> None:
-        """Write behind the tail, whole or not at all; the caller moves the tail."""
+        """Write after the tail, all or nothing; the caller moves the tail."""
         self._unsettled = True
         try:
             self._file.write(frame)
@@ -437,23 +439,23 @@ class Log:
             raise
 
     def _settle(self) -> int:
-        """Take away what lies behind the tail: it was undone, or its append did not end."""
+        """Remove the bytes after the tail: they were undone, or their append did not finish."""
         if self._unsettled:
             try:
                 self._file.truncate(self._tail.end)
             except OSError as error:
-                self._fail(f"what is behind the log was not taken away: {error}", error)
-            # Else it could come back after a loss of power, made whole by what is written next.
+                self._fail(f"bytes after the end of the log were not removed: {error}", error)
+            # Else they could reappear after a power loss, completed by what is written next.
             self._sync(self._file)
             self._unsettled = False
         return self._tail.end
 
     def _mark(self) -> None:
-        """Say in the log that its records are synced, for whoever opens it after a crash."""
+        """Write a mark that the records are synced, for opening after a crash."""
         if self._synced <= self._marked:
             return
         frame, size = make_frame(self._synced, MARK, ())
-        # Without the mark nothing is lost but a way to tell damage: what was synced is synced.
+        # Best effort: the mark only serves to detect damage.
         with suppress(OSError, LogFailed):
             end = self._settle()
             self._write(frame)
@@ -465,7 +467,7 @@ class Log:
         try:
             self.sync()
         except LogFailed:
-            # The append fails, so its record should not be found later, if that can be had.
+            # The append fails, so remove its record if possible.
             last, _, begin = self._tail
             if begin is not None:
                 with self._lock, suppress(OSError):
@@ -474,8 +476,8 @@ class Log:
             raise
 
     def _sync(self, file: File) -> None:
-        """Sync a file and measure it. A sync that failed is never tried again: what the system
-        could not write it may have dropped, and the next sync would not know.
+        """Sync a file and measure the time. A failed sync is never retried: the system may have
+        dropped what it could not write, and the next sync would not report it.
         """
         started = perf_counter()
         try:
@@ -501,14 +503,14 @@ class Log:
             raise LogFailed(self._broken)
 
     def _fail(self, reason: str, error: OSError) -> NoReturn:
-        """The disk and the log no longer agree: nothing is written until it is opened again."""
+        """Disk and log no longer agree: nothing is written until the log is reopened."""
         with self._changed:
             self._broken = reason
             self._changed.notify_all()
         raise LogFailed(reason) from error
 
     def _run(self, seconds: float) -> None:
-        """Sync a while after something was appended."""
+        """Sync some time after each append."""
         while not self._closing.is_set():
             self._due.wait()
             self._closing.wait(seconds)
@@ -531,24 +533,24 @@ class Log:
             data = memoryview(self._files.read(path))
         except OSError as error:
             raise LogFailed(f"a segment was not read: {error}") from error
-        place, end = first - 1, HEADER.size
-        while place < last:
+        sequence, end = first - 1, HEADER.size
+        while sequence < last:
             try:
                 frame = read_frame(data, end)
             except FrameError as error:
                 reason = f"{error}, since the log was opened"
-                raise LogDamaged(reason, file=path, offset=end, good_until=place) from error
+                raise LogDamaged(reason, file=path, offset=end, good_until=sequence) from error
             end = frame.end
             if frame.kind != MARK:
-                place = frame.sequence
-                yield Record(first, place, frame.kind, frame.payload)
+                sequence = frame.sequence
+                yield Record(first, sequence, frame.kind, frame.payload)
 
 
 def find_cut(segments: list[Segment]) -> Cut | None:
-    """What may be cut off the newest segment; damage is raised."""
+    """What may be cut off the newest segment; raises on damage."""
     good_until = segments[0].first - 1 if segments else 0
     for file, _, last, size, _, _, problem in segments:
-        # A segment that does not fit at all has no good records.
+        # A segment that does not belong here has no good records.
         good_until = last if not problem or problem.offset else good_until
         if problem and problem.torn:
             return Cut(file, problem.offset, size - problem.offset, problem.reason)

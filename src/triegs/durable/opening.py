@@ -1,4 +1,4 @@
-"""Opening a directory: the newest good checkpoint, the records behind it, and a journal."""
+"""Opening a directory: the newest good checkpoint, the records after it, and a journal."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from triegs.durable.checkpoint_manager import CheckpointManager
 from triegs.durable.checkpoints import Checkpoints
 from triegs.durable.columns import Content, unpack
 from triegs.durable.directory import (
@@ -21,8 +22,9 @@ from triegs.durable.directory import (
 from triegs.durable.files import Files
 from triegs.durable.inbox import Inbox
 from triegs.durable.journal import Journal, Kind
-from triegs.durable.keeper import Keeper
-from triegs.durable.log import SEGMENT_BYTES, Cut, Log, Sync
+from triegs.durable.log import SEGMENT_BYTES, Log, Sync
+from triegs.durable.protocol import RecoverableEngine
+from triegs.durable.recovery import Recovery
 from triegs.durable.replay import Replay
 from triegs.durable.segments import Segment, name_segment
 from triegs.durable.state import restore_state
@@ -43,36 +45,16 @@ from triegs.store.room import RESERVE_BYTES
 from triegs.windows.settings import EventTime
 from triegs.windows.state import read_window, write_window
 
-if TYPE_CHECKING:
-    from triegs.engine import Engine
-
 LOG, CHECKPOINTS = "log", "checkpoints"
-#: What makes a call fail, whenever it is made in the same state.
+#: The errors of a call that fails again whenever it is repeated in the same state.
 REFUSALS = (InvalidUpdate, MultiplicityOverflow, StateError, WindowError)
 
 
-class Recovery(NamedTuple):
-    """What opening a directory found.
-
-    ``checkpoint`` is the record after which the state was taken that was read, 0 for none, and
-    ``replayed`` counts the records behind it. ``cut`` is what a crash had left unfinished;
-    ``damaged`` are checkpoints that were not read; ``lost_holds`` are held epochs from before the
-    checkpoint, which are gone; ``lost_queries`` says by name why a query is refused by this
-    version, and closed.
-    """
-
-    epoch: int
-    checkpoint: int
-    replayed: int
-    cut: Cut | None
-    damaged: tuple[StateDamaged, ...]
-    lost_holds: Mapping[str, int]
-    lost_queries: Mapping[str, str]
-    seconds: float
+Sections = Iterator[tuple[str, Content]]
 
 
 class Settings(NamedTuple):
-    """What an engine keeps for good; None stands for what the directory says."""
+    """The settings that a directory stores; None takes what the directory has."""
 
     mode: str | None
     window: Window | None
@@ -87,7 +69,7 @@ class Settings(NamedTuple):
         }
 
     def agree(self, directory: Path, kept: dict[str, Any]) -> Settings:
-        """The settings of an engine that is there, which those that are given must not deny."""
+        """The stored settings; `StateError` if those that are given differ."""
         given = self.write()
         for name, value in self._asdict().items():
             if value is not None and given[name] != kept[name]:
@@ -96,6 +78,10 @@ class Settings(NamedTuple):
                 )
         window = None if kept["window"] is None else read_window(kept["window"])
         return Settings(kept["mode"], window, EventTime(*kept["event_time"]))
+
+
+#: Makes an empty engine with the settings of a directory.
+Make = Callable[[Settings], RecoverableEngine]
 
 
 def read_sync(sync: str | float) -> Sync:
@@ -111,16 +97,18 @@ def read_sync(sync: str | float) -> Sync:
 
 
 def open_engine(
-    make: Callable[..., Engine],
+    make: Make,
     directory: Path,
     settings: Settings,
     files: Files,
     sync: str | float,
     checkpoint_bytes: int | None,
     segment_bytes: int = SEGMENT_BYTES,
-) -> Engine:
-    """An engine that stands where the directory says, and keeps it. Cost: the state, and what was
-    done since the last checkpoint.
+) -> CheckpointManager:
+    """Make an engine, restore it from the directory, and log its further changes there.
+
+    `make` may be called several times; the last engine is the one that is open. Returns the manager
+    of the directory. Cost: the state, and the changes since the last checkpoint.
     """
     started = perf_counter()
     policy = read_sync(sync)
@@ -138,7 +126,7 @@ def open_engine(
         checkpoints = Checkpoints(files, directory / CHECKPOINTS)
         segments = Log.look(files, directory / LOG)
         check_files(directory, kept is not None, checkpoints, segments)
-        parts, sequence, damaged = choose(checkpoints, segments, directory)
+        sections, sequence, damaged = choose(checkpoints, segments, directory)
         # Up to here nothing on disk was changed.
         log, found = Log.open(
             files, directory / LOG, sync=policy, segment_bytes=segment_bytes, segments=segments
@@ -147,30 +135,25 @@ def open_engine(
             write_settings(files, directory, settings.write())
         is_refused, refusing = False, dict[int, list[int]]()
         while True:
-            engine = make(
-                settings.mode or "multigraph", window=settings.window,
-                event_time=settings.event_time,
-            )  # fmt: skip
+            engine = make(settings)
             replay, is_failed = restore(
-                engine, log, parts, sequence, is_last_refused=is_refused, refusing=refusing
+                engine, log, sections, sequence, is_last_refused=is_refused, refusing=refusing
             )
             if replay.exceeds is None:
                 break
-            # The process died before what the memory limit refused was taken back, or noted.
+            # The process died before it could undo or note what the memory limit refused.
             if replay.has_slides:
                 refusing.setdefault(log.last, []).append(replay.exceeds)
             else:
                 is_refused = True
-            parts = checkpoints.read(sequence) if sequence else None
+            sections = checkpoints.read(sequence) if sequence else None
         lost = replay.finish()
         check_room(engine, replay, directory)
-        limit = engine._store.memory_limit
-        engine._journal = journal = Journal(
-            log, engine._dictionary, engine._windows.identities, limit
-        )
+        limit = engine.store.memory_limit
+        engine.journal = journal = Journal(log, engine.dictionary, engine.windows.identities, limit)
         last = journal.last
         journal.positions = replay.positions
-        engine._published = replay.published
+        engine.published = replay.published
         if is_failed:
             with journal.record(Kind.NOTE, engine.epoch, {"failed": last}):
                 pass
@@ -181,14 +164,14 @@ def open_engine(
             journal.note_stop(last, len(replay.published))
             journal.flush(engine.epoch)
         for name in replay.lost_queries:
-            engine._queries[name].close()
+            engine.close_query(name)
         inbox = Inbox(files, directory)
-        engine._keeper = Keeper(engine, lock, log, checkpoints, inbox, checkpoint_bytes)
-        engine._keeper.recovery = Recovery(
+        manager = CheckpointManager(engine, lock, log, checkpoints, inbox, checkpoint_bytes)
+        manager.recovery = Recovery(
             engine.epoch, sequence, replay.replayed, found.cut, tuple(damaged), lost,
             replay.lost_queries, perf_counter() - started,
         )  # fmt: skip
-        return engine
+        return manager
     except BaseException as problem:
         if log is not None:
             with suppress(LogFailed):
@@ -200,19 +183,19 @@ def open_engine(
 
 
 def restore(
-    engine: Engine, log: Log, parts: Iterator[tuple[str, Content]] | None, sequence: int,
+    engine: RecoverableEngine, log: Log, sections: Sections | None, sequence: int,
     *, is_last_refused: bool = False, refusing: Mapping[int, Sequence[int]] | None = None,
 ) -> tuple[Replay, bool]:  # fmt: skip
-    """Let a new engine stand where a checkpoint and the log behind its record say.
+    """Restore a new engine from the sections of a checkpoint and the log after its record.
 
-    Returns the replay, and whether the last record tells of what failed. What was done once is done
-    again whatever the limit: where that is another, or memory is laid out otherwise, what had room
-    then might have none.
+    Returns the replay, and whether the last record is of a change that failed. Changes are replayed
+    without a memory limit: under another limit, or another layout of memory, what fitted then might
+    not fit now.
     """
-    with engine._store.without_limit():
+    with engine.store.without_limit():
         fields: dict[str, Any] = {"positions": {}, "holds": {}}
-        if parts is not None:
-            fields = restore_state(engine, parts)
+        if sections is not None:
+            fields = restore_state(engine, sections)
         holds, failed, stopped, found = _look_ahead(log, sequence, fields["holds"])
         replay = Replay(engine, holds, stopped, {**found, **(refusing or {})})
         replay.positions.update(fields["positions"])
@@ -223,13 +206,13 @@ def restore(
         return replay, _replay(log, sequence, replay, failed) or is_last_refused
 
 
-def check_room(engine: Engine, replay: Replay, directory: Path) -> None:
-    """See that what was restored is within the limit that the engine has now.
+def check_room(engine: RecoverableEngine, replay: Replay, directory: Path) -> None:
+    """Check that the restored state is within the engine's current memory limit.
 
-    What was accepted under this limit, or a smaller one, has room, even if it takes some more now
-    because memory is laid out otherwise.
+    State that was accepted under this limit or a smaller one is accepted even if it now takes
+    somewhat more, because memory is laid out differently.
     """
-    limit, before, used = engine._store.memory_limit, replay.limit, replay.count_bytes()
+    limit, before, used = engine.store.memory_limit, replay.limit, replay.count_bytes()
     if limit is not None and used > limit and (before is None or before > limit):
         raise MemoryLimitReached(
             f"the engine in {directory} takes {used:,} bytes: no room under {limit:,} bytes"
@@ -243,8 +226,8 @@ def _refuse(directory: Path, problem: OSError) -> StateError:
 def check_files(
     directory: Path, has_settings: bool, checkpoints: Checkpoints, segments: list[Segment]
 ) -> None:
-    """See that no file is missing, by the order in which they are made: the log, the settings,
-    and before each checkpoint the segment behind it.
+    """Check that no file is missing, by the order in which they are made: the log, the settings,
+    and before each checkpoint the segment that follows it.
     """
     numbers, firsts = checkpoints.list(), [segment.first for segment in segments]
     if has_settings and not segments:
@@ -260,18 +243,18 @@ def check_files(
 
 def choose(
     checkpoints: Checkpoints, segments: list[Segment], directory: Path
-) -> tuple[Iterator[tuple[str, Content]] | None, int, list[StateDamaged]]:
-    """The newest checkpoint that is whole and that the log follows."""
+) -> tuple[Sections | None, int, list[StateDamaged]]:
+    """The newest intact checkpoint that the log continues."""
     damaged = []
     first = segments[0].first if segments else 1
     for sequence in checkpoints.list():
         try:
-            parts = checkpoints.read(sequence)
+            sections = checkpoints.read(sequence)
         except StateDamaged as problem:
             damaged.append(problem)
             continue
         if first <= sequence + 1:
-            return parts, sequence, damaged
+            return sections, sequence, damaged
         break
     if first > 1:
         missing = f"records before {first} are needed and gone"
@@ -283,10 +266,10 @@ def choose(
 
 
 def _replay(log: Log, after: int, replay: Replay, failed: set[int]) -> bool:
-    """Do everything again that the log tells; whether its last record tells of what failed.
+    """Replay the log; returns whether its last record is of a change that failed.
 
-    A record is written before what it tells is done, so of the last one we do not know: if that is
-    refused now, it was refused then, and nobody was told otherwise.
+    A record is written before its change is made, so the outcome of the last one is unknown. If it
+    is refused now it was refused then, and no caller was told otherwise.
     """
     segment = 0
     for record in log.read(after):
@@ -299,9 +282,9 @@ def _replay(log: Log, after: int, replay: Replay, failed: set[int]) -> bool:
                 replay.define(content)
             else:
                 limit = content.fields.get("limit")
-                # Only the last record may have been refused, and be there: then it leaves less
-                # than inserts do under the limit, and nobody was told that it was done. Half of
-                # that is enough, for memory may be laid out otherwise now.
+                # Only the last record can be there although it was refused: then it leaves less
+                # room under the limit than inserts must. Half of that margin is enough, because
+                # memory may be laid out differently now.
                 if record.sequence == log.last and limit is not None:
                     replay.most = limit - RESERVE_BYTES // 2
                 replay.take(record.kind, record.sequence, content)
@@ -312,7 +295,7 @@ def _replay(log: Log, after: int, replay: Replay, failed: set[int]) -> bool:
         except Exception as problem:
             if record.sequence == log.last and isinstance(problem, REFUSALS):
                 return True
-            reason = f"record {record.sequence} cannot be done again: {problem}"
+            reason = f"record {record.sequence} cannot be replayed: {problem}"
             raise StateDamaged(reason, file=log.folder) from problem
     return False
 
@@ -320,8 +303,8 @@ def _replay(log: Log, after: int, replay: Replay, failed: set[int]) -> bool:
 def _look_ahead(
     log: Log, after: int, holds: dict[str, int]
 ) -> tuple[dict[str, int], set[int], dict[int, int], dict[int, list[int]]]:
-    """The epochs that are held by name at the end of the log, the records that failed, of those
-    that were not done to their ends how many slides were published, and which slides refused.
+    """The epochs held by name at the end of the log, the records that failed, the number of slides
+    published by those that stopped early, and the slides that refused their events.
     """
     found: dict[str, int | None] = dict(holds)
     failed, stopped, refusing = set(), {}, {}

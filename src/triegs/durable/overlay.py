@@ -1,4 +1,4 @@
-"""A disk that is read and never written: what is changed is changed in memory alone."""
+"""A disk that is read and never written: changes are kept in memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Overlay:
 
     def __init__(self, disk: Files) -> None:
         self._disk = disk
-        #: What was changed; None is what was removed.
+        #: Changed files; None for removed ones.
         self._changed: dict[Path, MemoryFile | None] = {}
 
     def read(self, path: Path, start: int = 0, length: int | None = None) -> bytes:
@@ -67,7 +67,7 @@ class Overlay:
         return self._find(path).size if path in self._changed else self._disk.find_size(path)
 
     def make_folder(self, folder: Path) -> None:
-        """There is nothing to be made: a folder that is not there has no files."""
+        """Nothing to do: a missing folder has no files."""
 
     def open(self, path: Path) -> MemoryFile:
         file = self._changed.get(path)
@@ -81,7 +81,7 @@ class Overlay:
         self.remove(source)
 
     def remove(self, path: Path) -> None:
-        self.find_size(path)  # what is not there cannot be removed
+        self.find_size(path)  # raises if it does not exist
         self._changed[path] = None
 
     def sync_folder(self, folder: Path) -> None:

@@ -1,16 +1,16 @@
-"""The segments of a log, read and judged: what is whole, what a crash left, what is damaged.
+"""The segments of a log, verified: what is intact, what a crash left, what is damaged.
 
-What may be cut off, because a crash can leave it and nobody was told that it is safe:
+Two things may be cut off, because a crash can leave them and no caller was told that they are safe:
 
-1. the end of the newest segment from its first frame that is not whole, if no mark behind it says
-   that this record was synced, and every whole frame behind it lies where it was written: a crash
-   leaves out bytes, but moves none;
+1. the end of the newest segment from its first incomplete frame, if no later mark says that this
+   record was synced, and every complete frame after it is where it was written: a crash loses
+   bytes, but moves none;
 2. the header of the newest segment, if the file has nothing else: it is synced before any record.
 
-All else is damage: a frame that is not whole in an older segment, since a segment is synced before
-the next one is made; a missing record or segment; a header that does not fit; a newer format. Only
-the last frame of an older segment, which says that it goes on, is written behind that sync: if it
-is not whole, and the next segment has the next record, nothing is missing.
+Everything else is damage: an incomplete frame in an older segment, since a segment is synced before
+the next one is made; a missing record or segment; a header that does not match; a newer format.
+Only the last frame of an older segment, which announces the next one, is written after that sync:
+if it is incomplete and the next segment has the next record, nothing is missing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NAME = re.compile(r"\d{20}\.log")
 
 
 class Problem(NamedTuple):
-    """What is wrong in a segment; `torn`: it may be cut off from the offset on."""
+    """What is wrong in a segment; if `torn`, it may be cut off from the offset on."""
 
     offset: int
     reason: str
@@ -45,10 +45,10 @@ class Problem(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """One file of a log: its records from `first` to `last` are whole, and end at `good_bytes`.
+    """One file of a log: its records from `first` to `last` are intact, and end at `good_bytes`.
 
-    Without records `last` is one less than `first`. Up to `marked` the file itself says that the
-    records were synced.
+    Without records `last` is one less than `first`. Marks in the file say that the records up to
+    `marked` were synced.
     """
 
     file: Path
@@ -65,9 +65,9 @@ def name_segment(folder: Path, first: int) -> Path:
 
 
 def verify(files: Files, folder: Path) -> list[Segment]:
-    """Read a log whole and say what each segment has and what is wrong; changes nothing.
+    """Read a log, and report what each segment has and what is wrong; changes nothing.
 
-    Cost: reads every byte, with one segment in memory at a time.
+    Cost: reads every byte. Memory: one segment.
     """
     paths = [path for path in files.list_folder(folder) if NAME.fullmatch(path.name)]
     found: list[Segment] = []
@@ -82,7 +82,7 @@ def verify(files: Files, folder: Path) -> list[Segment]:
 
 
 def read_segment(path: Path, data: bytes, following: int | None) -> Segment:
-    """Read one segment up to its first problem; `following` is the first record of the next."""
+    """Read one segment up to its first problem; `following` is the next segment's first record."""
     named = int(path.stem)
     last = marked = named - 1
     view, end = memoryview(data), 0
@@ -111,17 +111,17 @@ def read_segment(path: Path, data: bytes, following: int | None) -> Segment:
 
 
 def check_header(data: bytes, named: int) -> Problem | None:
-    """What is wrong with a header that is whole."""
+    """What is wrong with a complete header."""
     version, first = read_header(data)
     if version != VERSION:
-        return Problem(0, f"format version {version}; this program reads {VERSION}", torn=False)
+        return Problem(0, f"format version {version}; this version reads {VERSION}", torn=False)
     if first != named:
         return Problem(0, f"the header says that record {first} is the first", torn=False)
     return None
 
 
 def judge(reason: str, data: bytes, end: int, last: int, following: int | None) -> Problem | None:
-    """Whether a crash can have left this, or only damage. Cost: a search to the end."""
+    """Whether a crash can have left this, or it is damage. Cost: a search to the end."""
     if following is not None:
         if end and following == last + 1 and len(data) - end <= FRAME_SIZE:
             return None
@@ -135,9 +135,9 @@ def judge(reason: str, data: bytes, end: int, last: int, following: int | None) 
         return Problem(end, f"{reason}, and record {last + 1} was synced", torn=False)
     moved = next((frame for frame in behind if frame.start % 8), None)
     if moved is not None:
-        where = f"{reason}, and what follows was moved: there is a record at byte {moved.start}"
+        where = f"{reason}, and later bytes were moved: there is a record at byte {moved.start}"
         return Problem(end, where, torn=False)
     later = sum(frame.kind != MARK for frame in behind)
     if later:
-        reason = f"{reason}; whole records behind it that were never synced: {later}"
+        reason = f"{reason}; intact records after it that were never synced: {later}"
     return Problem(end, reason, torn=True)

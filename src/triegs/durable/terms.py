@@ -1,8 +1,8 @@
-"""Terms in a log: an id means something within a segment, once its term has been defined there.
+"""Terms in a log: an id is valid within a segment, once its term has been defined there.
 
-So a record has ids, and the definitions of those that are new: an epoch that names known terms
-costs four bytes a cell, whatever the terms. A reader counts every term that a segment defines, so
-that none is freed while a later record may name it, and lets them go at the segment's end.
+A record has ids, and the definitions of new ones. So an epoch of known terms costs four bytes per
+cell, whatever the terms. A reader references every term that a segment defines, so that none is
+freed while a later record may use it, and releases them at the end of the segment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Definer:
-    """Writes the definitions that a record needs, of the terms of one dictionary."""
+    """Writes the definitions that a record needs of the terms of one dictionary."""
 
     def __init__(self, words: Dictionary, prefix: str) -> None:
         self._words = words
@@ -33,19 +33,19 @@ class Definer:
         self._stamps = np.zeros(0, np.int32)
 
     def begin(self) -> None:
-        """A segment begins: nothing is defined. Cost: four bytes for each id."""
+        """A segment begins: nothing is defined. Cost: four bytes per id."""
         self._stamps.fill(0)
 
     def define(self, ids: Words, stamp: int) -> Arrays:
-        """What record `stamp` of the segment, from 1, must say of these terms. Cost: the ids."""
+        """The definitions of these terms that record `stamp`, from 1, needs. Cost: the ids."""
         births = self._words.arrays.births
         found = np.empty(len(ids), np.int64)
         count = find_undefined(ids, births, self._grow(len(births)), stamp, found)
         return write_definitions(self._words, found[:count], self._prefix) if count else {}
 
     def write_rows(self, rows: Words, stamp: int) -> Columns:
-        """Rows ``(change, subject, predicate, object)`` as record `stamp` has them, with what it
-        must say of their terms. Cost: one pass over the rows, if the new terms are integers.
+        """Rows ``(change, subject, predicate, object)`` for record `stamp`, with the definitions
+        that it needs. Cost: one pass over the rows, if the new terms are integers.
         """
         births, spans = self._words.arrays.births, self._words.arrays.spans
         body = np.empty(ROOM * len(rows), np.int64)
@@ -65,7 +65,7 @@ class Definer:
         return Columns((described, values, ids), (body[: used + count + (count + 1) // 2],))
 
     def _grow(self, size: int) -> NDArray[Any]:
-        """The stamps, of so many ids at least."""
+        """The stamps of at least that many ids."""
         if len(self._stamps) < size:
             stamps = np.zeros(size, np.int32)
             stamps[: len(self._stamps)] = self._stamps
@@ -102,7 +102,7 @@ def write_definitions(words: Dictionary, ids: Words, prefix: str) -> Arrays:
 class Definitions:
     """Reads definitions: from the ids of a log or a checkpoint to those of a dictionary.
 
-    Every term that was defined is held until `close`.
+    Every defined term is referenced until `close`.
     """
 
     def __init__(self, words: Dictionary, prefix: str) -> None:
@@ -112,7 +112,7 @@ class Definitions:
         self._held: list[Words] = []
 
     def take(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Learn what a record defines."""
+        """Read the definitions of a record."""
         prefix = self._prefix
         if f"{prefix}_integer_ids" in arrays:
             column = pa.array(arrays[f"{prefix}_integers"])
@@ -126,7 +126,7 @@ class Definitions:
     def _learn(self, given: NDArray[Any], column: Any) -> None:
         ids, problems = self._words.encode(column)
         if problems:
-            raise ValueError(f"a term that is none: {problems[0].reason}")
+            raise ValueError(f"a malformed term: {problems[0].reason}")
         self._words.acquire(ids)
         self._held.append(ids)
         most = int(given.max())
@@ -137,15 +137,15 @@ class Definitions:
         self._ids[given] = ids
 
     def translate(self, ids: NDArray[Any]) -> Words:
-        """Ids of the dictionary for those of the log; what is negative is none, and stays."""
+        """Dictionary ids for ids of the log; negative values stay."""
         found: Words = np.where(ids < 0, ids, self._ids[np.maximum(ids, 0)])
         if ((found < 0) & (ids >= 0)).any():
-            raise ValueError("a term that is not defined")
+            raise ValueError("a term is not defined")
         return found
 
     def read_rows(self, arrays: Mapping[str, NDArray[Any]]) -> Words:
-        """Rows of a record or part by ids of the dictionary; in the first place the change, or a
-        number of events where that is given.
+        """Rows of a record or section by dictionary ids; the first column is the change, or the
+        number of events if that is stored.
         """
         given = arrays["rows"]
         subjects = given[:, 0]
@@ -157,7 +157,7 @@ class Definitions:
         return rows
 
     def close(self, epoch: int) -> None:
-        """Let all terms go."""
+        """Release all terms."""
         for ids in self._held:
             self._words.release(ids, epoch)
         self._held.clear()

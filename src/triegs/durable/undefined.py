@@ -1,4 +1,4 @@
-"""Rows and terms as a record has them, and which terms it must define."""
+"""Kernels: the rows of a record, and the terms that it must define."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from triegs.dictionary.arrays import INTEGER, UNBORN
 from triegs.kernels.jit import inlined, kernel
 from triegs.kernels.words import Words
 
-#: More words than `write_rows` needs for a row of three terms: for each of them half a word, half a
-#: word for its id if it is defined, half a word to keep that meanwhile, and its value.
+#: More words than `write_rows` needs for a row of three terms. Each takes half a word and, if it is
+#: defined, half a word for its id, half a word of scratch, and one for its value.
 ROOM = 9
 
 
 @inlined
 def is_undefined(term: int, births: Words, stamps: NDArray[Any], stamp: int) -> bool:
-    """Whether record `stamp` of a segment must define a term. `stamps` has by id the record that
-    did so last, or 0. A term that nothing holds yet may have the id of one that went.
+    """Whether record `stamp` of a segment must define a term. `stamps` has by id the last record
+    that did, or 0. A term without references yet may have the id of one that was freed.
     """
     last = stamps[term]
     return bool(last == 0 or (births[term] == UNBORN and last != stamp))
@@ -28,7 +28,7 @@ def is_undefined(term: int, births: Words, stamps: NDArray[Any], stamp: int) -> 
 def find_undefined(
     ids: Words, births: Words, stamps: NDArray[Any], stamp: int, found: Words
 ) -> int:
-    """The terms among these that need a definition, each once; -1 is no term. Returns how many."""
+    """Find the terms that need a definition, each once; -1 is no term. Returns how many."""
     count = 0
     for term in ids:
         if term >= 0 and is_undefined(term, births, stamps, stamp):
@@ -43,11 +43,11 @@ def write_rows(
     rows: Words, births: Words, spans: Words, stamps: NDArray[Any], stamp: int, body: Words,
     halves: NDArray[Any],
 ) -> tuple[int, int]:  # fmt: skip
-    """Three numbers of 32 bits for a row, and behind them the terms that need a definition, each
-    once, if all are integers: their values, then their ids. `halves` is `body` by halves of words.
+    """Write three 32-bit numbers per row and then, if all terms that need a definition are
+    integers, their values and their ids, each once. `halves` is `body` by half words.
 
-    The subject of a row that deletes is its complement. Returns how many terms are defined, and how
-    many of them are no integers; their ids are the last halves, too, in the order from the end.
+    A deletion has the complement of its subject. Returns how many terms are defined, and how many
+    of them are not integers; their ids are also in the last half words, from the end.
     """
     size = rows.shape[0]
     values = (3 * size + 1) // 2
@@ -69,8 +69,8 @@ def write_rows(
     if size % 2:
         halves[3 * size] = 0
     ids = 2 * (values + count)
-    for place in range(count):
-        halves[ids + place] = halves[end - 1 - place]
+    for number in range(count):
+        halves[ids + number] = halves[end - 1 - number]
     if count % 2:
         halves[ids + count] = 0
     return count, texts

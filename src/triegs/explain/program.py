@@ -52,7 +52,7 @@ class Program:
         scanned = {level.relation for level in lowered.levels}
         for place in sorted(scanned | lowered.weights):
             self.readers[place]["answers"] = None
-        for place in sorted(lowered.climbs):
+        for place in sorted(lowered.parent_paths):
             self.readers[place]["changes"] = None
         self.of_node: dict[str, list[int]] = {}
         for place, relation in enumerate(self.relations):

@@ -1,4 +1,4 @@
-"""What the parts of the core must be, computed anew in Python from their definitions."""
+"""What the views of the core must be, computed anew in Python from their definitions."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ from triegs.kernels.tables import (
     TUPLES,
 )
 from triegs.kernels.trie import find_leaf
-from triegs.maintain.deltas import Check, Delta
-from triegs.maintain.parts import LAYOUTS, Index, Order, Part, Parts, Rule, Step, is_counts
+from triegs.maintain.model import LAYOUTS, Check, Delta, Index, Order, Rule, Step, View, is_counts
+from triegs.maintain.views import Views
 from triegs.store.contract import Key, StoreCorrupt
 
 Rows = dict[Key, int]
 Numbers = tuple[int, int]  # answers and rows
 
 
-def check_parts(parts: Parts) -> None:
+def check_views(views: Views) -> None:
     """Compare every index with the counts of its label, every step with its factors, and the rest
     with the labels, which it must not have. Cost: all entries.
     """
-    every = parts.by_name.values()
-    labels = {part.stream.predicate for part in every if isinstance(part, Index)}
-    for (predicate, *_), count in parts.rest.scan():
+    every = views.by_name.values()
+    labels = {view.stream.predicate for view in every if isinstance(view, Index)}
+    for (predicate, *_), count in views.rest.scan():
         if predicate in labels or count <= 0:
             raise StoreCorrupt(f"rest: {count} of label {predicate}")
-    for name, part in parts.by_name.items():
-        if name != part.name or part.relation not in parts.store.members:
+    for name, view in views.by_name.items():
+        if name != view.name or view.relation not in views.store.members:
             raise StoreCorrupt(f"{name}: not its name, or not in the store")
-        found = dict(part.relation.scan())
-        if is_counts(part):
+        found = dict(view.relation.scan())
+        if is_counts(view):
             if any(count <= 0 for count in found.values()):
                 raise StoreCorrupt(f"{name}: a count below 1")
-        elif isinstance(part, Index):
-            compare(name, found, make_index(parts, part))
-        elif isinstance(part, Step):
-            compare(name, found, make_step(part))
-            if part.kind in LAYOUTS:
-                check_numbers(parts, part)
-        elif isinstance(part, Rule):
-            compare(name, found, make_rule(parts, part))
-        elif isinstance(part, Order) and part.of is not None:
-            rows = part.of.relation.scan()
-            compare(name, found, {tuple(k[c] for c in part.columns): n for k, n in rows})
-        if part.is_summed:
-            check_hubs(parts, part, {key: (1, count) for key, count in found.items()})
+        elif isinstance(view, Index):
+            compare(name, found, make_index(views, view))
+        elif isinstance(view, Step):
+            compare(name, found, make_step(view))
+            if view.kind in LAYOUTS:
+                check_numbers(views, view)
+        elif isinstance(view, Rule):
+            compare(name, found, make_rule(views, view))
+        elif isinstance(view, Order) and view.of is not None:
+            rows = view.of.relation.scan()
+            compare(name, found, {tuple(k[c] for c in view.columns): n for k, n in rows})
+        if view.is_summed:
+            check_hubs(views, view, {key: (1, count) for key, count in found.items()})
 
 
 def compare(name: str, found: Rows, expected: Rows) -> None:
@@ -68,10 +68,10 @@ def compare(name: str, found: Rows, expected: Rows) -> None:
             raise StoreCorrupt(f"{name}{key}: {found.get(key)} instead of {expected.get(key)}")
 
 
-def make_index(parts: Parts, index: Index) -> Rows:
+def make_index(views: Views, index: Index) -> Rows:
     """The entries of an index, from the counts of labels and the rest."""
     rows: Rows = {}
-    for *key, weight in parts.read_stream(index.stream).T.tolist():
+    for *key, weight in views.read_stream(index.stream).T.tolist():
         if index.kind == TUPLES:
             place = tuple(key[c] for c in index.order)
         else:
@@ -84,21 +84,21 @@ def make_index(parts: Parts, index: Index) -> Rows:
     return rows
 
 
-def make_rule(parts: Parts, rule: Rule) -> Rows:
+def make_rule(views: Views, rule: Rule) -> Rows:
     """The output of a rule: every tuple of its last input with all that match it in the others."""
     delta = rule.deltas[-1]
     rows: Rows = {}
-    for *key, count in delta.seeds.read(parts).T.tolist():
+    for *key, count in views.read(delta.seeds).T.tolist():
         bound = dict(zip(delta.variables, key, strict=True))
         weight = count if delta.use == COUNT else 1
-        for found, product in extend(parts, delta, bound, weight):
+        for found, product in extend(views, delta, bound, weight):
             place = tuple(found[v] for v in rule.head)
             rows[place] = rows.get(place, 0) + product
     return rows
 
 
 def extend(
-    parts: Parts, delta: Delta, bound: dict[int, int], weight: int
+    views: Views, delta: Delta, bound: dict[int, int], weight: int
 ) -> Iterator[tuple[dict[int, int], int]]:
     """All ways to bind the other variables, one input after the other."""
     variables: dict[int, list[int]] = {}
@@ -114,7 +114,7 @@ def extend(
         use = uses.get(root.word, root.use)
         known = [n for n, v in enumerate(columns) if found and v in found[0][0]]
         entries: dict[Key, Rows] = {}  # by the columns that are bound already
-        for key, count in root.part.relation.scan():
+        for key, count in root.view.relation.scan():
             same = entries.setdefault(tuple(key[n] for n in known), {})
             same[key[: len(columns)]] = count if use == COUNT else 1
         longer = []
@@ -125,43 +125,43 @@ def extend(
                 longer.append(({**binding, **dict(pairs)}, product * count))
         found = longer
     checks = [*delta.checks, *(check for level in delta.levels for check in level.checks)]
-    return (pair for pair in found if all(is_accepted(parts, c, pair[0]) for c in checks))
+    return (pair for pair in found if all(is_accepted(views, c, pair[0]) for c in checks))
 
 
-def is_accepted(parts: Parts, check: Check, binding: Mapping[int, int]) -> bool:
+def is_accepted(views: Views, check: Check, binding: Mapping[int, int]) -> bool:
     columns = [np.array([binding[v]]) for v in check.variables]
-    return bool(parts.judges.judge_columns(check.judge, columns)[0])
+    return bool(views.judges.judge_columns(check.judge, columns)[0])
 
 
-def read_factor(part: Part) -> dict[int, int]:
+def read_factor(view: View) -> dict[int, int]:
     """The value of each key, as a step reads it."""
     values: dict[int, int] = {}
-    for (key, *_), count in part.relation.scan():
-        values[key] = 1 if part.reads == PRESENCE else count
+    for (key, *_), count in view.relation.scan():
+        values[key] = 1 if view.reads == PRESENCE else count
     return values
 
 
-def read_numbers(parts: Parts, part: Part) -> dict[int, Numbers]:
+def read_numbers(views: Views, view: View) -> dict[int, Numbers]:
     """The numbers of each key, as a step that keeps numbers reads them."""
     numbers: dict[int, Numbers] = {}
-    words, root = parts.store.words, int(parts.store.words[part.address])
-    for (key, *_), count in part.relation.scan():
+    words, root = views.store.words, int(views.store.words[view.address])
+    for (key, *_), count in view.relation.scan():
         answers, rows = numbers.get(key, (0, 0))
-        if part.numbers == BESIDE:
+        if view.numbers == BESIDE:
             at = int(find_leaf(words, root, key)) + HEAD + key % FANOUT
             numbers[key] = int(words[at + FANOUT]), int(words[at + 2 * FANOUT])
-        elif part.numbers == SETS:
+        elif view.numbers == SETS:
             numbers[key] = answers + 1, rows + count
-        elif part.numbers == ANSWERED:
+        elif view.numbers == ANSWERED:
             numbers[key] = count, 1
         else:
             numbers[key] = 1, count
     return numbers
 
 
-def check_numbers(parts: Parts, step: Step) -> None:
+def check_numbers(views: Views, step: Step) -> None:
     """Compare the numbers of a step with its factors, and those in hubs with their entries."""
-    factors = [read_numbers(parts, part) for part in step.factors]
+    factors = [read_numbers(views, view) for view in step.factors]
     expected: dict[int, Numbers] = {}
     entries: dict[Key, Numbers] = {}
     if step.kind == NUMBERED_EDGE:
@@ -176,39 +176,39 @@ def check_numbers(parts: Parts, step: Step) -> None:
             for factor in factors:
                 answers, rows = answers * factor[key][0], rows * factor[key][1]
             expected[key] = answers, rows if step.is_exact else 0
-    found = read_numbers(parts, step)
+    found = read_numbers(views, step)
     for key in found.keys() | expected.keys():
         if found.get(key) != expected.get(key):
             numbers = f"{found.get(key)} instead of {expected.get(key)}"
             raise StoreCorrupt(f"{step.name}({key}): the numbers {numbers}")
-    check_hubs(parts, step, entries)
+    check_hubs(views, step, entries)
 
 
-def check_hubs(parts: Parts, part: Part, entries: Mapping[Key, Numbers]) -> None:
+def check_hubs(views: Views, view: View, entries: Mapping[Key, Numbers]) -> None:
     """Compare the numbers in the hubs of each set of the last column with the entries below."""
-    words = parts.store.words
-    root = int(words[part.address])
+    words = views.store.words
+    root = int(words[view.address])
     for prefix in {key[:-1] for key in entries}:
         reference = int(tuple_get(words, root, np.array(prefix, np.int64), len(prefix)))
-        sum_set(parts, part, reference, prefix, entries)
+        sum_set(views, view, reference, prefix, entries)
 
 
 def sum_set(
-    parts: Parts, part: Part, reference: int, prefix: Key, entries: Mapping[Key, Numbers]
+    views: Views, view: View, reference: int, prefix: Key, entries: Mapping[Key, Numbers]
 ) -> Numbers:
     """The numbers of a set, with those of its hubs compared on the way."""
-    words = parts.store.words
+    words = views.store.words
     answers = rows = 0
     if reference & 1:
         hub = reference - 1
         if words[hub + 1] >= 0:
-            raise StoreCorrupt(f"{part.name}{prefix}: a hub without numbers")
+            raise StoreCorrupt(f"{view.name}{prefix}: a hub without numbers")
         for digit in range(FANOUT):
             at = hub + HEAD + digit
-            below = sum_set(parts, part, int(words[at]), prefix, entries) if words[at] else (0, 0)
+            below = sum_set(views, view, int(words[at]), prefix, entries) if words[at] else (0, 0)
             beside = int(words[at + FANOUT]), int(words[at + 2 * FANOUT])
             if below != beside:
-                raise StoreCorrupt(f"{part.name}{prefix}: {beside} in a hub, instead of {below}")
+                raise StoreCorrupt(f"{view.name}{prefix}: {beside} in a hub, instead of {below}")
             answers, rows = answers + below[0], rows + below[1]
         return answers, rows
     size = int(words[reference + 1]) & LOW
@@ -219,7 +219,7 @@ def sum_set(
 
 
 def make_step(step: Step) -> Rows:
-    factors = [read_factor(part) for part in step.factors]
+    factors = [read_factor(view) for view in step.factors]
     rows: Rows = {}
     if step.kind in (EDGE, NUMBERED_EDGE):
         assert step.by_other is not None

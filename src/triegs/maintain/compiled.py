@@ -21,16 +21,25 @@ from triegs.kernels.program import ASKED, JUDGE, read_clock, run_and_publish, ru
 from triegs.kernels.tables import COUNTER_WORDS, ENTRY_WORDS
 from triegs.kernels.words import Words
 from triegs.kernels.work import PHASE
+from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.judges import Judges
+from triegs.maintain.label_graphs import STATIC, LabelGraphs
 from triegs.maintain.lowering import Encode, Lowering, choose_numbers
 from triegs.maintain.meaning import Held
-from triegs.maintain.origins import STATIC, Origins
-from triegs.maintain.parts import Index, Part, Parts, Rule, Saved, is_counts
-from triegs.maintain.standing import NO_EVENT, Epoch, Laid, Publisher, Refused, Shown, Standing
+from triegs.maintain.model import Index, Rule, View, is_counts
+from triegs.maintain.standing import (
+    NO_EVENT,
+    BaseRelation,
+    Epoch,
+    PublishedPlan,
+    Publisher,
+    Refused,
+    RegisteredPlan,
+)
 from triegs.maintain.streams import label_stream
 from triegs.maintain.table_check import check_table
 from triegs.maintain.tables import Table, write_table
-from triegs.maintain.walk import Walk
+from triegs.maintain.views import Saved, Views
 from triegs.mode import Mode
 from triegs.store.contract import Key
 from triegs.store.packed import PackedStore, PackedVersion
@@ -40,7 +49,9 @@ FEW_UPDATES = 64  # an epoch of so many is over sooner than a lock changes hands
 TOUCH_SECONDS = 1e-7  # an entry that a kernel touches takes about that
 CHECKS_TABLES = False  # whether every table is checked before it is used, as tests do
 Result = TypeVar("Result")
-_Saved = tuple[Saved, list[tuple[Standing, Walk, Held, MultiplicityOverflow | None]]]
+_Saved = tuple[
+    Saved, list[tuple[RegisteredPlan, EnumerationPlan, Held, MultiplicityOverflow | None]]
+]
 
 
 class CompiledCore(Uncopied, Publisher):
@@ -56,19 +67,19 @@ class CompiledCore(Uncopied, Publisher):
     ) -> None:
         super().__init__(store)
         self.judges = judges
-        #: By label: the space that it belongs to, and the predicate that it is there.
-        self.origins = Origins()
-        self.parts = Parts(store, mode, judges, self.origins)
+        #: By label: its graph, and its predicate there.
+        self.label_graphs = LabelGraphs()
+        self.views = Views(store, mode, judges, self.label_graphs)
         self._touched = 0
         self._judged = 0  # updates of epochs that went the long way
         self._encode = encode
         self._log = np.zeros(1 << 16, np.int64)
         self._is_plain = True  # nothing is stalled
-        #: What is to be said of held versions when there is no room.
-        self.tell_pins: Callable[[], str] = str
+        #: Describes held versions, for the message when there is no room.
+        self.describe_pins: Callable[[], str] = str
         self._started = read_clock(), perf_counter_ns()
         self.table = Table(np.zeros(0, np.int64))
-        self._follow_parts()
+        self._follow_views()
         store.publish()
 
     # Epochs
@@ -102,7 +113,7 @@ class CompiledCore(Uncopied, Publisher):
     def _apply(self, rows: Words, is_strict: bool, is_lifted: bool = False) -> Epoch:
         flat = rows.reshape(-1)
         saved = None if self._is_plain else self._save()
-        overflown: dict[Standing, MultiplicityOverflow] = {}
+        overflown: dict[RegisteredPlan, MultiplicityOverflow] = {}
         while True:
             try:
                 refused = self._run(flat, overflown)
@@ -110,7 +121,7 @@ class CompiledCore(Uncopied, Publisher):
                     message = f"{len(refused)} updates of a strict epoch were invalid"
                     raise InvalidUpdate(f"{message}; nothing changed", refused)
                 # A plan that is built anew takes more: it waits until there is room.
-                if not is_lifted and any(map(self._is_due, self.standing)):
+                if not is_lifted and any(map(self._is_due, self.registered)):
                     self._rebuild()
                 if is_lifted and (flat[::4] > 0).any() and not self.store.is_within_limit():
                     raise _TooMuch
@@ -126,7 +137,7 @@ class CompiledCore(Uncopied, Publisher):
                     overflown.update(users)
                 elif fault.kinds & LOG_FULL:
                     self._log = np.zeros(2 * self._log.size, np.int64)
-                    self.parts.grow_work()
+                    self.views.grow_work()
                 else:
                     self._make_room("an epoch")
             except MemoryLimitReached:
@@ -134,7 +145,7 @@ class CompiledCore(Uncopied, Publisher):
                 self._make_room("an epoch")
             except _TooMuch:
                 self._abort(saved)
-                raise self.store.refuse("an epoch", self.tell_pins()) from None
+                raise self.store.refuse("an epoch", self.describe_pins()) from None
             except BaseException:
                 self._abort(saved)
                 raise
@@ -142,7 +153,7 @@ class CompiledCore(Uncopied, Publisher):
     def _make_room(self, what: str) -> None:
         """Give the next attempt more room, or raise `MemoryLimitReached`."""
         if not self.store.make_room():
-            raise self.store.refuse(what, self.tell_pins())
+            raise self.store.refuse(what, self.describe_pins())
 
     def apply_one(self, row: Words) -> tuple[PackedVersion, tuple[Refused, ...]] | None:
         if not self._is_plain:
@@ -154,24 +165,24 @@ class CompiledCore(Uncopied, Publisher):
         return version, self._list_refused(self._refused, found)
 
     def _run(
-        self, flat: Words, overflown: dict[Standing, MultiplicityOverflow]
+        self, flat: Words, overflown: dict[RegisteredPlan, MultiplicityOverflow]
     ) -> tuple[Refused, ...]:
         """Judge the updates and run every step, but those that only stalled plans would need."""
-        for standing, error in overflown.items():
-            self.parts.release(standing.parts, keeps_counts=True)
-            standing.parts, standing.error = {}, error
+        for registered, error in overflown.items():
+            self.views.release(registered.views, keeps_counts=True)
+            registered.views, registered.error = {}, error
         if overflown:
-            self._follow_parts()
+            self._follow_views()
         count = flat.size // 4
-        parts, table, judges = self.parts, self.table, self.judges
+        views, table, judges = self.views, self.table, self.judges
         entries = np.empty(count * ENTRY_WORDS * (1 + table.selections), np.int64)
         refused = np.empty(2 * count, np.int64)
-        parts.work[PHASE] = JUDGE
+        views.work[PHASE] = JUDGE
 
         def run(words: Words, roots: Words) -> int:
             return run_epoch(
-                words, self._log, self._lists, parts.work, table.words, self._label_of,
-                self.origins.words, flat, self._bounds, entries, refused, roots, judges.words,
+                words, self._log, self._lists, views.work, table.words, self._label_of,
+                self.label_graphs.words, flat, self._bounds, entries, refused, roots, judges.words,
                 judges.asked,
             )  # fmt: skip
 
@@ -188,11 +199,11 @@ class CompiledCore(Uncopied, Publisher):
 
     def _run_few(self, flat: Words) -> tuple[int, PackedVersion]:
         """Run and publish in one call; the work must fit the scratch of `FEW_UPDATES`."""
-        work, judges = self.parts.work, self.judges
+        work, judges = self.views.work, self.judges
         work[PHASE] = JUDGE
         result = self.store.run_and_publish(
             run_and_publish, flat, self._log, self._lists, work, self.table.words,
-            self._label_of, self.origins.words, self._bounds, self._entries, self._refused,
+            self._label_of, self.label_graphs.words, self._bounds, self._entries, self._refused,
             judges.words, judges.asked,
         )  # fmt: skip
         self._touched += int(self._log[0]) >> 1
@@ -204,81 +215,81 @@ class CompiledCore(Uncopied, Publisher):
             return ()
         return tuple(Refused(place, NO_EVENT) for place in sorted(refused[:found].tolist()))
 
-    def _find_users(self, fault: _Fault) -> list[tuple[Standing, MultiplicityOverflow]]:
+    def _find_users(self, fault: _Fault) -> list[tuple[RegisteredPlan, MultiplicityOverflow]]:
         """The plans that a step serves; they are to be stalled."""
         if fault.step < 0:
             return []
-        part = self.table.steps[fault.step]
-        error = MultiplicityOverflow(f"a count of {part.name} does not fit 64 bits", part.name)
-        return [(one, error) for one in self.standing if part in one.parts]
+        view = self.table.steps[fault.step]
+        error = MultiplicityOverflow(f"a count of {view.name} does not fit 64 bits", view.name)
+        return [(one, error) for one in self.registered if view in one.views]
 
-    def _is_due(self, standing: Standing) -> bool:
+    def _is_due(self, registered: RegisteredPlan) -> bool:
         """Whether an epoch tries to build a plan's views anew: it is stalled, or a number that was
         asked for did not fit, and there were enough updates since to pay for an attempt.
         """
-        if standing.error is not None:
+        if registered.error is not None:
             return True
-        return standing.walk.overflow is not None and self._judged >= standing.retry_at
+        return registered.enumeration.overflow is not None and self._judged >= registered.retry_at
 
     def _rebuild(self) -> None:
         """Try to build what is due from the graph as it is now."""
-        for standing in self.standing:
-            if not self._is_due(standing):
+        for registered in self.registered:
+            if not self._is_due(registered):
                 continue
-            self.parts.release(standing.parts, keeps_counts=True)
-            standing.parts = {}
+            self.views.release(registered.views, keeps_counts=True)
+            registered.views = {}
             try:
-                self._lower(standing)
+                self._lower(registered)
             except MultiplicityOverflow as error:
-                standing.error = error
+                registered.error = error
             else:
-                standing.error = None
-        self._follow_parts()
+                registered.error = None
+        self._follow_views()
 
-    def _lower(self, standing: Standing) -> None:
-        """Make the parts of a plan, with as much of the numbers that it keeps as fits.
+    def _lower(self, registered: RegisteredPlan) -> None:
+        """Make the views of a plan, with as much of the numbers that it keeps as fits.
 
         Raises `MultiplicityOverflow` where a count that it cannot do without does not fit.
         """
         overflow = last = None
-        for numbers in choose_numbers(standing.plan, self.parts.mode):
-            lowering = Lowering(self.parts, standing.plan, self._encode, numbers)
-            known = set(self.parts.by_name)
+        for numbers in choose_numbers(registered.plan, self.views.mode):
+            lowering = Lowering(self.views, registered.plan, self._encode, numbers)
+            known = set(self.views.by_name)
             try:
-                walk = lowering.run()
+                enumeration = lowering.run()
                 break
             except MultiplicityOverflow as error:
                 overflow, last = overflow or error, error
-                for part in reversed(list(self.parts.by_name.values())):
-                    if part.name not in known:
-                        self.parts.drop(part)
+                for view in reversed(list(self.views.by_name.values())):
+                    if view.name not in known:
+                        self.views.drop(view)
         else:
             assert last is not None
             raise last
-        walk.overflow = overflow
-        standing.walk, standing.parts = walk, lowering.held
+        enumeration.overflow = overflow
+        registered.enumeration, registered.views = enumeration, lowering.held
         if overflow is not None:
-            entries = sum(len(part.relation) for part in standing.parts)
-            standing.retry_at = self._judged + entries // ENTRIES_PER_UPDATE
+            entries = sum(len(view.relation) for view in registered.views)
+            registered.retry_at = self._judged + entries // ENTRIES_PER_UPDATE
 
     def _save(self) -> _Saved:
         """Everything that an epoch with stalled plans may change in Python."""
-        plans = [(one, one.walk, one.parts, one.error) for one in self.standing]
-        return self.parts.save(), plans
+        plans = [(one, one.enumeration, one.views, one.error) for one in self.registered]
+        return self.views.save(), plans
 
     def _abort(self, saved: _Saved | None) -> None:
         self.store.abort()
         if saved is not None:
-            parts, plans = saved
-            self.parts.restore(parts)
-            for one, walk, held, error in plans:
-                one.walk, one.parts, one.error = walk, held, error
-            self._follow_parts()
+            views, plans = saved
+            self.views.restore(views)
+            for one, enumeration, held, error in plans:
+                one.enumeration, one.views, one.error = enumeration, held, error
+            self._follow_views()
 
-    def _follow_parts(self) -> None:
-        """Write the table anew after parts have come or gone."""
-        counted = self.count_work()
-        table = write_table(self.parts)
+    def _follow_views(self) -> None:
+        """Write the table anew after views have come or gone."""
+        views, counted = self.views, self.count_work()
+        table = write_table(views.by_name.values(), views.rest, views.mode)
         labels = table.labels
         self._label_of = np.full(max(labels, default=0) + 1, -1, np.int64)
         self._label_of[list(labels)] = list(labels.values())
@@ -292,59 +303,59 @@ class CompiledCore(Uncopied, Publisher):
         self._entries = np.empty(entries, np.int64)
         self._refused = np.empty(2 * FEW_UPDATES, np.int64)
         judges = {judge for stream in table.streams for judge in stream.judges}
-        for part in self.parts.by_name.values():
-            if isinstance(part, Rule):
-                judges.update(judge for delta in part.deltas for judge in delta.judges)
+        for view in self.views.by_name.values():
+            if isinstance(view, Rule):
+                judges.update(judge for delta in view.deltas for judge in delta.judges)
         self.judges.keep(judges)
         if CHECKS_TABLES:
-            check_table(table.words, self.parts, len(table.lists) + len(table.keys))
+            check_table(table.words, self.views, len(table.lists) + len(table.keys))
 
     # Registration
 
-    def register(self, plan: Plan) -> Standing:
+    def register(self, plan: Plan) -> RegisteredPlan:
         """Fill what the plan needs from the current graph, and publish.
 
         Raises `MultiplicityOverflow`, and registers nothing, if a count does not fit already.
         """
-        standing = self._attempt(lambda: self._register(plan), "a query's views")
-        self.standing.append(standing)
+        registered = self._attempt(lambda: self._register(plan), "a query's views")
+        self.registered.append(registered)
         self.publish()
-        return standing
+        return registered
 
-    def _register(self, plan: Plan) -> Standing:
-        standing = Standing(plan, Walk(0))
-        self._lower(standing)
-        standing.shown = Shown(None, standing.walk)
-        return standing
+    def _register(self, plan: Plan) -> RegisteredPlan:
+        registered = RegisteredPlan(plan, EnumerationPlan(0))
+        self._lower(registered)
+        registered.published = PublishedPlan(None, registered.enumeration)
+        return registered
 
-    def release(self, standing: Standing) -> None:
+    def release(self, registered: RegisteredPlan) -> None:
         """Drop what only this plan used, and publish. Never fails for want of room."""
 
         def drop() -> None:
-            self.parts.release(standing.parts)
+            self.views.release(registered.views)
 
         try:
             self._attempt(drop, "closing a query")
-            self.forget(standing)
+            self.forget(registered)
         except MemoryLimitReached:
             # What frees memory must not fail for want of it. Labels stay where they are, and the
             # lists of what is dropped may exceed the limit until they are freed with the rest.
-            self.parts.keeps_counts = True
+            self.views.keeps_counts = True
             self.store.lift_limit()
             try:
                 self._attempt(drop, "closing a query")
-                self.forget(standing)
+                self.forget(registered)
             finally:
-                self.parts.keeps_counts = False
+                self.views.keeps_counts = False
                 self.store.restore_limit()
 
     def _attempt(self, work: Callable[[], Result], what: str) -> Result:
-        """Change parts: all of it, again with more room where there was none, or nothing."""
+        """Change views: all of it, again with more room where there was none, or nothing."""
         saved = self._save()
         while True:
             try:
                 result = work()
-                self._follow_parts()
+                self._follow_views()
                 return result
             except MemoryLimitReached:
                 self._abort(saved)
@@ -357,46 +368,46 @@ class CompiledCore(Uncopied, Publisher):
 
     def count(self, subject: int, predicate: int, obj: int) -> int:
         """The number of live events of an assertion."""
-        counts = self.parts.by_name.get(label_stream(predicate).name)
+        counts = self.views.by_name.get(label_stream(predicate).name)
         if not isinstance(counts, Index):
-            return self.parts.rest.get((predicate, subject, obj))
+            return self.views.rest.get((predicate, subject, obj))
         return counts.relation.get((subject, obj) if counts.column == 0 else (obj, subject))
 
-    def lay_out(self) -> list[Laid]:
+    def list_base_relations(self) -> list[BaseRelation]:
         """The relations that hold every assertion with its number of live events."""
-        found = [Laid(self.parts.rest, None, (1, 0, 2))]
-        for part in self.parts.by_name.values():
-            if isinstance(part, Index) and is_counts(part):
-                order = (0, 2) if part.column == 0 else (2, 0)
-                found.append(Laid(part.relation, part.stream.predicate, order))
+        found = [BaseRelation(self.views.rest, None, (1, 0, 2))]
+        for view in self.views.by_name.values():
+            if isinstance(view, Index) and is_counts(view):
+                order = (0, 2) if view.column == 0 else (2, 0)
+                found.append(BaseRelation(view.relation, view.stream.predicate, order))
         return found
 
     def static_rows(self) -> Iterator[tuple[Key, int]]:
         """Every assertion outside spaces, with its number of live events."""
-        for *key, count in self.parts.read_space(STATIC).T.tolist():
+        for *key, count in self.views.read_space(STATIC).T.tolist():
             yield tuple(key), count
 
     # Publication
 
-    def measure(self, standing: Standing) -> float:
+    def measure(self, registered: RegisteredPlan) -> float:
         """About the seconds of the last epoch for a plan, with what it shares with others: by what
-        was touched, because an epoch runs the parts of all plans together.
+        was touched, because an epoch runs the views of all plans together.
         """
-        return TOUCH_SECONDS * self._count_touched(standing.parts)
+        return TOUCH_SECONDS * self._count_touched(registered.views)
 
-    def _count_touched(self, held: Iterable[Part]) -> int:
-        """What the last epoch had to do for some parts: entries of streams, keys of steps."""
+    def _count_touched(self, held: Iterable[View]) -> int:
+        """What the last epoch had to do for some views: entries of streams, keys of steps."""
         found, table = 0, self.table
-        for part in set(held):
-            if isinstance(part, Index):
-                start, end = self._bounds[table.streams[part.stream] :][:2].tolist()
+        for view in set(held):
+            if isinstance(view, Index):
+                start, end = self._bounds[table.streams[view.stream] :][:2].tolist()
                 found += end - start
-            elif part in table.lists:
-                start, end = self._lists[2 * table.lists[part] :][:2].tolist()
+            elif view in table.lists:
+                start, end = self._lists[2 * table.lists[view] :][:2].tolist()
                 found += (end - start) >> 1
         return found
 
-    def count_work(self) -> dict[Part, list[int]]:
+    def count_work(self) -> dict[View, list[int]]:
         """By step, its counters (see `triegs.kernels.tables`) since it was made, also from epochs
         that were aborted.
         """
@@ -419,7 +430,7 @@ class CompiledCore(Uncopied, Publisher):
 
     def count_stored(self) -> int:
         """Entries of joins that are kept as such; none where every query is free-connex."""
-        rules = (part for part in self.parts.by_name.values() if isinstance(part, Rule))
+        rules = (view for view in self.views.by_name.values() if isinstance(view, Rule))
         return sum(len(r.relation) for r in rules if len(r.deltas) > 1 and not r.is_listed_only)
 
     def publish(self) -> PackedVersion:
@@ -427,7 +438,7 @@ class CompiledCore(Uncopied, Publisher):
         self.judges.end_epoch()
         # A number that did not fit is tried again by the long way.
         self._is_plain = all(
-            one.error is None and one.walk.overflow is None for one in self.standing
+            one.error is None and one.enumeration.overflow is None for one in self.registered
         )
         return version
 

@@ -7,180 +7,107 @@ read with its columns in the order in which they are bound, which is the index t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import permutations
-from typing import TYPE_CHECKING
 
-from triegs.kernels.tables import BEFORE, BOTH, LEADS, MOST_LEVELS, MOST_VALUES, MOST_WORDS, NOW
-
-if TYPE_CHECKING:
-    from triegs.maintain.parts import Part, Parts, Rule
-    from triegs.maintain.streams import Columns, Stream
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What a rule reads: a stream with its rows; or a part, all of it or the keys of its first
-    column. A stream is listed by a rule where only the presence of its tuples counts; one of a
-    single column is read by its index, which is a part.
-    """
-
-    width: int
-    stream: Stream | None = None
-    part: Part | None = None
-    listing: Rule | None = None
-    is_fixed: bool = False
-
-    def read(self, parts: Parts) -> Columns:
-        """Its tuples now, as columns, the counts last."""
-        if self.stream is not None:
-            return parts.read_stream(self.stream)
-        assert self.part is not None
-        if self.width == 1:
-            return parts.read_keys(self.part)
-        return parts.read_rows(self.part)
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """A view over variables of the rule, used by its COUNT or by the PRESENCE of a tuple."""
-
-    view: View
-    variables: tuple[int, ...]
-    use: int
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A judge, by number, over variables."""
-
-    judge: int
-    variables: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """Where an input begins; `use` is LEADS unless it has no column."""
-
-    word: int
-    part: Part
-    is_old: bool
-    use: int
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One column of an input: from a word to the word below a variable's value."""
-
-    variable: int
-    before: int
-    is_trie: bool
-    after: int
-    use: int
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """A level: the variable that it binds, by the inputs that have it."""
-
-    variable: int
-    sources: tuple[Move, ...]
-    is_shown: bool
-    checks: tuple[Check, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """The changes of one input, joined with all others."""
-
-    seeds: View
-    variables: tuple[int, ...]
-    use: int
-    checks: tuple[Check, ...]
-    roots: tuple[Root, ...]
-    probes: tuple[Move, ...]
-    levels: tuple[Binding, ...]
-    #: With symmetry: whether it finds the answers NOW or BEFORE, and the orbit of the input.
-    side: int = BOTH
-    orbit: int = 0
-
-    @property
-    def width(self) -> int:
-        return len(self.variables)
-
-    @property
-    def judges(self) -> Iterator[int]:
-        for checks in (self.checks, *(level.checks for level in self.levels)):
-            yield from (check.judge for check in checks)
-
-
-@dataclass(frozen=True, slots=True)
-class Symmetry:
-    """By input its orbit, which is the inputs that renaming makes of it; and all renamings, the
-    first of which changes nothing.
-    """
-
-    orbits: tuple[int, ...]
-    images: tuple[tuple[int, ...], ...]
-
+from triegs.kernels.tables import BEFORE, LEADS, MOST_LEVELS, MOST_VALUES, MOST_WORDS, NOW
+from triegs.maintain.model import Binding, Check, Delta, Input, Move, Operand, Root, Symmetry, View
 
 MOST_RENAMED = 6  # variables
-FindOrder = Callable[[View, tuple[int, ...]], "Part"]
+FindOrder = Callable[[Operand, tuple[int, ...]], View]
 
 
 def plan_deltas(
     inputs: Sequence[Input], head: Sequence[int], checks: Sequence[Check], find_order: FindOrder
 ) -> tuple[Delta, ...]:
-    """One delta per input; `find_order` gives the index of a view with its columns in an order."""
-    shown = frozenset(head)
-    return tuple(
-        _plan_delta(inputs, seed, shown, checks, find_order) for seed in range(len(inputs))
-    )
+    """One delta per input; `find_order` gives an operand's index in an order of columns.
+
+    Cost: the square of the inputs, because each delta reads all others.
+    """
+    planner = _Planner(inputs, frozenset(head), checks, find_order)
+    return tuple(planner.plan(seed) for seed in range(len(inputs)))
 
 
-def _plan_delta(
-    inputs: Sequence[Input], seed: int, shown: frozenset[int], checks: Sequence[Check],
-    find_order: FindOrder,
-) -> Delta:  # fmt: skip
-    own = inputs[seed]
-    later = order_variables(inputs, seed)
-    place = {variable: i for i, variable in enumerate((*own.variables, *later))}
-    bound = len(own.variables)
-    roots: list[Root] = []
-    probes: list[Move] = []
-    sources: dict[int, list[Move]] = {variable: [] for variable in later}
-    word = 0
-    for number, each in enumerate(inputs):
-        if number == seed:
-            continue
-        columns = sorted(range(len(each.variables)), key=lambda c: place[each.variables[c]])
-        part = find_order(each.view, tuple(columns))
-        is_old = number > seed and not each.view.is_fixed
-        roots.append(Root(word, part, is_old, LEADS if columns else each.use))
-        for depth, column in enumerate(columns):
-            use = each.use if depth == len(columns) - 1 else LEADS
-            variable = each.variables[column]
-            move = Move(variable, word, depth == 0, word + 1, use)
-            if place[variable] < bound:
-                probes.append(move)
-            else:
-                sources[variable].append(move)
-            word += 1
-        word += 1
-    fits = word <= MOST_WORDS and len(later) <= MOST_LEVELS and len(place) <= MOST_VALUES
-    assert fits, "the parser takes no query of so many patterns"
-    when: dict[int, list[Check]] = {}
-    for check in checks:
-        when.setdefault(max(place[v] for v in check.variables), []).append(check)
-    levels = [
-        Binding(v, tuple(sources[v]), v in shown, tuple(when.get(place[v], ()))) for v in later
-    ]
-    first = tuple(check for at in range(bound) for check in when.get(at, ()))
-    return Delta(
-        own.view, own.variables, own.use, first, tuple(roots), tuple(probes), tuple(levels)
-    )
+class _Planner:
+    """Plans the deltas of one rule. An input is read in few ways by all of them: these are kept."""
+
+    def __init__(
+        self, inputs: Sequence[Input], shown: frozenset[int], checks: Sequence[Check],
+        find_order: FindOrder,
+    ) -> None:  # fmt: skip
+        self.inputs = inputs
+        self.shown = shown
+        self.checks = checks
+        self.find_order = find_order
+        self.holders: dict[int, list[int]] = {}
+        for number, each in enumerate(inputs):
+            for variable in each.variables:
+                self.holders.setdefault(variable, []).append(number)
+        #: By input, order of its columns, first word, and whether it is read as it was.
+        self.reads: dict[tuple[int, tuple[int, ...], int, bool], tuple[Root, list[Move]]] = {}
+
+    def plan(self, seed: int) -> Delta:
+        own = self.inputs[seed]
+        later = order_variables(self.inputs, seed, self.holders)
+        place = {variable: i for i, variable in enumerate((*own.variables, *later))}
+        bound = len(own.variables)
+        roots: list[Root] = []
+        probes: list[Move] = []
+        sources: dict[int, list[Move]] = {variable: [] for variable in later}
+        word = 0
+        for number, each in enumerate(self.inputs):
+            if number == seed:
+                continue
+            columns = order_columns(each.variables, place)
+            root, moves = self.read(number, columns, word, number > seed)
+            roots.append(root)
+            for move in moves:
+                if place[move.variable] < bound:
+                    probes.append(move)
+                else:
+                    sources[move.variable].append(move)
+            word += len(columns) + 1
+        fits = word <= MOST_WORDS and len(later) <= MOST_LEVELS and len(place) <= MOST_VALUES
+        assert fits, "the parser takes no query of so many patterns"
+        when: dict[int, list[Check]] = {}
+        for check in self.checks:
+            when.setdefault(max(place[v] for v in check.variables), []).append(check)
+        levels = [
+            Binding(v, tuple(sources[v]), v in self.shown, tuple(when.get(place[v], ())))
+            for v in later
+        ]
+        first = tuple(check for at in range(bound) for check in when.get(at, ()))
+        return Delta(
+            own.operand, own.variables, own.use, first, tuple(roots), tuple(probes), tuple(levels)
+        )
+
+    def read(
+        self, number: int, columns: tuple[int, ...], word: int, is_later: bool
+    ) -> tuple[Root, list[Move]]:
+        """Where an input begins, and a move for each of its columns, from that word on."""
+        key = number, columns, word, is_later
+        found = self.reads.get(key)
+        if found is None:
+            each = self.inputs[number]
+            view = self.find_order(each.operand, columns)
+            is_old = is_later and not each.operand.is_fixed
+            root = Root(word, view, is_old, LEADS if columns else each.use)
+            uses = [LEADS] * (len(columns) - 1) + [each.use]
+            moves = [
+                Move(each.variables[column], word + depth, depth == 0, word + depth + 1, use)
+                for depth, (column, use) in enumerate(zip(columns, uses, strict=False))
+            ]
+            found = self.reads[key] = root, moves
+        return found
+
+
+def order_columns(variables: tuple[int, ...], place: Mapping[int, int]) -> tuple[int, ...]:
+    """The columns of an input in the order in which their variables are bound."""
+    if len(variables) == 2:
+        return (0, 1) if place[variables[0]] <= place[variables[1]] else (1, 0)
+    return tuple(sorted(range(len(variables)), key=lambda column: place[variables[column]]))
 
 
 def plan_symmetric(
@@ -190,10 +117,11 @@ def plan_symmetric(
     they had before.
     """
     variables = tuple(dict.fromkeys(v for each in inputs for v in each.variables))
+    planner = _Planner(inputs, frozenset(variables), (), find_order)
     deltas: list[Delta] = []
     for orbit in range(1 + max(symmetry.orbits)):
         seed = symmetry.orbits.index(orbit)
-        found = _plan_delta(inputs, seed, frozenset(variables), (), find_order)
+        found = planner.plan(seed)
         for side in (BEFORE, NOW):  # the last one fills a new rule
             roots = tuple(replace(root, is_old=side == BEFORE) for root in found.roots)
             deltas.append(replace(found, roots=roots, side=side, orbit=orbit))
@@ -204,7 +132,7 @@ def find_symmetry(inputs: Sequence[Input]) -> Symmetry | None:
     """The renamings of variables that map a body over one relation to itself, if there are any but
     the one that changes nothing. Tries all, so only of few variables.
 
-    >>> edges = [Input(View(2), pair, 1) for pair in [(0, 1), (1, 2), (2, 0)]]
+    >>> edges = [Input(Operand(2), pair, 1) for pair in [(0, 1), (1, 2), (2, 0)]]
     >>> find_symmetry(edges)
     Symmetry(orbits=(0, 0, 0), images=((0, 1, 2), (1, 2, 0), (2, 0, 1)))
     """
@@ -227,19 +155,20 @@ def find_symmetry(inputs: Sequence[Input]) -> Symmetry | None:
     return Symmetry(tuple(orbits), tuple(images))
 
 
-def order_variables(inputs: Sequence[Input], seed: int) -> list[int]:
+def order_variables(
+    inputs: Sequence[Input], seed: int, holders: Mapping[int, Sequence[int]]
+) -> list[int]:
     """The variables after the seed's: always the one that most inputs can restrict by what is
-    bound, then the one that most inputs have. Cost: about linear in the inputs.
+    bound, then the one that most inputs have. `holders` has the inputs of each variable.
+
+    Cost: about linear in the inputs.
     """
-    holders: dict[int, list[int]] = {}
-    for number, each in enumerate(inputs):
-        for variable in each.variables:
-            holders.setdefault(variable, []).append(number)
     near = dict.fromkeys(holders, 0)
     bound: set[int] = set()
     reached = [False] * len(inputs)
-    waiting = [(0, -len(having), variable) for variable, having in holders.items()]
-    waiting.sort()
+    # Variables that no input restricts come last; most bodies never get there.
+    remote = iter(sorted(holders, key=lambda variable: (-len(holders[variable]), variable)))
+    waiting: list[tuple[int, int, int]] = []
 
     def bind(variable: int) -> None:
         bound.add(variable)
@@ -247,15 +176,20 @@ def order_variables(inputs: Sequence[Input], seed: int) -> list[int]:
             if not reached[number]:
                 reached[number] = True
                 for other in inputs[number].variables:
-                    near[other] += 1
-                    heappush(waiting, (-near[other], -len(holders[other]), other))
+                    if other not in bound:
+                        near[other] += 1
+                        heappush(waiting, (-near[other], -len(holders[other]), other))
 
     for variable in inputs[seed].variables:
         bind(variable)
     order: list[int] = []
     while len(bound) < len(holders):
-        count, _, variable = heappop(waiting)
-        if variable not in bound and -count == near[variable]:
-            order.append(variable)
-            bind(variable)
+        if waiting:
+            count, _, variable = heappop(waiting)
+            if variable in bound or -count != near[variable]:
+                continue
+        else:
+            variable = next(each for each in remote if each not in bound)
+        order.append(variable)
+        bind(variable)
     return order

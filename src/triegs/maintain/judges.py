@@ -222,9 +222,9 @@ class Judges:
             if judge.used > MOST_SLOTS:
                 self._empty(number)
             end = start + at_once
-            part = rows[start * count : end * count]
+            view = rows[start * count : end * count]
             while True:
-                judge_rows(self.words, self.asked, number, part, count, verdicts[start:end])
+                judge_rows(self.words, self.asked, number, view, count, verdicts[start:end])
                 if not self.answer():
                     break
             start = end

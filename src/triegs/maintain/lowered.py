@@ -1,6 +1,6 @@
 """The lowered program of one plan, described in the plan's own names: what runs, and nothing else.
 
-`describe` tells it before there is an engine, `describe_standing` of a registered plan, with what
+`describe` tells it before there is an engine, `describe_registered` of a registered plan, with what
 its steps have done so far.
 """
 
@@ -36,15 +36,15 @@ from triegs.kernels.tables import (
     TUPLES,
 )
 from triegs.maintain.compiled import CompiledCore
-from triegs.maintain.deltas import Check, Delta, Move
+from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.judges import Judges
+from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.lowering import Lowering, choose_numbers
 from triegs.maintain.meaning import Held, Meaning
-from triegs.maintain.origins import Origins
-from triegs.maintain.parts import Index, Order, Part, Parts, Rule, Step, is_counts
-from triegs.maintain.standing import Standing
+from triegs.maintain.model import Check, Delta, Index, Move, Order, Rule, Step, View, is_counts
+from triegs.maintain.standing import RegisteredPlan
 from triegs.maintain.tables import Table
-from triegs.maintain.walk import Walk
+from triegs.maintain.views import Views
 from triegs.mode import Mode
 from triegs.sparql.model import Atom, Expression
 from triegs.sparql.scope import substitute
@@ -159,7 +159,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """One part of the program: what it holds, who keeps it, and what it has come to."""
+    """One view of the program: what it holds, who keeps it, and what it has come to."""
 
     kind: Kind
     slot: int
@@ -211,7 +211,7 @@ class Lowered:
     #: The places of all relations that the multiplicity of an answer is found in, and of those that
     #: lead from a change to the answers above it.
     weights: frozenset[int]
-    climbs: frozenset[int]
+    parent_paths: frozenset[int]
     #: Whether the answers are numbered, and rows apart from these; and whether a number that was
     #: asked for does not fit at the moment.
     has_numbers: bool
@@ -238,48 +238,48 @@ def describe(plan: Plan, mode: Mode = Mode.MULTIGRAPH) -> Lowered:
         return ids[term]
 
     store, judges = PackedStore(reserve=False), Judges(terms.__getitem__)
-    parts = EmptyParts(store, mode, judges, Origins())
-    lowering = Lowering(parts, plan, encode, choose_numbers(plan, mode)[0])
-    walk = lowering.run()
+    views = EmptyViews(store, mode, judges, LabelGraphs())
+    lowering = Lowering(views, plan, encode, choose_numbers(plan, mode)[0])
+    enumeration = lowering.run()
     table = Table(np.zeros(0, np.int64))  # no words: nobody runs it
-    for part in parts.by_name.values():
-        if isinstance(part, Step | Rule):
-            table.steps.append(part)
-        if part.listed:
-            table.lists[part] = len(table.lists)
-        if part.has_keys:
-            table.keys[part] = len(table.keys)
-    return _Describing(plan, lowering.held, walk, table, judges).run()
+    for view in views.by_name.values():
+        if isinstance(view, Step | Rule):
+            table.steps.append(view)
+        if view.listed:
+            table.lists[view] = len(table.lists)
+        if view.has_keys:
+            table.keys[view] = len(table.keys)
+    return _Describing(plan, lowering.held, enumeration, table, judges).run()
 
 
-def describe_standing(
-    core: CompiledCore, standing: Standing, names: Mapping[Standing, str]
+def describe_registered(
+    core: CompiledCore, registered: RegisteredPlan, names: Mapping[RegisteredPlan, str]
 ) -> Lowered:
-    """The program of a registered plan, with the names of other plans that share its parts. Of a
-    stalled plan, which has no part left, as if it were alone and new. From any thread.
+    """The program of a registered plan, with the names of other plans that share its views. Of a
+    stalled plan, which has no view left, as if it were alone and new. From any thread.
     """
-    if not standing.parts:
-        return describe(standing.plan, core.parts.mode)
+    if not registered.views:
+        return describe(registered.plan, core.views.mode)
     describing = _Describing(
-        standing.plan, standing.parts, standing.walk, core.table, core.judges
+        registered.plan, registered.views, registered.enumeration, core.table, core.judges
     )  # fmt: skip
     describing.core = core
     describing.others = {
-        name: other.parts for other, name in names.items() if other is not standing
+        name: other.views for other, name in names.items() if other is not registered
     }
     return describing.run()
 
 
-class EmptyParts(Parts):
-    """Parts over a graph without assertions: there is nothing to fill."""
+class EmptyViews(Views):
+    """Views over a graph without assertions: there is nothing to fill."""
 
-    def summed(self, part: Part) -> Part:
-        if isinstance(part, Index) and part.kind == ADJACENCY:
-            part.listed = True
-        part.is_summed = True
-        return part
+    def summed(self, view: View) -> View:
+        if isinstance(view, Index) and view.kind == ADJACENCY:
+            view.listed = True
+        view.is_summed = True
+        return view
 
-    def fixed(self, name: str, arity: int, rows: Sequence[tuple[int, ...]]) -> Part:
+    def fixed(self, name: str, arity: int, rows: Sequence[tuple[int, ...]]) -> View:
         return super().fixed(name, arity, rows[:0])
 
     def _move(self, counts: Index, is_back: bool) -> None:
@@ -288,7 +288,7 @@ class EmptyParts(Parts):
     def _fill_index(self, index: Index, counts: Index) -> None:
         pass
 
-    def _fill_tuples(self, part: Part, rows: object) -> None:
+    def _fill_tuples(self, view: View, rows: object) -> None:
         pass
 
     def _fill_step(self, step: Step) -> None:
@@ -299,14 +299,16 @@ class EmptyParts(Parts):
 
 
 class _Describing:
-    def __init__(self, plan: Plan, held: Held, walk: Walk, table: Table, judges: Judges) -> None:
+    def __init__(
+        self, plan: Plan, held: Held, enumeration: EnumerationPlan, table: Table, judges: Judges
+    ) -> None:
         self.plan = plan
         self.held = held
-        self.walk = walk
+        self.enumeration = enumeration
         self.table = table
         self.judges = judges
         self.core: CompiledCore | None = None
-        self.work: dict[Part, list[int]] = {}
+        self.work: dict[View, list[int]] = {}
         self.tick = 0.0
         self.others: dict[str, Held] = {}
         self.guards: dict[Alias | Static, list[str]] = {}
@@ -315,68 +317,72 @@ class _Describing:
                 self.guards.setdefault(node.guard, []).append(node.name)
 
     def run(self) -> Lowered:
-        kept = self._sort_parts()
-        self.places = {part: place for place, part in enumerate(kept)}
+        kept = self._sort_views()
+        self.places = {view: place for place, view in enumerate(kept)}
         relations: dict[Any, int] = {
-            part.relation: place for part, place in reversed(self.places.items())
+            view.relation: place for view, place in reversed(self.places.items())
         }
         if self.core is not None:
             self.work, self.tick = self.core.count_work(), self.core.find_tick()
-        walk, free = self.walk, self.plan.query.free
-        levels = [Level(relations[each.relation], pick(free, each.binds)) for each in walk.levels]
-        weighing = [each.relation for each in walk.pieces if each.weighs]
-        weighing += [relation for relation, _ in walk.totals]
+        enumeration, free = self.enumeration, self.plan.query.free
+        levels = [
+            Level(relations[each.relation], pick(free, each.binds)) for each in enumeration.levels
+        ]
+        weighing = [each.relation for each in enumeration.factors if each.weighs]
+        weighing += [relation for relation, _ in enumeration.totals]
         weights = frozenset(relations[each] for each in weighing)
-        ways = [each.climb.index for each in walk.pieces if each.climb is not None]
-        climbs = frozenset(relations[each] for each in ways if each is not None)
+        ways = [
+            each.parent_path.index for each in enumeration.factors if each.parent_path is not None
+        ]
+        parent_paths = frozenset(relations[each] for each in ways if each is not None)
         return Lowered(
-            self.plan, tuple(map(self._describe, kept)), tuple(levels), weights, climbs,
-            walk.numbers is not None,
-            walk.has_rows, walk.overflow is not None,
+            self.plan, tuple(map(self._describe, kept)), tuple(levels), weights, parent_paths,
+            enumeration.counts is not None,
+            enumeration.has_rows, enumeration.overflow is not None,
         )  # fmt: skip
 
-    def _sort_parts(self) -> list[Part]:
+    def _sort_views(self) -> list[View]:
         """As an epoch keeps them: what streams fill, then steps, each with its other orders."""
-        steps: dict[Part, int] = {step: n for n, step in enumerate(self.table.steps, 1)}
+        steps: dict[View, int] = {step: n for n, step in enumerate(self.table.steps, 1)}
 
-        def place(part: Part) -> tuple[int, bool]:
-            if isinstance(part, Order) and part.of is not None:
-                return steps.get(part.of, 0), True
-            return steps.get(part, 0), False
+        def place(view: View) -> tuple[int, bool]:
+            if isinstance(view, Order) and view.of is not None:
+                return steps.get(view.of, 0), True
+            return steps.get(view, 0), False
 
         return sorted(self.held, key=place)
 
-    def _describe(self, part: Part) -> Relation:
-        if isinstance(part, Index):
-            found = self._describe_index(part)
-        elif isinstance(part, Order):
-            assert part.of is not None
-            found = self._new(part, Kind.ORDER, self._columns(part), of=self.places[part.of])
-        elif isinstance(part, Step):
-            found = self._describe_step(part)
-        elif isinstance(part, Rule):
-            found = self._describe_rule(part)
+    def _describe(self, view: View) -> Relation:
+        if isinstance(view, Index):
+            found = self._describe_index(view)
+        elif isinstance(view, Order):
+            assert view.of is not None
+            found = self._new(view, Kind.ORDER, self._columns(view), of=self.places[view.of])
+        elif isinstance(view, Step):
+            found = self._describe_step(view)
+        elif isinstance(view, Rule):
+            found = self._describe_rule(view)
         else:
-            found = self._new(part, Kind.FIXED, self._columns(part), is_exact=True)
+            found = self._new(view, Kind.FIXED, self._columns(view), is_exact=True)
         return found
 
-    def _new(self, part: Part, kind: Kind, columns: tuple[str, ...], **facts: Any) -> Relation:
-        meanings = self.held[part]
+    def _new(self, view: View, kind: Kind, columns: tuple[str, ...], **facts: Any) -> Relation:
+        meanings = self.held[view]
         guards = [meaning.guard for meaning in meanings if meaning.guard is not None]
         nodes = [meaning.node for meaning in meanings if meaning.node]
-        if isinstance(part, Order):
-            assert part.of is not None
-            nodes = [meaning.node for meaning in self.held[part.of]]
-        elif isinstance(part, Index):
-            nodes = self._find_atoms(part, guards)
+        if isinstance(view, Order):
+            assert view.of is not None
+            nodes = [meaning.node for meaning in self.held[view.of]]
+        elif isinstance(view, Index):
+            nodes = self._find_atoms(view, guards)
         elif not nodes:
             nodes = [name for guard in guards for name in self.guards.get(guard, ())]
         facts = {"guard": guards[0] if guards else None} | facts
         return Relation(
-            kind, part.address, columns, tuple(dict.fromkeys(nodes)), **facts,
-            is_listed=part in self.table.lists, lists_keys=part in self.table.keys,
-            shared=tuple(name for name, held in self.others.items() if part in held),
-            entries=self._count_entries(part, kind), work=self._find_work(part),
+            kind, view.address, columns, tuple(dict.fromkeys(nodes)), **facts,
+            is_listed=view in self.table.lists, lists_keys=view in self.table.keys,
+            shared=tuple(name for name, held in self.others.items() if view in held),
+            entries=self._count_entries(view, kind), work=self._find_work(view),
         )  # fmt: skip
 
     def _find_atoms(self, index: Index, guards: Sequence[Alias | Static]) -> list[str]:
@@ -392,16 +398,16 @@ class _Describing:
             for name in names
         ]
 
-    def _count_entries(self, part: Part, kind: Kind) -> int | None:
+    def _count_entries(self, view: View, kind: Kind) -> int | None:
         if self.core is None or kind is Kind.LISTING:
             return None
         try:
-            return self.core.store.newest.size(part.relation)
+            return self.core.store.newest.size(view.relation)
         except RelationUnknown:  # the updater has just given it back
             return None
 
-    def _find_work(self, part: Part) -> Work | None:
-        counters = self.work.get(part)
+    def _find_work(self, view: View) -> Work | None:
+        counters = self.work.get(view)
         if counters is None:
             return None
         seconds = counters[C_TICKS] * self.tick if self.tick else None
@@ -409,20 +415,20 @@ class _Describing:
 
     # Names
 
-    def _meaning(self, part: Part) -> Meaning:
-        return next(iter(self.held[part]))
+    def _meaning(self, view: View) -> Meaning:
+        return next(iter(self.held[view]))
 
-    def _columns(self, part: Part) -> tuple[str, ...]:
-        """What the columns of a part are called, in their order."""
-        if isinstance(part, Order):
-            assert part.of is not None
-            return pick(self._columns(part.of), part.columns)
-        if isinstance(part, Index):
-            return pick(self._names(part), find_order(part))
-        variables = self._meaning(part).variables
-        if isinstance(part, Rule):
-            return pick(variables, part.head)
-        return variables[: part.relation.arity]
+    def _columns(self, view: View) -> tuple[str, ...]:
+        """What the columns of a view are called, in their order."""
+        if isinstance(view, Order):
+            assert view.of is not None
+            return pick(self._columns(view.of), view.columns)
+        if isinstance(view, Index):
+            return pick(self._names(view), find_order(view))
+        variables = self._meaning(view).variables
+        if isinstance(view, Rule):
+            return pick(variables, view.head)
+        return variables[: view.relation.arity]
 
     def _names(self, index: Index) -> tuple[str, ...]:
         """The columns of a stream: positions, or of a selection the variables of its atom."""
@@ -440,12 +446,12 @@ class _Describing:
 
     # Kinds
 
-    def _describe_index(self, part: Index) -> Relation:
-        is_selected = part.stream.source is not None or part.condition != ANY
-        kind = Kind.BASE if is_counts(part) else Kind.INDEX
+    def _describe_index(self, view: Index) -> Relation:
+        is_selected = view.stream.source is not None or view.condition != ANY
+        kind = Kind.BASE if is_counts(view) else Kind.INDEX
         return self._new(
-            part, kind, self._columns(part), guard=self._guard(part), is_selected=is_selected,
-            is_exact=part.kind == COUNTS, has_numbers=part.is_summed,
+            view, kind, self._columns(view), guard=self._guard(view), is_selected=is_selected,
+            is_exact=view.kind == COUNTS, has_numbers=view.is_summed,
         )  # fmt: skip
 
     def _describe_step(self, step: Step) -> Relation:
@@ -493,19 +499,19 @@ class _Describing:
             symmetries=1 if rule.symmetry is None else len(rule.symmetry.images),
         )  # fmt: skip
 
-    def _listed_index(self, rule: Rule) -> Part:
+    def _listed_index(self, rule: Rule) -> View:
         """The index whose changes a rule lists."""
-        same = (part for part in self.held if part.relation is rule.relation)
-        return next(part for part in same if part is not rule)
+        same = (view for view in self.held if view.relation is rule.relation)
+        return next(view for view in same if view is not rule)
 
     def _describe_input(self, delta: Delta, names: tuple[str, ...], atom: Alias | None) -> Input:
-        variables, view = pick(names, delta.variables), delta.seeds
+        variables, operand = pick(names, delta.variables), delta.seeds
         if atom is not None:
             atom = rename(atom, variables)
-        part = view.listing if view.listing is not None else view.part
-        place = None if part is None else self.places[part]
+        view = operand.listing if operand.listing is not None else operand.view
+        place = None if view is None else self.places[view]
         reads = Reads.COUNT if delta.use == COUNT else Reads.PRESENCE
-        return Input(place, atom, variables, reads, view.is_fixed)
+        return Input(place, atom, variables, reads, operand.is_fixed)
 
     def _check(self, check: Check, names: tuple[str, ...]) -> Expression:
         return self.judges.tell(check.judge, pick(names, check.variables))
@@ -515,7 +521,7 @@ class _Describing:
         ways: dict[int, Lookup] = {}
         lookups = []
         for root in delta.roots:
-            ways[root.word] = Lookup(self.places[root.part], (), root.is_old)
+            ways[root.word] = Lookup(self.places[root.view], (), root.is_old)
             if root.use != LEADS:
                 lookups.append(ways[root.word])
 

@@ -26,16 +26,15 @@ from triegs.compiler.plan import Plan, Role
 from triegs.errors import MultiplicityOverflow
 from triegs.kernels.sums import BESIDE, LOOKED_UP
 from triegs.kernels.tables import COUNT, PRESENCE
-from triegs.maintain.deltas import View
-from triegs.maintain.parts import Part
-from triegs.maintain.walk import Below
+from triegs.maintain.enumeration_plan import CountSource
+from triegs.maintain.model import Operand, View
 from triegs.store.packed import PackedRelation
 
 if TYPE_CHECKING:
     from triegs.maintain.lowering import Lowering, Named
 
-#: An input of a rule: a view, the names of its columns, and how it is used.
-Used = tuple[View, tuple[str, ...], int]
+#: An input of a rule: a operand, the names of its columns, and how it is used.
+Used = tuple[Operand, tuple[str, ...], int]
 
 
 class RuleNumbers:
@@ -48,20 +47,20 @@ class RuleNumbers:
         #: By witness node: what hangs from an interface in answers, if not 1, and in rows.
         self.totals: dict[int, tuple[Used | None, Used | None]] = {}
         #: By witness node: where the numbers of its levels are, and what ranks its first variable.
-        self.levels: dict[int, list[Below]] = {}
-        self.rankings: dict[int, Part] = {}
+        self.levels: dict[int, list[CountSource]] = {}
+        self.rankings: dict[int, View] = {}
 
-    def add_node(self, number: int, live: Part, named: Named) -> None:
-        """Make the numbers of a node with these live tuples, as a part and as rules read them."""
+    def add_node(self, number: int, live: View, named: Named) -> None:
+        """Make the numbers of a node with these live tuples, as a view and as rules read them."""
         node = self.plan.nodes[number]
-        view, names = named
+        operand, names = named
         order, width = (*node.interface, *node.introduces), len(node.interface)
-        rows: Used | None = (view, names, COUNT) if self.lowering.has_rows else None
+        rows: Used | None = (operand, names, COUNT) if self.lowering.has_rows else None
         if width == len(order):
             self.totals[number] = None, rows
             return
-        answers: Used = self.lowering.listed(view), names, PRESENCE
-        levels: list[Below] = []
+        answers: Used = self.lowering.listed(operand), names, PRESENCE
+        levels: list[CountSource] = []
         own = answers, rows
         for depth in range(len(order), width, -1):
             key, variable = order[:depth], order[depth - 1]
@@ -70,7 +69,7 @@ class RuleNumbers:
                 rows = self._multiply(rows, self._hung_rows(variable), key, is_answers=False)
             if depth == 1:
                 ranking = self.rankings[number] = self._rank(answers, rows, variable)
-                levels.append(Below(BESIDE, ranking.relation))
+                levels.append(CountSource(BESIDE, ranking.relation))
                 break
             if answers is own[0] or (rows is not None and rows is own[1]):
                 answers = self._count_live(live, answers, key)
@@ -78,16 +77,16 @@ class RuleNumbers:
             answers = self._sum(answers, key[:-1], is_answers=True)
             rows = self._sum(rows, key[:-1], is_answers=False) if rows is not None else None
             totals = [relation_of(each) for each in (answers, rows)]
-            levels.append(Below(LOOKED_UP, *entries, *totals))
+            levels.append(CountSource(LOOKED_UP, *entries, *totals))
         self.levels[number] = levels[::-1]
         self.totals[number] = answers, rows
 
-    def _count_live(self, live: Part, answers: Used, key: Sequence[str]) -> Used:
+    def _count_live(self, live: View, answers: Used, key: Sequence[str]) -> Used:
         """Let the live tuples have numbers in their hubs: 1, and their counts. Where these do not
         fit and nobody asked for them, the answers get a relation of their own.
         """
         try:
-            self.lowering.parts.summed(live)
+            self.lowering.views.summed(live)
         except MultiplicityOverflow:
             if self.lowering.has_rows:
                 raise
@@ -98,9 +97,9 @@ class RuleNumbers:
         """Where a level looks numbers up, with sums; None where the live tuples tell them."""
         if used is None or any(used is each for each in own):
             return None
-        part = used[0].part
-        assert part is not None
-        return self.lowering.parts.summed(part).relation
+        view = used[0].view
+        assert view is not None
+        return self.lowering.views.summed(view).relation
 
     def _hung_answers(self, variable: str) -> Iterator[Used]:
         for _, child in self.hung.get(variable, ()):
@@ -124,26 +123,26 @@ class RuleNumbers:
         inputs = [first, *others]
         if len(inputs) == 1:
             return first
-        part = self.lowering.rule(inputs, key, is_answers=is_answers)
-        return View(len(key), part=part), tuple(key), COUNT
+        view = self.lowering.rule(inputs, key, is_answers=is_answers)
+        return Operand(len(key), view=view), tuple(key), COUNT
 
     def _sum(self, entries: Used, key: Sequence[str], is_answers: bool) -> Used:
-        part = self.lowering.rule([entries], key, is_answers=is_answers)
-        return View(len(key), part=part), tuple(key), COUNT
+        view = self.lowering.rule([entries], key, is_answers=is_answers)
+        return Operand(len(key), view=view), tuple(key), COUNT
 
-    def _rank(self, answers: Used, rows: Used | None, variable: str) -> Part:
+    def _rank(self, answers: Used, rows: Used | None, variable: str) -> View:
         """The first variable of a component, with the numbers of its values in the trie."""
         found = [answers] if rows is None or answers[2] == COUNT else []
         factors = []
-        for view, _, _ in [*found, *([rows] if rows is not None else [])]:
-            assert view.part is not None
-            factors.append(view.part)
+        for operand, _, _ in [*found, *([rows] if rows is not None else [])]:
+            assert operand.view is not None
+            factors.append(operand.view)
         return self.lowering.rank(factors, variable)
 
 
 def relation_of(used: Used | None) -> PackedRelation | None:
-    part = used[0].part if used is not None else None
-    return part.relation if part is not None else None
+    view = used[0].view if used is not None else None
+    return view.relation if view is not None else None
 
 
 def find_hung(plan: Plan) -> dict[str, list[tuple[int, int]]]:

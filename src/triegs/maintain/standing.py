@@ -8,20 +8,20 @@ from typing import NamedTuple
 
 from triegs.compiler.plan import Plan
 from triegs.errors import MultiplicityOverflow, StateError
+from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.meaning import Held
-from triegs.maintain.walk import Walk
 from triegs.reasons import Reason, Why
 from triegs.store.contract import VersionGone
 from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
 
 NO_EVENT = Reason.NO_EVENT.tell()
 TOO_MANY = Reason.TOO_MANY.tell()
-#: So many of those that were refused are shown.
+#: The most refused updates that a repr shows.
 MOST_REFUSED = 3
 
 
 class Refused(NamedTuple):
-    """An update that was not applied: its place in the batch, and why.
+    """An update that was not applied: its index in the batch (`place`), and why.
 
     The reason is a text; its `kind` is the `triegs.reasons.Reason`.
     """
@@ -31,7 +31,7 @@ class Refused(NamedTuple):
 
 
 def show_refused(refused: Sequence[Refused]) -> str:
-    """As a tuple shows them, but of many only the first.
+    """The repr of a tuple of them, shortened after the first few.
 
     >>> show_refused([Refused(place, "why") for place in range(1000)])
     "(Refused(place=0, reason='why'), ... 997 more)"
@@ -43,15 +43,15 @@ def show_refused(refused: Sequence[Refused]) -> str:
 
 
 class Epoch(NamedTuple):
-    """What one epoch did: the version that it published, and what it refused."""
+    """The outcome of one epoch: the version that it published, and what it refused."""
 
     version: PackedVersion
     refused: tuple[Refused, ...]
 
 
-class Laid(NamedTuple):
-    """A relation with counts of assertions: its columns are of these places of a triple, and all
-    have that predicate unless it is a column.
+class BaseRelation(NamedTuple):
+    """A relation with counts of assertions: its columns are these columns of a triple, and all have
+    that predicate unless it is a column.
     """
 
     relation: PackedRelation
@@ -59,104 +59,108 @@ class Laid(NamedTuple):
     order: tuple[int, ...]
 
 
-class Shown(NamedTuple):
-    """What a plan shows: its last good version if it is stalled, else the newest; and the walk."""
+class PublishedPlan(NamedTuple):
+    """What readers of a plan get: None for the newest version, or the last good one if stalled."""
 
     version: PackedVersion | None
-    walk: Walk
+    enumeration: EnumerationPlan
 
 
 @dataclass(slots=True, eq=False)
-class Standing:
-    """A registered plan, by the parts that it holds.
+class RegisteredPlan:
+    """A registered plan, and the views that it uses.
 
-    The updater writes `walk` and `error` in the course of an epoch; readers look at `shown` alone,
+    The updater writes `enumeration` and `error` during an epoch; readers use only `published`,
     which changes when the epoch is published.
     """
 
     plan: Plan
-    walk: Walk
-    parts: Held = field(default_factory=dict)
+    enumeration: EnumerationPlan
+    views: Held = field(default_factory=dict)
     error: MultiplicityOverflow | None = None
     is_closed: bool = False
-    #: While a number is too large to be kept: the number of updates that brings the next attempt.
+    #: While a count does not fit: the number of updates at which it is tried again.
     retry_at: int = 0
-    shown: Shown = field(init=False)
-    #: What it has shown, each with the number of the first version that it was true for.
-    past: list[tuple[int, Shown]] = field(default_factory=list)
+    published: PublishedPlan = field(init=False)
+    #: What it has published, each with the number of the first version that it applies to.
+    past: list[tuple[int, PublishedPlan]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.shown = Shown(None, self.walk)
+        self.published = PublishedPlan(None, self.enumeration)
 
 
 class Publisher:
-    """Publishes versions of a store, and knows which version each plan shows."""
+    """Publishes versions of a store, and knows the readable version of each plan."""
 
     def __init__(self, store: PackedStore) -> None:
         self.store = store
-        self.standing: list[Standing] = []
+        self.registered: list[RegisteredPlan] = []
 
-    def show(self, standing: Standing) -> tuple[PackedVersion, Walk]:
-        """Hold the version that a plan shows now; the caller unpins it. From any thread."""
+    def show(self, registered: RegisteredPlan) -> tuple[PackedVersion, EnumerationPlan]:
+        """Pin the readable version of a plan; the caller unpins it. From any thread."""
         while True:
-            shown = standing.shown
-            if standing.is_closed:
+            shown = registered.published
+            if registered.is_closed:
                 raise StateError("the query is closed")
             try:
                 version = self.store.pin(shown.version)
             except VersionGone:
                 continue  # the plan has recovered since
-            if standing.shown is shown:
-                return version, shown.walk
+            if registered.published is shown:
+                return version, shown.enumeration
             self.store.unpin(version)
 
-    def show_at(self, standing: Standing, number: int) -> tuple[PackedVersion, Walk]:
-        """Hold what a plan showed at an older version; `VersionGone` if nobody holds that."""
+    def show_at(
+        self, registered: RegisteredPlan, number: int
+    ) -> tuple[PackedVersion, EnumerationPlan]:
+        """Pin what a plan published at an older version; `VersionGone` if that is not held."""
         if number == self.store.newest.number:
-            return self.show(standing)
-        found = [shown for first, shown in standing.past if first <= number]
+            return self.show(registered)
+        found = [shown for first, shown in registered.past if first <= number]
         if not found or number > self.store.newest.number:
             raise VersionGone(f"version {number} does not show this plan")
-        version, walk = found[-1]
-        return self.store.pin(number if version is None else version), walk
+        version, enumeration = found[-1]
+        return self.store.pin(number if version is None else version), enumeration
 
     def publish(self) -> PackedVersion:
-        """Make one version of all changes; a plan with an error keeps showing the one before.
+        """Publish all changes as one version; a plan with an error stays at the one before.
 
-        So does, for this moment, a plan whose views were rebuilt: its old walk leads nowhere in the
-        new version, and its new walk nowhere in the old one.
+        So does, during this call, a plan whose views were rebuilt: its old enumeration is invalid
+        in the new version, and its new enumeration in the old one.
         """
         before = self.store.newest
-        for standing in self.standing:
-            shown, walk = standing.shown
-            if shown is None and (standing.error is not None or standing.walk is not walk):
-                standing.shown = Shown(self.store.pin(before), walk)
+        for registered in self.registered:
+            shown, enumeration = registered.published
+            if shown is None and (
+                registered.error is not None or registered.enumeration is not enumeration
+            ):
+                registered.published = PublishedPlan(self.store.pin(before), enumeration)
         version = self.store.publish()
-        for standing in self.standing:
-            held = standing.shown.version
-            if standing.error is None and held is not None:
-                standing.shown = Shown(None, standing.walk)
+        for registered in self.registered:
+            held = registered.published.version
+            if registered.error is None and held is not None:
+                registered.published = PublishedPlan(None, registered.enumeration)
                 self.store.unpin(held)
-            self._note(standing, version.number)
+            self._note(registered, version.number)
         return version
 
-    def _note(self, standing: Standing, number: int) -> None:
-        """Remember what a plan shows from this version on, for as long as anybody may ask."""
-        past = standing.past
-        if past and past[-1][1] is standing.shown:
+    def _note(self, registered: RegisteredPlan, number: int) -> None:
+        """Record what a plan publishes from this version on, as long as it can be read."""
+        past = registered.past
+        if past and past[-1][1] is registered.published:
             return
         oldest = min(self.store.held(), default=number)
         first = next(
             (i for i, (at, _) in enumerate(past[1:]) if at > oldest), max(len(past) - 1, 0)
         )
-        standing.past = [*past[first:], (number, standing.shown)]
+        registered.past = [*past[first:], (number, registered.published)]
 
-    def forget(self, standing: Standing) -> None:
-        """A plan that was released shows nothing any more; publishes."""
-        self.standing.remove(standing)
-        held, walk = standing.shown
-        # A reader that is about to pin the version without this plan's views looks here again.
-        standing.is_closed, standing.shown = True, Shown(None, walk)
+    def forget(self, registered: RegisteredPlan) -> None:
+        """Remove a released plan, and publish."""
+        self.registered.remove(registered)
+        held, enumeration = registered.published
+        # A reader that is about to pin the version without this plan's views checks this again.
+        registered.is_closed, registered.published = True, PublishedPlan(None, enumeration)
         if held is not None:
             self.store.unpin(held)
         self.publish()

@@ -20,8 +20,8 @@ from triegs.kernels.verdicts import COUNT as JUDGE_COUNT
 from triegs.kernels.verdicts import DIRECTORY
 from triegs.kernels.words import Words
 from triegs.kernels.work import MOST_COLUMNS
-from triegs.maintain.parts import Parts
 from triegs.maintain.rule_check import Check, DeltaRow, RuleCheck, RuleRow, SymmetryRow
+from triegs.maintain.views import Views
 from triegs.store.contract import StoreCorrupt
 
 NUMBERED_STEPS = (t.NUMBERED_EDGE, t.NUMBERED_PRODUCT, t.RANKING)
@@ -41,13 +41,13 @@ class Listed(NamedTuple):
     width: int
 
 
-def check_table(words: Words, parts: Parts, lists: int) -> None:
+def check_table(words: Words, views: Views, lists: int) -> None:
     """Raise `StoreCorrupt` where a table is not what the kernels expect. Cost: the table."""
     shapes = {
         slot_at(relation.slot): Shape(relation.arity, relation.layout == PLAIN)
-        for relation in parts.store.members
+        for relation in views.store.members
     }
-    verdicts, numbers = parts.judges.words, parts.judges.numbers
+    verdicts, numbers = views.judges.words, views.judges.numbers
     judges = {n: int(verdicts[verdicts[DIRECTORY + n] + JUDGE_COUNT]) for n in numbers}
     TableCheck(words.tolist(), shapes, judges, lists).run()
 

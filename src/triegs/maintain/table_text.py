@@ -1,6 +1,6 @@
 """The table of a program in words, for whoever debugs it.
 
-It is read from the words alone; the parts only lend their names. Variables are registers `r0`,
+It is read from the words alone; the views only lend their names. Variables are registers `r0`,
 `r1` …, the words on the way through an input `w0`, `w1` …, relations are numbered by their slots.
 """
 
@@ -140,8 +140,9 @@ from triegs.kernels.tables import (
     TUPLES,
     WHOLES,
 )
-from triegs.maintain.parts import Part, Parts, Rule
+from triegs.maintain.model import Rule, View
 from triegs.maintain.tables import Table
+from triegs.maintain.views import Views
 
 USES = {PRESENCE: "there", COUNT: "count", LEADS: ""}
 SIDES = {BOTH: "", BEFORE: " before", NOW: " now"}
@@ -154,26 +155,26 @@ NUMBERS = {BESIDE: "numbers beside", SETS: "sums of sets", COUNTED: "one answer 
            ANSWERED: "answers"}  # fmt: skip
 
 
-def describe_table(table: Table, parts: Parts) -> str:
+def describe_table(table: Table, views: Views) -> str:
     """Every row of a table, a line each. Cost: the table.
 
     >>> from triegs.maintain.compiled import CompiledCore
     >>> from triegs.maintain.judges import Judges
     >>> from triegs.store.packed import PackedStore
     >>> core = CompiledCore(PackedStore(), len, Judges(str))
-    >>> print(describe_table(core.table, core.parts))
+    >>> print(describe_table(core.table, core.views))
     0 labels, 0 wholes, 0 selections, 0 steps; the weight of an assertion is its count
     relation 0, arity 3: rest
     """
-    found = [part for part in parts.by_name.values() if not is_listing(part)]
-    names = {part.address: part.name for part in found}
+    found = [view for view in views.by_name.values() if not is_listing(view)]
+    names = {view.address: view.name for view in found}
     text = TableText(table.words.tolist(), names, [stream.name for stream in table.streams])
-    return "\n".join(text.lines(parts))
+    return "\n".join(text.lines(views))
 
 
-def is_listing(part: Part) -> bool:
-    """Whether a part has no relation of its own."""
-    return isinstance(part, Rule) and part.is_listed_only
+def is_listing(view: View) -> bool:
+    """Whether a view has no relation of its own."""
+    return isinstance(view, Rule) and view.is_listed_only
 
 
 class TableText:
@@ -184,13 +185,13 @@ class TableText:
         self.names = names
         self.streams = streams
 
-    def lines(self, parts: Parts) -> Iterator[str]:
+    def lines(self, views: Views) -> Iterator[str]:
         words = self.words
         labels, wholes, streams, steps = (words[at] for at in (LABELS, WHOLES, STREAMS, STEPS))
         weight = "1 while its count is positive" if words[IS_RDF] else "its count"
         yield (f"{labels} labels, {wholes} wholes, {streams - labels - wholes} selections, "
                f"{steps} steps; the weight of an assertion is {weight}")  # fmt: skip
-        arities = {SLOTS + SLOT_WORDS * r.slot: r.arity for r in parts.store.members}
+        arities = {SLOTS + SLOT_WORDS * r.slot: r.arity for r in views.store.members}
         for slot in sorted({words[REST], *self.names}):
             name = self.names.get(slot, "rest")
             yield f"{self.relation(slot)}, arity {arities.get(slot)}: {name}"

@@ -1,8 +1,8 @@
-"""Parts into the table that an epoch reads; `triegs.kernels.tables` says what its words mean."""
+"""Views into the table that an epoch reads; `triegs.kernels.tables` says what its words mean."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +26,6 @@ from triegs.kernels.tables import (
     ROOT_WORDS,
     ROW_WORDS,
     RULE,
-    SOURCE_WORDS,
     STEP_ROWS,
     STEP_WORDS,
     STEPS,
@@ -43,19 +42,21 @@ from triegs.kernels.tables import (
     WHOLES,
 )
 from triegs.kernels.words import Words
-from triegs.maintain.deltas import Check, Delta, Move
-from triegs.maintain.parts import (
+from triegs.maintain.model import (
     LAYOUTS,
+    Check,
+    Delta,
     Index,
+    Move,
     Order,
-    Part,
-    Parts,
     Rule,
     Step,
+    View,
     find_address,
 )
 from triegs.maintain.streams import Stream
 from triegs.mode import Mode
+from triegs.store.packed import PackedRelation
 
 NO_LIST = -1
 Computed = Step | Rule
@@ -69,9 +70,9 @@ class Table:
     labels: dict[int, int] = field(default_factory=dict)
     streams: dict[Stream, int] = field(default_factory=dict)
     steps: list[Computed] = field(default_factory=list)
-    #: Lists by part: of all that it changed, and of the keys that came or went.
-    lists: dict[Part, int] = field(default_factory=dict)
-    keys: dict[Part, int] = field(default_factory=dict)
+    #: Lists by view: of all that it changed, and of the keys that came or went.
+    lists: dict[View, int] = field(default_factory=dict)
+    keys: dict[View, int] = field(default_factory=dict)
     #: What each step has done so far, COUNTER_WORDS each.
     counters: Words = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -84,42 +85,45 @@ class Table:
         return bool(self.words[WHOLES])
 
 
-def write_table(parts: Parts) -> Table:
-    """Number streams, steps and lists, and write all of them down."""
-    found = list(parts.by_name.values())
+def write_table(views: Iterable[View], rest: PackedRelation, mode: Mode) -> Table:
+    """Number streams, steps and lists, and write all of them down.
+
+    `rest` has the assertions whose label no view is over.
+    """
+    found = list(views)
     streams = find_streams(found)
-    writer = Writer([part for part in found if part.listed], [p for p in found if p.has_keys])
+    writer = Writer([view for view in found if view.listed], [p for p in found if p.has_keys])
     writer.streams = {stream: number for number, stream in enumerate(streams)}
-    for part in found:
-        if isinstance(part, Order) and part.of is not None:
-            writer.orders.setdefault(part.of, []).append(part)
+    for view in found:
+        if isinstance(view, Order) and view.of is not None:
+            writer.orders.setdefault(view.of, []).append(view)
     rows: dict[Stream, list[Index]] = {}
-    for part in found:
-        if isinstance(part, Index):
-            rows.setdefault(part.stream, []).append(part)
+    for view in found:
+        if isinstance(view, Index):
+            rows.setdefault(view.stream, []).append(view)
     labels = {s.predicate: n for n, s in enumerate(streams) if s.predicate is not None}
     head = [0] * TABLE_HEAD
     writer.words += head
     written = [writer.write_stream(stream, rows.get(stream, [])) for stream in streams]
     stream_rows = writer.put(*written)
-    steps = [part for part in found if isinstance(part, Step | Rule)]
+    steps = [view for view in found if isinstance(view, Step | Rule)]
     step_rows = writer.put(*[writer.write_step(step) for step in steps])
     words = np.array(writer.words, np.int64)
     words[LABELS], words[WHOLES] = len(labels), sum(s.space is not None for s in streams)
     words[STREAMS], words[STREAM_ROWS] = len(streams), stream_rows
     words[STEPS], words[STEP_ROWS] = len(steps), step_rows
-    words[REST], words[IS_RDF] = find_address(parts.rest), int(parts.mode is Mode.RDF)
+    words[REST], words[IS_RDF] = find_address(rest), int(mode is Mode.RDF)
     return Table(words, labels, writer.streams, steps, writer.lists, writer.keys)
 
 
-def find_streams(parts: Sequence[Part]) -> list[Stream]:
-    """The streams that parts are kept from: labels, then wholes, then selections."""
+def find_streams(views: Sequence[View]) -> list[Stream]:
+    """The streams that views are kept from: labels, then wholes, then selections."""
     used: dict[Stream, None] = {}
-    for part in parts:
-        if isinstance(part, Index):
-            used[part.stream] = None
-        elif isinstance(part, Rule):
-            used.update((d.seeds.stream, None) for d in part.deltas if d.seeds.stream is not None)
+    for view in views:
+        if isinstance(view, Index):
+            used[view.stream] = None
+        elif isinstance(view, Rule):
+            used.update((d.seeds.stream, None) for d in view.deltas if d.seeds.stream is not None)
     for stream in list(used):
         if stream.source is not None:
             used[stream.source] = None
@@ -151,12 +155,13 @@ def write_rule(rule: Rule) -> tuple[Words, int]:
 class Writer:
     """Writes rows one after the other; what a row leads to stands before it."""
 
-    def __init__(self, listed: Sequence[Part], keyed: Sequence[Part]) -> None:
+    def __init__(self, listed: Sequence[View], keyed: Sequence[View]) -> None:
         self.words: list[int] = []
-        self.lists = {part: number for number, part in enumerate(listed)}
-        self.keys = {part: len(listed) + number for number, part in enumerate(keyed)}
+        self.lists = {view: number for number, view in enumerate(listed)}
+        self.keys = {view: len(listed) + number for number, view in enumerate(keyed)}
         self.streams: dict[Stream, int] = {}
-        self.orders: dict[Part, list[Order]] = {}
+        self.orders: dict[View, list[Order]] = {}
+        self.addresses: dict[View, int] = {}
         self.is_fill = False
 
     def put(self, *rows: Sequence[int]) -> int:
@@ -235,9 +240,9 @@ class Writer:
         changed = self.lists[step]
         return [step.kind, int(step.is_exact), step.address, changed, len(rows), at]
 
-    def find_keys(self, part: Part) -> int:
-        """The list of the ids in a part's first column."""
-        return self.keys[part] if part in self.keys else self.lists[part]
+    def find_keys(self, view: View) -> int:
+        """The list of the ids in a view's first column."""
+        return self.keys[view] if view in self.keys else self.lists[view]
 
     # Rules
 
@@ -283,28 +288,32 @@ class Writer:
         elif seeds.stream is not None:
             origin, number = ENTRIES, self.streams[seeds.stream]
         else:
-            assert seeds.part is not None
+            assert seeds.view is not None
             is_keys = seeds.width == 1
             origin = LIST
-            number = self.find_keys(seeds.part) if is_keys else self.lists[seeds.part]
-        if seeds.part is not None:
-            slot = seeds.part.address
+            number = self.find_keys(seeds.view) if is_keys else self.lists[seeds.view]
+        if seeds.view is not None:
+            slot = seeds.view.address
         checks_at = self._write_checks(delta.checks)
-        roots = [[r.word, r.part.address, int(r.is_old), r.use] for r in delta.roots]
-        probes = [self._write_move(move) for move in delta.probes]
-        levels = []
+        roots = [
+            word for root in delta.roots
+            for word in (root.word, self._find_address(root.view), int(root.is_old), root.use)
+        ]  # fmt: skip
+        probes = [word for move in delta.probes for word in (move.variable, *write_source(move))]
+        levels: list[int] = []
         for level in delta.levels:
-            at = self.put(*[self._write_move(move)[1:] for move in level.sources])
-            level_checks = self._write_checks(level.checks)
-            levels.append([level.variable, len(level.sources), at, int(level.is_shown),
-                           len(level.checks), level_checks])  # fmt: skip
-        assert all(len(row) == ROOT_WORDS for row in roots)
-        assert all(len(row) == LEVEL_WORDS for row in levels)
-        roots_at, probes_at, levels_at = self.put(*roots), self.put(*probes), self.put(*levels)
+            at = self.put([word for move in level.sources for word in write_source(move)])
+            level_checks = self._write_checks(level.checks) if level.checks else 0
+            levels += (level.variable, len(level.sources), at, int(level.is_shown),
+                       len(level.checks), level_checks)  # fmt: skip
+        assert len(roots) == ROOT_WORDS * len(delta.roots)
+        assert len(probes) == PROBE_WORDS * len(delta.probes)
+        assert len(levels) == LEVEL_WORDS * len(delta.levels)
+        roots_at, probes_at, levels_at = self.put(roots), self.put(probes), self.put(levels)
         words = [
             origin, number, delta.width, delta.use, slot, self.put(delta.variables),
-            len(delta.checks), checks_at, len(roots), roots_at, len(probes), probes_at,
-            len(levels), levels_at, BOTH if self.is_fill else delta.side, delta.orbit,
+            len(delta.checks), checks_at, len(delta.roots), roots_at, len(delta.probes), probes_at,
+            len(delta.levels), levels_at, BOTH if self.is_fill else delta.side, delta.orbit,
         ]  # fmt: skip
         assert len(words) == DELTA_WORDS
         return words
@@ -314,8 +323,14 @@ class Writer:
         assert all(len(row) == CHECK_WORDS for row in rows)
         return self.put(*rows)
 
-    @staticmethod
-    def _write_move(move: Move) -> list[int]:
-        words = [move.variable, move.before, int(move.is_trie), move.after, move.use]
-        assert len(words) == PROBE_WORDS == SOURCE_WORDS + 1
-        return words
+    def _find_address(self, view: View) -> int:
+        """The address of a view; a long rule asks for each of its inputs in every delta."""
+        found = self.addresses.get(view)
+        if found is None:
+            found = self.addresses[view] = view.address
+        return found
+
+
+def write_source(move: Move) -> tuple[int, int, int, int]:
+    """A move as a source of a level, which is a probe without its register."""
+    return move.before, int(move.is_trie), move.after, move.use

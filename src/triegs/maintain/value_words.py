@@ -39,7 +39,7 @@ from triegs.sparql.value_columns import EPOCH_SECONDS, read_moments, read_number
 from triegs.sparql.values import Moment, MomentKind, Number, Rank, Text, round_to_float, value_of
 from triegs.terms import Kind, parse_term
 
-#: Fractions are kept as so many parts of one.
+#: Fractions are kept as so many views of one.
 PARTS = 10**18
 _DOUBLE, _BITS = Struct("<d"), Struct("<q")
 _MOMENTS = {MomentKind.DATE_TIME: DATE_TIME, MomentKind.DATE: DATE}

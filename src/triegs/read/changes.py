@@ -38,10 +38,10 @@ class Change(Row):
 
 class Changes(Result):
     """Each answer whose multiplicity differs between two epochs of a query, once, with the signed
-    difference. ``since`` and ``epoch`` are the two; `Snapshot.diff` and `StandingQuery.changes`
-    make it. Nothing is computed before it is read, and reading it twice computes it twice.
+    difference. ``since`` and ``epoch`` are the two epochs; `Snapshot.diff` and
+    `StandingQuery.changes` make it. Changes are computed when read, and again on each reading.
 
-    With DISTINCT, and for ASK, an answer comes with 1 and goes with -1.
+    With DISTINCT, and for ASK, a change is 1 for an added and -1 for a removed answer.
     """
 
     _row = Change
@@ -49,7 +49,7 @@ class Changes(Result):
     def __init__(self, old: Snapshot, new: Snapshot) -> None:
         query = new._reader.plan.query
         if old._reader.plan is not new._reader.plan:
-            raise StateError("these are snapshots of two queries; changes are between those of one")
+            raise StateError("changes are between snapshots of one query, and these are of two")
         if query.limit is not None or query.offset:
             raise StateError(NO_CHANGES)
         self._old = old
@@ -58,21 +58,21 @@ class Changes(Result):
         self.since = old.epoch
         self.epoch = new.epoch
         self.names = new.names
-        #: Whether it was read up to an answer whose multiplicity does not fit.
+        #: Whether reading it has met a multiplicity that does not fit.
         self.is_overflown = False
 
     def is_empty(self) -> bool:
-        """Whether no answer changed. Cost: that of the first changed ones."""
+        """Whether no answer changed. Cost: that of reading the first changes."""
         self._check_open()
         old, new = self._old, self._new
-        # A version's roots are its own, so nothing need be held to look at them.
-        if is_shared(Side(old._reader.walk, old._version), Side(new._reader.walk, new._version)):
+        # The roots belong to the version object, so nothing has to be pinned to compare them.
+        if is_shared(_find_side(old), _find_side(new)):
             return True
         return next(self._read(lambda: FEW_ROWS, len), None) is None
 
     @contextmanager
     def _hold(self) -> Iterator[None]:
-        # In the order of their epochs, so that two threads never wait for each other.
+        # In the order of their epochs, so that two threads cannot deadlock.
         first, second = sorted((self._old, self._new), key=lambda each: (each.epoch, id(each)))
         with first._hold():
             if second is first:
@@ -89,8 +89,8 @@ class Changes(Result):
         old, new = self._old, self._new
         if integers is not None and not new._reader.is_plain:
             raise NotIntegers
-        sides = Side(old._reader.walk, old._version), Side(new._reader.walk, new._version)
-        return self._watch(new._reader.changes(*sides, sizes, integers))
+        found = new._reader.changes(_find_side(old), _find_side(new), sizes, integers)
+        return self._watch(found)
 
     def _watch(self, columns: Iterator[Columns]) -> Iterator[Columns]:
         try:
@@ -103,8 +103,12 @@ class Changes(Result):
         return f"<Changes from epoch {self.since} to {self.epoch}>"
 
 
+def _find_side(snapshot: Snapshot) -> Side:
+    return Side(snapshot._reader.enumeration, snapshot._version)
+
+
 class Steps(Uncopied, Sequence[Changes]):
-    """The changes from one held epoch to the next, oldest first. Close it to let the epochs go.
+    """The changes from one held epoch to the next, oldest first. Close it to release the epochs.
 
     `StandingQuery.changes` makes it.
     """
@@ -116,19 +120,19 @@ class Steps(Uncopied, Sequence[Changes]):
         self._steps = [Changes(old, new) for old, new in pairwise(snapshots)]
 
     @overload
-    def __getitem__(self, place: int) -> Changes: ...
+    def __getitem__(self, index: int) -> Changes: ...
 
     @overload
-    def __getitem__(self, place: slice) -> list[Changes]: ...
+    def __getitem__(self, index: slice) -> list[Changes]: ...
 
-    def __getitem__(self, place: int | slice) -> Changes | list[Changes]:
-        return self._steps[place]
+    def __getitem__(self, index: int | slice) -> Changes | list[Changes]:
+        return self._steps[index]
 
     def __len__(self) -> int:
         return len(self._steps)
 
     def close(self) -> None:
-        """Let the epochs go. Harmless when repeated."""
+        """Release the epochs. Idempotent."""
         for snapshot in self._snapshots:
             snapshot.close()
 

@@ -1,4 +1,4 @@
-"""From a held version to columns of ids: every answer of a walk once, with its multiplicity."""
+"""From a held version to columns of ids: every answer once, with its multiplicity."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from triegs.kernels.answers import (
     TRIE,
     fill_answers,
 )
-from triegs.maintain.walk import Count, Level, Walk
+from triegs.maintain.enumeration_plan import Count, EnumerationPlan, Level
 from triegs.store.packed import PackedVersion
 
 LARGEST = 2**63 - 1
 Words: TypeAlias = NDArray[np.int64]
 #: Ids, one row per column, and the multiplicities.
 Columns = tuple[Words, Words]
-#: How many rows the next batch may have.
+#: The maximum number of rows of the next batch.
 Sizes = Callable[[], int]
 
 #: The integers of a dictionary: value and kind by id.
@@ -38,36 +38,43 @@ TOO_LARGE = -1
 
 
 class NotIntegers(Exception):
-    """A term of the answers is no integer of 64 bits."""
+    """A term of the answers is not a 64-bit integer."""
 
 
 def read_columns(
-    walk: Walk, version: PackedVersion, sizes: Sizes, integers: Integers | None = None
+    enumeration: EnumerationPlan,
+    version: PackedVersion,
+    sizes: Sizes,
+    integers: Integers | None = None,
 ) -> Iterator[Columns]:
     """The answers in batches. Memory: one batch, and one cursor per head variable.
 
-    With `integers` columns have values instead of ids; `NotIntegers` says that some term is none.
-    A multiplicity that does not fit 64 bits is negative.
+    With `integers` columns have values instead of ids, or `NotIntegers` is raised. A multiplicity
+    that does not fit 64 bits is negative.
     """
     factor = 1
-    for relation, key in walk.totals:
+    for relation, key in enumeration.totals:
         factor *= version.get(relation, key)
     if factor == 0:
         return
     if factor > LARGEST:
         factor = TOO_LARGE
-    if not walk.levels:
+    if not enumeration.levels:
         yield np.empty((0, 1), np.int64), np.array([factor], np.int64)
     else:
-        yield from _fill(walk, version, factor, sizes, integers)
+        yield from _fill(enumeration, version, factor, sizes, integers)
 
 
 def _fill(
-    walk: Walk, version: PackedVersion, factor: int, sizes: Sizes, integers: Integers | None
+    enumeration: EnumerationPlan,
+    version: PackedVersion,
+    factor: int,
+    sizes: Sizes,
+    integers: Integers | None,
 ) -> Iterator[Columns]:
-    if walk.tables is None:
-        walk.tables = write_levels(walk)
-    levels, count = walk.tables
+    if enumeration.tables is None:
+        enumeration.tables = write_levels(enumeration)
+    levels, count = enumeration.tables
     state = np.zeros(STATE_HEAD + STATE_WORDS * count, np.int64)
     state[FACTOR] = factor
     tile = np.empty(TILE_WORDS, np.int64)
@@ -76,29 +83,29 @@ def _fill(
         rows = sizes()
         if integers is not None:
             values = integers().reshape(-1)
-        out = allocate((walk.width + 1) * rows, np.int64)
+        out = allocate((enumeration.width + 1) * rows, np.int64)
         version.check_held()
         found = fill_answers(
             version.words, version.roots, levels, count, state, values, tile, out, rows,
-            walk.width,
+            enumeration.width,
         )  # fmt: skip
         if state[MISFIT]:
             raise NotIntegers
-        columns = out.reshape(walk.width + 1, rows)
+        columns = out.reshape(enumeration.width + 1, rows)
         if found:
             yield columns[:-1, :found], columns[-1, :found]
         if found < rows:
             return
 
 
-def write_levels(walk: Walk) -> tuple[Words, int]:
-    """The walk as the kernel reads it, one level per variable, and how many those are."""
+def write_levels(enumeration: EnumerationPlan) -> tuple[Words, int]:
+    """The enumeration plan as the kernel reads it, one level per variable, and their number."""
     rows: list[list[int]] = []
     factors: list[Sequence[Count]] = []
     interfaces: list[Sequence[int]] = []
     level_of: dict[int, int] = {}
     before: Level | None = None
-    for level in walk.levels:
+    for level in enumeration.levels:
         is_inside = before is not None and goes_on(level, before)
         before = level
         for number, place in enumerate(level.binds):
@@ -125,5 +132,5 @@ def write_levels(walk: Walk) -> tuple[Words, int]:
 
 
 def goes_on(level: Level, before: Level) -> bool:
-    """Whether a level leads on from the very entries of the one before it."""
+    """Whether a level continues from the same entries as the one before it."""
     return level.relation is before.relation and level.interface == before.interface + before.binds

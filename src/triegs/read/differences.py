@@ -1,6 +1,6 @@
 """From two held versions to columns of changed answers: each once, with its signed change.
 
-The kernel starts from the entries in which the versions differ, and visits nothing that they share.
+The kernel starts from the entries that differ between the versions, and visits nothing shared.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from triegs.kernels.changes import (
     state_words,
 )
 from triegs.kernels.differences import difference_words, share_roots
-from triegs.maintain.walk import Walk
+from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.read.columns import (
     LARGEST,
     TOO_LARGE,
@@ -50,9 +50,9 @@ from triegs.store.packed import PackedRelation, PackedVersion
 
 
 class Side(NamedTuple):
-    """A version, and how the answers of a plan are read from it."""
+    """A version, and the enumeration plan that reads it."""
 
-    walk: Walk
+    enumeration: EnumerationPlan
     version: PackedVersion
 
 
@@ -62,13 +62,13 @@ def read_differences(
     """The changed answers in batches, with `mu_new - mu_old`. Memory: one batch.
 
     With `is_distinct` an answer counts once, whatever its multiplicity; `integers` is as for
-    `triegs.read.columns.read_columns`. Cost: the entries that differ, what leads from them to the
-    root, and the answers themselves.
+    `triegs.read.columns.read_columns`. Cost: the entries that differ, their paths to the root, and
+    the changed answers.
     """
     factors = tuple(_factor(side) for side in (old, new))
     if TOO_LARGE in factors:
         _refuse()
-    if not new.walk.levels:
+    if not new.enumeration.levels:
         change = factors[1] - factors[0]
         if is_distinct:
             change = (factors[1] > 0) - (factors[0] > 0)
@@ -80,7 +80,7 @@ def read_differences(
 
 def _factor(side: Side) -> int:
     factor = 1
-    for relation, key in side.walk.totals:
+    for relation, key in side.enumeration.totals:
         factor *= side.version.get(relation, key)
     return factor if factor <= LARGEST else TOO_LARGE
 
@@ -95,17 +95,17 @@ def _fill(
 ) -> Iterator[Columns]:  # fmt: skip
     if is_shared(old, new):
         return
-    phases = find_phases(old.walk, new.walk, is_whole=factors[0] != factors[1])
-    # The arena of the later version has all that the earlier one leads to.
+    phases = find_phases(old.enumeration, new.enumeration, is_whole=factors[0] != factors[1])
+    # The arena of the later version contains all nodes of the earlier one.
     words = max(old.version, new.version, key=lambda version: version.number).words
-    width = new.walk.width
+    width = new.enumeration.width
     start = state_words(width, phases.levels)
     state = np.zeros(start + difference_words(phases.columns), np.int64)
     state[LEVEL], state[DIFFERENCES_AT] = NO_LEVEL, start
     state[FACTOR_OLD], state[FACTOR_NEW] = factors
     numbers = old.version.number, new.version.number
-    # Another walk has other relations, and what those share says nothing.
-    state[EARLIER] = min(numbers) if old.walk is new.walk else NEVER
+    # Another plan has other relations, so shared nodes prove nothing.
+    state[EARLIER] = min(numbers) if old.enumeration is new.enumeration else NEVER
     state[IS_BACKWARDS] = numbers[0] > numbers[1]
     values = np.empty(0, np.int64)
     while True:
@@ -131,36 +131,36 @@ def _fill(
 
 
 def is_shared(old: Side, new: Side) -> bool:
-    """Whether two versions have the same roots for all that an answer is made of: then nothing
-    has changed. False says nothing. Cost: the relations of the plan.
+    """Whether two versions have the same roots in all relations of the plan: then nothing has
+    changed. False means unknown. Cost: the relations of the plan.
     """
-    walk = new.walk
-    if old.walk is not walk:
+    enumeration = new.enumeration
+    if old.enumeration is not enumeration:
         return False
-    if walk.roots is None:
-        relations = [piece.relation for piece in walk.pieces]
-        relations += [relation for relation, _ in walk.totals]
-        walk.roots = np.array(sorted({relation.root_at for relation in relations}), np.int64)
-    return share_roots(old.version.roots, new.version.roots, walk.roots)
+    if enumeration.roots is None:
+        relations = [factor.relation for factor in enumeration.factors]
+        relations += [relation for relation, _ in enumeration.totals]
+        enumeration.roots = np.array(sorted({relation.root_at for relation in relations}), np.int64)
+    return share_roots(old.version.roots, new.version.roots, enumeration.roots)
 
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """The table of the kernel, and the most levels and columns of a phase."""
+    """The table of the kernel, and the largest numbers of levels and columns of a phase."""
 
     table: Words
     levels: int
     columns: int
 
 
-def find_phases(old: Walk, new: Walk, is_whole: bool) -> Phases:
-    """The phases between two walks of one plan; they are made once."""
+def find_phases(old: EnumerationPlan, new: EnumerationPlan, is_whole: bool) -> Phases:
+    """The phases between two plans of one query, cached."""
     if old is not new:
         return write_phases(old, new, [None])
     if new.phases is None:
         new.phases = {}
     if is_whole not in new.phases:
-        seeds: list[int | None] = [None] if is_whole else [*range(len(new.pieces))]
+        seeds: list[int | None] = [None] if is_whole else [*range(len(new.factors))]
         new.phases[is_whole] = write_phases(new, new, seeds)
     found: Phases = new.phases[is_whole]
     return found
@@ -168,7 +168,7 @@ def find_phases(old: Walk, new: Walk, is_whole: bool) -> Phases:
 
 @dataclass(slots=True)
 class _Scan:
-    """Levels over one relation: the places that are known, and those that it binds."""
+    """Levels over one relation: the columns that are known, and those that it binds."""
 
     old: PackedRelation
     new: PackedRelation
@@ -180,52 +180,55 @@ class _Scan:
 
 @dataclass(slots=True)
 class _Phase:
-    """The pieces of an answer in the order in which a phase comes by them."""
+    """The factors of an answer in the order in which a phase visits them."""
 
     seed: int | None
     scans: list[_Scan] = field(default_factory=list)
     checks: list[tuple[int, bool]] = field(default_factory=list)
 
 
-def _order(old: Walk, new: Walk, seed: int | None) -> _Phase:
-    """From the seed up, then down to all others; pieces before the seed must be the same."""
+def _order(old: EnumerationPlan, new: EnumerationPlan, seed: int | None) -> _Phase:
+    """From the seed up, then down to all others; factors before the seed must be equal."""
     phase = _Phase(seed)
     bound: set[int] = set()
     done = set()
 
     def visit(
-        before: PackedRelation, after: PackedRelation, places: Sequence[int], use: int,
+        before: PackedRelation, after: PackedRelation, columns: Sequence[int], use: int,
         is_same: bool,
     ) -> bool:  # fmt: skip
-        known = tuple(place for place in places if place in bound)
-        if len(known) == len(places):
+        known = tuple(column for column in columns if column in bound)
+        if len(known) == len(columns):
             return False
-        assert tuple(places[: len(known)]) == known
-        phase.scans.append(_Scan(before, after, known, tuple(places[len(known) :]), use, is_same))
-        bound.update(places)
+        assert tuple(columns[: len(known)]) == known
+        phase.scans.append(_Scan(before, after, known, tuple(columns[len(known) :]), use, is_same))
+        bound.update(columns)
         return True
 
     if seed is not None:
-        bound.update(new.pieces[seed].places)
+        bound.update(new.factors[seed].columns)
         done.add(seed)
-        above, below = new.pieces[seed].climb, old.pieces[seed].climb
+        above, below = new.factors[seed].parent_path, old.factors[seed].parent_path
         while above is not None and below is not None:
             if above.index is not None and below.index is not None:
-                visit(below.index, above.index, above.places, LEADS, False)
+                visit(below.index, above.index, above.columns, LEADS, False)
             phase.checks.append((above.above, True))
             done.add(above.above)
-            above, below = new.pieces[above.above].climb, old.pieces[below.above].climb
-    for number, (before, after) in enumerate(zip(old.pieces, new.pieces, strict=True)):
+            above, below = (
+                new.factors[above.above].parent_path,
+                old.factors[below.above].parent_path,
+            )
+    for number, (before, after) in enumerate(zip(old.factors, new.factors, strict=True)):
         is_same = seed is not None and number < seed
         use = WEIGHS if after.weighs else COUNTS_AS_ONE
         if number in done:
             continue
-        if not visit(before.relation, after.relation, after.places, use, is_same):
+        if not visit(before.relation, after.relation, after.columns, use, is_same):
             phase.checks.append((number, is_same))
     return phase
 
 
-def write_phases(old: Walk, new: Walk, seeds: Sequence[int | None]) -> Phases:
+def write_phases(old: EnumerationPlan, new: EnumerationPlan, seeds: Sequence[int | None]) -> Phases:
     """The table that `triegs.kernels.changes` reads; a seed of None is the whole result."""
     words = [len(seeds), 0, *([0] * len(seeds))]
     most_levels = most_columns = 0
@@ -233,28 +236,33 @@ def write_phases(old: Walk, new: Walk, seeds: Sequence[int | None]) -> Phases:
         phase = _order(old, new, seed)
         at = words[TABLE_HEAD + number] = len(words)
         words += [0] * PHASE_WORDS
-        places = new.pieces[seed].places if seed is not None else ()
-        level_of = dict.fromkeys(places, 0)
+        columns = new.factors[seed].columns if seed is not None else ()
+        level_of = dict.fromkeys(columns, 0)
         levels: list[list[int]] = []
         for scan in phase.scans:
             first = len(words)
             words += scan.known
-            for step, place in enumerate(scan.binds):
+            for step, column in enumerate(scan.binds):
                 is_last = step == len(scan.binds) - 1
                 kind = INSIDE if step else SET if scan.known else TRIE
                 use = scan.use if is_last else LEADS if scan.use == LEADS else BEGINS
                 keys = [0, 0] if step else [len(scan.known), first]
                 roots = [scan.old.root_at, scan.new.root_at]
-                levels.append([kind, *roots, *keys, place, use, int(scan.is_same), 0, 0])
-                level_of[place] = len(levels)
+                levels.append([kind, *roots, *keys, column, use, int(scan.is_same), 0, 0])
+                level_of[column] = len(levels)
         checks: dict[int, list[list[int]]] = {}
-        for piece, is_same in phase.checks:
-            before, after = old.pieces[piece], new.pieces[piece]
-            check = [before.relation.root_at, after.relation.root_at, len(after.places), len(words)]
-            words += after.places
+        for factor, is_same in phase.checks:
+            before, after = old.factors[factor], new.factors[factor]
+            check = [
+                before.relation.root_at,
+                after.relation.root_at,
+                len(after.columns),
+                len(words),
+            ]
+            words += after.columns
             check += [int(after.weighs), int(is_same)]
             assert len(check) == CHECK_WORDS
-            checks.setdefault(max(level_of[p] for p in after.places), []).append(check)
+            checks.setdefault(max(level_of[p] for p in after.columns), []).append(check)
         spans = {}
         for level, found in checks.items():
             spans[level] = [len(found), len(words)]
@@ -262,17 +270,17 @@ def write_phases(old: Walk, new: Walk, seeds: Sequence[int | None]) -> Phases:
         for level, row in enumerate(levels, 1):
             row[8:] = spans.get(level, [0, 0])
             assert len(row) == SEED_LEVEL_WORDS
-        first_place, first_level = len(words), len(words) + len(places)
-        words += places
+        first_column, first_level = len(words), len(words) + len(columns)
+        words += columns
         words += [word for row in levels for word in row]
-        relation = (old.pieces[seed], new.pieces[seed]) if seed is not None else None
+        relation = (old.factors[seed], new.factors[seed]) if seed is not None else None
         words[at : at + PHASE_WORDS] = [
-            len(places), *(piece.relation.root_at for piece in relation or ()),
-            *([] if relation else [0, 0]), first_place,
-            int(seed is not None and new.pieces[seed].weighs), len(levels), first_level,
+            len(columns), *(factor.relation.root_at for factor in relation or ()),
+            *([] if relation else [0, 0]), first_column,
+            int(seed is not None and new.factors[seed].weighs), len(levels), first_level,
             *spans.get(0, [0, 0]),
         ]  # fmt: skip
         most_levels = max(most_levels, len(levels) + 1)
-        most_columns = max(most_columns, len(places))
+        most_columns = max(most_columns, len(columns))
     words[1] = most_levels
     return Phases(np.array(words, np.int64), most_levels, most_columns)

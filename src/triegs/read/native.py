@@ -1,24 +1,23 @@
-"""Which Arrow type a column of terms has in Python form, and its values.
+"""The Arrow type of a column of terms in Python form, and its values.
 
-The type is the least that has all values of the column:
+The type is the smallest that holds all values of the column:
 
 ========================================  ==========================================================
 integers that fit 64 bits                 int64
-other exact numbers: larger integers,     decimal128(38, s), s being the most digits behind a point
+other exact numbers: larger integers,     decimal128(38, s), with s the most fractional digits
 decimals, both
 ``xsd:float`` alone                       float32
 other numbers                             float64, to which exact ones are promoted as SPARQL does
 booleans; dates; texts without language   bool; date32; string
 ``xsd:time``                              time64, in UTC if all have a zone
 ``xsd:dateTime``                          timestamp; of UTC if all have a zone
-anything else, or a mixture of these      the terms, all of them: a dictionary of N-Triples strings
+anything else, or a mixture of these      a dictionary of N-Triples strings, for all terms
 ========================================  ==========================================================
 
-Times are in microseconds; in nanoseconds where a term has digits for it, and the years are those
-that fit (1678 to 2261 of timestamps). Exact numbers with more than 38 digits in all, of which an
-integer of 64 bits counts as 19, times with and without zone in one column, and literals without a
-value (`triegs.dictionary.lexical`) make it a column of terms. So a column never has values and
-terms side by side.
+Times are in microseconds, or in nanoseconds if a term has the digits and the years fit (1678 to
+2261 for timestamps). A column becomes one of terms if its exact numbers have more than 38 digits (a
+64-bit integer counts as 19), if it mixes times with and without zone, or if a literal has no value
+(`triegs.dictionary.lexical`). So a column never mixes values and terms.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from triegs.dictionary.lexical import Value, count_places, read_lexical, read_na
 from triegs.terms import XSD, XSD_STRING, parse_term
 
 TERMS = pa.dictionary(pa.int32(), pa.string())
-MOST_DIGITS = 38  # of decimal128; what has more is not read by all libraries
+MOST_DIGITS = 38  # of decimal128; not all libraries read wider types
 _LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**63 - 1
 _FIRST_YEAR, _LAST_YEAR = 1678, 2261  # whole years whose nanoseconds fit 64 bits
 _WIDE = Context(prec=2 * MOST_DIGITS)
@@ -67,9 +66,9 @@ _TIMES = (Sort.TIME, Sort.ZONED_TIME)
 
 
 class Shape(NamedTuple):
-    """What a type must hold: of exact numbers the digits before the point (``whole``), behind it as
-    written (``places``) and without the zeros at the end (``least``); of times the digits behind
-    the point, and as ``whole`` whether a year is out of the range of nanoseconds.
+    """What a type must hold. For exact numbers: the digits before the point (``whole``), those
+    after it as written (``places``), and without trailing zeros (``least``). For times: ``places``
+    are the fractional digits, and ``whole`` is whether a year is out of the range of nanoseconds.
     """
 
     sort: Sort
@@ -78,7 +77,7 @@ class Shape(NamedTuple):
     least: int = 0
 
     def join(self, other: Shape) -> Shape:
-        """What holds both.
+        """The shape that holds both.
 
         >>> INTEGER_SHAPE.join(Shape(Sort.DECIMAL, 1, 2, 1)).type
         Decimal128Type(decimal128(38, 2))
@@ -109,22 +108,22 @@ class Shape(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A term with its value, None if it has none, and what the type of its column must hold."""
+    """A term with its value, None if it has none, and the shape that its column needs."""
 
     term: str
     value: Value | str | None
     shape: Shape
-    #: What is behind the microsecond.
+    #: The nanoseconds beyond the microsecond.
     nanoseconds: int = 0
 
 
 _OTHER = Shape(Sort.TERM)
-# The same for each, because most are never looked at one by one.
+# The same for all, because most are never read one by one.
 INTEGER_SHAPE = Shape(Sort.INTEGER, 19)
 
 
 def read_cell(term: str) -> Cell:
-    """One term; the cost is that of its text.
+    """One term. Cost: its length.
 
     >>> read_cell('"067.50"^^<http://www.w3.org/2001/XMLSchema#decimal>')[1:3]
     (Decimal('67.50'), Shape(sort=<Sort.DECIMAL: None>, whole=2, places=2, least=1))
@@ -167,13 +166,13 @@ def _measure(value: int | Decimal) -> Shape:
 
 
 def join_shapes(cells: Iterable[Cell], start: Shape | None = None) -> Shape | None:
-    """The shape that holds all of these, and what was before them; None if there is nothing."""
+    """The shape that holds all of these and `start`; None if there are none."""
     shapes = {cell.shape for cell in cells} | ({start} if start is not None else set())
     return reduce(Shape.join, shapes) if shapes else None
 
 
 def write_cells(cells: Sequence[Cell], shape: Shape) -> Any:
-    """An Arrow array of the values, in the type of a shape that holds them all."""
+    """An Arrow array of the values, in the type of a shape that holds them."""
     kind = shape.type
     if shape.sort in (Sort.MOMENT, Sort.ZONED_MOMENT) or shape.sort in _TIMES:
         unit = 1000 if kind.unit == "ns" else 1
@@ -198,7 +197,7 @@ def _to_double(value: Any) -> float:
 
 
 def _count_microseconds(value: Any) -> int:
-    """Since 1970, or since midnight, in UTC."""
+    """Microseconds since 1970, or since midnight, in UTC."""
     if isinstance(value, time):
         value = datetime.combine(date(1970, 1, 2), value)
         since = value - _EPOCH.replace(tzinfo=value.tzinfo and UTC)

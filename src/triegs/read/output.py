@@ -1,21 +1,20 @@
-"""From columns of ids to what the caller asked for: Arrow columns, or rows of Python objects.
+"""From columns of ids to Arrow columns, or to rows of Python objects.
 
-``terms`` names the form, which is one of
+``terms`` names the form:
 
 ==============  ==================================================================================
-``ntriples``    texts in N-Triples form; in Arrow, dictionary arrays of strings
+``ntriples``    strings in N-Triples form; in Arrow, dictionary arrays of strings
 ``python``      Python values; in Arrow, a native column if one type fits all terms, see below
 ``plain``       names of nodes, and values of literals as with ``python``; `triegs.read.plain`
-``ids``         the ids as they are, with -1 where nothing is bound
+``ids``         dictionary ids, with -1 for unbound
 ``rdflib``      objects of rdflib (rows only)
 ``pyoxigraph``  objects of pyoxigraph (rows only)
 ==============  ==================================================================================
 
-**Native columns.** A column has the type that holds the values of all its terms, or is as with
-``ntriples``; see `triegs.read.native`. The type of a column is the same for all batches. Who has
-all batches shows them to `ArrowOutput.survey` first, and gets the type that fits them all; who
-streams gets the type that fits the first batch, and `TriegsError` at a later term that it does not
-fit.
+**Native columns.** A column has a type that holds the values of all its terms, or is as with
+``ntriples``; see `triegs.read.native`. All batches have the same type. A caller that has all
+batches passes them to `ArrowOutput.survey` first, and gets a type that fits all. A caller that
+streams gets a type that fits the first batch, and `TriegsError` at a later term that does not fit.
 """
 
 from __future__ import annotations
@@ -49,15 +48,15 @@ PLAIN = "plain"
 ARROW_FORMS = ("ntriples", "python", PLAIN, IDS)
 ROW_FORMS = ("ntriples", "python", PLAIN, IDS, "rdflib", "pyoxigraph")
 
-# Objects that are kept for a row to come.
+# The most objects cached for later rows.
 MOST_OBJECTS = 1 << 17
 
 
 def integer_table(decoder: Decoder) -> Words:
-    """By id: the value of an integer and `INTEGER`; something else in the second place for others.
+    """By id, the value of an integer and `INTEGER`; for other terms the second column differs.
 
-    A view of the dictionary as it is now, for a kernel that writes integers while it enumerates.
-    It costs nothing, and holds for the ids of a snapshot for as long as that is held.
+    A view of the dictionary as it is now, for kernels that write integers while they enumerate.
+    Cost: none. It is valid for the ids of a snapshot while that is open.
 
     >>> from triegs.dictionary import Dictionary
     >>> words = Dictionary()
@@ -68,7 +67,7 @@ def integer_table(decoder: Decoder) -> Words:
 
 
 class ArrowOutput:
-    """Writes the batches of one result as Arrow columns, with one type per column throughout.
+    """Writes the batches of one result as Arrow columns, with one type per column.
 
     >>> from triegs.dictionary import Dictionary
     >>> words = Dictionary()
@@ -82,19 +81,19 @@ class ArrowOutput:
 
     def __init__(self, decoder: Decoder, names: Sequence[str], terms: str = "ntriples") -> None:
         if terms not in ARROW_FORMS:
-            raise ValueError(f"terms is one of {', '.join(ARROW_FORMS)}, not {terms!r}")
+            raise ValueError(f"terms must be one of {', '.join(ARROW_FORMS)}, not {terms!r}")
         self._form = terms
         self._names = tuple(names)
-        # A decoder for each column, so that its dictionary has the terms of no other.
+        # A decoder per column, so that its dictionary has only its own terms.
         self._decoders = [Decoder(decoder.load) for _ in names]
         self._base = decoder.base
         fixed = {"ntriples": Shape(Sort.TERM), IDS: INTEGER_SHAPE}
-        # None while no term was met that decides.
+        # None until a term decides it.
         self._shapes: list[Shape | None] = [fixed.get(terms)] * len(names)
 
     @property
     def fields(self) -> list[Any]:
-        """The columns as they are known so far; of ids none is null."""
+        """The fields as far as they are known; ids are never null."""
         nullable = self._form != IDS
         return [
             pa.field(name, TERMS if shape is None else shape.type, nullable=nullable)
@@ -102,73 +101,73 @@ class ArrowOutput:
         ]
 
     def survey(self, ids: Words) -> None:
-        """Let the types fit this batch too; for use before the first `write`.
+        """Make the types fit this batch, too; for use before the first `write`.
 
-        ``ids`` has a row for each column, with -1 where nothing is bound.
+        ``ids`` has a row for each column, with -1 for unbound.
         """
-        for place, column in enumerate(ids):
-            before = self._shapes[place]
+        for number, column in enumerate(ids):
+            before = self._shapes[number]
             is_native = self._form in ("python", PLAIN)
             if is_native and (before is None or before.type != TERMS):
-                self._shapes[place] = self._find_shape(place, column, before)
+                self._shapes[number] = self._find_shape(number, column, before)
 
     def write(self, ids: Words) -> list[Any]:
-        """The columns of one batch, given as to `survey`, which must not change any more."""
-        return [self._write(place, column) for place, column in enumerate(ids)]
+        """The columns of one batch, in the form of `survey`, which must not be called any more."""
+        return [self._write(number, column) for number, column in enumerate(ids)]
 
-    def _write(self, place: int, ids: Words) -> Any:
+    def _write(self, number: int, ids: Words) -> Any:
         if self._form == IDS:
             return wrap(ids)
-        shape = self._shapes[place]
+        shape = self._shapes[number]
         if shape is None:
-            shape = self._shapes[place] = self._find_shape(place, ids, None) or Shape(Sort.TERM)
+            shape = self._shapes[number] = self._find_shape(number, ids, None) or Shape(Sort.TERM)
         if shape.type == TERMS:
-            column = self._decoders[place].decode(ids)
+            column = self._decoders[number].decode(ids)
             return self._write_plain(column) if self._form == PLAIN else column
         if shape.sort is Sort.INTEGER:
-            column = self._take_integers(place, ids)
+            column = self._take_integers(number, ids)
             if column is not None:
                 return column
-        return self._take_values(place, ids, shape)
+        return self._take_values(number, ids, shape)
 
-    def _find_shape(self, place: int, ids: Words, before: Shape | None) -> Shape | None:
-        """What holds these terms and those before; None if there are none."""
-        if before in (None, INTEGER_SHAPE) and self._take_integers(place, ids) is not None:
+    def _find_shape(self, number: int, ids: Words, before: Shape | None) -> Shape | None:
+        """A shape for these terms and those before; None if there are none."""
+        if before in (None, INTEGER_SHAPE) and self._take_integers(number, ids) is not None:
             return INTEGER_SHAPE if (ids >= 0).any() else before
-        return join_shapes(self._read_distinct(place, ids)[0], before)
+        return join_shapes(self._read_distinct(number, ids)[0], before)
 
-    def _take_integers(self, place: int, ids: Words) -> Any:
-        """An int64 column; None if a term is no integer of 64 bits in its plainest spelling."""
+    def _take_integers(self, number: int, ids: Words) -> Any:
+        """An int64 column; None if a term is not a 64-bit integer in canonical form."""
         values = allocate(len(ids), np.int64)
-        spans = integer_table(self._decoders[place])
+        spans = integer_table(self._decoders[number])
         row, has_gaps = take_integers(spans, to_words(ids), values)
         return None if row >= 0 else wrap(values, ids < 0 if has_gaps else None)
 
-    def _take_values(self, place: int, ids: Words, shape: Shape) -> Any:
-        cells, indices = self._read_distinct(place, ids)
+    def _take_values(self, number: int, ids: Words, shape: Shape) -> Any:
+        cells, indices = self._read_distinct(number, ids)
         if self._form == PLAIN and shape.sort is Sort.TEXT:
             texts = [write_plain(cell.term, self._base) for cell in cells]
             return pa.array(texts, pa.string()).take(indices)
         if cells:
             found = join_shapes(cells, shape)
             if found is None or (found.sort, found.type) != (shape.sort, shape.type):
-                self._refuse(place, shape, cells)
+                self._refuse(number, shape, cells)
         return write_cells(cells, shape).take(indices)
 
-    def _read_distinct(self, place: int, ids: Words) -> tuple[list[Cell], Any]:
-        """The distinct terms with their values, and which one each row has."""
-        column = Decoder(self._decoders[place].load).decode(ids)
+    def _read_distinct(self, number: int, ids: Words) -> tuple[list[Cell], Any]:
+        """The distinct terms with their values, and the index of each row's term."""
+        column = Decoder(self._decoders[number].load).decode(ids)
         terms = column.dictionary.to_pylist()
         if self._form == PLAIN:
             return [read_plain_cell(term, self._base) for term in terms], column.indices
         return [read_cell(term) for term in terms], column.indices
 
     def _write_plain(self, column: Any) -> Any:
-        """A column of several kinds of values: the texts of all."""
+        """A column of mixed values, as strings."""
         texts = [write_plain(term, self._base) for term in column.dictionary.to_pylist()]
         return pa.DictionaryArray.from_arrays(column.indices, pa.array(texts, pa.string()))
 
-    def _refuse(self, place: int, shape: Shape, cells: list[Cell]) -> None:
+    def _refuse(self, number: int, shape: Shape, cells: list[Cell]) -> None:
         wrong = next(
             cell
             for cell in cells
@@ -176,8 +175,8 @@ class ArrowOutput:
             or joined.type != shape.type
         )
         raise TriegsError(
-            f"the column {self._names[place]} began as {shape.type}, which does not fit "
-            f"{wrong.term}; ask for terms='ntriples', or for the whole result at once"
+            f"the column {self._names[number]} began as {shape.type}, which does not fit "
+            f"{wrong.term}; use terms='ntriples', or read the whole result at once"
         )
 
 
@@ -193,13 +192,13 @@ class RowOutput:
 
     def __init__(self, decoder: Decoder, terms: str = "ntriples") -> None:
         if terms not in ROW_FORMS:
-            raise ValueError(f"terms is one of {', '.join(ROW_FORMS)}, not {terms!r}")
+            raise ValueError(f"terms must be one of {', '.join(ROW_FORMS)}, not {terms!r}")
         form = TermForm.NTRIPLES if terms in (IDS, PLAIN) else TermForm(terms)
         base = decoder.base if terms == PLAIN else None
         self._objects = None if terms == IDS else _Objects(decoder, form, base)
 
     def rows(self, ids: Words) -> Iterator[tuple[Any, ...]]:
-        """The rows of a batch: ``ids`` has a row for each column; None where nothing is bound."""
+        """The rows of a batch: ``ids`` has a row for each column; None for unbound."""
         if len(ids) == 0:
             return iter([()] * ids.shape[1])
         columns = ids.tolist()
@@ -211,12 +210,12 @@ class RowOutput:
         return zip(*[list(map(find, column)) for column in columns], strict=True)
 
     def row(self, ids: Sequence[int]) -> tuple[Any, ...]:
-        """One row, for who has no more than one."""
+        """One row."""
         return tuple(ids) if self._objects is None else tuple(map(self._objects.__getitem__, ids))
 
 
 class _Objects(dict[int, Any]):
-    """Objects by id, made when they are first asked for."""
+    """Objects by id, made on first use."""
 
     def __init__(self, decoder: Decoder, form: TermForm, base: str | None = None) -> None:
         self._load = decoder.load
@@ -238,10 +237,10 @@ class _Objects(dict[int, Any]):
 
 @kernel
 def take_integers(spans: Words, ids: Words, values: Words) -> tuple[Word, Word]:
-    """The values of ids that are integers; the first row that is none, or -1.
+    """Write the values of integer ids; returns the first row that is not an integer, or -1.
 
-    The second number is 1 if a row has no term; its value is 0. A row like the one before is done
-    at once.
+    The second result is 1 if a row is unbound; its value is 0. A row that repeats the one before
+    needs no lookup.
     """
     has_gaps = 0
     last = ~ids[0] if len(ids) > 0 else 0

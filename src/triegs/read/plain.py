@@ -1,9 +1,8 @@
-"""Terms as a table has them: the names of nodes, and the values of literals.
+"""Terms as a table has them: plain names for nodes, values for literals.
 
-An IRI of the base is the name that it was made of; a number, a boolean, a date or a text is its
-value, whatever its spelling. All other terms, and a name that looks like one, are in N-Triples
-form. So a name and a text may look the same, and nothing else: for an exact result ask for
-``"ntriples"``.
+An IRI of the base becomes the name that it was made from; a number, boolean, date or string becomes
+its value, whatever its spelling. Other terms, and names that look like a term, are in N-Triples
+form. So only a name and a string can look the same; for exact results use ``"ntriples"``.
 """
 
 from __future__ import annotations
@@ -29,6 +28,6 @@ def read_plain(term: str, base: str) -> Any:
 
 
 def read_plain_cell(term: str, base: str) -> Cell:
-    """The same for a column, with what its type must hold."""
+    """The same for a column, with the shape that its type needs."""
     name = read_plain_name(term, base)
     return read_cell(term) if name is None else Cell(term, name, Shape(Sort.TEXT))

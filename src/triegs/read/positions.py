@@ -1,7 +1,7 @@
-"""Answers by their position in the enumeration, and how many there are.
+"""Answers by position in the enumeration, and their number.
 
-A plan that keeps numbers finds a position in logarithmic time, see `triegs.kernels.positions`. Any
-other is scanned, with the same outcome.
+A plan that keeps order statistics finds a position in logarithmic time, see
+`triegs.kernels.positions`. For any other plan the rows are scanned, with the same result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from triegs.errors import MultiplicityOverflow
 from triegs.kernels.answers import FACTOR, STATE_HEAD, STATE_WORDS, TILE_WORDS, fill_answers
 from triegs.kernels.layout import FANOUT, HEAD, OFFSET
 from triegs.kernels.positions import NUMBER_WORDS, pick_answers, seek_answer
-from triegs.maintain.walk import Walk
+from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.read.columns import LARGEST, TOO_LARGE, Columns, Sizes, Words, write_levels
 from triegs.read.result import BATCH_ROWS
 from triegs.read.rows import UNBOUND, WIDE, RowReader
@@ -27,25 +27,25 @@ NO_INTEGERS = np.empty(0, np.int64)
 
 
 class Finder:
-    """Finds answers of one version by the numbers that the plan keeps there, for one thread."""
+    """Finds answers of one version by the order statistics of the plan, for one thread."""
 
-    def __init__(self, walk: Walk, version: PackedVersion) -> None:
-        self.walk = walk
+    def __init__(self, enumeration: EnumerationPlan, version: PackedVersion) -> None:
+        self.enumeration = enumeration
         self.version = version
-        self._one = np.empty(1, np.int64), np.empty(walk.width + 1, np.int64)
+        self._one = np.empty(1, np.int64), np.empty(enumeration.width + 1, np.int64)
 
     def total(self, by_rows: bool) -> int:
-        """The answers of all components together, or the rows. Cost: constant."""
+        """The number of answers of all components together, or of rows. Cost: constant."""
         total = self._scalar() if by_rows else min(self._scalar(), 1)
-        for level in self.walk.levels:
+        for level in self.enumeration.levels:
             if not level.interface:
                 total *= self._sum_root(level.relation.root_at, by_rows)
         return total
 
     def _scalar(self) -> int:
-        """What all answers count alike, for the components that the head shows nothing of."""
+        """The common factor of all multiplicities, from components without head variables."""
         scalar = 1
-        for relation, key in self.walk.totals:
+        for relation, key in self.enumeration.totals:
             scalar *= self.version.get(relation, key)
         return scalar
 
@@ -57,55 +57,55 @@ class Finder:
 
     @cached_property
     def _tables(self) -> tuple[Words, int, Words, Words]:
-        """Levels, how many, the numbers below them, and the state of a search."""
-        walk = self.walk
-        if walk.tables is None:
-            walk.tables = write_levels(walk)
-        if walk.number_table is None:
-            walk.number_table = write_numbers(walk)
-        levels, count = walk.tables
+        """Levels, their number, where their counts are, and the state of a search."""
+        enumeration = self.enumeration
+        if enumeration.tables is None:
+            enumeration.tables = write_levels(enumeration)
+        if enumeration.count_table is None:
+            enumeration.count_table = write_counts(enumeration)
+        levels, count = enumeration.tables
         state = np.zeros(STATE_HEAD + STATE_WORDS * count, np.int64)
         scalar = self._scalar()
         state[FACTOR] = scalar if scalar <= LARGEST else TOO_LARGE
-        return levels, count, walk.number_table, state
+        return levels, count, enumeration.count_table, state
 
     def pick(self, positions: Words, by_rows: bool) -> Columns:
-        """The answers at some positions, in their order. Cost: logarithmic, each."""
-        levels, count, numbers, state = self._tables
+        """The answers at some positions, in their order. Cost: logarithmic for each."""
+        levels, count, counts, state = self._tables
         if by_rows:
             positions = positions // self._scalar()
-        rows, width = len(positions), self.walk.width
+        rows, width = len(positions), self.enumeration.width
         out = np.empty((width + 1, rows), np.int64)
         self.version.check_held()
         pick_answers(
-            self.version.words, self.version.roots, levels, numbers, count, state, positions,
+            self.version.words, self.version.roots, levels, counts, count, state, positions,
             by_rows, out.reshape(-1), rows, width,
         )  # fmt: skip
         return out[:-1], out[-1]
 
     def pick_one(self, position: int) -> list[int]:
         """The ids of the answer at a position, and its multiplicity."""
-        levels, count, numbers, state = self._tables
+        levels, count, counts, state = self._tables
         positions, out = self._one
         positions[0] = position
         version = self.version
         version.check_held()
         pick_answers(
-            version.words, version.roots, levels, numbers, count, state, positions, False, out, 1,
-            self.walk.width,
+            version.words, version.roots, levels, counts, count, state, positions, False, out, 1,
+            self.enumeration.width,
         )  # fmt: skip
         found: list[int] = out.tolist()
         return found
 
     def stream(self, start: int, stop: int, sizes: Sizes) -> Iterator[Columns]:
-        """The answers of a range that there is, in batches. Memory: one batch."""
-        levels, count, numbers, state = self._tables
-        state = state.copy()  # others may search meanwhile
+        """The answers of a valid range, in batches. Memory: one batch."""
+        levels, count, counts, state = self._tables
+        state = state.copy()  # other searches may run meanwhile
         tile = np.empty(TILE_WORDS, np.int64)
-        words, roots, width = self.version.words, self.version.roots, self.walk.width
+        words, roots, width = self.version.words, self.version.roots, self.enumeration.width
         self.version.check_held()
         if start < stop:
-            seek_answer(words, roots, levels, numbers, count, state, start)
+            seek_answer(words, roots, levels, counts, count, state, start)
         while start < stop:
             rows = min(sizes(), stop - start)
             out = np.empty((width + 1, rows), np.int64)
@@ -113,34 +113,34 @@ class Finder:
             found = fill_answers(
                 words, roots, levels, count, state, NO_INTEGERS, tile, out.reshape(-1), rows, width
             )
-            assert found == rows, "a range ends before its numbers do"
+            assert found == rows, "a range ends before its counts do"
             yield out[:-1], out[-1]
             start += rows
 
 
-def write_numbers(walk: Walk) -> Words:
-    """Where the numbers of each level are, as the kernel reads it."""
-    assert walk.numbers is not None
-    places = [level.binds[0] for level in walk.levels]
+def write_counts(enumeration: EnumerationPlan) -> Words:
+    """Where the counts of each level are, as the kernel reads it."""
+    assert enumeration.counts is not None
+    columns = [level.binds[0] for level in enumeration.levels]
     table: list[int] = []
     keys: list[int] = []
-    for level, (kind, *relations) in zip(walk.levels, walk.numbers, strict=True):
-        first = NUMBER_WORDS * len(walk.levels) + len(keys)
-        keys += [places.index(place) for place in level.interface]
+    for level, (kind, *relations) in zip(enumeration.levels, enumeration.counts, strict=True):
+        first = NUMBER_WORDS * len(enumeration.levels) + len(keys)
+        keys += [columns.index(each) for each in level.interface]
         table += [kind, *map(root_of, relations), len(level.interface), first]
-    assert len(table) == NUMBER_WORDS * len(walk.levels)
+    assert len(table) == NUMBER_WORDS * len(enumeration.levels)
     return np.array(table + keys, np.int64)
 
 
 def root_of(relation: PackedRelation | None) -> int:
-    """Which word of the root vector leads to a relation; -1 for none."""
+    """The index of a relation in the root vector; -1 for none."""
     return -1 if relation is None else relation.root_at
 
 
 @dataclass(frozen=True)
 class Positions:
-    """The positions of one query's rows in one version: by numbers if it keeps them, else by scans
-    of all rows.
+    """The positions of one query's rows in one version: by order statistics if it keeps them, else
+    by scans.
     """
 
     reader: RowReader
@@ -148,13 +148,13 @@ class Positions:
 
     @cached_property
     def _finder(self) -> Finder | None:
-        if self.reader.walk.numbers is None:
+        if self.reader.enumeration.counts is None:
             return None
-        return Finder(self.reader.walk, self.version)
+        return Finder(self.reader.enumeration, self.version)
 
     @property
     def is_kept(self) -> bool:
-        """Whether the number of rows is there without a scan."""
+        """Whether the number of rows is known without a scan."""
         return self._finder is not None
 
     @property
@@ -175,24 +175,24 @@ class Positions:
         """The total multiplicity, of any size."""
         if self._rows_are_answers():
             return self.support
-        if self._finder is not None and self._finder.walk.has_rows:
+        if self._finder is not None and self._finder.enumeration.has_rows:
             return self._finder.total(by_rows=True)
         if self.is_asked_to_count:
             self._check_overflow()
         return sum(add_exactly(counts) for _, counts in self.scan())
 
     def _rows_are_answers(self) -> bool:
-        """Whether each kept answer counts once, by the query or, as numbers were asked for and are
-        not there, by the plan.
+        """Whether each answer is one row: by the query, or by the plan if it was to keep the number
+        of rows and does not.
         """
         if self.reader.drops_counts:
             return True
-        walk = self.reader.walk
-        is_whole = self._finder is not None and walk.overflow is None
-        return is_whole and self.is_asked_to_count and not walk.has_rows
+        enumeration = self.reader.enumeration
+        is_whole = self._finder is not None and enumeration.overflow is None
+        return is_whole and self.is_asked_to_count and not enumeration.has_rows
 
     def _check_overflow(self) -> None:
-        error = self.reader.walk.overflow
+        error = self.reader.enumeration.overflow
         if error is not None:
             raise MultiplicityOverflow(f"not kept at the moment: {error}", error.view)
 
@@ -200,7 +200,7 @@ class Positions:
         return self.reader.columns(self.version, lambda: BATCH_ROWS)
 
     def stream(self, start: int, stop: int, sizes: Sizes) -> Iterator[Columns]:
-        """The rows of a range that there is, in batches."""
+        """The rows of a valid range, in batches."""
         if self._finder is not None:
             check_size(self.support)
             for ids, counts in self._finder.stream(start, stop, sizes):
@@ -220,7 +220,7 @@ class Positions:
     def pick(self, positions: Words, by_rows: bool) -> Columns:
         """The rows at some positions, in their order; positions of expanded rows if `by_rows`."""
         by_rows = by_rows and not self._rows_are_answers()
-        if self._finder is not None and (not by_rows or self._finder.walk.has_rows):
+        if self._finder is not None and (not by_rows or self._finder.enumeration.has_rows):
             check_size(self.count if by_rows else self.support)
             return self.reader.show(*self._finder.pick(positions, by_rows))
         return self._pick_by_scan(positions, by_rows)
@@ -258,14 +258,14 @@ class Positions:
 
 
 def check_size(size: int) -> int:
-    """A number of positions, which must fit 64 bits."""
+    """Check that a number of positions fits 64 bits."""
     if size > LARGEST:
         raise MultiplicityOverflow(f"{size:,} positions do not fit 64 bits", "positions")
     return size
 
 
 def add_exactly(counts: Words) -> int:
-    """The sum, also where 64 bits do not hold it."""
+    """The exact sum, of any size."""
     if len(counts) and int(counts.max()) < 2**62 // len(counts):
         return int(counts.sum())
     return sum(counts.tolist())

@@ -1,4 +1,4 @@
-"""What snapshots and changes have in common: rows of terms, each with a count, in every form."""
+"""What snapshots and changes share: rows of terms, each with a count, in every output form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Made = TypeVar("Made")
 
 
 class Row:
-    """Values by name or place, and a count, whose name is the class's."""
+    """Values by name or index, and a count, whose name the class defines."""
 
     __slots__ = ("_count", "_names", "_values")
     _count_name: ClassVar[str]
@@ -38,11 +38,11 @@ class Row:
         return type(self), (self._names, self._values, self._count)
 
     def __getattr__(self, name: str) -> Any:
-        if name in Row.__slots__:  # of a row that is not made yet
+        if name in Row.__slots__:  # while the row is being made
             raise AttributeError(name)
         if name in self._names:
             return self._values[self._names.index(name)]
-        raise AttributeError(f"no variable {name!r}; there are {', '.join(self._names)}")
+        raise AttributeError(f"no variable {name!r}; the variables are {', '.join(self._names)}")
 
     def __getitem__(self, key: str | int) -> Any:
         if isinstance(key, int):
@@ -73,28 +73,28 @@ class Row:
 
 
 class Result(Uncopied):
-    """Rows in batches of columns, and every form in which they leave.
+    """Rows in batches of columns, and their output forms.
 
-    A class below says how columns of ids are read (`_columns`), and holds what they are read from
-    while a batch is made of them (`_hold`).
+    A subclass reads columns of ids (`_columns`), and holds what they are read from while a batch is
+    made (`_hold`).
     """
 
     _row: ClassVar[type[Row]]
-    _instead = "it is read where its engine is; send what to_arrow() or list(...) gives"
+    _instead = "it is read in the process of its engine; send what to_arrow() or list(...) gives"
     names: tuple[str, ...]
     _decoder: Decoder
 
     def _columns(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[Columns]:
-        """Columns of ids; or of values, with `integers`: `NotIntegers` if they cannot be."""
+        """Columns of ids; with `integers` of values, or `NotIntegers` if a term is none."""
         raise NotImplementedError
 
     def _hold(self) -> AbstractContextManager[None]:
-        """While this is entered nothing that is read goes away; `SnapshotExpired` if it has."""
+        """Within the block nothing that is read is freed; `SnapshotExpired` if it was."""
         raise NotImplementedError
 
     def _read(self, sizes: Sizes, make: Callable[[Columns], Made]) -> Iterator[Made]:
-        """What is made of each batch. Ids mean something only while their snapshot is held, so
-        they become terms before it may go.
+        """The output of each batch. Ids are valid only while their snapshot is pinned, so they are
+        converted to terms within the block.
         """
         columns = self._columns(sizes)
         while True:
@@ -106,11 +106,11 @@ class Result(Uncopied):
             yield made
 
     def __iter__(self) -> Iterator[Any]:
-        """Every row once, with constant delay between two of them; terms as N-Triples text."""
+        """Every row once, with constant delay between rows; terms as N-Triples strings."""
         return self.answers()
 
     def answers(self, terms: RowTerms = "ntriples") -> Iterator[Any]:
-        """Every row once, its terms as ``"ntriples"``, ``"python"``, ``"plain"``, ``"rdflib"``,
+        """Every row once, with terms as ``"ntriples"``, ``"python"``, ``"plain"``, ``"rdflib"``,
         ``"pyoxigraph"`` or ``"ids"``; see `triegs.read.output`.
         """
         output = RowOutput(self._decoder, terms)
@@ -132,12 +132,12 @@ class Result(Uncopied):
     def batches(
         self, rows: int = BATCH_ROWS, terms: ArrowTerms = "ntriples"
     ) -> Iterator[pa.RecordBatch]:
-        """The rows as Arrow record batches of at most that many.
+        """The rows as Arrow record batches of at most `rows` rows.
 
         Columns are dictionaries of N-Triples strings; with ``terms="python"`` native columns where
-        one type fits, with ``terms="plain"`` also the names of nodes, and with ``terms="ids"`` the
-        numbers of the dictionary. Memory: one batch.
-        The last column is the count, with underscores behind its name where a variable has it.
+        one type fits, with ``terms="plain"`` also plain names for nodes, and with ``terms="ids"``
+        dictionary ids. The last column is the count; underscores are appended to its name if a
+        variable has the same. Memory: one batch.
         """
         return iter(self._stream(rows, terms))
 
@@ -154,7 +154,7 @@ class Result(Uncopied):
     def _begin(
         self, rows: int, terms: str
     ) -> tuple[list[Any] | None, pa.Schema, Iterator[list[Any]]]:
-        """The first batch, if there is any, the schema that fits it, and the batches to come."""
+        """The first batch, if any, its schema, and the batches to come."""
         output: ArrowOutput | None = None
 
         def write(found: Columns) -> list[Any]:
@@ -187,7 +187,7 @@ class Result(Uncopied):
         return pa.Table.from_batches(batches, schema)
 
     def _read_integers(self) -> pa.Table:
-        """All rows, if all terms are integers: the kernel that finds them writes their values."""
+        """All rows if all terms are integers: the enumerating kernel writes their values."""
         import pyarrow as pa
 
         names = (*self.names, self._count_name())
@@ -203,13 +203,13 @@ class Result(Uncopied):
             batches.append(pa.RecordBatch.from_arrays([*map(wrap, values), wrap(counts)], names))
 
     def _read_values(self, terms: str) -> pa.Table:
-        """All rows, each column of the type that fits all of its terms."""
+        """All rows; each column has a type that fits all of its terms."""
         output = ArrowOutput(self._decoder, self.names, terms)
         with self._hold():
             parts = list(self._columns(lambda: BATCH_ROWS))
             try:
                 written = [output.write(ids) for ids, _ in parts]
-            except TriegsError:  # the type of the first batch does not fit all: look at all first
+            except TriegsError:  # the types of the first batch do not fit all: survey all first
                 output = ArrowOutput(self._decoder, self.names, terms)
                 for ids, _ in parts:
                     output.survey(ids)
@@ -242,7 +242,7 @@ class Result(Uncopied):
         return polars.from_arrow(self.to_arrow(terms))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows as an Arrow stream that other libraries read without copying."""
+        """The rows as an Arrow stream that other libraries read without a copy."""
         return self._stream(BATCH_ROWS, "ntriples").__arrow_c_stream__(requested_schema)
 
     def _count_name(self) -> str:
@@ -254,7 +254,7 @@ class Result(Uncopied):
 
 @lru_cache
 def empty_table(names: tuple[str, ...], count: str, terms: str) -> pa.Table:
-    """A result without rows; there are many of these, and all are the same."""
+    """A result without rows; cached, because empty results are frequent."""
     import pyarrow as pa
 
     output = ArrowOutput(Decoder(_no_terms), names, terms)
@@ -272,7 +272,7 @@ def count_field(name: str) -> Any:
 
 
 def growing_sizes() -> Sizes:
-    """Small batches first, so that the first answers are there at once."""
+    """Small batches first, so that the first answers come at once."""
     size = 32
 
     def next_size() -> int:

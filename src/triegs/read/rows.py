@@ -1,4 +1,4 @@
-"""From counted tuples of ids to the rows that a query's text asks for."""
+"""From counted tuples of ids to the rows of a query: filters, DISTINCT, LIMIT, projection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from triegs.compiler.plan import Plan
 from triegs.errors import MultiplicityOverflow
-from triegs.maintain.walk import Walk
+from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.read.columns import LARGEST, Columns, Integers, Sizes, Words, read_columns
 from triegs.read.differences import Side, read_differences
 from triegs.sparql.expressions import holds
@@ -25,19 +25,19 @@ Decode = Callable[[int], str]
 
 @dataclass(frozen=True)
 class RowReader:
-    """Reads the rows of one query from any version that it shows.
+    """Reads the rows of one query from any version of its views.
 
-    Filters that span several atoms run here, once per distinct combination of a batch, over head
-    variables only.
+    Filters that span several atoms run here, over head variables, once per distinct combination of
+    a batch.
     """
 
     plan: Plan
-    walk: Walk
+    enumeration: EnumerationPlan
     decode: Decode
 
     @property
     def is_plain(self) -> bool:
-        """Whether rows are answers as they are: nothing to filter, cut, or leave unbound."""
+        """Whether rows are answers unchanged: no filter, no limit, no unbound column."""
         query = self.plan.query
         return not self.plan.filters and query.limit is None and not query.offset and (
             set(query.head) <= set(query.free))  # fmt: skip
@@ -46,14 +46,14 @@ class RowReader:
         self, version: PackedVersion, sizes: Sizes, integers: Integers | None = None
     ) -> Iterator[Columns]:
         """Every row once with its multiplicity, in columns of the head, `UNBOUND` where a variable
-        has no value; DISTINCT, OFFSET and LIMIT applied. Memory: one batch. `integers` only where
-        `is_plain`.
+        has no value; DISTINCT, OFFSET and LIMIT are applied. `integers` requires `is_plain`.
+        Memory: one batch.
         """
         query = self.plan.query
         start, end = 0, None if query.limit is None else query.offset + query.limit
         if end == query.offset:
             return
-        for ids, counts in read_columns(self.walk, version, sizes, integers):
+        for ids, counts in read_columns(self.enumeration, version, sizes, integers):
             ids, counts = self._filter(ids, counts)
             if self.drops_counts:
                 counts = np.ones(len(counts), np.int64)
@@ -68,8 +68,8 @@ class RowReader:
     def changes(
         self, old: Side, new: Side, sizes: Sizes, integers: Integers | None = None
     ) -> Iterator[Columns]:
-        """Every row that differs between two versions, with its signed change. LIMIT and OFFSET
-        are none of its business; `integers` only where `is_plain`.
+        """Every row that differs between two versions, with its signed change. LIMIT and OFFSET are
+        not applied; `integers` requires `is_plain`.
         """
         for found in read_differences(old, new, sizes, self.drops_counts, integers):
             ids, changes = self._filter(*found)
@@ -83,11 +83,11 @@ class RowReader:
         return query.form is Form.ASK or query.duplicates is Duplicates.DISTINCT
 
     @cached_property
-    def _place(self) -> Mapping[str, int]:
+    def _column_of(self) -> Mapping[str, int]:
         return {name: i for i, name in enumerate(self.plan.query.free)}
 
     def show(self, ids: Words, counts: Words) -> Columns:
-        """Answers as rows, where `is_plain` or a variable of the head is unbound."""
+        """Answers as rows, without filters and limits."""
         if self.drops_counts:
             counts = np.ones(len(counts), np.int64)
         _check_counts(counts)
@@ -95,13 +95,13 @@ class RowReader:
 
     @cached_property
     def picks(self) -> list[int | None]:
-        """Of which value of an answer each column of the head is; None if it is unbound."""
-        return [self._place.get(name) for name in self.plan.query.head]
+        """The answer column of each column of the head; None for unbound."""
+        return [self._column_of.get(name) for name in self.plan.query.head]
 
     @cached_property
     def _is_whole(self) -> bool:
-        """Whether the head has the values of an answer as they are."""
-        return self.picks == list(range(len(self._place)))
+        """Whether the head has the columns of an answer in their order."""
+        return self.picks == list(range(len(self._column_of)))
 
     def _pick(self, ids: Words) -> Words:
         if self._is_whole:
@@ -120,8 +120,8 @@ class RowReader:
 
     def _keep(self, expression: Expression, ids: Words) -> NDArray[np.bool_]:
         names = list(expression_variables(expression))
-        places = [self._place[v] for v in names]
-        distinct, rows = np.unique(ids[places], axis=1, return_inverse=True)
+        columns = [self._column_of[v] for v in names]
+        distinct, rows = np.unique(ids[columns], axis=1, return_inverse=True)
         verdicts = [
             holds(expression, dict(zip(names, map(self.decode, values), strict=True)))
             for values in distinct.T.tolist()
@@ -137,12 +137,12 @@ def _check_counts(counts: Words) -> None:
 def _cut(
     ids: Words, counts: Words, start: int, offset: int, end: int | None
 ) -> tuple[Words, Words, int]:
-    """What OFFSET and LIMIT, which count expanded rows, leave of a batch whose first row has the
-    number `start`; and the number after its last.
+    """Apply OFFSET and LIMIT, which count expanded rows, to a batch whose first row has the number
+    `start`; also returns the number after its last row.
     """
     shown = []
     for count in counts.tolist():
-        stop = start + (count if count > 0 else LARGEST)  # at least, if it does not fit
+        stop = start + (count if count > 0 else LARGEST)  # a lower bound if it does not fit
         taken = (stop if end is None else min(stop, end)) - max(start, offset)
         shown.append(count if end is None and count < 0 else taken)
         start = stop

@@ -1,4 +1,4 @@
-"""A snapshot: the full result of one query at one published epoch, held until it is closed."""
+"""A snapshot: the full result of one query at one published epoch, pinned until it is closed."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ from triegs.read.rows import RowReader
 from triegs.sparql.model import Form
 from triegs.store.packed import PackedVersion
 
-Places = range | NDArray[np.int64]
+#: Positions of answers in the enumeration.
+PositionList = range | NDArray[np.int64]
 
 
 class Answer(Row):
-    """One row: values by name or place, and how often it counts.
+    """One answer: values by name or index, and its multiplicity.
 
     >>> answer = Answer(("x", "y"), ("<http://ex/a>", None), 2)
     >>> answer.x, answer["y"], answer[0], answer.multiplicity
@@ -49,12 +50,12 @@ class Answer(Row):
 
 
 class Snapshot(Result):
-    """The answers of one query at one epoch. A context manager; closing it lets memory go.
+    """The answers of one query at one epoch. A context manager; closing it releases memory.
 
-    Reading never blocks the updater, and nothing the updater does changes what is read. The order
-    of answers is stable within a snapshot. ``epoch`` is the epoch that it shows, ``time`` its
-    logical time in milliseconds (None where no time was given), ``names`` are the variables of the
-    head. `StandingQuery.snapshot` makes it; take one per thread.
+    Reading never blocks the updater, and updates never change what is read. The order of answers is
+    stable within a snapshot. ``epoch`` is its epoch, ``time`` its logical time in milliseconds
+    (None if it has none), ``names`` are the variables of the head. `StandingQuery.snapshot` makes
+    it; take one per thread.
 
     >>> from triegs import Engine
     >>> engine = Engine()
@@ -83,7 +84,7 @@ class Snapshot(Result):
         self._version = version
         self._decoder = decoder
         self._close: Callable[[], None] | None = close
-        #: What closes it once nobody reads a batch any more.
+        #: Closes it once no batch is being read any more.
         self._waiting: Callable[[], None] | None = None
         self._readers = 0
         self._lock = Lock()
@@ -107,7 +108,7 @@ class Snapshot(Result):
         self.close()
 
     def __del__(self) -> None:
-        if sys.is_finalizing():  # then there is nobody left to give memory back to
+        if sys.is_finalizing():
             return
         if self._taken is not None and self._close is not None:
             warnings.warn(
@@ -119,13 +120,13 @@ class Snapshot(Result):
         self.close()
 
     def close(self) -> None:
-        """Let the epoch go. Closing twice is harmless; reading afterwards is `SnapshotExpired`.
+        """Release the epoch. Idempotent; reading afterwards raises `SnapshotExpired`.
 
-        From any thread; batches that others are reading are read to their end first.
+        From any thread; batches that are being read are completed first.
         """
-        self._let_go("is closed")
+        self._release("is closed")
 
-    def _let_go(self, why: str) -> None:
+    def _release(self, why: str) -> None:
         with self._lock:
             close, self._close = self._close, None
             if close is None:
@@ -137,9 +138,9 @@ class Snapshot(Result):
         close()
 
     def end_lease(self) -> None:
-        """Close it if its time is over."""
+        """Close it if its lease has expired."""
         if self._expires is not None and monotonic() >= self._expires:
-            self._let_go("was leased, and the lease is over")
+            self._release("was leased, and the lease has expired")
 
     @contextmanager
     def _hold(self) -> Iterator[None]:
@@ -174,7 +175,7 @@ class Snapshot(Result):
 
     def count(self) -> int:
         """The total multiplicity, of any size. Cost: constant if the query keeps ``"count"``, else
-        a scan of the answers. Raises `MultiplicityOverflow` where it is kept and does not fit.
+        a scan of the answers. Raises `MultiplicityOverflow` if it is kept and does not fit.
         """
         with self._hold():
             return self._positions.count
@@ -199,8 +200,8 @@ class Snapshot(Result):
     def __getitem__(self, key: slice) -> Selection: ...
 
     def __getitem__(self, key: int | slice) -> Answer | Selection:
-        """The answer at a position of the enumeration, or those of a slice, to be read as a
-        snapshot is. Cost: logarithmic if the query keeps ``"slice"``, else a scan up to there.
+        """The answer at a position of the enumeration, or a `Selection` for a slice. Cost:
+        logarithmic if the query keeps ``"slice"``, else a scan up to there.
 
         >>> from triegs import Engine
         >>> engine = Engine()
@@ -221,38 +222,38 @@ class Snapshot(Result):
             return Answer(self.names, tuple(None if i < 0 else decode(i) for i in ids), count)
 
     def sample(self, size: int, *, weighted: bool = False, seed: int | None = None) -> Selection:
-        """So many answers drawn at random, with replacement, to be read as a snapshot is: each
-        answer alike, or, if `weighted`, as often as it counts. An empty result gives none.
+        """Draw `size` answers at random, with replacement: uniformly, or if `weighted` in
+        proportion to their multiplicities. An empty result gives an empty sample.
 
         The same snapshot and `seed` give the same sample. Cost: logarithmic per answer if the query
         keeps ``"slice"`` (and ``"count"`` if `weighted`), else two scans.
         """
         if size < 0:
-            raise ValueError(f"a sample of {size} answers")
+            raise ValueError(f"the size of a sample must be at least 0, not {size}")
         total = check_size(self.count() if weighted else self.support())
         draw = np.random.default_rng(seed)
         return self._select(draw.integers(max(total, 1), size=size if total else 0), weighted)
 
     def split(self, parts: int) -> list[Selection]:
-        """So many ranges that together are the whole, each answer in one of them, of equal length
-        but for one answer; each may be read by a thread of its own. Cost: as for ``len``.
+        """Split the answers into that many disjoint ranges of almost equal length; each may be read
+        by a thread of its own. Cost: that of ``len``.
         """
         if parts < 1:
-            raise ValueError(f"split into {parts} parts")
+            raise ValueError(f"the number of parts must be at least 1, not {parts}")
         size = len(self)
         bounds = [size * part // parts for part in range(parts + 1)]
         return [self._select(range(*pair)) for pair in pairwise(bounds)]
 
-    def _select(self, places: Places, by_rows: bool = False) -> Selection:
-        return Selection(self, places, by_rows)
+    def _select(self, positions: PositionList, by_rows: bool = False) -> Selection:
+        return Selection(self, positions, by_rows)
 
-    def _pick_one(self, place: int) -> tuple[list[int], int]:
-        return self._positions.pick_one(place)
+    def _pick_one(self, position: int) -> tuple[list[int], int]:
+        return self._positions.pick_one(position)
 
     def to_sparql(self, format: SparqlFormat = "json") -> str:  # noqa: A002
-        """The result in a format of SPARQL 1.1: ``"json"``, ``"xml"``, ``"csv"`` or ``"tsv"``.
+        """The result in a SPARQL 1.1 format: ``"json"``, ``"xml"``, ``"csv"`` or ``"tsv"``.
 
-        An answer is written as often as it counts. Cost: reading the answers; memory for the whole
+        An answer is repeated by its multiplicity. Cost: reading the answers; memory for the whole
         text. `triegs.outputs.open_writer` writes to a file, batch by batch.
 
         >>> from triegs import Engine
@@ -275,11 +276,11 @@ class Snapshot(Result):
         return sink.getvalue().decode().removesuffix("\n" if format == "json" else "")
 
     def _peek(self) -> tuple[list[list[Any]], str]:
-        """The first rows, and how many there are as far as that is known at a bounded cost."""
+        """The first rows, and their number as far as it is known at a bounded cost."""
         plan = self._reader.plan
         known = self._known_size()
         if known is None and (plan.filters or plan.query.offset):
-            return [], "answers are not counted"  # the first may be far behind
+            return [], "answers are not counted"  # the first one may take a long scan
         output = RowOutput(self._decoder, "ntriples")
         chunks = self._read(
             lambda: MOST_SHOWN + 1,
@@ -297,7 +298,7 @@ class Snapshot(Result):
         return rows[:MOST_SHOWN], shown
 
     def _known_size(self) -> int | None:
-        """The number of answers, if it is kept."""
+        """The number of answers, if the query keeps it."""
         return self._positions.support if self._positions.is_kept else None
 
     def _describe(self) -> str:
@@ -305,7 +306,7 @@ class Snapshot(Result):
         return f"of epoch {self.epoch}{time}"
 
     def __repr__(self) -> str:
-        """What it is of; the number of answers if that is kept, because none is read for this."""
+        """Epoch and head; the number of answers only if it is kept, because nothing is read."""
         head = " ".join(f"?{name}" for name in self.names) or "ASK"
         more = ", closed" if self._close is None else ""
         with suppress(TriegsError):
@@ -314,7 +315,7 @@ class Snapshot(Result):
         return f"<{type(self).__name__} {self._describe()}: {head}{more}>"
 
     def _repr_html_(self) -> str:
-        """For a notebook: the first answers. Cost: those, whatever else there is."""
+        """A table for notebooks: the first answers. Cost: those alone."""
         try:
             rows, size = self._peek()
         except TriegsError as problem:
@@ -328,10 +329,10 @@ class Snapshot(Result):
     def diff(self, since: Snapshot) -> Changes:
         """The answers that changed since another snapshot of the same query, each once.
 
-        Their changes are signed, and what `since` shows plus these changes is what this shows. It
-        may be the later one, too. Cost: constant; reading costs the entries that differ, the way
-        from them to the root, and the changed answers, whatever else there is. Both snapshots must
-        stay open meanwhile. A query with LIMIT or OFFSET is `StateError`.
+        Changes are signed: the answers of `since` plus the changes are the answers of this one.
+        `since` may also be the later snapshot. Cost: constant; reading costs the entries that
+        differ, their paths to the root, and the changed answers. Both snapshots must stay open
+        meanwhile. Raises `StateError` for a query with LIMIT or OFFSET.
 
         >>> from triegs import Engine
         >>> engine = Engine()
@@ -344,32 +345,32 @@ class Snapshot(Result):
         return Changes(since, self)
 
 
-def compose(places: Places, chosen: Places) -> Places:
-    """Of some places, those at the chosen ones."""
-    if isinstance(places, range):
-        first, step = places.start, places.step
+def compose(positions: PositionList, chosen: PositionList) -> PositionList:
+    """The positions at the chosen indexes."""
+    if isinstance(positions, range):
+        first, step = positions.start, positions.step
         if isinstance(chosen, range):
             return range(
                 first + chosen.start * step, first + chosen.stop * step, chosen.step * step
             )
         return first + chosen * step
-    return places[np.arange(chosen.start, chosen.stop, chosen.step)
-                  if isinstance(chosen, range) else chosen]  # fmt: skip
+    return positions[np.arange(chosen.start, chosen.stop, chosen.step)
+                     if isinstance(chosen, range) else chosen]  # fmt: skip
 
 
 class Selection(Snapshot):
-    """Some answers of a snapshot, by their places in it. It is read as a snapshot is, as long as
-    that is open; an answer that was drawn twice is there twice. Several threads may read one
-    snapshot, each a selection of its own.
+    """Some answers of a snapshot, by position. It is read like a snapshot, while that is open; an
+    answer that was drawn twice occurs twice. Threads may share a snapshot if each reads a selection
+    of its own.
     """
 
-    def __init__(self, whole: Snapshot, places: Places, by_rows: bool) -> None:
+    def __init__(self, whole: Snapshot, chosen: PositionList, by_rows: bool) -> None:
         decoder = Decoder(whole._decoder.load)
         reader, version = whole._reader, whole._version
         super().__init__(reader, version, whole.epoch, decoder, lambda: None, whole.time)
         self._whole = whole
-        self._places = places
-        #: Whether places are those of expanded rows.
+        self._chosen = chosen
+        #: Whether positions are those of expanded rows.
         self._by_rows = by_rows
 
     @contextmanager
@@ -383,40 +384,41 @@ class Selection(Snapshot):
 
     def _columns(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[Columns]:
         if integers is not None:
-            raise NotIntegers  # they come from a kernel that knows no places
-        places = self._places
-        if isinstance(places, range) and places.step == 1:
-            return self._positions.stream(places.start, places.stop, sizes)
-        return self._pick_parts(sizes)
+            raise NotIntegers  # the kernel that writes integers does not select
+        chosen = self._chosen
+        if isinstance(chosen, range) and chosen.step == 1:
+            return self._positions.stream(chosen.start, chosen.stop, sizes)
+        return self._pick_batches(sizes)
 
-    def _pick_parts(self, sizes: Sizes) -> Iterator[Columns]:
+    def _pick_batches(self, sizes: Sizes) -> Iterator[Columns]:
         start = 0
-        while start < len(self._places):
-            end = min(start + sizes(), len(self._places))
-            places = np.asarray(compose(self._places, range(start, end)))
-            yield self._positions.pick(places, self._by_rows)
+        while start < len(self._chosen):
+            end = min(start + sizes(), len(self._chosen))
+            positions = np.asarray(compose(self._chosen, range(start, end)))
+            yield self._positions.pick(positions, self._by_rows)
             start = end
 
-    def _pick_one(self, place: int) -> tuple[list[int], int]:
-        ids, counts = self._positions.pick(np.array([self._places[place]], np.int64), self._by_rows)
+    def _pick_one(self, position: int) -> tuple[list[int], int]:
+        positions = np.array([self._chosen[position]], np.int64)
+        ids, counts = self._positions.pick(positions, self._by_rows)
         return ids[:, 0].tolist(), int(counts[0])
 
-    def _select(self, places: Places, by_rows: bool = False) -> Selection:
-        if by_rows:  # of these answers: nobody keeps their sums
+    def _select(self, positions: PositionList, by_rows: bool = False) -> Selection:
+        if by_rows:  # the multiplicities of a selection are not indexed
             counts = list(self._read(lambda: BATCH_ROWS, lambda found: found[1]))
-            places = np.searchsorted(np.cumsum(np.concatenate(counts)), places, side="right")
-        return Selection(self._whole, compose(self._places, places), self._by_rows)
+            positions = np.searchsorted(np.cumsum(np.concatenate(counts)), positions, side="right")
+        return Selection(self._whole, compose(self._chosen, positions), self._by_rows)
 
     def count(self) -> int:
-        """The total multiplicity of these answers. Cost: they are read."""
+        """The total multiplicity of these answers. Cost: reading them."""
         return sum(self._read(lambda: BATCH_ROWS, lambda found: add_exactly(found[1])))
 
     def _size(self) -> int:
-        return len(self._places)
+        return len(self._chosen)
 
     def _known_size(self) -> int:
-        return len(self._places)
+        return len(self._chosen)
 
     def diff(self, since: Snapshot) -> Changes:  # noqa: ARG002
-        """There is none: changes are between whole snapshots."""
+        """Raises `StateError`: changes are between whole snapshots."""
         raise StateError("changes are between whole snapshots, not between selections")

@@ -21,7 +21,7 @@ from triegs.mapping.rows import SAME_ROW, count_rows, find_starts
 from triegs.reasons import Reason, Why
 from triegs.run.refusals import Refusal
 from triegs.terms import XSD
-from triegs.windows.manager import Published as Slid
+from triegs.windows.outcomes import Published as Slid
 
 UPDATE = ("op", "subject", "predicate", "object")
 SIGNS = {1: "+", -1: "-"}
@@ -236,7 +236,7 @@ class WindowedEpochs:
             end = self._engine.find_end()
             if end is not None:
                 yield from self._pass_on(self._engine.each_slide(end))
-        for number, reason in self._engine._windows.take_astray():
+        for number, reason in self._engine._windows.take_strays():
             self._refuse(number, reason, None)
 
     def resume(self) -> Iterator[Published]:

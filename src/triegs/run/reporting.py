@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from triegs.engine.standing_query import StandingQuery
 from triegs.outputs import Bulletin, Kind, Outputs
 from triegs.read.snapshot import Snapshot
 from triegs.run.epochs import Published
 from triegs.run.ordering import sort_rows
 from triegs.sparql.window import Window
-from triegs.standing_query import StandingQuery
 
 log = logging.getLogger("triegs.run")
 

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from triegs.durable.files import DiskFiles
+from triegs.engine.standing_query import StandingQuery
 from triegs.errors import HistoryGone, StateError
 from triegs.read.snapshot import Snapshot
 from triegs.spark.mapped import name_terms
-from triegs.standing_query import StandingQuery
 
 EPOCH, TIME = "epoch", "time"
 CHANGES, SNAPSHOT = "changes", "snapshot"

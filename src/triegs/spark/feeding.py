@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from triegs.engine import Engine
+from triegs.engine.standing_query import StandingQuery
 from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.standing import Refused
 from triegs.mapping.rows import count_rows
@@ -41,7 +42,6 @@ from triegs.spark.parcels import (
     make_packer,
     open_parcels,
 )
-from triegs.standing_query import StandingQuery
 
 messages = logging.getLogger("triegs.spark")
 #: The position that has the batches, and the hold of the epoch up to which sinks were told. The

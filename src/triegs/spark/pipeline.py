@@ -20,6 +20,7 @@ from typing import Any, overload
 
 from triegs.durable.source import QuerySource
 from triegs.engine import Engine
+from triegs.engine.standing_query import StandingQuery
 from triegs.errors import InputError, StateError
 from triegs.mode import Mode
 from triegs.names import BASE
@@ -47,7 +48,6 @@ from triegs.spark.serving import SnapshotServer
 from triegs.spark.session import register, require_spark
 from triegs.sparql import Query
 from triegs.sparql.window import Window
-from triegs.standing_query import StandingQuery
 from triegs.windows.settings import EventTime
 
 messages = logging.getLogger("triegs.spark")

@@ -18,11 +18,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from triegs.engine.standing_query import StandingQuery
 from triegs.errors import StateError, TriegsError
 from triegs.read.snapshot import Snapshot
 from triegs.spark.asking import write_line
 from triegs.spark.mapped import name_terms
-from triegs.standing_query import StandingQuery
 
 #: How Spark writes the types of answers.
 KINDS = {pa.string(): "string", pa.int64(): "long"}

@@ -1,4 +1,4 @@
-"""Windows over streams of timed events: what comes and what expires, slide by slide.
+"""Windows over streams of timed events: what arrives and what expires, slide by slide.
 
-`manager` ties it together and is the place to start reading.
+Read `windows` first: it ties the other modules together.
 """

@@ -1,7 +1,7 @@
-"""The retained events of one stream, in the order of (time, arrival): a ring of columns.
+"""The retained events of one stream, ordered by (time, arrival): a ring of columns.
 
-Windows are pairs of positions in it, so an event is kept once however many windows hold it, and a
-slide touches only what comes and what goes. An event that was deleted stays in its slot, marked
+Windows are pairs of positions in it, so an event is stored once however many windows contain it,
+and a slide touches only what arrives and what expires. A deleted event stays in its slot, marked
 dead, until no window reaches back to it.
 """
 
@@ -31,16 +31,16 @@ _NOTHING: Words = np.empty(0, np.int64)
 
 
 class Judged(NamedTuple):
-    """What became of each event that was due, and the positions that were deleted."""
+    """The outcome of each event that was due, and the positions that were deleted."""
 
     outcomes: Words
     killed: Words
 
 
 class Frozen:
-    """The events that were retained at one moment, to be copied by another thread meanwhile.
+    """The events retained at one moment, for another thread to copy.
 
-    The ring does not write over them as long as this stands; what is deleted meanwhile is noted.
+    The ring does not overwrite them until this is closed; deletions meanwhile are noted.
     """
 
     def __init__(self, log: Log) -> None:
@@ -51,11 +51,11 @@ class Frozen:
         self.lock = Lock()
 
     def note(self, killed: Words) -> None:
-        """These positions are dead from now on."""
+        """Note that these positions are dead from now on."""
         self._killed.append(killed[killed < self.end])
 
     def read(self, first: int, end: int) -> Timed:
-        """The events of some positions as they were; call it for one stretch after the other."""
+        """The events of a range of positions as they were; call it range by range, in order."""
         times, rows, ids, arrivals = self._columns
         size = len(times)
         slots = np.arange(first, end) & (size - 1)
@@ -68,7 +68,7 @@ class Frozen:
         return Timed(times[slots], found, named, arrivals[slots])
 
     def close(self) -> None:
-        """Let the ring write where it likes."""
+        """Allow the ring to overwrite these events."""
         self._log.thaw(self)
 
 
@@ -103,15 +103,15 @@ class Log:
     # Judging
 
     def append(self, due: Timed) -> None:
-        """Take events that have neither ids nor deletions among them. Cost: O(1) for each."""
+        """Append events without ids and deletions. Cost: O(1) for each."""
         self._make_room(len(due.times))
         self._append(due)
 
     def judge(self, due: Timed, horizon: int, floor: int) -> Judged:
-        """Judge events that are due, in their order, after the last ones.
+        """Judge events that are due, in order.
 
-        `horizon` and `floor` say what is retained: later than that time, or from that position
-        on. Cost: O(1) for each event.
+        Events later than the time `horizon`, or from the position `floor` on, are retained. Cost:
+        O(1) for each event.
         """
         count = len(due.times)
         self._make_room(count)
@@ -129,9 +129,10 @@ class Log:
         frozen = self._frozen
         with nullcontext() if frozen is None else frozen.lock:
             self.end = judge_events(
-                due.times, due.rows, due.ids, self.start, self.end, self.times, self.rows,
-                self.ids, self._holder, self._following, self._first, self._last, horizon, floor,
-                outcomes, killed,
+                (due.times, due.rows, due.ids), self.end,
+                (self.times, self.rows, self.ids, self._holder),
+                (self._following, self._first, self._last),
+                (self.start, horizon, floor), outcomes, killed,
             )  # fmt: skip
             entered = due.arrivals[outcomes == ENTERED]
             self.arrivals[np.arange(self.end - len(entered), self.end) & self._mask] = entered
@@ -142,8 +143,8 @@ class Log:
         return Judged(outcomes, killed)
 
     def kill(self, first: int, end: int) -> Words:
-        """Let the events of some positions be as if they had been deleted; returns those that were
-        live. Cost: the positions.
+        """Mark the events of a range of positions dead; returns those that were live. Cost: the
+        range.
         """
         found = self.find_live(first, end)
         frozen = self._frozen
@@ -155,20 +156,20 @@ class Log:
         return found
 
     def revive(self, positions: Words) -> None:
-        """Take `kill` back. A copy that is under way has them live already."""
+        """Undo `kill`. A copy in progress has them live already."""
         self.rows[positions & self._mask, 0] = 1
         self._dead -= len(positions)
 
     def freeze(self) -> Frozen:
         """What is retained now, for a thread that copies it. Cost: constant; until it is closed
-        the ring may grow instead of writing over it.
+        the ring may grow instead of overwriting it.
         """
         assert self._frozen is None
         self._frozen = Frozen(self)
         return self._frozen
 
     def thaw(self, frozen: Frozen) -> None:
-        """That copy is made."""
+        """The copy is complete."""
         if self._frozen is frozen:
             self._frozen = None
 
@@ -187,7 +188,7 @@ class Log:
         self.end += count
 
     def _make_room(self, count: int) -> None:
-        """Grow to hold so many more; amortised O(1) per event."""
+        """Grow to hold that many more events; amortised O(1) per event."""
         size = len(self.times)
         frozen = self._frozen
         first = self.start if frozen is None else min(self.start, frozen.start)
@@ -204,19 +205,19 @@ class Log:
             new = np.zeros((size, *old.shape[1:]), np.int64)
             new[slots] = old[np.arange(self.start, self.end) & (len(old) - 1)]
             setattr(self, name, new)
-        self._frozen = None  # it has the arrays that are left behind
+        self._frozen = None  # it keeps the old arrays
         if len(self._first):
             self._link()
 
     def _link(self) -> None:
-        """Chain all events by assertion: once, and again when the ring has grown."""
+        """Chain all events by triple: once, and again when the ring has grown."""
         size = len(self.times)
         self._following = np.full(size, -1, np.int64)
         self._first, self._last = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
         link_all(self.start, self.end, self.rows, self._following, self._first, self._last)
 
     def restore(self, start: int, events: Timed) -> None:
-        """Stand as a log that retains these events from a position on; for one that has none."""
+        """Retain these events from a position on; for an empty log."""
         count = len(events.times)
         self.start = self.end = start
         self._make_room(count)
@@ -246,7 +247,7 @@ class Log:
         return self.start + size - at + found
 
     def read(self, first: int, end: int, change: int) -> Words:
-        """The live rows of some positions, each with that change. Cost: the positions."""
+        """The live rows of a range, each with that change. Cost: the range."""
         rows = self._copy(self.rows, first, end)
         if self._dead:
             rows = rows[rows[:, 0] != 0]
@@ -266,23 +267,23 @@ class Log:
         return found
 
     def mark_firsts(self, positions: Words) -> NDArray[np.bool_]:
-        """Which of these are events, and not further triples of one."""
+        """Which of these are the first triple of an event."""
         if not len(self.ids):
             return np.ones(len(positions), np.bool_)
         found: NDArray[np.bool_] = self.ids[positions & (len(self.times) - 1)] != SAME_ROW
         return found
 
     def find_end(self, position: int) -> int:
-        """The position behind an event, and behind all of its triples."""
+        """The position after an event and all of its triples."""
         position += 1
         while position < self.end and not self.mark_firsts(np.array([position]))[0]:
             position += 1
         return position
 
-    # Forgetting
+    # Expiry
 
     def retire(self, until: int) -> tuple[Words, Words]:
-        """Forget the oldest events, up to a position; returns their rows and their ids."""
+        """Drop the oldest events, up to a position; returns their rows and their ids."""
         until = min(until, self.end)
         rows = self._copy(self.rows, self.start, until)
         if self._dead:
@@ -295,7 +296,7 @@ class Log:
         return rows, ids
 
     def _copy(self, column: Words, first: int, end: int) -> Words:
-        """A stretch of a column."""
+        """A copy of a range of a column."""
         if end <= first:
             return column[:0].copy()
         size = len(self.times)

@@ -1,8 +1,7 @@
-"""Events that wait for their slide, in the order of (time, arrival).
+"""Events that wait for their slide, ordered by (time, arrival).
 
-They are kept as sorted runs, each at least twice as long as the next, so that a push costs
-O(log n) per event however far ahead of the watermark the stream runs, and taking the oldest costs
-what is taken.
+They are kept as sorted runs, each at least twice as long as the next. So a push costs O(log n) per
+event however far the stream is ahead of the watermark, and taking the oldest costs what is taken.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from triegs.windows.judging import SAME_ROW, Words
 
 class Timed(NamedTuple):
     """Events by ids, one row each: ``rows`` is ``(1 or -1, subject, predicate, object)``, ``ids``
-    the event's identity or -1, ``arrivals`` its number in the stream. An event that is a row of
-    several triples has so many rows here, of which the further ones have `SAME_ROW` for an id.
+    the event's identity or -1, ``arrivals`` its number in the stream. An event of several triples
+    has one row for each; all but the first have the id `SAME_ROW`.
     """
 
     times: Words
@@ -33,11 +32,11 @@ class Timed(NamedTuple):
         return self.pick(np.argsort(self.times, kind="stable"))
 
 
-def join(parts: list[Timed]) -> Timed:
-    """Sorted parts as one; equal times keep the order of arrival."""
-    if len(parts) == 1:
-        return parts[0]
-    whole = Timed(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+def merge(runs: list[Timed]) -> Timed:
+    """Sorted runs as one; equal times keep the order of arrival."""
+    if len(runs) == 1:
+        return runs[0]
+    whole = Timed(*(np.concatenate(column) for column in zip(*runs, strict=True)))
     if bool((whole.times[:-1] < whole.times[1:]).all()):
         return whole
     return whole.pick(np.lexsort((whole.arrivals, whole.times)))
@@ -49,7 +48,7 @@ NOTHING = Timed(
 
 
 class Pending:
-    """The runs; the oldest event of all is the first of one of them."""
+    """Sorted runs of events; the oldest event is the first of one of them."""
 
     def __init__(self) -> None:
         self._runs: list[Timed] = []
@@ -63,15 +62,15 @@ class Pending:
         return min((int(run.times[0]) for run in self._runs), default=None)
 
     def add(self, events: Timed) -> None:
-        """Take events that are in order. Cost: O(log n) for each."""
+        """Add events that are in order. Cost: O(log n) for each."""
         runs = self._runs
         runs.append(events)
         while len(runs) > 1 and len(runs[-2].times) < 2 * len(runs[-1].times):
-            runs[-2:] = [join(runs[-2:])]
+            runs[-2:] = [merge(runs[-2:])]
 
     def copy(self) -> Timed:
         """All events, in order. Cost: their number."""
-        return join(self._runs) if self._runs else NOTHING
+        return merge(self._runs) if self._runs else NOTHING
 
     def take(self, until: int) -> Timed:
         """Remove and return, in order, every event up to and including a time."""
@@ -86,10 +85,10 @@ class Pending:
                 due.append(run.pick(slice(0, cut)))
             left.append(run.pick(slice(cut, None)) if cut else run)
         self._runs = left
-        return join(due) if due else NOTHING
+        return merge(due) if due else NOTHING
 
     def remove(self, arrivals: Words) -> Timed:
-        """Remove and return the events with these numbers, in order. Cost: all that wait."""
+        """Remove and return the events with these numbers, in order. Cost: all pending events."""
         gone: list[Timed] = []
         left: list[Timed] = []
         for run in self._runs:
@@ -99,7 +98,7 @@ class Pending:
                 run = run.pick(np.flatnonzero(~is_gone))
             left += [run] if len(run.times) else []
         self._runs = left
-        return join(gone) if gone else NOTHING
+        return merge(gone) if gone else NOTHING
 
     def take_one(self) -> Timed:
         """Remove and return the oldest event, with all triples of its row."""
@@ -108,10 +107,10 @@ class Pending:
         oldest = min(
             (r for r in self._runs if r.times[0] == first), key=lambda r: int(r.arrivals[0])
         )
-        place = next(i for i, run in enumerate(self._runs) if run is oldest)
+        number = next(i for i, run in enumerate(self._runs) if run is oldest)
         end = 1
         while end < len(oldest.ids) and oldest.ids[end] == SAME_ROW:
             end += 1
-        self._runs[place] = oldest.pick(slice(end, None))
+        self._runs[number] = oldest.pick(slice(end, None))
         self._runs = [run for run in self._runs if len(run.times)]
         return oldest.pick(slice(0, end))

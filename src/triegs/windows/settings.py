@@ -1,4 +1,4 @@
-"""How an engine treats event time: who waits for whom, and what is too late or too early."""
+"""Settings of event time: lateness, strays, and idle streams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triegs.sparql.window import Span, read_span
 
 
 class Late(Enum):
-    """What becomes of late events: dropped and counted, or handed back one by one as well."""
+    """Late events are counted and dropped, or also reported one by one."""
 
     DROP = "drop"
     QUARANTINE = "quarantine"
@@ -21,12 +21,12 @@ class Late(Enum):
 class EventTime:
     """Settings of event time; durations as in `triegs.Window`.
 
-    `lateness` is how far `Engine.advance` without a time stays behind the largest event time.
-    An event at or before the watermark is late: ``late="drop"`` counts it, ``"quarantine"`` also
-    reports it. One that is more than `max_ahead` ahead of its stream is quarantined, unless the
-    events after it are there, too: ``docs/windows.md`` has the rule. A stream whose watermark lies
-    more than `idle_timeout` behind that of another one is idle: the others do not wait for it; None
-    lets them wait for ever.
+    `lateness` is how far `Engine.advance` without a time stays behind the largest event time. An
+    event at or before the watermark is late: ``late="drop"`` counts it, ``"quarantine"`` also
+    reports it. An event more than `max_ahead` ahead of its stream is quarantined, unless the events
+    after it confirm its time: ``docs/windows.md`` has the rule. A stream whose watermark is more
+    than `idle_timeout` behind that of another is idle, and the others do not wait for it; with None
+    they always wait.
 
     >>> EventTime(lateness="2s").lateness
     2000
@@ -47,7 +47,7 @@ class EventTime:
         try:
             policy = Late(late)
         except ValueError:
-            raise WindowError(f"late is 'drop' or 'quarantine', not {late!r}") from None
+            raise WindowError(f"late must be 'drop' or 'quarantine', not {late!r}") from None
         idle = None if idle_timeout is None else read_span(idle_timeout)
         values = (read_span(lateness), policy, read_span(max_ahead), idle)
         for name, value in zip(self.__slots__, values, strict=True):

@@ -1,6 +1,7 @@
-"""The windows of an engine as fields and events, and back: all that their future depends on.
+"""The windows of an engine as fields and events, and back.
 
-What spaces show follows from the logs and from the static graph, so it is made anew.
+Window graphs follow from the logs and from the static graph, so they are rebuilt. The names of the
+fields are part of the format on disk.
 """
 
 from __future__ import annotations
@@ -13,33 +14,33 @@ import numpy as np
 from triegs.maintain.standing import Refused
 from triegs.reasons import Reason
 from triegs.sparql.window import Bounds, Kind, Window
-from triegs.windows.feed import Feed
+from triegs.windows.cursor import WindowCursor
 from triegs.windows.log import Frozen
-from triegs.windows.manager import Windows
 from triegs.windows.pending import NOTHING, Timed
+from triegs.windows.windows import Windows
 
-OF_WINDOWS = ("watermark", "takes", "late", "ahead", "refused", "gaps", "repeated")
+OF_COUNTS = ("late", "ahead", "refused", "gaps", "repeated")
 OF_STREAM = (
     "watermark", "judged", "is_closed", "has_ids", "has_deletions", "arrivals", "repeated",
     "unshown",
 )  # fmt: skip
-OF_FEED = ("head", "tail", "low", "live", "gaps", "due")
+OF_CURSOR = ("head", "tail", "low", "live", "gaps", "due")
 
 
 class Captured(NamedTuple):
-    """Fields as JSON has them; and by stream the events that are retained, and those that wait."""
+    """Fields for JSON; and by stream, the retained and the pending events."""
 
     fields: dict[str, Any]
     events: list[tuple[Frozen, Timed]]
 
     def close(self) -> None:
-        """Let the streams write where they like; nothing more is read."""
+        """Allow the streams to overwrite retained events; nothing more is read."""
         for log, _ in self.events:
             log.close()
 
 
-class Piece(NamedTuple):
-    """Some events: the number of their stream, and whether they wait or are retained."""
+class EventChunk(NamedTuple):
+    """Some events: the number of their stream, and whether they are pending or retained."""
 
     stream: int
     is_pending: bool
@@ -63,84 +64,86 @@ def read_window(fields: list[Any]) -> Window:
 
 
 def capture(windows: Windows) -> Captured:
-    """What there is now. Cost: the events that wait; retained ones are copied later."""
+    """The state now. Cost: the pending events; retained ones are copied later."""
     streams = []
     events = []
     for name, stream in windows.streams.items():
         described = {each: getattr(stream, each) for each in OF_STREAM}
         described["name"] = name
         described["start"] = stream.log.start
-        described["place"] = stream.place.tolist()
+        described["place"] = stream.span.tolist()
         described["held"] = stream.held.tolist()
         described["refused_events"] = _describe_refused(stream.refused)
-        described["astray_events"] = _describe_refused(stream.astray)
-        described["feeds"] = [_describe(feed) for feed in stream.feeds]
+        described["astray_events"] = _describe_refused(stream.strays)
+        described["feeds"] = [_describe(cursor) for cursor in stream.cursors]
         streams.append(described)
         events.append((stream.log.freeze(), stream.pending.copy()))
-    fields = {each: getattr(windows, each) for each in OF_WINDOWS}
+    fields: dict[str, Any] = {"watermark": windows.watermark, "takes": windows.takes}
+    fields |= {each: getattr(windows.counts, each) for each in OF_COUNTS}
     return Captured({**fields, "streams": streams}, events)
 
 
-def list_pieces(captured: Captured, rows: int) -> Iterator[Piece]:
-    """All events in pieces of so many rows, from any thread. Memory: one piece."""
+def list_chunks(captured: Captured, rows: int) -> Iterator[EventChunk]:
+    """All events in chunks of at most that many rows, from any thread. Memory: one chunk."""
     for number, (log, pending) in enumerate(captured.events):
         for first in range(log.start, log.end, rows):
-            yield Piece(number, False, log.read(first, min(first + rows, log.end)))
+            yield EventChunk(number, False, log.read(first, min(first + rows, log.end)))
         for first in range(0, len(pending.times), rows):
-            yield Piece(number, True, pending.pick(slice(first, first + rows)))
+            yield EventChunk(number, True, pending.pick(slice(first, first + rows)))
 
 
 def _describe_refused(refused: Iterable[Refused]) -> list[list[Any]]:
-    return [[place, why.kind, why.detail] for place, why in refused]
+    return [[number, why.kind, why.detail] for number, why in refused]
 
 
 def _read_refused(described: Iterable[list[Any]]) -> list[Refused]:
-    return [Refused(place, Reason(kind).tell(detail)) for place, kind, detail in described]
+    return [Refused(number, Reason(kind).tell(detail)) for number, kind, detail in described]
 
 
-def _describe(feed: Feed) -> dict[str, Any]:
-    found = {each: getattr(feed, each) for each in OF_FEED}
-    return {**found, "window": write_window(feed.window), "kills": list(feed.kills)}
+def _describe(cursor: WindowCursor) -> dict[str, Any]:
+    found = {each: getattr(cursor, each) for each in OF_CURSOR}
+    return {**found, "window": write_window(cursor.window), "kills": list(cursor.kills)}
 
 
-def restore(windows: Windows, fields: dict[str, Any], pieces: Iterable[Piece]) -> None:
-    """Stand as the windows that were captured; the queries are there, and saw no event yet.
+def restore(windows: Windows, fields: dict[str, Any], chunks: Iterable[EventChunk]) -> None:
+    """Restore captured windows; the queries are registered, and no event was pushed yet.
 
-    The spaces are filled by `Windows.fill_all`.
+    `WindowUsage.fill_all` fills the graphs afterwards.
     """
-    for each in OF_WINDOWS:
-        setattr(windows, each, fields[each])
-    parts: dict[tuple[int, bool], list[Timed]] = {}
-    for piece in pieces:
-        parts.setdefault(piece[:2], []).append(piece.events)
+    windows.watermarks.watermark, windows.takes = fields["watermark"], fields["takes"]
+    for each in OF_COUNTS:
+        setattr(windows.counts, each, fields[each])
+    by_stream: dict[tuple[int, bool], list[Timed]] = {}
+    for chunk in chunks:
+        by_stream.setdefault(chunk[:2], []).append(chunk.events)
     for number, described in enumerate(fields["streams"]):
         stream = windows.streams.get(described["name"])
-        if stream is None:  # what nobody reads, and was kept for want of room to drop it
-            windows.repeated += described["repeated"]
-            windows.gaps += sum(feed["gaps"] for feed in described["feeds"])
+        if stream is None:  # without readers, kept because there was no room to drop it
+            windows.counts.repeated += described["repeated"]
+            windows.counts.gaps += sum(each["gaps"] for each in described["feeds"])
             continue
-        # In the order in which they were made: it decides between events of one time.
+        # In the order of creation, which decides between events of one time.
         windows.streams[described["name"]] = windows.streams.pop(described["name"])
         for each in OF_STREAM:
             setattr(stream, each, described[each])
-        stream.place = np.array(described["place"], np.int64)
+        stream.span = np.array(described["place"], np.int64)
         stream.held = np.array(described["held"], np.int64).reshape(-1, 3)
         stream.refused = _read_refused(described["refused_events"])
-        stream.astray = _read_refused(described["astray_events"])
-        log, pending = (_join(parts.get((number, is_pending), [])) for is_pending in (False, True))
+        stream.strays = _read_refused(described["astray_events"])
+        log, pending = (_join(by_stream.get((number, waits), [])) for waits in (False, True))
         stream.restore(described["start"], log, pending)
-        feeds = {feed.window: feed for feed in stream.feeds}
-        for feed_fields in described["feeds"]:
-            feed = feeds.get(read_window(feed_fields["window"]))
-            if feed is None:
-                windows.gaps += feed_fields["gaps"]
+        cursors = {cursor.window: cursor for cursor in stream.cursors}
+        for cursor_fields in described["feeds"]:
+            cursor = cursors.get(read_window(cursor_fields["window"]))
+            if cursor is None:
+                windows.counts.gaps += cursor_fields["gaps"]
                 continue
-            for each in OF_FEED:
-                setattr(feed, each, feed_fields[each])
-            feed.kills = list(feed_fields["kills"])
+            for each in OF_CURSOR:
+                setattr(cursor, each, cursor_fields[each])
+            cursor.kills = list(cursor_fields["kills"])
 
 
-def _join(parts: list[Timed]) -> Timed:
-    """Parts that follow each other as one."""
-    columns = zip(NOTHING, *parts, strict=True)
+def _join(chunks: list[Timed]) -> Timed:
+    """Consecutive chunks as one."""
+    columns = zip(NOTHING, *chunks, strict=True)
     return Timed(*(np.concatenate(column) for column in columns))

@@ -100,5 +100,5 @@ class Keeping:
         *older, newest = sorted((self._directory / CHECKPOINTS).glob("*"))
         for path in older:
             path.unlink()
-        assert engine._journal is not None
-        engine._journal.log.trim(int(newest.stem) + 1)
+        assert engine._internals.journal is not None
+        engine._internals.journal.log.trim(int(newest.stem) + 1)

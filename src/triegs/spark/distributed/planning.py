@@ -17,8 +17,8 @@ from triegs.compiler.observing import observe
 from triegs.compiler.partitions import Observed
 from triegs.durable.source import QuerySource
 from triegs.engine import Engine, warn_about
+from triegs.engine.exercise import call_everything
 from triegs.errors import InputError, StateError, WindowError
-from triegs.exercise import call_everything
 from triegs.inputs import open_input
 from triegs.kernels.warmth import warm_up
 from triegs.mode import Mode

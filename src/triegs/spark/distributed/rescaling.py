@@ -47,7 +47,7 @@ def export(part: Part) -> Iterator[pa.Table]:
     it was the first to get them.
     """
     engine = part.engine
-    taken = capture_state(engine, 0)
+    taken = capture_state(engine._internals, 0)
     try:
         for times, rows in list_events(taken):
             table = decode_events(engine, times, rows)

@@ -1,10 +1,10 @@
-"""Following a query: a snapshot, then what changes, and how far it has been told.
+"""Following a query: a snapshot, then its changes, then a progress marker for each epoch.
 
-A subscription holds the epoch that it has told last, and nothing else: what comes next is the
-difference between that epoch and the next one that is held, or the newest. So a slow subscriber
-gets several epochs merged into one step, never a gap, and the updater waits for nobody. One that
-wants a step for each epoch has each held as it is published, until it was told. A step that cannot
-be read, because a multiplicity does not fit, was not told: the next one is from there again.
+A subscription holds the epoch that it delivered last. The next step is the difference between that
+epoch and the next held one, or the newest. So a slow subscriber gets several epochs merged into one
+step, never a gap, and the updater waits for nobody. A subscriber that wants a step per epoch has
+each epoch held from its publication to its delivery. A step that cannot be read, because a
+multiplicity does not fit, counts as not delivered: the next step starts from the same epoch.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
 
 
 class Progress(NamedTuple):
-    """Everything up to this epoch has been told."""
+    """Everything up to this epoch has been delivered."""
 
     epoch: int
 
 
 Event = Snapshot | Changes | Progress
 logger = logging.getLogger("triegs")
-#: So long a wait lets an interrupt through.
+#: Seconds after which a wait lets an interrupt through.
 PATIENCE = 0.2
 
 
 class Publications:
-    """Where subscribers wait for the next epoch. The updater only looks whether anybody does."""
+    """Where subscribers wait for the next epoch. The updater only checks whether any does."""
 
     def __init__(self) -> None:
         self._changed = Condition()
         self.waiting = 0
         self.is_over = False
-        #: Called by the updater after each epoch.
+        #: The updater calls these after each epoch.
         self.followers: set[Callable[[], object]] = set()
         self._listeners: set[Callable[[], object]] = set()
 
     def announce(self) -> None:
-        """There is a new epoch, or an end: wake who waits."""
+        """There is a new epoch, or an end: notify the waiting threads."""
         with self._changed:
             self._changed.notify_all()
             for wake in self._listeners:
@@ -60,7 +60,7 @@ class Publications:
 
     @contextmanager
     def listening(self, wake: Callable[[], object]) -> Iterator[None]:
-        """Meanwhile call this, which must be quick, wherever who waits is woken."""
+        """Within the block, call `wake` on each announcement; it must be quick."""
         with self._changed:
             self.waiting += 1
             self._listeners.add(wake)
@@ -76,7 +76,7 @@ class Publications:
         self.announce()
 
     def wait(self, is_due: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait until it is due; false if the time was over first."""
+        """Wait until `is_due` is true; false on timeout."""
         with self._changed:
             self.waiting += 1
             try:
@@ -86,7 +86,7 @@ class Publications:
 
 
 class EpochHolder:
-    """Holds each epoch of a query as it is published, until it was told."""
+    """Holds each epoch of a query from its publication to its delivery."""
 
     def __init__(self, publications: Publications, hold: Callable[[], Snapshot]) -> None:
         self._publications = publications
@@ -95,12 +95,12 @@ class EpochHolder:
         publications.followers.add(self.follow)
 
     def follow(self) -> None:
-        """An epoch was published. The updater calls this; cost: constant."""
+        """An epoch was published. The updater calls this. Cost: constant."""
         with suppress(StateError):  # the query is being closed
             self._held.append(self._hold())
 
     def release(self, until: float) -> None:
-        """Let go of the epochs up to that one."""
+        """Release the epochs up to that one."""
         while self._held and self._held[0].epoch <= until:
             self._held.popleft().close()
 
@@ -109,16 +109,31 @@ class EpochHolder:
         self.release(math.inf)
 
 
+class SubscriptionOptions(NamedTuple):
+    """How a subscription delivers; see `triegs.StandingQuery.subscribe`."""
+
+    #: Whether the initial result is the first event.
+    is_first: bool
+    progress: bool
+    callback: Callable[[Event], object] | None
+    #: Called with the epoch up to which everything was delivered.
+    keep: Callable[[int], object] | None = None
+    #: Called once at the end.
+    end: Callable[[], object] | None = None
+    #: Holds each epoch for a step per epoch; None if steps are merged.
+    holder: EpochHolder | None = None
+
+
 class Subscription(Uncopied):
     """Snapshot, changes and progress of one query, as they come.
 
-    `StandingQuery.subscribe` makes it. Iterate over it, which waits for the next epoch and ends
-    when the query, the engine or the subscription is closed, or do so with ``async for``; or `poll`
-    with a patience of your own; or give a callback. Each event is readable until the next one is
-    asked for. ``epoch`` is how far all was told: subscribe with `since` to go on from there.
+    `StandingQuery.subscribe` makes it. Iterate over it with ``for`` or ``async for``, which waits
+    for the next epoch and ends when the query, the engine or the subscription is closed; or `poll`
+    with a timeout; or give a callback. Each event is readable until the next one is requested.
+    ``epoch`` is the last epoch delivered: subscribe with `since` to resume from there.
 
     A step with a multiplicity that does not fit raises `MultiplicityOverflow`, from `poll` or when
-    it is read. It is then given again when more is asked for, with what has changed since.
+    it is read. The next event then covers the same step, with what has changed since.
     """
 
     _instead = "it belongs to its engine; send what batches() gives"
@@ -129,25 +144,16 @@ class Subscription(Uncopied):
         follow: Callable[[int], list[Snapshot]],
         newest: Callable[[], int],
         start: Snapshot,
-        *,
-        is_first: bool,
-        progress: bool,
-        callback: Callable[[Event], object] | None,
-        keep: Callable[[int], object] | None = None,
-        end: Callable[[], object] | None = None,
-        holder: EpochHolder | None = None,
+        options: SubscriptionOptions,
     ) -> None:
-        #: Holds each epoch, for one that wants a step for each; None if steps are merged.
-        self._holder = holder
-        #: Told the epoch up to which everything was handed out and asked on from.
-        self._keep = keep
+        is_first, progress, callback, self._keep, end, self._holder = options
         self._kept: int | None = None
         self._end = end
         self._publications = publications
         self._follow = follow
         self._newest = newest
-        self._told = start
-        self._before: Snapshot | None = None  # the older side of the changes told last
+        self._delivered = start
+        self._before: Snapshot | None = None  # the older side of the changes delivered last
         self._step: Changes | None = None  # these changes
         self._ahead: deque[Snapshot] = deque()
         self._events: deque[Event] = deque([start] if is_first else [])
@@ -170,12 +176,12 @@ class Subscription(Uncopied):
 
     @property
     def epoch(self) -> int:
-        """The epoch that has been told last."""
-        return self._told.epoch
+        """The last epoch delivered."""
+        return self._delivered.epoch
 
     def poll(self, timeout: float | None = 0) -> Event | None:
-        """The next event; None if none comes within so many seconds (None: for ever) or all is
-        over. Cost: that of the changes' first rows.
+        """The next event; None if none comes within `timeout` seconds (None: no limit), or after
+        the end. Cost: that of the first rows of the changes.
         """
         if not self._polling.acquire(blocking=False):
             raise StateError("another thread is reading this subscription")
@@ -184,10 +190,10 @@ class Subscription(Uncopied):
                 self._take_back()
                 if self._events:
                     return self._events.popleft()
-                self._step = None  # more is asked for: it was told
-                self._keep_place()
+                self._step = None  # the next event is requested, so this one was delivered
+                self._keep_position()
                 if self._holder is not None:
-                    self._holder.release(self._told.epoch)
+                    self._holder.release(self._delivered.epoch)
                 if not self._ahead and not self._look(timeout):
                     return None
                 self._advance()
@@ -195,13 +201,13 @@ class Subscription(Uncopied):
         finally:
             self._polling.release()
 
-    def _keep_place(self) -> None:
-        if self._keep is not None and self._told.epoch != self._kept:
-            self._kept = self._told.epoch
+    def _keep_position(self) -> None:
+        if self._keep is not None and self._delivered.epoch != self._kept:
+            self._kept = self._delivered.epoch
             self._keep(self._kept)
 
     def _look(self, timeout: float | None) -> bool:
-        """Find the epochs to tell; false if there are none in time."""
+        """Find the epochs to deliver; false if there are none in time."""
 
         def is_due() -> bool:
             is_over = self._is_closed or self._publications.is_over
@@ -211,7 +217,7 @@ class Subscription(Uncopied):
             return False
         self._seen = self._newest()
         try:
-            self._ahead.extend(self._follow(self._told.epoch))
+            self._ahead.extend(self._follow(self._delivered.epoch))
         except StateError:  # closed meanwhile
             self._is_closed = True
             return False
@@ -223,20 +229,20 @@ class Subscription(Uncopied):
         return not self._is_closed
 
     def _advance(self) -> None:
-        """Tell the next epoch that is ahead, if there is any; let the one before the last go."""
+        """Deliver the next epoch, if any; release the one before the last."""
         if self._before is not None:
             self._before.close()
             self._before = None
         if not self._ahead:
             return
-        old, new = self._told, self._ahead[0]
+        old, new = self._delivered, self._ahead[0]
         changes = Changes(old, new)
         try:
             is_empty = changes.is_empty()
         except BaseException:
             self._look_again()
             raise
-        self._told = self._ahead.popleft()
+        self._delivered = self._ahead.popleft()
         self._is_merging = False
         if is_empty:
             old.close()
@@ -247,22 +253,22 @@ class Subscription(Uncopied):
             self._events.append(Progress(new.epoch))
 
     def _take_back(self) -> None:
-        """If the last changes could not be read to their end, they were not told."""
+        """If the last changes could not be read to their end, they count as not delivered."""
         if self._step is None or not self._step.is_overflown:
             return
         assert self._before is not None
         self._events.clear()
-        self._told.close()
-        self._told, self._before, self._step = self._before, None, None
+        self._delivered.close()
+        self._delivered, self._before, self._step = self._before, None, None
         self._look_again()
 
     def _look_again(self) -> None:
-        """The next step is from the epoch that was told last to the newest by then."""
+        """The next step is from the epoch delivered last to the newest by then."""
         self._close_ahead(0)
         self._is_merging = True
 
     def _close_ahead(self, kept: int) -> None:
-        """Let go of the epochs that are ahead, but for the last ones."""
+        """Release the epochs ahead, except the last ones."""
         while len(self._ahead) > kept:
             self._ahead.popleft().close()
 
@@ -276,7 +282,7 @@ class Subscription(Uncopied):
         return self
 
     async def __anext__(self) -> Event:
-        """The next event, waited for without a thread. What it waits for may be cancelled."""
+        """The next event, awaited without a thread. The wait may be cancelled."""
         while not self._is_closed:
             event = self.poll()
             if event is not None:
@@ -297,11 +303,11 @@ class Subscription(Uncopied):
 
         with self._publications.listening(wake):
             is_over = self._is_closed or self._publications.is_over
-            if not is_over and self._newest() == self._seen:  # else it came meanwhile
+            if not is_over and self._newest() == self._seen:  # else an epoch came meanwhile
                 await woken.wait()
 
     def batches(self, terms: StreamTerms = "ntriples") -> Iterator[pa.RecordBatch]:
-        """All that comes as Arrow record batches: the head's columns, ``change``, and ``epoch``.
+        """All events as Arrow record batches: the head's columns, ``change``, and ``epoch``.
 
         The answers of the snapshot are changes from nothing. Progress is an empty batch. Waits and
         ends as iteration does.
@@ -311,9 +317,9 @@ class Subscription(Uncopied):
     def _stream(self, terms: StreamTerms) -> pa.RecordBatchReader:
         import pyarrow as pa
 
-        # The types of Python's values depend on what will come.
+        # The types of Python values would depend on what will come.
         check_word("the terms of a stream without end", terms, get_args(StreamTerms))
-        schema = Changes(self._told, self._told).to_arrow(terms).schema
+        schema = Changes(self._delivered, self._delivered).to_arrow(terms).schema
         schema = schema.append(pa.field("epoch", pa.int64(), nullable=False))
         nothing = pa.RecordBatch.from_arrays(
             [pa.nulls(0, kind) for kind in schema.types], schema=schema
@@ -335,7 +341,7 @@ class Subscription(Uncopied):
         return pa.RecordBatchReader.from_batches(schema, write())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """All that comes as an Arrow stream, which ends when the subscription does."""
+        """All events as an Arrow stream, which ends when the subscription does."""
         return self._stream("ntriples").__arrow_c_stream__(requested_schema)
 
     def _call(self, callback: Callable[[Event], object]) -> None:
@@ -346,27 +352,27 @@ class Subscription(Uncopied):
             self.error = error
             logger.exception("a subscription's callback failed; the subscription has ended")
         finally:
-            self._let_go()
+            self._release_all()
 
     def close(self) -> None:
-        """End it, and let its epochs go; waits for a callback under way. Harmless when repeated."""
+        """End it, and release its epochs; waits for a running callback. Idempotent."""
         self._is_closed = True
         self._publications.announce()
         if self._thread is not None and self._thread is not current_thread():
             self._thread.join()
-        self._let_go()
+        self._release_all()
 
-    def _let_go(self) -> None:
+    def _release_all(self) -> None:
         self._is_closed = True
         self._take_back()
         end, self._end = self._end, None
         if end is not None:
             if self._progress and not self._events and self.error is None:
-                self._keep_place()  # the last that was handed out is its progress
+                self._keep_position()  # the last event handed out was its progress
             end()
         if self._holder is not None:
             self._holder.close()
-        held: list[Any] = [self._told, self._before, *self._ahead]
+        held: list[Any] = [self._delivered, self._before, *self._ahead]
         for snapshot in held:
             if snapshot is not None:
                 snapshot.close()
@@ -380,13 +386,13 @@ class Subscription(Uncopied):
     def __repr__(self) -> str:
         head = " ".join(f"?{name}" for name in self.names)
         closed = ", closed" if self._is_closed else ""
-        return f"<Subscription to {head or 'an ASK'}, told up to epoch {self.epoch}{closed}>"
+        return f"<Subscription to {head or 'an ASK'}, delivered up to epoch {self.epoch}{closed}>"
 
     def _repr_html_(self) -> str:
-        """For a notebook. Cost: constant."""
+        """A card for notebooks. Cost: constant."""
         state = "closed" if self._is_closed else "open"
-        steps = "merged, for who is slow" if self._holder is None else "one for each epoch"
+        steps = "merged for a slow reader" if self._holder is None else "one per epoch"
         return write_card("Subscription", [
             ("head", " ".join(f"?{name}" for name in self.names)), ("state", state),
-            ("told up to", f"epoch {self.epoch:,}"), ("steps", steps),
+            ("delivered up to", f"epoch {self.epoch:,}"), ("steps", steps),
         ])  # fmt: skip

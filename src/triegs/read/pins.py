@@ -1,4 +1,4 @@
-"""Snapshots that are held: who holds which epoch, since when, and until when at most."""
+"""Pinned epochs: which snapshot pins which epoch, since when, and for how long at most."""
 
 from __future__ import annotations
 
@@ -6,27 +6,37 @@ import sys
 from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from weakref import ReferenceType, ref
 
 from triegs.dictionary import Dictionary
 from triegs.errors import HistoryGone
-from triegs.holds import Holds
 from triegs.maintain.compiled import CompiledCore
-from triegs.maintain.standing import Standing
-from triegs.maintain.walk import Walk
+from triegs.maintain.enumeration_plan import EnumerationPlan
+from triegs.maintain.standing import RegisteredPlan
+from triegs.read.holds import Holds
 from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
 from triegs.sparql.window import read_span
 from triegs.store.contract import VersionGone
 from triegs.store.packed import PackedStore, PackedVersion
-from triegs.windows.clock import Clock
 
-FEW = 4  # that are told of
+FEW = 4  # epochs, and holders of each, that an error message lists
+
+
+class EpochTimes(Protocol):
+    """The numbers and the times of epochs."""
+
+    @property
+    def first(self) -> int:
+        """The version that is epoch 0."""
+
+    def find(self, number: int) -> int | None:
+        """The time of a held version."""
 
 
 class Pin(NamedTuple):
-    """Who holds an epoch, since when, and until when at most."""
+    """A pinned epoch: by which query's snapshot, since when, and until when at most."""
 
     version: PackedVersion
     query: str
@@ -49,13 +59,13 @@ class Pin(NamedTuple):
 
 
 class Pins:
-    """The snapshots of one engine. From any thread.
+    """The open snapshots of one engine. From any thread.
 
-    With `debug` a snapshot knows the place where it was taken.
+    With `debug` a snapshot records where it was taken.
     """
 
     def __init__(
-        self, store: PackedStore, core: CompiledCore, words: Dictionary, clock: Clock,
+        self, store: PackedStore, core: CompiledCore, words: Dictionary, clock: EpochTimes,
         holds: Holds, debug: bool,
     ) -> None:  # fmt: skip
         self._store = store
@@ -66,19 +76,19 @@ class Pins:
         self._holds = holds
         self._debug = debug
         self._pins: dict[object, Pin] = {}
-        #: Those of the pins that have an end.
+        #: The pins with a lease.
         self.leases: dict[object, Pin] = {}
 
     def take(
         self,
         query: str,
-        standing: Standing,
+        registered: RegisteredPlan,
         epoch: int | str | None = None,
         lease: str | int | timedelta | None = None,
     ) -> Snapshot:
-        """Hold an epoch, the newest unless given. Cost: constant."""
+        """Pin an epoch, by default the newest. Cost: constant."""
         expires = None if lease is None else monotonic() + read_span(lease) / 1000
-        version, walk = self._show(standing, epoch)
+        version, enumeration = self._show(registered, epoch)
         token = object()
 
         def close() -> None:
@@ -86,7 +96,7 @@ class Pins:
             self.leases.pop(token, None)
             self._store.unpin(version)
 
-        reader = RowReader(standing.plan, walk, self._decode_one)
+        reader = RowReader(registered.plan, enumeration, self._decode_one)
         number = version.number - self._clock.first
         taken = find_caller() if self._debug else None
         decoder = self._words.decoder()
@@ -100,15 +110,17 @@ class Pins:
             self.leases[token] = pin
         return snapshot
 
-    def take_since(self, query: str, standing: Standing, since: int | str) -> list[Snapshot]:
-        """Snapshots of an epoch and of all later ones that are held, and of the newest."""
-        found = [self.take(query, standing, since)]
+    def take_since(
+        self, query: str, registered: RegisteredPlan, since: int | str
+    ) -> list[Snapshot]:
+        """Snapshots of an epoch, of all later held ones, and of the newest."""
+        found = [self.take(query, registered, since)]
         for number in self._store.held():
             epoch = number - self._clock.first
             if epoch > found[-1].epoch:
-                with suppress(HistoryGone):  # let go meanwhile
-                    found.append(self.take(query, standing, epoch))
-        found.append(self.take(query, standing))
+                with suppress(HistoryGone):  # released meanwhile
+                    found.append(self.take(query, registered, epoch))
+        found.append(self.take(query, registered))
         kept = [found[0]]
         for snapshot in found[1:]:
             if snapshot.epoch > kept[-1].epoch:
@@ -118,26 +130,26 @@ class Pins:
         return kept
 
     def end_leases(self) -> None:
-        """End those that are over."""
+        """Close the snapshots whose leases have expired."""
         for pin in list(self.leases.values()) if self.leases else ():
             snapshot = pin.snapshot()
             if snapshot is not None:
                 snapshot.end_lease()
 
     def describe(self, *, measure: bool = False) -> list[dict[str, Any]]:
-        """What is held; with `measure` also the bytes that each pin alone keeps."""
+        """The pins; with `measure` also the bytes that each alone retains."""
         now = monotonic()
         found = []
         for pin in list(self._pins.values()):
             described = pin.describe(self._clock.first, now)
             if measure:
-                with suppress(VersionGone):  # let go meanwhile
+                with suppress(VersionGone):  # released meanwhile
                     described["bytes"] = self._store.measure_pin(pin.version)
             found.append(described)
         return found
 
-    def tell_retained(self) -> str:
-        """What held epochs keep from being freed, for whoever finds no room. Cost: a visit of what
+    def describe_retained(self) -> str:
+        """What held epochs retain, for the message of `MemoryLimitReached`. Cost: a visit of what
         the oldest of them retain.
         """
         retained = self._store.statistics().retained_bytes
@@ -148,38 +160,40 @@ class Pins:
             holders.setdefault(pin.version.number, []).append(f"a snapshot of {pin.query!r}")
         for name, number in self._holds.named.items():
             holders.setdefault(number, []).append(f"the hold {name!r}")
-        told = []
+        described = []
         for number in self._store.held()[:FEW]:
-            with suppress(VersionGone):  # let go meanwhile
+            with suppress(VersionGone):  # released meanwhile
                 version = self._store.pin(number)
                 size = self._store.measure_pin(version)
                 self._store.unpin(version)
                 who = ", ".join(holders.get(number, ["retain_epochs or a stalled query"])[:FEW])
-                told.append(f"epoch {number - self._clock.first} {size:,} ({who})")
-        return f"; held epochs retain {retained:,} bytes, the oldest: {'; '.join(told)}"
+                described.append(f"epoch {number - self._clock.first} {size:,} ({who})")
+        return f"; held epochs retain {retained:,} bytes, the oldest: {'; '.join(described)}"
 
     def refuse(self, epoch: int | str | None) -> HistoryGone:
-        """What says that an epoch is not held, and which are."""
+        """The error for an epoch that is not held; it lists those that are."""
         held = sorted({*self._store.held(), self._store.newest.number})
         shown = ", ".join(str(number - self._clock.first) for number in held[-8:])
         return HistoryGone(
-            f"epoch {epoch} is not held, or was before the query; held are {shown} "
+            f"epoch {epoch} is not held, or is older than the query; held epochs: {shown} "
             f"(retain_epochs and hold keep epochs)"
         )
 
-    def _show(self, standing: Standing, epoch: int | str | None) -> tuple[PackedVersion, Walk]:
+    def _show(
+        self, registered: RegisteredPlan, epoch: int | str | None
+    ) -> tuple[PackedVersion, EnumerationPlan]:
         if epoch is None:
-            return self._core.show(standing)
+            return self._core.show(registered)
         first = self._clock.first
         number = self._holds.find(epoch) if isinstance(epoch, str) else epoch + first
         try:
-            return self._core.show_at(standing, number)
+            return self._core.show_at(registered, number)
         except VersionGone:
             raise self.refuse(epoch) from None
 
 
 def find_caller() -> str:
-    """The place outside of this package from which it was called."""
+    """The file and line outside this package that called it."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("triegs."):
         frame = frame.f_back

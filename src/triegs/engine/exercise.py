@@ -1,7 +1,7 @@
 """A small workload that calls every kernel in every form in which the engine does.
 
-`triegs.kernels.warmth` runs it once per machine, so that all is compiled behind one message and
-nothing is compiled later, in the middle of a stream. `tests/kernels/test_warmth.py` holds it.
+`triegs.kernels.warmth` runs it once per machine, so that everything is compiled at once and nothing
+later, in the middle of a stream. `tests/kernels/test_warmth.py` checks that it is complete.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from triegs.events import encode_table
 EX = "<http://ex/{}>".format
 A, B, C = EX("a"), EX("b"), EX("c")
 FEW = 100
-FULL_BYTES = 1_250_000  # so little that `MANY` edges fill it some times over
+FULL_BYTES = 1_250_000  # `MANY` edges exceed it several times
 MANY = 3_000  # enough for hubs, large epochs, and arrays that grow
 
 COMPILED = f"""SELECT ?x ?y ?z {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w . ?x {C} 1 . ?y {A} ?y }}"""
-NUMBERED = f"SELECT * {{ ?x {A} ?y . ?y {B} ?z . ?y {C} ?u . ?x {C} ?w . ?x {B} ?v }}"
+ORDERED = f"SELECT * {{ ?x {A} ?y . ?y {B} ?z . ?y {C} ?u . ?x {C} ?w . ?x {B} ?v }}"
 COUNTED = f"SELECT ?y {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w VALUES ?y {{ 1 2 2 }} }}"
 HIDDEN = f"ASK {{ ?x {A} ?y . ?y {B} ?z }}"
 RULES = (
@@ -52,7 +52,7 @@ def call_everything(
 ) -> None:
     """Run the workload; `make_engine` is `triegs.Engine`, `open_input` that of `triegs.inputs`.
 
-    Takes a second once all is compiled.
+    Takes a second once everything is compiled.
     """
     for name, text in INPUTS.items():
         for _ in open_input(io.BytesIO(text), format=name):
@@ -88,7 +88,7 @@ def _run_terms() -> None:
 def _run_compiled(engine: Any) -> None:
     engine.apply(_edges(A, MANY) + _edges(B, MANY))
     queries = [engine.register(text) for text in (COMPILED, COUNTED, HIDDEN)]
-    numbered = engine.register(NUMBERED, keep=["count", "slice"])
+    ordered = engine.register(ORDERED, keep=["count", "slice"])
     engine.apply([("+", 1, A, 2)])
     engine.apply([("-", 1, A, 2), ("-", 1, A, 2), ("-", 7, B, "'never said'"), ("?", 1, 2, 3)])
     with queries[0].snapshot():
@@ -98,7 +98,7 @@ def _run_compiled(engine: Any) -> None:
     engine.load(io.BytesIO(FILE), format="turtle")
     for table in _make_tables():
         engine.apply(table)
-        engine.apply(table.slice(0, 1))  # one row lies in memory as no other number does
+        engine.apply(table.slice(0, 1))  # a single row has another memory layout
     held = [query.snapshot() for query in queries]
     engine.apply(_edges(C, MANY))
     engine.apply(_edges(A, MANY // 2, "-"))
@@ -107,8 +107,8 @@ def _run_compiled(engine: Any) -> None:
     for query in queries:
         with query.snapshot() as snapshot:
             _read(snapshot)
-    with numbered.snapshot() as snapshot:  # more answers than anybody would read
-        _read_places(snapshot)
+    with ordered.snapshot() as snapshot:  # too many answers to read them all
+        _read_positions(snapshot)
     for query, snapshot in zip(queries, held, strict=True):
         _read(snapshot)
         with query.snapshot() as newest:
@@ -116,7 +116,7 @@ def _run_compiled(engine: Any) -> None:
         snapshot.close()
     engine.apply([("-", *assertion) for assertion in fresh])
     engine.apply(_edges(B, MANY, "-"))
-    for query in [numbered, *queries]:
+    for query in [ordered, *queries]:
         query.close()
 
 
@@ -145,7 +145,7 @@ def _run_windows(engine: Any) -> None:
 
 
 def _run_full(engine: Any) -> None:
-    """At the memory limit: an epoch with deletions goes beyond it, and what is free is joined."""
+    """At the memory limit: an epoch with deletions exceeds it, and free blocks are merged."""
     numbers = range(2 * MANY)
     engine.apply([("+", n, A, n) for n in numbers])
     engine.apply([("-", n, A, n) for n in numbers] + [("+", n, B, n) for n in numbers])
@@ -163,12 +163,12 @@ def _make_events(start: int) -> Any:
 
 
 def _edges(label: str, count: int, sign: str = "+") -> list[tuple[str, int, str, int]]:
-    """Edges with a hub, and chains."""
+    """Edges that form a hub and chains."""
     return [(sign, 1 if n % 3 else n, label, n + 1) for n in range(count)]
 
 
 def _make_tables() -> list[Any]:
-    """Updates as columns of every kind that has a kernel of its own."""
+    """Updates as columns of every type that has a kernel of its own."""
     import pyarrow as pa
 
     count = 100
@@ -198,7 +198,7 @@ def _read(snapshot: Any) -> None:
     snapshot.support()
 
 
-def _read_places(snapshot: Any) -> None:
+def _read_positions(snapshot: Any) -> None:
     """Read by position."""
     assert snapshot.count() >= len(snapshot) > 0
     snapshot[-1], list(snapshot[:3])

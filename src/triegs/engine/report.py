@@ -1,4 +1,4 @@
-"""What became of an epoch."""
+"""The outcome of an epoch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from triegs.notebook import MOST_SHOWN, write_card, write_table
 
 
 class Report(NamedTuple):
-    """What became of one epoch: its number, and what was refused, in the order of the batch."""
+    """The outcome of one epoch: its number, and the refused updates in batch order."""
 
     epoch: int
     refused: tuple[Refused, ...]
@@ -19,7 +19,7 @@ class Report(NamedTuple):
         return f"Report(epoch={self.epoch}, refused={show_refused(self.refused)})"
 
     def _repr_html_(self) -> str:
-        """For a notebook: the first that were refused, and how many."""
+        """A card for notebooks: the first refused updates and their number."""
         facts = [("epoch", f"{self.epoch:,}"), ("refused", f"{len(self.refused):,}")]
         first = self.refused[:MOST_SHOWN]
         table = write_table(("place", "reason"), first) if first else ""
@@ -27,11 +27,11 @@ class Report(NamedTuple):
 
     @property
     def durable(self) -> bool:
-        """Whether the epoch survives the loss of power; never without a directory."""
+        """Whether the epoch survives a power loss; never without a directory."""
         return False
 
     def wait_durable(self, timeout: float | None = None) -> bool:  # noqa: ARG002
-        """Wait, so many seconds at most, until it does; returns whether it does."""
+        """Wait until the epoch is durable, at most `timeout` seconds; returns whether it is."""
         return False
 
 
@@ -42,7 +42,7 @@ class LoggedReport(Report):
     _sequence: int
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy cannot ask the log: it tells of the epoch, and that nothing is known of the disk.
+        # A copy in another process cannot reach the log, so it never claims to be durable.
         return Report, (self.epoch, self.refused)
 
     @property

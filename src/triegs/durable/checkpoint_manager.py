@@ -1,4 +1,4 @@
-"""Who looks after the directory of an open engine: checkpoints, trimming, closing."""
+"""The directory of an open engine: when checkpoints are taken, the inbox, closing."""
 
 from __future__ import annotations
 
@@ -8,42 +8,40 @@ from contextlib import suppress
 from functools import partial
 from threading import Event, Thread
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from triegs.durable.checkpoints import Checkpoints, Part
+from triegs.durable.checkpoints import Checkpoints, Section
 from triegs.durable.directory import Lock
 from triegs.durable.inbox import POSITION, Inbox, Taken
 from triegs.durable.log import Log
-from triegs.durable.state import Capture, capture_state, list_parts
+from triegs.durable.protocol import RecoverableEngine
+from triegs.durable.recovery import Recovery
+from triegs.durable.state import Capture, capture_state, list_sections
 from triegs.errors import InputError, InvalidUpdate, LogFailed, StateError, WindowError
 from triegs.windows.encoding import TIME
 
-if TYPE_CHECKING:
-    from triegs.durable.opening import Recovery
-    from triegs.engine import Engine
-
 log_messages = logging.getLogger("triegs")
-#: A checkpoint is due when the log since the last one is as long as that was, and so long at least.
+#: A checkpoint is due when the log since the last one is as large as that, and at least this.
 LEAST_BYTES = 64 << 20
-#: So many bytes are synced in the background before a checkpoint begins.
+#: More unsynced bytes than this are synced in the background before a checkpoint begins.
 MUCH = 1 << 20
-#: How long the writer of a checkpoint rests, by what it has worked.
-RESTS = 2.0
-#: What says that a batch of the inbox is no table of updates.
+#: The writer of a checkpoint pauses for this multiple of the time that it has worked.
+PAUSE_RATIO = 2.0
+#: The errors that show that a batch of the inbox is not a table of updates.
 UNFIT = (InputError, InvalidUpdate, WindowError, TypeError)
 
 
-class Keeper:
-    """The directory of one engine. All but `metrics` is called by the updater."""
+class CheckpointManager:
+    """The directory of one engine. The updater calls everything but `metrics`."""
 
     recovery: Recovery
 
     def __init__(
-        self, engine: Engine, lock: Lock, log: Log, checkpoints: Checkpoints, inbox: Inbox,
-        least: int | None,
+        self, engine: RecoverableEngine, lock: Lock, log: Log, checkpoints: Checkpoints,
+        inbox: Inbox, least: int | None,
     ) -> None:  # fmt: skip
         self.directory = log.folder.parent
-        #: Whether a checkpoint may begin by itself; see `triegs.Engine.pace_checkpoints`.
+        #: Whether a background checkpoint may begin; see `triegs.Engine.pace_checkpoints`.
         self.is_ready: Callable[[], bool] = lambda: True
         self._engine = engine
         self._lock = lock
@@ -54,42 +52,42 @@ class Keeper:
         self._thread: Thread | None = None
         self._since = 0  # bytes of the log when the last checkpoint began
         self._is_settled = False
-        self._hurry = Event()  # somebody waits for the checkpoint
+        self._hurry = Event()  # a caller waits for the checkpoint
         self._error: Exception | None = None
         self._done: dict[str, Any] = {"checkpoints": 0}
 
-    def follow(self) -> None:
-        """Begin a checkpoint if one is due. Cost: constant while it is not."""
+    def begin_if_due(self) -> None:
+        """Begin a checkpoint if one is due. Cost: constant while none is."""
         grown = self._log.bytes - self._since
         if grown < max(self._least, self._done.get("checkpoint_bytes", 0)):
             return
         if self.is_busy or not self.is_ready():
             return
-        # A checkpoint begins a segment, for which all that waits is synced: much, then not by us.
+        # A checkpoint begins a segment, which syncs the log: a long sync is left to the background.
         if self._log.waiting > MUCH and not self._is_settled:
             self._is_settled = True
-            self._start(self.settle)
+            self._start(self.sync_log)
             return
         try:
             self.begin()
-        except LogFailed as problem:  # the update is done all the same
+        except LogFailed as problem:  # the update itself succeeded
             self._fail(problem)
 
     @property
     def is_busy(self) -> bool:
-        """Whether a checkpoint is being written, or what waits is synced for one."""
+        """Whether a checkpoint is being written, or the log is synced for one."""
         return self._thread is not None and self._thread.is_alive()
 
-    def settle(self) -> None:
-        """Sync what was appended, so that `begin` need not wait for it. From any thread."""
-        with suppress(LogFailed):  # whoever appends next is told
+    def sync_log(self) -> None:
+        """Sync the log, so that `begin` does not wait for it. From any thread."""
+        with suppress(LogFailed):  # the next append raises it
             self._log.sync()
 
     def begin(self) -> None:
-        """Take the state, and write it in a thread of its own while updates go on."""
+        """Capture the state, and write it in a thread of its own while updates go on."""
         self.wait()
         started = perf_counter()
-        journal = self._engine._journal
+        journal = self._engine.journal
         assert journal is not None
         self._log.rotate()
         sequence = self._log.last
@@ -104,7 +102,7 @@ class Keeper:
         self._thread.start()
 
     def wait(self) -> None:
-        """Wait for the checkpoint that is being written, if there is one."""
+        """Wait for the checkpoint in progress, if any."""
         if self._thread is not None:
             self._hurry.set()
             self._thread.join()
@@ -114,10 +112,10 @@ class Keeper:
         started = perf_counter()
         try:
             written = self._checkpoints.write(sequence, self._pace(taken))
-            # What the checkpoint stands behind must not be lost while it is kept.
+            # The records before the checkpoint must be durable before the checkpoint replaces them.
             self._log.wait(sequence)
             self._log.trim(self._checkpoints.tidy() + 1)
-        except Exception as problem:  # whatever it is, the log has everything
+        except Exception as problem:  # nothing is lost: the log has everything
             self._fail(problem)
         else:
             self._error = None
@@ -131,20 +129,20 @@ class Keeper:
         finally:
             taken.close()
 
-    def _pace(self, taken: Capture) -> Iterator[Part]:
-        """The parts of a state, with rests between: cores share caches and more, so whoever writes
-        without a pause takes a third from the updater.
+    def _pace(self, taken: Capture) -> Iterator[Section]:
+        """The sections of a state, with pauses between: cores share caches, and a writer that does
+        not pause costs the updater a third of its speed.
         """
         started = perf_counter()
-        for part in list_parts(taken, self._engine):
-            yield part
-            self._hurry.wait(RESTS * (perf_counter() - started))
+        for section in list_sections(taken, self._engine):
+            yield section
+            self._hurry.wait(PAUSE_RATIO * (perf_counter() - started))
             started = perf_counter()
 
     def take_inbox(self) -> list[Taken]:
-        """Take what lies in the inbox; see `triegs.Engine.take_inbox`."""
+        """Take the batches of the inbox; see `triegs.Engine.take_inbox`."""
         engine, inbox = self._engine, self._inbox
-        journal = engine._journal
+        journal = engine.journal
         assert journal is not None
         taken = []
         for batch in inbox.list():
@@ -163,13 +161,13 @@ class Keeper:
                 inbox.note(batch, journal.last)
                 taken.append(Taken(batch.source, batch.number, outcome))
             finally:
-                journal.forget([POSITION])  # if it was not written
+                journal.forget([POSITION])  # unless it was written
         numbers = dict(journal.positions.get(POSITION, {}))
         inbox.tidy(numbers, lambda record: journal.log.synced >= record)
         return taken
 
     def finish(self) -> None:
-        """Wait for the checkpoint, and raise its problem."""
+        """Wait for the checkpoint, and raise its error."""
         self.wait()
         if isinstance(self._error, OSError):
             raise StateError(f"the checkpoint was not written: {self._error}") from self._error
@@ -178,7 +176,7 @@ class Keeper:
 
     def _fail(self, problem: Exception) -> None:
         self._error = problem
-        log_messages.warning("a checkpoint was not written: %s; the log goes on", problem)
+        log_messages.warning("a checkpoint was not written: %s; the log continues", problem)
 
     def metrics(self) -> dict[str, Any]:
         """Figures of the log and of the last checkpoint."""
@@ -197,10 +195,10 @@ class Keeper:
         }
 
     def close(self) -> None:
-        """Write what is unwritten, and let the directory go."""
+        """Write what is not written yet, and release the directory."""
         try:
             self.wait()
-            journal = self._engine._journal
+            journal = self._engine.journal
             if journal is not None:
                 journal.close(self._engine.epoch)
         finally:

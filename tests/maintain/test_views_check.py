@@ -1,4 +1,4 @@
-"""Planted corruption of the core's parts is found, and named."""
+"""Planted corruption of the core's views is found, and named."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triegs.kernels.tables import (
     TOTAL,
 )
 from triegs.kernels.trie import find_leaf
-from triegs.maintain.parts import Index, Step, is_counts
+from triegs.maintain.model import Index, Step, is_counts
 from triegs.mode import Mode
 from triegs.store.contract import StoreCorrupt
 
@@ -34,24 +34,24 @@ def make_example(mode):
 
 
 def find(graph, wanted):
-    return next(part for part in graph.core.parts.by_name.values() if wanted(part))
+    return next(view for view in graph.core.views.by_name.values() if wanted(view))
 
 
-def change_count(part, key=None):
-    key = key or next(key for key, _ in part.relation.scan())
-    part.relation.set(key, part.relation.get(key) + 1)
+def change_count(view, key=None):
+    key = key or next(key for key, _ in view.relation.scan())
+    view.relation.set(key, view.relation.get(key) + 1)
 
 
-def remove(part):
-    part.relation.set(next(key for key, _ in part.relation.scan()), 0)
+def remove(view):
+    view.relation.set(next(key for key, _ in view.relation.scan()), 0)
 
 
-def is_index(part):
-    return isinstance(part, Index) and not is_counts(part)
+def is_index(view):
+    return isinstance(view, Index) and not is_counts(view)
 
 
 def is_step(kind, is_exact):
-    return lambda part: isinstance(part, Step) and (part.kind, part.is_exact) == (kind, is_exact)
+    return lambda view: isinstance(view, Step) and (view.kind, view.is_exact) == (kind, is_exact)
 
 
 CORRUPTIONS = {
@@ -71,29 +71,29 @@ CORRUPTIONS = {
 def test_corruption_is_found(name, mode):
     graph = make_example(mode)
     wanted, corrupt = CORRUPTIONS[name]
-    part = next((p for p in graph.core.parts.by_name.values() if wanted(p)), None)
-    if part is None:
+    view = next((p for p in graph.core.views.by_name.values() if wanted(p)), None)
+    if view is None:
         # A count that only multiplies the answer is no step of these plans.
         graph.ask("SELECT ?k { ?k <b> ?x . ?x <a> ?y . ?x <c> ?z }", root="k")
-        part = find(graph, wanted)
-    corrupt(part)
+        view = find(graph, wanted)
+    corrupt(view)
     with pytest.raises(StoreCorrupt) as caught:
-        graph.core.parts.check()
-    assert part.name in str(caught.value) or isinstance(part, Index)
+        graph.core.views.check()
+    assert view.name in str(caught.value) or isinstance(view, Index)
 
 
 def test_a_base_count_that_an_index_does_not_know_is_found():
     graph = make_example(Mode.MULTIGRAPH)
     change_count(find(graph, is_counts))
     with pytest.raises(StoreCorrupt):
-        graph.core.parts.check()
+        graph.core.views.check()
 
 
 def test_an_assertion_in_the_wrong_place_is_found():
     graph = make_example(Mode.RDF)
-    graph.core.parts.rest.set((graph.encode("<a>"), 1, 2), 1)
+    graph.core.views.rest.set((graph.encode("<a>"), 1, 2), 1)
     with pytest.raises(StoreCorrupt, match="rest"):
-        graph.core.parts.check()
+        graph.core.views.check()
 
 
 # Numbers
@@ -108,33 +108,33 @@ def make_numbered(mode=Mode.MULTIGRAPH):
     deep = [("+", f"<t{n}>", p, "<s1>") for p in ("<b>", "<c>") for n in range(40)]
     graph.core.apply(graph.rows([*wide, *deep, ("+", "<t39>", "<a>", "<t1>")]))
     graph.core.store.check()
-    graph.core.parts.check()
+    graph.core.views.check()
     return graph
 
 
 def find_number(graph, wanted):
-    """The address of a key's word in the trie of a part."""
-    part = find(graph, wanted)
+    """The address of a key's word in the trie of a view."""
+    view = find(graph, wanted)
     words = graph.core.store.words
-    (key, *_), _ = next(part.relation.scan())
-    leaf = int(find_leaf(words, int(words[part.address]), key))
+    (key, *_), _ = next(view.relation.scan())
+    leaf = int(find_leaf(words, int(words[view.address]), key))
     return leaf + HEAD + key % FANOUT
 
 
 def find_hub(graph, wanted):
-    """The address of the first word of a hub of a part."""
-    part = find(graph, wanted)
+    """The address of the first word of a hub of a view."""
+    view = find(graph, wanted)
     words = graph.core.store.words
-    for key in {pair[0] for pair, _ in part.relation.scan()}:
-        reference = int(words[int(find_leaf(words, int(words[part.address]), key))
+    for key in {pair[0] for pair, _ in view.relation.scan()}:
+        reference = int(words[int(find_leaf(words, int(words[view.address]), key))
                               + HEAD + key % FANOUT])  # fmt: skip
         if reference & 1:
             return reference - 1 + HEAD + (int(words[reference]) & LOW).bit_length() - 1
     raise AssertionError("no hub")
 
 
-def is_summed(part):
-    return part.is_summed
+def is_summed(view):
+    return view.is_summed
 
 
 NUMBERS = {
@@ -153,7 +153,7 @@ def test_a_wrong_number_is_found(name, far):
     find_word, wanted = NUMBERS[name]
     graph.core.store.words[find_word(graph, wanted) + far] += 1
     with pytest.raises(StoreCorrupt):
-        graph.core.parts.check()
+        graph.core.views.check()
 
 
 @pytest.mark.parametrize("name", ["of a ranking", "in a hub of live pairs"])

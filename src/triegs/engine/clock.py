@@ -1,4 +1,4 @@
-"""The number and the logical time of each epoch that somebody may still read."""
+"""The number and the logical time of each epoch that can still be read."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from triegs.store.packed import PackedStore
 from triegs.windows.encoding import read_time
 from triegs.windows.judging import NO_TIME
 
-# So many times are kept before those that nobody can ask for are dropped.
+#: Times are pruned to those of readable epochs once there are this many.
 MANY = 1 << 12
 
 
 class Clock:
-    """Times by the number of a version; a version without its own has that of the one before.
+    """Times by version number. A version without its own time has that of the one before.
 
-    The updater writes a time before its version is published, so any reader finds it.
+    The updater writes a time before its version is published, so every reader finds it.
     """
 
     def __init__(self, store: PackedStore) -> None:
@@ -27,40 +27,41 @@ class Clock:
         self._noted: tuple[list[int], list[int]] = ([], [])
 
     def begin(self, time: Any) -> None:
-        """The next epoch has this time, which must not go back; `end` follows in any case."""
+        """Set the time of the next epoch, which must not decrease. Always followed by `end`."""
         found = read_time(time)
         numbers, times = self._noted
         if found == NO_TIME:
-            raise InvalidUpdate(f"the time of an epoch is not {time!r}; nothing changed")
+            raise InvalidUpdate(f"the time of an epoch cannot be {time!r}; nothing changed")
         if times and found < times[-1]:
             reason = f"the time {found} is before {times[-1]}, that of the last epoch"
             raise InvalidUpdate(f"{reason}; nothing changed")
         if len(numbers) >= MANY:
-            numbers, times = self._noted = self._keep_needed()
+            numbers, times = self._noted = self._prune()
         # The time comes first: a reader that finds the number finds its time.
         times.append(found)
         numbers.append(self._store.newest.number + 1)
 
     def end(self) -> None:
-        """The epoch was published, or it failed and its time is taken back."""
+        """The epoch was published, or it failed and its time is removed."""
         numbers, times = self._noted
         if numbers[-1] > self._store.newest.number:
             numbers.pop()
             times.pop()
 
     def restore(self, time: int | None) -> None:
-        """The newest version has this time, and nothing is known of those before."""
+        """Set the time of the newest version; those of older versions are unknown."""
         if time is not None:
             self._noted = ([self._store.newest.number], [time])
 
     def find(self, number: int) -> int | None:
-        """The time of a version that is held; from any thread."""
+        """The time of a held version. From any thread."""
         numbers, times = self._noted
-        place = bisect_right(numbers, number)
-        return times[place - 1] if place else None
+        at = bisect_right(numbers, number)
+        return times[at - 1] if at else None
 
-    def _keep_needed(self) -> tuple[list[int], list[int]]:
+    def _prune(self) -> tuple[list[int], list[int]]:
+        """The times of the versions that can still be read."""
         numbers, times = self._noted
-        asked = [*self._store.held(), self._store.newest.number]
-        places = sorted({bisect_right(numbers, number) - 1 for number in asked} - {-1})
-        return [numbers[p] for p in places], [times[p] for p in places]
+        readable = [*self._store.held(), self._store.newest.number]
+        kept = sorted({bisect_right(numbers, number) - 1 for number in readable} - {-1})
+        return [numbers[at] for at in kept], [times[at] for at in kept]

@@ -1,4 +1,4 @@
-"""Who keeps old epochs: the engine's last few, and those that were given a name."""
+"""Held epochs: the last few of an engine, and those held under a name."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from triegs.store.packed import PackedStore, PackedVersion
 class Holds:
     """Versions of a store that stay readable. From any thread.
 
-    `retain` is how many epochs before the newest stay; each costs what later epochs replaced.
+    `retain` is how many epochs before the newest are kept; each costs what later epochs replaced.
     """
 
     def __init__(self, store: PackedStore, retain: int) -> None:
         if retain < 0:
-            raise ValueError(f"retain_epochs is {retain}: at least 0")
+            raise ValueError(f"retain_epochs must be at least 0, not {retain}")
         self.retain = retain
         self._store = store
         self._last: deque[PackedVersion] = deque()
@@ -26,7 +26,7 @@ class Holds:
         self._lock = Lock()
 
     def follow(self) -> None:
-        """A version was published: retain it, and let the oldest go. Cost: constant."""
+        """A version was published: retain it, and release the oldest. Cost: constant."""
         if not self.retain:
             return
         with self._lock:
@@ -38,15 +38,15 @@ class Holds:
             self._store.unpin(gone)
 
     def hold(self, name: str, number: int | None) -> PackedVersion:
-        """Hold a version, the newest unless given, under a name."""
+        """Hold a version under a name, by default the newest."""
         with self._lock:
             if name in self._named:
-                raise StateError(f"there is a hold {name!r} already, of another epoch perhaps")
+                raise StateError(f"a hold {name!r} exists already; release it first")
             version = self._named[name] = self._store.pin(number)
         return version
 
     def move(self, name: str, number: int) -> None:
-        """Hold another version under a name that is perhaps in use."""
+        """Hold a version under a name, in place of the version held before, if any."""
         with self._lock:
             version = self._store.pin(number)
             before = self._named.get(name)
@@ -62,7 +62,7 @@ class Holds:
         self._store.unpin(version)
 
     def find(self, name: str) -> int:
-        """The number of the version that is held under a name."""
+        """The number of the version held under a name."""
         with self._lock:
             if name not in self._named:
                 raise HistoryGone(f"there is no hold {name!r}")
@@ -74,7 +74,7 @@ class Holds:
             return {name: version.number for name, version in self._named.items()}
 
     def clear(self) -> None:
-        """Let all go."""
+        """Release all."""
         with self._lock:
             gone = [*self._last, *self._named.values()]
             self._last.clear()

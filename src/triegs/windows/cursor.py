@@ -1,8 +1,9 @@
-"""A feed: one window over one stream, as two positions in the stream's log.
+"""A window cursor: one window over one stream, as two positions in the stream's log.
 
-What a slide changes is read off the positions: `head` to the new head expires, `tail` to the new
-tail arrives, and what was deleted in between since the last slide goes too. A slide is worked out
-first and committed after its epoch was published, so a failed epoch can be tried again.
+The positions say what a slide changes: events from `head` to the new head expire, those from
+`tail` to the new tail arrive, and those deleted in between since the last slide are removed. A
+slide is computed first and committed after its epoch was published, so a failed epoch can be
+retried.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ FOREVER = -2 * LARGEST_TIME  # before every time
 
 
 class Slide(NamedTuple):
-    """Where a window stands after a slide, and what goes and comes.
+    """The positions of a window after a slide, and what it removes and adds.
 
-    ``expired`` and ``arrived`` are stretches of the log; ``single`` are positions that go alone.
+    ``expired`` and ``arrived`` are ranges of the log; ``single`` are single positions to remove.
     """
 
     head: int
@@ -38,11 +39,12 @@ class Slide(NamedTuple):
 NOTHING: Words = np.empty(0, np.int64)
 
 
-class Feed:
-    """A window at work.
+class WindowCursor:
+    """The state of one window.
 
-    `due` is the time of the next slide, None while it is not known. `low` is the time at and
-    before which events have expired; `live` counts events, for a window of the last n.
+    `due` is the time of the next slide, None while unknown. Events at or before `low` have expired.
+    `live` counts events, for a window of the last n. `kills` are deleted events that the window
+    still contains.
     """
 
     def __init__(self, window: Window, log: Log) -> None:
@@ -54,7 +56,7 @@ class Feed:
         self.due: int | None = None
         #: Whether each event is an epoch.
         self.is_by_event = window.kind is Kind.TRIPLES
-        #: Whether the times of events, and not a period, say when it slides.
+        #: Whether event times, not a period, determine when it slides.
         self.is_driven = window.slide is None
         self.log = log
         self._shift = window.shift
@@ -66,15 +68,15 @@ class Feed:
         return time - self._shift
 
     def expire(self, time: int) -> int:
-        """The time at and before which nothing is in the window at a published time."""
+        """The time at or before which events have expired at a published time."""
         return FOREVER if self._width is None else time - self._shift - self._width
 
     def note_kills(self, positions: list[int], head: int, tail: int) -> None:
-        """Events that the window shows and that were deleted: they go at its next slide."""
+        """Deleted events that the window contains: its next slide removes them."""
         self.kills += [p for p in positions if head <= p < tail]
 
     def slide(self, time: int) -> Slide:
-        """What the window at a published time changes. Cost: O(log n)."""
+        """The slide to a published time. Cost: O(log n)."""
         log = self.log
         kills = NOTHING
         if self.kills:
@@ -96,7 +98,7 @@ class Feed:
         )  # fmt: skip
 
     def _cut(self, tail: int, live: int) -> tuple[int, int, Words]:
-        """The last n events: the new head, how many are live, and which expire."""
+        """Of the last n events: the new head, the live ones, and those that expire."""
         log, width = self.log, self.window.width
         assert width is not None
         live += len(self._find_events(self.tail, tail))
@@ -110,12 +112,12 @@ class Feed:
         return head, width, gone
 
     def _find_events(self, first: int, end: int) -> Words:
-        """The positions of live events, of each the first of its triples."""
+        """The positions of live events; of each, that of its first triple."""
         live = self.log.find_live(first, end)
         return live[self.log.mark_firsts(live)]
 
     def _reach(self, count: int) -> int:
-        """So many positions most likely have so many live events."""
+        """A number of positions that most likely contains that many live events."""
         return 2 * count + len(self.kills)
 
     def commit(self, slide: Slide, time: int) -> None:
@@ -127,7 +129,7 @@ class Feed:
         self.due = None if period is None else time + period
 
     def begin_late(self, time: int) -> None:
-        """Stand where the window would stand after its last slide up to a time."""
+        """Take the positions of the window after its last slide up to a time."""
         log = self.log
         if self.is_by_event:
             positions = self._find_events(log.start, log.end)[-(self.window.width or 0) :]
@@ -142,7 +144,7 @@ class Feed:
             self.due = None if period is None else last + period
 
     def read(self) -> Words:
-        """Everything that the window shows now. Cost: its size."""
+        """All rows of the window now. Cost: its size."""
         rows = [self.log.read(self.head, self.tail, 1)]
         if self.kills:
             rows.append(self.log.pick(np.array(self.kills, np.int64), 1))

@@ -1,0 +1,176 @@
+"""Epochs of updates: `Engine.apply` and `Engine.load`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from triegs.durable.journal import Kind
+from triegs.engine.report import LoggedReport, Report
+from triegs.engine.state import FEW_TERMS, EngineState
+from triegs.errors import InvalidUpdate
+from triegs.events import Batch, check_many, encode_table, encode_tuples
+from triegs.inputs.signs import CHANGES
+from triegs.load import read_statements
+from triegs.maintain.standing import Refused
+from triegs.mapping.rows import SAME_ROW
+from triegs.windows.encoding import read_time
+from triegs.windows.rows import RowReading, judge_rows, read_rows
+
+
+class UpdateOptions(NamedTuple):
+    """The options of `Engine.apply`."""
+
+    strict: bool = False
+    time: Any = None
+    mapping: str | Iterable[str] | None = None
+    columns: Mapping[str, str] | None = None
+
+
+class Epochs:
+    """Applies batches of updates, each as one epoch."""
+
+    def __init__(self, state: EngineState) -> None:
+        self._state = state
+        self._row = np.zeros((1, 4), np.int64)  # of an epoch of one update
+        self._flat_row = self._row.reshape(4)
+        self._row_words = self._flat_row.data
+
+    def apply(self, updates: Any, options: UpdateOptions) -> Report:
+        state = self._state
+        state.begin_update()
+        strict, time, mapping, _ = options
+        few = 1
+        try:
+            if time is not None:
+                state.windows.take_times()
+                batch = self._encode(updates, options)
+                state.clock.begin(time)
+                try:
+                    return self._apply_batch(batch, strict, read_time(time))
+                finally:
+                    state.clock.end()
+            if type(updates) is list and len(updates) == 1 and not strict and mapping is None:
+                few = FEW_TERMS
+                report = self._apply_one(updates[0])
+                if report is not None:
+                    return report
+            batch = self._encode(updates, options)
+            if len(batch.rows) <= FEW_TERMS:
+                few = FEW_TERMS
+            return self._apply_batch(batch, strict)
+        except BaseException:
+            state.drop_notes()
+            raise
+        finally:
+            state.end_update(few)
+
+    def load(self, source: Any, format_name: str | None) -> Report:
+        state = self._state
+        with state.update():
+            try:
+                batch = read_statements(state.dictionary, source, format_name)
+                return self._apply_batch(batch, strict=False)
+            except BaseException:
+                state.drop_notes()
+                raise
+            finally:
+                state.free_terms()
+
+    def apply_again(self, batch: Batch, strict: bool, time: int | None, malformed: int) -> None:
+        """Apply an epoch that was read from the log."""
+        state = self._state
+        with state.update():
+            try:
+                if time is None:
+                    self._apply_batch(batch, strict)
+                else:
+                    state.windows.take_times()
+                    state.clock.begin(time)
+                    try:
+                        self._apply_batch(batch, strict)
+                    finally:
+                        state.clock.end()
+                state.refused += malformed
+            finally:
+                state.free_terms()
+
+    def _encode(self, updates: Any, options: UpdateOptions) -> Batch:
+        state = self._state
+        read = None
+        if options.mapping is not None or options.columns:
+            reading = RowReading(options.mapping, options.columns, state.base, state.prefixes)
+            read = read_rows(updates, reading, f"epoch {state.epoch + 1}", 0, is_timed=False)
+            updates = read.table
+        if not hasattr(updates, "__arrow_c_stream__"):
+            check_many(updates, "updates", "load reads a file")
+            return encode_tuples(state.dictionary, updates)
+        batch = encode_table(state.dictionary, updates)
+        if isinstance(updates, pa.Table) and SAME_ROW in updates.schema.names:
+            batch = judge_rows(batch, updates, state.core.count, options.strict)
+        return batch if read is None else read.place_batch(batch)
+
+    def _apply_one(self, update: Sequence[Any]) -> Report | None:
+        """An epoch of one valid update, by the shortest path; None if it does not qualify."""
+        state = self._state
+        if state.windows.is_used or state.journal is not None:
+            return None
+        encode, row = state.dictionary.encode_one, self._row_words
+        try:
+            sign, subject, predicate, obj = update
+            row[0] = CHANGES[sign]
+            row[1], row[2], row[3] = encode(subject), encode(predicate), encode(obj)
+        except (KeyError, TypeError, ValueError):
+            return None  # the long path says what is wrong
+        epoch = state.core.apply_one(self._flat_row)
+        if epoch is None:
+            return None
+        version, refused = epoch
+        if refused:
+            state.refused += 1
+        else:
+            state.dictionary.settle(self._row, version.number)
+            state.updates += 1
+        if state.is_watched:
+            state.end_epoch()
+        return Report(version.number - state.clock.first, refused)
+
+    def _apply_batch(self, batch: Batch, strict: bool, time: int | None = None) -> Report:
+        state = self._state
+        rows, places, malformed = batch
+        if malformed and strict:
+            message = f"{len(malformed)} updates are malformed; nothing changed"
+            raise InvalidUpdate(message, tuple(malformed))
+        apply = state.windows.apply_static if state.windows.is_used else state.core.apply
+        if state.journal is None:
+            version, refused = apply(rows, strict)
+        else:
+            fields = {"strict": strict, "time": time, "malformed": len(malformed)}
+            columns = state.journal.describe_rows(rows)
+            with state.journal.record(Kind.APPLY, state.epoch, fields, columns):
+                version, refused = apply(rows, strict)
+        if refused:
+            kept = np.delete(rows, [row for row, _ in refused], axis=0)
+            state.dictionary.settle(kept, version.number)
+        else:
+            state.dictionary.settle(rows, version.number)
+        state.updates += len(rows) - len(refused)
+        if refused or malformed:
+            if places is not None:
+                refused = tuple(Refused(int(places[row]), why) for row, why in refused)
+            refused = tuple(sorted([*malformed, *refused]))
+            state.refused += len(refused)
+        if state.is_watched:
+            state.end_epoch()
+        return self._report(version.number - state.clock.first, refused)
+
+    def _report(self, epoch: int, refused: tuple[Refused, ...]) -> Report:
+        journal = self._state.journal
+        if journal is None:
+            return Report(epoch, refused)
+        found = LoggedReport(epoch, refused)
+        found._journal, found._sequence = journal, journal.last
+        return found

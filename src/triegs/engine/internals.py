@@ -1,0 +1,48 @@
+"""An engine put together: the state, and what works on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from triegs.durable.source import QuerySource
+from triegs.engine.epochs import Epochs, UpdateOptions
+from triegs.engine.event_time import PushOptions, TimedEvents
+from triegs.engine.registration import Registration
+from triegs.engine.report import Report
+from triegs.engine.standing_query import StandingQuery
+from triegs.engine.state import EngineOptions, EngineState
+from triegs.events import Batch
+from triegs.store.packed import PackedStore
+from triegs.windows.outcomes import Pushed
+
+
+class EngineInternals(EngineState):
+    """All of an engine but its public face; a `triegs.durable.protocol.RecoverableEngine`."""
+
+    def __init__(self, options: EngineOptions, store: PackedStore) -> None:
+        super().__init__(options, store)
+        self.registration = Registration(self)
+        self.epochs = Epochs(self)
+        self.timed_events = TimedEvents(self)
+
+    @property
+    def queries(self) -> Mapping[str, StandingQuery]:
+        return self.registration.queries
+
+    def register(self, source: QuerySource, *, refuse_patterns: bool = True) -> StandingQuery:
+        return self.registration.register(source, refuse_patterns=refuse_patterns)
+
+    def list_sources(self) -> list[QuerySource]:
+        return [query._source for query in self.queries.values()]
+
+    def close_query(self, name: str) -> None:
+        self.queries[name].close()
+
+    def apply(self, updates: object) -> Report:
+        return self.epochs.apply(updates, UpdateOptions())
+
+    def apply_again(self, batch: Batch, strict: bool, time: int | None, malformed: int) -> None:
+        self.epochs.apply_again(batch, strict, time, malformed)
+
+    def push(self, events: object, stream: str | None) -> Pushed:
+        return self.timed_events.push(events, PushOptions(stream))

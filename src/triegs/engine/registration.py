@@ -1,0 +1,100 @@
+"""Registering and closing queries."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import AbstractContextManager, nullcontext
+from itertools import count
+
+import numpy as np
+
+from triegs.compiler import Plan, compile_query
+from triegs.durable.journal import Kind
+from triegs.durable.source import QuerySource
+from triegs.engine.standing_query import StandingQuery
+from triegs.engine.state import EngineState
+from triegs.errors import QueryWarning, StateError, UnsupportedQuery
+from triegs.maintain.standing import RegisteredPlan
+from triegs.sparql import Query
+from triegs.sparql.model import is_variable
+
+
+class Registration:
+    """Adds standing queries to an engine and removes them."""
+
+    def __init__(self, state: EngineState) -> None:
+        self.queries: dict[str, StandingQuery] = {}
+        self._state = state
+
+    def register(self, source: QuerySource, *, refuse_patterns: bool = True) -> StandingQuery:
+        """Compile a query, fill its views, publish. The text is parsed and compiled before the
+        engine is locked, so that another thread's epochs go on.
+        """
+        state = self._state
+        name = source.name
+        parsed = source.parse(refuse_patterns=refuse_patterns)
+        query, graph_keys = state.windows.resolve(parsed, source.window)
+        plan = compile_query(query, root=source.root, keep=list(source.keep))
+        refuse_aggregates(plan)
+        with state.update():
+            if name is None:
+                numbered = (f"query{number}" for number in count(len(self.queries) + 1))
+                name = next(each for each in numbered if each not in self.queries)
+            elif name in self.queries:
+                raise StateError(f"a query {name!r} is already registered")
+            source = source._replace(name=name)
+            constants = [state.dictionary.encode_one(term) for term in list_constants(query)]
+            try:
+                with self._record(source, constants), state.windows.use(query, graph_keys):
+                    registered = state.core.register(plan)
+                state.dictionary.acquire(constants, state.store.newest.number)
+            finally:
+                state.free_terms()
+            found = StandingQuery(state, self.queries, self._close, source, query, registered)
+            found._constants, found._graph_keys = constants, graph_keys
+            self.queries[name] = found
+            state.end_epoch()
+            return found
+
+    def _close(self, query: StandingQuery, registered: RegisteredPlan) -> None:
+        """Drop what only this query used, and publish."""
+        state = self._state
+        with state.update(), state.record(Kind.CLOSE, name=query.name):
+            for emitter in query._emitters:
+                emitter.close()
+            state.core.release(registered)
+            state.windows.release(query.query, query._graph_keys)
+            state.dictionary.release(query._constants, state.store.newest.number)
+            state.free_terms()
+            del self.queries[query.name]
+            state.end_epoch()
+            state.publications.announce()
+
+    def _record(self, source: QuerySource, constants: list[int]) -> AbstractContextManager[None]:
+        journal = self._state.journal
+        if journal is None:
+            return nullcontext()
+        columns = journal.define(np.array(constants, np.int64))
+        return journal.record(Kind.REGISTER, self._state.epoch, source.write(), columns)
+
+
+def warn_about(query: Query, stacklevel: int) -> None:
+    """Issue the query's warnings as `QueryWarning`, attributed to a caller that many frames up."""
+    for message in query.warnings:
+        warnings.warn(message, QueryWarning, stacklevel)
+
+
+def list_constants(query: Query) -> list[str]:
+    """The terms that the query's atoms and VALUES rows name."""
+    terms = [term for atom in query.atoms for term in atom if not is_variable(term)]
+    return terms + [term for block in query.values for row in block.rows for term in row]
+
+
+def refuse_aggregates(plan: Plan) -> None:
+    """Refuse what compiles but does not run on the engine yet."""
+    if plan.query.grouping is not None:
+        raise UnsupportedQuery(
+            "aggregates: this compiles, but the engine does not run it yet",
+            line=1, column=1, construct="aggregates",
+            hint="triegs.Reference answers it from scratch",
+        )  # fmt: skip

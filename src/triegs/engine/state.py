@@ -1,0 +1,214 @@
+"""What the modules of an engine share: its components, its one updater, its journal.
+
+One thread updates at a time, between `EngineState.begin_update` and `end_update`. Any number of
+threads read snapshots meanwhile.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from threading import Lock
+from typing import Any, NamedTuple
+
+from triegs.dictionary import Dictionary
+from triegs.durable.checkpoint_manager import CheckpointManager
+from triegs.durable.journal import Journal, Kind
+from triegs.engine.clock import Clock
+from triegs.errors import StateError
+from triegs.maintain.compiled import CompiledCore
+from triegs.maintain.judges import Judges
+from triegs.mode import Mode
+from triegs.names import BASE
+from triegs.read.holds import Holds
+from triegs.read.pins import Pins
+from triegs.read.subscription import Publications
+from triegs.sparql.window import Window
+from triegs.store.contract import VersionGone
+from triegs.store.packed import PackedStore
+from triegs.windows.outcomes import Published
+from triegs.windows.settings import EventTime
+from triegs.windows.windows import Windows
+
+#: Unreferenced terms are freed together once there are this many.
+FEW_TERMS = 64
+NO_DIRECTORY = "this engine has no directory; see Engine.open"
+
+
+class EngineOptions(NamedTuple):
+    """The options of `triegs.Engine`, checked."""
+
+    mode: Mode = Mode.MULTIGRAPH
+    base: str = BASE
+    prefixes: Mapping[str, str] = {}
+    retain_epochs: int = 0
+    is_debug: bool | None = None
+    window: Window | None = None
+    event_time: EventTime | None = None
+
+
+class EngineState:
+    """The components of one engine, and what happens around each update."""
+
+    def __init__(self, options: EngineOptions, store: PackedStore) -> None:
+        self.mode = options.mode
+        self.base = options.base
+        self.prefixes = {"": options.base, **options.prefixes}
+        self.dictionary = Dictionary()
+        self.dictionary.base = options.base
+        self.store = store
+        judges = Judges(self.dictionary.decode_one, self.dictionary.read_terms)
+        self.dictionary.on_free = judges.forget
+        self.core = CompiledCore(store, self._encode, judges, options.mode)
+        self.clock = Clock(store)
+        self.windows = Windows(
+            self.core, self.dictionary, store, self.clock, options.event_time, options.window
+        )
+        self.held = Holds(store, options.retain_epochs)
+        is_debug = sys.flags.dev_mode if options.is_debug is None else options.is_debug
+        self.pins = Pins(store, self.core, self.dictionary, self.clock, self.held, is_debug)
+        self.core.describe_pins = self.pins.describe_retained
+        self.publications = Publications()
+        #: None without a directory; `triegs.durable.opening` sets both.
+        self.journal: Journal | None = None
+        self.checkpoint_manager: CheckpointManager | None = None
+        #: The slides of the last call that moved the watermark.
+        self.published: tuple[Published, ...] = ()
+        self.updates = 0
+        self.refused = 0
+        self.is_closed = False
+        self._updating = Lock()
+        self._subscriptions: set[str] = set()
+
+    @property
+    def epoch(self) -> int:
+        return self.store.newest.number - self.clock.first
+
+    def _encode(self, term: str) -> int:
+        """The id of a constant, or of a label in the graph of a window."""
+        if term.startswith("#"):
+            return self.windows.find_label(term)
+        return self.dictionary.encode_one(term)
+
+    # Updates
+
+    def begin_update(self) -> None:
+        """Become the one updater; a second thread gets an error instead of waiting."""
+        if self.is_closed:
+            raise StateError("the engine is closed")
+        if not self._updating.acquire(blocking=False):
+            raise StateError("another thread is updating this engine; updates come from one thread")
+
+    def end_update(self, few: int, *, checkpoints: bool = True) -> None:
+        """Free terms, begin a checkpoint if one is due, and admit the next updater."""
+        try:
+            if self.dictionary.is_due(few) or self.windows.identities.is_due(few):
+                self.free_terms()
+            if checkpoints and self.checkpoint_manager is not None:
+                self.checkpoint_manager.begin_if_due()
+        finally:
+            self._updating.release()
+
+    @contextmanager
+    def update(self) -> Iterator[None]:
+        self.begin_update()
+        try:
+            yield
+        finally:
+            self._updating.release()
+
+    def record(self, kind: Kind, **fields: Any) -> AbstractContextManager[None]:
+        """Log a change that is made within a ``with``; nothing without a directory."""
+        if self.journal is None:
+            return nullcontext()
+        return self.journal.record(kind, self.epoch, fields)
+
+    def drop_notes(self) -> None:
+        """Forget the named values that were to be committed with a change that failed."""
+        if self.journal is not None:
+            self.journal.drop()
+
+    def free_terms(self) -> None:
+        """Free the terms that no live event, query or held snapshot references."""
+        newest, held = self.store.newest.number, self.store.held()
+        self.dictionary.collect(newest, held)
+        self.windows.identities.collect(newest, held)
+
+    # Published epochs
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether publishing an epoch has anything to notify."""
+        publications = self.publications
+        return bool(
+            publications.waiting or publications.followers or self.pins.leases or self.held.retain
+        )
+
+    def end_epoch(self) -> None:
+        """An epoch was published: retain it, end expired leases, notify subscribers."""
+        self.held.follow()
+        self.pins.end_leases()
+        for follow in tuple(self.publications.followers):
+            follow()
+        if self.publications.waiting:
+            self.publications.announce()
+
+    # Held epochs
+
+    @property
+    def holds(self) -> Mapping[str, int]:
+        first = self.clock.first
+        return {name: number - first for name, number in self.held.named.items()}
+
+    def hold(self, name: str, epoch: int | None = None) -> int:
+        try:
+            number = None if epoch is None else epoch + self.clock.first
+            found = self.held.hold(name, number).number - self.clock.first
+        except VersionGone:
+            raise self.pins.refuse(epoch) from None
+        if self.journal is not None:
+            self.journal.note_hold(name, found)
+        return found
+
+    def release(self, name: str) -> None:
+        self.held.release(name)
+        if self.journal is not None:
+            self.journal.note_hold(name, None)
+
+    def name_subscription(
+        self, name: str
+    ) -> tuple[str | None, Callable[[int], None], Callable[[], None]]:
+        """Claim the name of a subscription. Returns the hold that has its position, if there is
+        one, a function that moves that hold, and one that gives the name back.
+        """
+        if name in self._subscriptions:
+            raise StateError(f"a subscription {name!r} is already open; close it first")
+        self._subscriptions.add(name)
+        hold = f"subscription {name}"
+
+        def keep(epoch: int) -> None:
+            with suppress(VersionGone):  # released meanwhile
+                self.held.move(hold, epoch + self.clock.first)
+                if self.journal is not None:
+                    self.journal.note_hold(hold, epoch)
+
+        def end() -> None:
+            self._subscriptions.discard(name)
+
+        return hold if hold in self.held.named else None, keep, end
+
+    def require_directory(self) -> CheckpointManager:
+        """The manager of the directory; `StateError` without one."""
+        if self.checkpoint_manager is None:
+            raise StateError(NO_DIRECTORY)
+        return self.checkpoint_manager
+
+    def close(self) -> None:
+        """Refuse further updates, end subscriptions, close the directory."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.held.clear()
+            self.publications.end()
+            if self.checkpoint_manager is not None:
+                self.checkpoint_manager.close()

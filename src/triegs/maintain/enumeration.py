@@ -1,0 +1,168 @@
+"""How the answers of a lowered plan are enumerated: its witness nodes as levels of a enumeration.
+
+A level reads the live tuples of its node below the values that are bound by then. What only counts
+multiplies an answer as soon as its variables are bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from triegs.compiler.plan import Node, Role
+from triegs.kernels.sums import ENTRY
+from triegs.kernels.tables import NUMBERED_EDGE
+from triegs.maintain.enumeration_plan import CountSource, EnumerationPlan, Level, ParentPath
+from triegs.maintain.model import Index, Step, View
+
+if TYPE_CHECKING:
+    from triegs.maintain.lowering import Lowering
+
+
+class Enumeration:
+    """The enumeration of one plan whose views are all made."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        self.lowering = lowering
+        self.plan = lowering.plan
+        self.place = {name: i for i, name in enumerate(self.plan.query.free)}
+        self.enumeration = EnumerationPlan(len(self.place), has_rows=lowering.has_rows)
+        if lowering.is_numbered:
+            self.enumeration.counts = []
+        #: By place, how what hangs on its variable leads back to where it was bound.
+        self.parent_paths: dict[int, ParentPath] = {}
+        #: By variable that a rule binds, its node and factor.
+        self.binders: dict[str, tuple[int, int]] = {}
+        #: By node, how it leads back to a parent that it shares several variables with.
+        self.node_paths: dict[int, ParentPath] = {}
+
+    def lower(self) -> EnumerationPlan:
+        by_variable = self.lowering.by_variable
+        for number in self.plan.order:
+            if by_variable[number]:
+                self._add_level(number)
+            else:
+                self._add_rule_level(number)
+        for number in self.plan.order:
+            if by_variable[number]:
+                self._add_counts(number)
+            else:
+                self._add_rule_counts(number)
+        for component in self.plan.components:
+            if self.plan.nodes[component.top].role is Role.EXISTENTIAL:
+                self.enumeration.totals.append(self.lowering.scalar(component.top))
+        return self.enumeration
+
+    def _add_level(self, number: int) -> None:
+        node = self.plan.nodes[number]
+        if not node.bag:
+            return
+        if not node.interface:
+            root = self.lowering.root(number)
+            place = self.place[node.bag[0]]
+            level = Level(root.relation, (), (place,), weighs=False)
+            self.parent_paths[place] = ParentPath(self.enumeration.add_level(level))
+            self._add_numbers(root)
+        if len(node.bag) == 2:
+            above = node.interface[0] if node.interface else node.bag[0]
+            other = next(v for v in node.bag if v != above)
+            edge = self.lowering.edge(node, above)
+            place, below = self.place[above], self.place[other]
+            level = Level(edge.relation, (place,), (below,), weighs=True)
+            factor = self.enumeration.add_level(level, self._path_from(above))
+            if isinstance(edge, Step) and edge.by_other is not None:  # else nothing hangs on it
+                self.parent_paths[below] = ParentPath(
+                    factor, edge.by_other.relation, (below, place)
+                )
+            self._add_numbers(edge)
+
+    def _add_numbers(self, view: View) -> None:
+        """Where the numbers of a level's entries are found."""
+        if self.enumeration.counts is None:
+            return
+        if isinstance(view, Step) and view.kind == NUMBERED_EDGE:
+            view = view.factors[0]
+            self.enumeration.counts.append(CountSource(view.numbers, view.relation))
+        else:
+            kind = ENTRY if isinstance(view, Index) else view.numbers
+            self.enumeration.counts.append(CountSource(kind, view.relation))
+
+    def _add_counts(self, number: int) -> None:
+        """What multiplies the answers of a witness node: its guard, and who only counts."""
+        node = self.plan.nodes[number]
+        if not node.bag:
+            return
+        guard = self.lowering.guard(node)
+        if guard is not None:
+            variable = node.bag[0]
+            place, parent_path = self.place[variable], self._path_from(variable)
+            self.enumeration.multiply(guard.relation, (place,), parent_path)
+        for child in self._hidden(node):
+            variable = self.plan.nodes[child].interface[0]
+            place = self.place[variable]
+            counts = self.lowering.factor(child, variable).relation
+            self.enumeration.multiply(counts, (place,), self._path_from(variable))
+
+    def _hidden(self, node: Node) -> Iterable[int]:
+        return [c for c in node.children if self.plan.nodes[c].role is Role.EXISTENTIAL]
+
+    def _add_rule_level(self, number: int) -> None:
+        node = self.plan.nodes[number]
+        live, order = self.lowering.live[number]
+        places = [self.place[v] for v in order]
+        width = len(node.interface)
+        interface, binds = tuple(places[:width]), tuple(places[width:])
+        parent_path = self._path_of(number)
+        factor: int | None
+        if self.lowering.rule_numbers is not None and binds:
+            numbers = self.lowering.rule_numbers
+            levels = numbers.levels[number]
+            top = None if interface else numbers.rankings[number].relation
+            factor = self.enumeration.add_counted(
+                live.relation, interface, binds, parent_path, levels, top
+            )
+        elif binds:
+            level = Level(live.relation, interface, binds, weighs=True)
+            factor = self.enumeration.add_level(level, parent_path)
+        else:
+            factor = self.enumeration.multiply(live.relation, interface, parent_path)
+        assert factor is not None
+        for variable in node.introduces:
+            self.binders[variable] = number, factor
+        for child in node.children:
+            below = self.plan.nodes[child].interface
+            if len(below) > 1:
+                self.node_paths[child] = self._path_to(number, factor, below)
+
+    def _path_of(self, number: int) -> ParentPath | None:
+        if number in self.node_paths:
+            return self.node_paths[number]
+        interface = self.plan.nodes[number].interface
+        return self._path_from(interface[0]) if interface else None
+
+    def _path_from(self, variable: str) -> ParentPath:
+        """The way from what hangs on a variable to where that is bound, maybe above its parent."""
+        place = self.place[variable]
+        if place not in self.parent_paths:
+            self.parent_paths[place] = self._path_to(*self.binders[variable], (variable,))
+        return self.parent_paths[place]
+
+    def _path_to(self, number: int, factor: int, interface: Sequence[str]) -> ParentPath:
+        """The way from a child with that interface to the tuples of a node that is a rule."""
+        operand, names = self.lowering.covers[number]
+        if set(interface) == set(names):
+            return ParentPath(factor)
+        order = (*interface, *(v for v in names if v not in interface))
+        index = self.lowering.find_order(operand, tuple(names.index(v) for v in order))
+        return ParentPath(factor, index.relation, tuple(self.place[v] for v in order))
+
+    def _add_rule_counts(self, number: int) -> None:
+        """What multiplies the answers of a rule: the children that only count."""
+        node = self.plan.nodes[number]
+        for child in self._hidden(node):
+            operand, names = self.lowering.marginal(child)
+            if self.lowering.is_folded(node, child) and node.children:
+                continue
+            counts = self.lowering.find_order(operand, tuple(range(operand.width)))
+            places = tuple(self.place[v] for v in names)
+            self.enumeration.multiply(counts.relation, places, self._path_of(child))

@@ -1,0 +1,155 @@
+"""How the answers of a plan are enumerated from any version of its views.
+
+There is one level per witness node: the entries of a relation under the values bound so far. A live
+tuple has at least one live extension in each later level, so dead tuples are never visited, and the
+work between two answers depends only on the plan. The multiplicity of an answer is the product of
+local weights: of the entries that weigh, and of the counts attached to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from triegs.errors import MultiplicityOverflow
+from triegs.store.contract import Key
+from triegs.store.packed import PackedRelation
+
+#: A relation, and the row columns that are its key.
+Count = tuple[PackedRelation, tuple[int, ...]]
+
+
+@dataclass(slots=True)
+class Level:
+    """A relation keyed by `interface` that binds at least one more column of the row.
+
+    `binds` may omit the last columns of the relation: then an entry is any non-empty rest.
+    """
+
+    relation: PackedRelation
+    interface: tuple[int, ...]
+    binds: tuple[int, ...]
+    weighs: bool
+    counts: list[Count] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ParentPath:
+    """The path from an entry to its parents: the number of their factor, and an index that finds
+    them. Its key is `columns`, those of the entry first. Without an index nothing is left to bind.
+    """
+
+    above: int
+    index: PackedRelation | None = None
+    columns: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Factor:
+    """A relation of which every answer has one entry, keyed by columns of the row.
+
+    The multiplicity of an answer is the product of its entries in all factors that weigh, and of
+    the totals. A relation with more columns than these does not weigh.
+    """
+
+    relation: PackedRelation
+    columns: tuple[int, ...]
+    weighs: bool
+    parent_path: ParentPath | None = None
+
+
+class CountSource(NamedTuple):
+    """Where the answer counts under a level's entries are: a kind of `triegs.kernels.sums`, and a
+    relation.
+
+    Counts that are looked up by all values so far are in relations of their own: the answers and
+    the rows of an entry, and of all entries together. Without a relation an entry is one answer, or
+    as many rows as its weight.
+    """
+
+    kind: int
+    relation: PackedRelation | None
+    rows: PackedRelation | None = None
+    all_answers: PackedRelation | None = None
+    all_rows: PackedRelation | None = None
+
+
+@dataclass(slots=True)
+class EnumerationPlan:
+    """Levels, parents first, and entries whose counts multiply every answer.
+
+    `factors` describe the same for a reader that starts in the middle; parents come first.
+    """
+
+    width: int
+    levels: list[Level] = field(default_factory=list)
+    totals: list[tuple[PackedRelation, Key]] = field(default_factory=list)
+    factors: list[Factor] = field(default_factory=list)
+    #: Tables that readers have built, cached for the next one.
+    tables: Any = None
+    phases: Any = None
+    roots: Any = None
+    #: By level, if order statistics are kept; for the first level of a component, its ranking.
+    counts: list[CountSource] | None = None
+    count_table: Any = None
+    #: Whether rows are counted, too.
+    has_rows: bool = False
+    #: Why a requested count is not kept at the moment.
+    overflow: MultiplicityOverflow | None = None
+
+    def add_level(self, level: Level, parent_path: ParentPath | None = None) -> int:
+        """Add a level with its factor; returns the number of the factor."""
+        self.levels.append(level)
+        columns = level.interface + level.binds
+        self.factors.append(Factor(level.relation, columns, level.weighs, parent_path))
+        return len(self.factors) - 1
+
+    def add_counted(
+        self, relation: PackedRelation, interface: tuple[int, ...], binds: tuple[int, ...],
+        parent_path: ParentPath | None, sources: Iterable[CountSource],
+        ranking: PackedRelation | None,
+    ) -> int:  # fmt: skip
+        """Add one level per variable, with its counts, and one factor for all; the first level of a
+        component reads its ranking.
+        """
+        assert self.counts is not None
+        self.counts += sources
+        columns = interface + binds
+        for depth in range(len(interface), len(columns)):
+            level = Level(relation, columns[:depth], (columns[depth],), depth == len(columns) - 1)
+            if depth == 0 and ranking is not None:
+                counts = [(relation, columns)] if level.weighs else []
+                level = Level(ranking, (), columns[:1], False, counts)
+            self.levels.append(level)
+        self.factors.append(Factor(relation, columns, True, parent_path))
+        return len(self.factors) - 1
+
+    def multiply(
+        self,
+        relation: PackedRelation,
+        columns: Iterable[int],
+        parent_path: ParentPath | None = None,
+    ) -> int | None:
+        """Multiply by the counts of a relation as soon as all of these columns are bound.
+
+        Returns the number of the factor, unless it has no column.
+        """
+        wanted = tuple(columns)
+        if not wanted:
+            self.totals.append((relation, ()))
+            return None
+        at = max(self._level_of(column) for column in wanted)
+        level = self.levels[at]
+        if level.relation is relation and level.binds == wanted and not level.interface:
+            level.weighs = True  # the entry is the count
+            same = (i for i, each in enumerate(self.factors) if each.relation is relation)
+            number = next(i for i in same if self.factors[i].columns == wanted)
+            self.factors[number].weighs = True
+            return number
+        level.counts.append((relation, wanted))
+        self.factors.append(Factor(relation, wanted, True, parent_path))
+        return len(self.factors) - 1
+
+    def _level_of(self, column: int) -> int:
+        return next(i for i, level in enumerate(self.levels) if column in level.binds)

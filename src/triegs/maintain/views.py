@@ -1,0 +1,330 @@
+"""What the core keeps, as views that plans share.
+
+A view is one relation and the way an epoch keeps it: an *index* of a stream, filled from its
+entries; a *step* or *rule*, computed from other views; a rule's output in another *order*; or
+*fixed* rows. Views have canonical names, so equal sub-plans of all queries are one view, counted by
+the plans that use it. A view is filled when it is made; views are made children first, which is the
+order in which an epoch keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from triegs.errors import MultiplicityOverflow
+from triegs.kernels.layout import (
+    LOW,
+    PLAIN,
+)
+from triegs.kernels.sums import fill_summed
+from triegs.kernels.tables import (
+    ADJACENCY,
+    ANY,
+    COUNT,
+    COUNTS,
+    EDGE,
+    NUMBERED_EDGE,
+    PRESENCE,
+    TOTAL,
+    TUPLES,
+)
+from triegs.kernels.words import Words
+from triegs.maintain.judges import Judges
+from triegs.maintain.label_graphs import LabelGraphs
+from triegs.maintain.model import (
+    LAYOUTS,
+    Delta,
+    Index,
+    Operand,
+    Order,
+    Rule,
+    Step,
+    Symmetry,
+    View,
+    find_address,
+    is_counts,
+    list_keys_of,
+)
+from triegs.maintain.relations import ViewRelations
+from triegs.maintain.streams import Columns, Stream, label_stream
+from triegs.mode import Mode
+from triegs.store.packed import PackedStore
+
+Saved = list[tuple["View", int, bool, bool, bool]]
+
+
+class Views(ViewRelations):
+    """The views of all registered plans over one store, and the assertions of all other labels."""
+
+    def __init__(
+        self, store: PackedStore, mode: Mode, judges: Judges, label_graphs: LabelGraphs
+    ) -> None:
+        super().__init__(store, mode, judges)
+        self.label_graphs = label_graphs
+        self.by_name: dict[str, View] = {}
+        #: Whether the counts of a label that nobody uses stay as they are for now.
+        self.keeps_counts = False
+
+    # Sharing
+
+    def save(self) -> Saved:
+        """What `restore` needs after the store has aborted."""
+        views = self.by_name.values()
+        return [(view, view.uses, view.listed, view.is_summed, view.has_keys) for view in views]
+
+    def restore(self, saved: Saved) -> None:
+        self.by_name.clear()
+        for view, uses, listed, is_summed, has_keys in saved:
+            view.uses, view.listed, view.is_summed, view.has_keys = (
+                uses,
+                listed,
+                is_summed,
+                has_keys,
+            )
+            self.by_name[view.name] = view
+
+    def release(self, held: Collection[View], keeps_counts: bool = False) -> None:
+        """Count one use less of each; what nobody uses is dropped, users before the used.
+
+        To drop the counts of a label is to move them, which takes room and time. They may stay,
+        unused and kept up to date, until the next release.
+        """
+        for view in held:
+            view.uses -= 1
+        keeps_counts |= self.keeps_counts
+        for view in reversed(list(self.by_name.values())):
+            if view.uses == 0 and not (keeps_counts and is_counts(view)):
+                self.drop(view)
+
+    def drop(self, view: View) -> None:
+        """Forget a view; the counts of a label go back into the rest."""
+        if is_counts(view):
+            assert isinstance(view, Index)
+            self._move(view, is_back=True)
+        if not (isinstance(view, Rule) and view.is_listed_only):
+            self.store.drop(view.relation)
+        del self.by_name[view.name]
+
+    # Making
+
+    def counts(self, predicate: int, column: int = 0) -> Index:
+        """The counts of a label, which deletions are judged by; moved out of the rest.
+
+        A new one is kept by that column: one that a plan reads as well saves an index.
+        """
+        stream = label_stream(predicate)
+        found = self.by_name.get(stream.name)
+        if found is None:
+            relation = self.store.create(stream.name, 2)
+            found = Index(
+                stream.name, relation, PRESENCE, listed=False, stream=stream, column=column
+            )
+            self._move(found, is_back=False)
+            self.by_name[stream.name] = found
+        assert isinstance(found, Index)
+        return found
+
+    def index(self, stream: Stream, kind: int, column: int, condition: int = ANY) -> Index:
+        """The weights of a stream's pairs by one column, or the sums of their counts; made and
+        filled when first asked for.
+        """
+        counts = None
+        if stream.predicate is not None:
+            counts = self.counts(stream.predicate, column if kind == ADJACENCY else 0)
+            is_same = (kind, column, condition) == (ADJACENCY, counts.column, ANY)
+            if is_same and self.mode is Mode.MULTIGRAPH:
+                return counts
+        name = f"{stream.name} {('pairs', 'counts')[kind]} by {column} where {condition}"
+        found = self.by_name.get(name)
+        if found is None:
+            relation = self.store.create(name, 1 if kind == COUNTS else 2)
+            reads = COUNT if kind == COUNTS else PRESENCE
+            listed = kind == COUNTS  # these are always logged
+            found = Index(
+                name, relation, reads, listed=listed, stream=stream, kind=kind, column=column,
+                condition=condition,
+            )  # fmt: skip
+            if counts is not None:
+                self._fill_index(found, counts)
+            else:
+                assert condition == ANY
+                order = [column] if kind == COUNTS else [column, 1 - column]
+                self._fill_tuples(found, self.read_stream(stream)[[*order, -1]])
+            self.by_name[name] = found
+        assert isinstance(found, Index)
+        return found
+
+    def tuples(self, stream: Stream, order: tuple[int, ...]) -> Index:
+        """The weights of a stream of three columns, in an order of these."""
+        name = f"{stream.name} by {order}"
+        found = self.by_name.get(name)
+        if found is None:
+            relation = self.store.create(name, stream.arity)
+            found = Index(
+                name, relation, PRESENCE, listed=False, stream=stream, kind=TUPLES, order=order
+            )
+            self._fill_tuples(found, self.read_stream(stream)[[*order, -1]])
+            self.by_name[name] = found
+        assert isinstance(found, Index)
+        return found
+
+    def summed(self, view: View) -> View:
+        """A view of several columns with numbers in the hubs of the last one; all who use it go on
+        with it.
+
+        Costs the view where it had none yet. It has them as long as it lives.
+        """
+        arity = view.relation.arity
+        assert arity > 1
+        assert not (isinstance(view, Rule) and view.is_listed_only)
+        if isinstance(view, Index) and view.kind == ADJACENCY:
+            view.listed = True
+        if view.is_summed:
+            return view
+        columns = self.read_rows(view)
+        found = columns.shape[1]
+        high, low = int((columns[-1] >> 32).sum()), int((columns[-1] & LOW).sum())
+        if (high << 32) + low >= 2**63:
+            message = f"the sum of the counts of {view.name} does not fit 64 bits"
+            raise MultiplicityOverflow(message, view.name)
+        flat = np.ascontiguousarray(columns).reshape(-1)
+        key = np.empty(arity, np.int64)
+        self.store.clear(view.relation)
+
+        def fill(words: Words, _: Words) -> None:
+            fill_summed(words, key, view.address, flat, found, arity)
+
+        self.store.run(fill)
+        self._check(view.name)
+        view.is_summed = True
+        return view
+
+    def fixed(self, name: str, arity: int, rows: Sequence[tuple[int, ...]]) -> View:
+        """Rows that no update changes; a row written twice counts twice."""
+        found = self.by_name.get(name)
+        if found is None:
+            found = self.by_name[name] = View(name, self.store.create(name, arity), COUNT)
+            for row in rows:
+                found.relation.set(row, found.relation.get(row) + 1)
+        return found
+
+    def order(self, view: View, columns: tuple[int, ...]) -> View:
+        """A view with its columns in this order: itself, or one more relation."""
+        if columns == tuple(range(view.relation.arity)):
+            return view
+        name = f"{view.name} by {columns}"
+        found = self.by_name.get(name)
+        if found is None:
+            relation = self.store.create(name, view.relation.arity)
+            found = Order(name, relation, PRESENCE, listed=False, of=view, columns=columns)
+            self._fill_tuples(found, self.read_rows(view)[[*columns, -1]])
+            self.by_name[name] = found
+        return found
+
+    def step(
+        self, name: str, kind: int, is_exact: bool, factors: tuple[View, ...],
+        by_other: Index | None = None,
+    ) -> View:  # fmt: skip
+        """A computed view, made and filled when first asked for.
+
+        One that keeps numbers keeps rows, too, if it is exact.
+        """
+        found = self.by_name.get(name)
+        if found is None:
+            arity = {EDGE: 1 if is_exact else 2, NUMBERED_EDGE: 2, TOTAL: 0}.get(kind, 1)
+            relation = self.store.create(name, arity, LAYOUTS.get(kind, PLAIN))
+            reads = PRESENCE if kind == EDGE and not is_exact else COUNT
+            found = Step(
+                name, relation, reads, kind=kind, is_exact=is_exact, factors=factors,
+                by_other=by_other,
+            )  # fmt: skip
+            for factor in factors:
+                list_keys_of(factor)
+            try:
+                self._fill_step(found)
+            except MultiplicityOverflow:
+                self.store.drop(relation)  # a rebuild goes on without it
+                raise
+            self.by_name[name] = found
+        # A plan holds the views that it names; another's would go with that other.
+        assert isinstance(found, Step), name
+        assert (set(found.factors), found.by_other) == (set(factors), by_other), name
+        return found
+
+    def rule(
+        self, name: str, head: tuple[int, ...], deltas: tuple[Delta, ...],
+        relation: View | None = None, symmetry: Symmetry | None = None,
+        pairs: tuple[tuple[int, ...], ...] = (),
+    ) -> Rule:  # fmt: skip
+        """A rule, made and filled when first asked for; with a relation, only its changes."""
+        found = self.by_name.get(name)
+        if found is None:
+            is_listed_only = relation is not None
+            place = self.store.create(name, len(head)) if relation is None else relation.relation
+            reads = PRESENCE if len(head) > 1 else COUNT
+            found = Rule(
+                name, place, reads, listed=is_listed_only, arity=len(head), head=head,
+                deltas=deltas, is_listed_only=is_listed_only, symmetry=symmetry, pairs=pairs,
+            )  # fmt: skip
+            if not is_listed_only:
+                try:
+                    self._fill_rule(found)
+                except MultiplicityOverflow:
+                    self.store.drop(place)
+                    raise
+            self.by_name[name] = found
+        assert isinstance(found, Rule), name
+        assert (found.head, found.deltas) == (head, deltas), name
+        return found
+
+    def _fill_rule(self, rule: Rule) -> None:
+        """Fill a rule from the tuples of its last input."""
+        self._fill_from(rule, self.read(rule.deltas[-1].seeds))
+
+    # Reading
+
+    def read(self, operand: Operand) -> Columns:
+        """The tuples of an operand as columns, the counts last."""
+        if operand.stream is not None:
+            return self.read_stream(operand.stream)
+        assert operand.view is not None
+        return self.read_keys(operand.view) if operand.width == 1 else self.read_rows(operand.view)
+
+    def read_stream(self, stream: Stream) -> Columns:
+        """Every assertion that a stream brought, with its weight. Cost: its source."""
+        if stream.source is not None:
+            return stream.select(self.read_stream(stream.source), self.judges)
+        if stream.predicate is not None:
+            counts = self.counts(stream.predicate)
+            rows = self.read_rows(counts)
+            rows = rows[[0, 1, 2] if counts.column == 0 else [1, 0, 2]]
+        else:
+            rows = self.read_space(stream.space or 0)
+        if self.mode is Mode.RDF:
+            rows[-1] = 1
+        return rows
+
+    def read_space(self, space: int) -> Columns:
+        """All triples of a space, with their numbers of live events."""
+        rest = self._read_below(
+            int(self.store.words[find_address(self.rest)]), True, 3, len(self.rest)
+        )
+        found = [rest[[1, 0, 2, 3]]]
+        for view in self.by_name.values():
+            if isinstance(view, Index) and is_counts(view):
+                rows = self.read_rows(view)
+                labels = np.full(rows.shape[1], view.stream.predicate)
+                order = [0, 1] if view.column == 0 else [1, 0]
+                found.append(np.stack([rows[order[0]], labels, rows[order[1]], rows[2]]))
+        rows = np.concatenate(found, axis=1)
+        where, plain = self.label_graphs.find(rows[1])
+        rows[1] = plain
+        return rows[:, where == space]
+
+    def check(self) -> None:
+        """Compute every view anew in Python, and raise `StoreCorrupt` where it differs."""
+        from triegs.maintain.check import check_views
+
+        check_views(self)

@@ -1,0 +1,223 @@
+"""Slides: which are due, what they change, and the epoch that publishes them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from triegs.errors import MemoryLimitReached
+from triegs.kernels.words import Words
+from triegs.maintain.standing import Epoch, Refused
+from triegs.reasons import Reason
+from triegs.windows.cursor import Slide, WindowCursor
+from triegs.windows.outcomes import EventCounts, Published
+from triegs.windows.stream import Stream
+from triegs.windows.watermarks import Watermarks
+from triegs.windows.window_graphs import WindowGraph, WindowGraphs
+
+log_messages = logging.getLogger("triegs")
+
+
+class Due(NamedTuple):
+    """A slide: its time, and the windows that slide then, by stream."""
+
+    time: int
+    cursors: dict[Stream, list[WindowCursor]]
+
+
+#: Entered with the time of an epoch while it is made.
+Record = Callable[[int], AbstractContextManager[None]]
+
+
+def record_nothing(_: int) -> AbstractContextManager[None]:
+    """For slides without records of their own."""
+    return nullcontext()
+
+
+class EpochCore(Protocol):
+    """What publishing needs of the core."""
+
+    def apply(self, rows: Words, is_strict: bool = False) -> Epoch: ...
+
+
+class SlideClock(Protocol):
+    """What publishing needs of the engine's clock."""
+
+    def begin(self, time: int) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class SlidePublisher:
+    """Publishes the slides up to the watermark, each as one epoch.
+
+    `slid` are the windows that slid in the last epoch.
+    """
+
+    def __init__(
+        self, streams: Mapping[str | None, Stream], graphs: WindowGraphs, core: EpochCore,
+        clock: SlideClock, watermarks: Watermarks, counts: EventCounts,
+    ) -> None:  # fmt: skip
+        self.slid: Collection[WindowCursor] = ()
+        #: Whether the next slide refuses its events, because it did so the first time.
+        self.is_refusing = False
+        #: Whether the last slide did.
+        self.has_refused = False
+        self._streams = streams
+        self._graphs = graphs
+        self._core = core
+        self._clock = clock
+        self._watermarks = watermarks
+        self._counts = counts
+
+    def publish_due(self, record: Record = record_nothing) -> Iterator[Published]:
+        """Publish all slides up to the watermark, in order; each is made within `record`."""
+        while (due := self._find_due()) is not None:
+            with record(due.time):
+                found = self.publish(due)
+            yield found
+
+    def judge_due(self) -> None:
+        """Judge the events of the next due slide, as publishing it would. So an engine that failed
+        to publish the slide and one that did not try have the same state.
+        """
+        due = self._find_due()
+        if due is not None:
+            self._compute(due)
+
+    def publish(self, due: Due) -> Published:
+        """One epoch: every due window slides, and the core takes all changes at once."""
+        time, slides = due.time, self._compute(due)
+        self.has_refused = False
+        try:
+            if self.is_refusing:
+                raise MemoryLimitReached(str(Reason.NO_ROOM))
+            changes, version = self._apply(time, slides)
+        except MemoryLimitReached as problem:
+            # Expiry must succeed, or the windows would never move again.
+            kills = {c: list(c.kills) for stream in due.cursors for c in stream.cursors}
+            refused = self._refuse_events(due, slides)
+            if not any(refused.values()):
+                raise
+            try:
+                changes, version = self._apply(time, slides)
+            except BaseException:  # held epochs leave no room even for that
+                for stream, positions in refused.items():
+                    stream.take_back(positions)
+                for cursor, before in kills.items():
+                    cursor.kills = before
+                raise
+            log_messages.warning("slide at %d: its events were refused: %s", time, problem)
+            self.has_refused = True
+        for cursor, slide in slides.items():
+            cursor.commit(slide, time)
+        self.slid = slides.keys()
+        for graph, rows in changes:
+            graph.count(rows, version)
+        return Published(version, time, tuple(self._take_refused(due)))
+
+    def _take_refused(self, due: Due) -> list[Refused]:
+        """What the streams of a published slide refused; and forget what no window needs."""
+        reported: list[Refused] = []
+        for stream in due.cursors:
+            reported += stream.refused
+            stream.refused = []
+            stream.unshown = None
+            stream.retire()
+        self._counts.refused += len(reported)
+        return reported + self._watermarks.take_strays()
+
+    def _find_due(self) -> Due | None:
+        """The next slide up to the watermark."""
+        watermark = self._watermarks.watermark
+        if watermark is None:
+            return None
+        due = [
+            (time, 0 if cursor.is_by_event else 1, cursor, stream)
+            for stream in self._streams.values()
+            for cursor in stream.cursors
+            if (time := _find_next(cursor, stream)) is not None and time <= watermark
+        ]
+        if not due:
+            return None
+        time, rank = min(each[:2] for each in due)
+        group = [each for each in due if each[:2] == (time, rank)]
+        if rank == 0:  # the events of several streams come one after the other
+            group = [each for each in group if each[3] is group[0][3]]
+        by_stream: dict[Stream, list[WindowCursor]] = {}
+        for _, _, cursor, stream in group:
+            by_stream.setdefault(stream, []).append(cursor)
+        return Due(time, by_stream)
+
+    def _compute(self, due: Due) -> dict[WindowCursor, Slide]:
+        """Expire, judge what is due, and compute the slides of all due windows."""
+        slides: dict[WindowCursor, Slide] = {}
+        for stream, cursors in due.cursors.items():
+            time = due.time
+            lows = {c: c.expire(time) if c in cursors else c.low for c in stream.cursors}
+            for edge in sorted({cursor.edge(time) for cursor in cursors}):
+                if killed := stream.judge_until(edge, cursors[0].is_by_event, lows):
+                    for each in stream.cursors:
+                        head, tail = slides[each][:2] if each in slides else (each.head, each.tail)
+                        each.note_kills(killed, head, tail)
+                for cursor in cursors:
+                    if cursor.edge(time) == edge:
+                        slides[cursor] = cursor.slide(time)
+        return slides
+
+    def _apply(
+        self, time: int, slides: dict[WindowCursor, Slide]
+    ) -> tuple[list[tuple[WindowGraph, Words]], int]:
+        """Publish an epoch of slides; returns the rows of each graph, and the version's number."""
+        newest = self._graphs.newest
+        changes = [
+            (graph, graph.emit(slide, newest))
+            for graph in self._graphs.by_number.values()
+            if (slide := slides.get(graph.cursor)) is not None
+        ]
+        rows = changes[0][1] if len(changes) == 1 else np.concatenate([rows for _, rows in changes])
+        self._clock.begin(time)
+        try:
+            version, refused = self._core.apply(rows)
+        except BaseException:
+            for graph, labelled in changes:
+                graph.forget(labelled, newest)
+            raise
+        finally:
+            self._clock.end()
+        assert not refused, "a window removed what it had not added"
+        return changes, version.number
+
+    def _refuse_events(
+        self, due: Due, slides: dict[WindowCursor, Slide]
+    ) -> dict[Stream, list[int]]:
+        """Refuse the events that slides add, and compute the slides again; returns the positions
+        of these events.
+
+        Where another window contains such an event already, it is removed as if deleted.
+        """
+        found: dict[Stream, list[int]] = {}
+        for stream, cursors in due.cursors.items():
+            killed = found[stream] = []
+            for cursor in cursors:
+                killed += stream.refuse(*slides[cursor].arrived, Reason.NO_ROOM)
+            for cursor in stream.cursors:
+                cursor.note_kills(killed, cursor.head, cursor.tail)
+            for cursor in cursors:
+                slides[cursor] = cursor.slide(due.time)
+        return found
+
+
+def _find_next(cursor: WindowCursor, stream: Stream) -> int | None:
+    """The time of a window's next slide."""
+    if cursor.due is not None:
+        return cursor.due
+    if cursor.is_by_event and stream.unshown is not None:
+        return stream.unshown
+    if cursor.is_driven:
+        return stream.pending.first_time
+    return None if stream.first is None else cursor.window.first_slide(stream.first)

@@ -1,0 +1,178 @@
+"""Window graphs: the same predicate under two windows is two relations.
+
+In the core, a predicate within a window graph is a label of its own. Its id comes from the
+dictionary, under a term that no input can contain, so ids stay dense. A label lives while an event
+of its graph has the predicate, or a query names it.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+
+from triegs.dictionary import Dictionary
+from triegs.maintain.label_graphs import LabelGraphs
+from triegs.sparql.window import Window
+from triegs.store.packed import PackedStore
+from triegs.windows.cursor import Slide, WindowCursor
+from triegs.windows.judging import Words, count_labels, emit_slide
+
+_SCOPE = "labels of a triegs window"
+
+
+class GraphKey(NamedTuple):
+    """What a graph contains: the events of a window, with or without the static graph."""
+
+    window: Window
+    has_static: bool
+
+
+class WindowGraph:
+    """The labels of one graph by predicate, and how many rows and queries reference each."""
+
+    def __init__(
+        self,
+        number: int,
+        key: GraphKey,
+        cursor: WindowCursor,
+        words: Dictionary,
+        label_graphs: LabelGraphs,
+    ) -> None:
+        self.number = number
+        self.key = key
+        self.cursor = cursor
+        self.uses = 0
+        self._words = words
+        self._label_graphs = label_graphs
+        self._labels = np.full(64, -1, np.int64)
+        self._counts = np.zeros(64, np.int64)
+
+    def find_label(self, predicate: int, epoch: int) -> int:
+        """The label of a predicate, created if necessary."""
+        found = int(self._labels[predicate]) if predicate < len(self._labels) else -1
+        return self._make(predicate, epoch) if found < 0 else found
+
+    def hold(self, predicate: int, change: int, epoch: int) -> None:
+        """Add or remove a query that names the predicate."""
+        label = self.find_label(predicate, epoch)
+        self.count(np.array([[change, 0, label, 0]]), epoch)
+
+    def translate(self, rows: Words, epoch: int) -> Words:
+        """The rows with labels of this graph for predicates."""
+        if len(rows) == 0:
+            return rows
+        self._make_all(rows[:, 2], epoch)
+        found = rows.copy()
+        found[:, 2] = self._labels[rows[:, 2]]
+        return found
+
+    def emit(self, slide: Slide, epoch: int) -> Words:
+        """What a slide removes and adds, with labels for predicates. Cost: the change."""
+        log = self.cursor.log
+        (expired, expired_end), (arrived, arrived_end) = slide.expired, slide.arrived
+        size = max(0, expired_end - expired) + max(0, arrived_end - arrived) + len(slide.single)
+        out = np.empty((size, 4), np.int64)
+        for _ in range(2):
+            end = emit_slide(
+                log.rows, expired, expired_end, slide.single, arrived, arrived_end, self._labels,
+                out,
+            )  # fmt: skip
+            if end >= 0:
+                return out[:end]
+            self._make_all(log.read(arrived, arrived_end, 1)[:, 2], epoch)  # the others have labels
+        raise AssertionError("a row leaves a window that it was not in")
+
+    def count(self, rows: Words, epoch: int) -> None:
+        """Rows with labels were added and removed; frees labels without references."""
+        if count_labels(rows, self._counts):
+            labels = rows[:, 2]
+            self._free(np.unique(labels[self._counts[labels] == 0]), epoch)
+
+    def forget(self, rows: Words, epoch: int) -> None:
+        """Rows with labels were not added after all: free labels without references."""
+        labels = rows[:, 2]
+        self._free(np.unique(labels[self._counts[labels] == 0]), epoch)
+
+    def drop(self, epoch: int) -> None:
+        """Free every label."""
+        self._free(self._labels[self._labels >= 0], epoch)
+
+    def _make_all(self, predicates: Words, epoch: int) -> None:
+        """Create the missing labels of these predicates."""
+        if len(predicates) == 0:
+            return
+        self._labels = grow_to(self._labels, int(predicates.max()), -1)
+        for predicate in np.unique(predicates[self._labels[predicates] < 0]).tolist():
+            self._make(predicate, epoch)
+
+    def _make(self, predicate: int, epoch: int) -> int:
+        label = self._words.encode_one(f"_:w{self.number}p{predicate}", _SCOPE)
+        self._words.acquire([label], epoch)
+        self._labels = grow_to(self._labels, predicate, -1)
+        self._counts = grow_to(self._counts, label, 0)
+        self._labels[predicate] = label
+        self._counts[label] = 0
+        self._label_graphs.add(label, self.number, predicate)
+        return label
+
+    def _free(self, labels: Words, epoch: int) -> None:
+        for label in labels.tolist():
+            self._labels[self._label_graphs.remove(label)] = -1
+            self._words.release([label], epoch)
+
+
+def grow_to(array: Words, index: int, filler: int) -> Words:
+    """The array, grown to contain an index."""
+    size = len(array)
+    if index < size:
+        return array
+    more = np.full(max(index + 1, 2 * size) - size, filler, np.int64)
+    return np.concatenate([array, more])
+
+
+class WindowGraphs:
+    """All window graphs, by number and by key."""
+
+    def __init__(self, words: Dictionary, label_graphs: LabelGraphs, store: PackedStore) -> None:
+        self._words = words
+        self._label_graphs = label_graphs
+        self._store = store
+        self._numbers: dict[GraphKey, int] = {}
+        self._last = 0
+        self._numbering = Lock()
+        self.by_number: dict[int, WindowGraph] = {}
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest version."""
+        return self._store.newest.number
+
+    def number(self, key: GraphKey) -> int:
+        """The number that a graph has, or will have; none is given twice."""
+        with self._numbering:  # queries are compiled before the engine is locked
+            found = self._numbers.get(key)
+            if found is None:
+                self._last += 1
+                found = self._numbers[key] = self._last
+            return found
+
+    def make(self, key: GraphKey, cursor: WindowCursor) -> WindowGraph:
+        number = self.number(key)
+        found = WindowGraph(number, key, cursor, self._words, self._label_graphs)
+        self.by_number[number] = found
+        return found
+
+    def drop(self, graph: WindowGraph) -> None:
+        graph.drop(self.newest)
+        del self.by_number[graph.number]
+        del self._numbers[graph.key]
+
+    def find_label(self, name: str) -> int:
+        """The label that a plan calls ``#3 <predicate>``; -3 for ``#3``, all of a graph."""
+        number, _, predicate = name[1:].partition(" ")
+        if not predicate:
+            return -int(number)
+        graph = self.by_number[int(number)]
+        return graph.find_label(self._words.encode_one(predicate), self.newest)

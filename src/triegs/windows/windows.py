@@ -1,0 +1,212 @@
+"""The windows of an engine: events in, epochs out. Read this first.
+
+```
+push ──► pending ──(watermark)──► log ──► cursors: what expires, what arrives ──► graphs ──► core
+```
+`usage` opens and closes windows for queries, `stream` holds events, `watermarks` decides how far
+time has moved, `publication` publishes the slides that are due, `emission` passes their answers
+on. Every step costs what changes, whatever the width of the windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import numpy as np
+
+from triegs.dictionary import Dictionary
+from triegs.errors import StateError, WindowError
+from triegs.kernels.words import Words
+from triegs.maintain.label_graphs import LabelGraphs
+from triegs.maintain.standing import Epoch, Refused
+from triegs.read.snapshot import Snapshot
+from triegs.reasons import Reason
+from triegs.sparql.model import Query
+from triegs.sparql.window import EVERY, Window, name_stream
+from triegs.store.packed import PackedStore
+from triegs.windows.emission import Emission, EmitOptions, Emitter, Emitters
+from triegs.windows.encoding import Events, encode_events, read_time
+from triegs.windows.judging import NO_TIME, SAME_ROW
+from triegs.windows.outcomes import EventCounts, Published, Pushed
+from triegs.windows.publication import Record, SlideClock, SlidePublisher, record_nothing
+from triegs.windows.settings import EventTime, Late
+from triegs.windows.static_data import StaticCore, apply_static
+from triegs.windows.stream import Stream
+from triegs.windows.usage import GraphCore, WindowUsage
+from triegs.windows.watermarks import Watermarks
+from triegs.windows.window_graphs import GraphKey, WindowGraphs
+
+
+class WindowCore(GraphCore, StaticCore, Protocol):
+    """What windows need of the core."""
+
+    @property
+    def label_graphs(self) -> LabelGraphs: ...
+
+
+class Windows:
+    """The windows of one engine, which ensures that one thread at a time updates.
+
+    `window` is the one of queries without their own; its events are retained from the start.
+    """
+
+    def __init__(
+        self, core: WindowCore, words: Dictionary, store: PackedStore, clock: SlideClock,
+        settings: EventTime | None = None, window: Window | None = None,
+    ) -> None:  # fmt: skip
+        self.settings = settings or EventTime()
+        #: What moves the time of this engine, once it is known: "events" or "time".
+        self.takes: str | None = None
+        self.counts = EventCounts()
+        self._core = core
+        self._words = words
+        self._graphs = WindowGraphs(words, core.label_graphs, store)
+        self.usage = WindowUsage(core, words, self._graphs, self.counts, window)
+        self.streams = self.usage.streams
+        self.identities = self.usage.identities
+        self.watermarks = Watermarks(self.streams, self.settings, self.counts)
+        self.publisher = SlidePublisher(
+            self.streams, self._graphs, core, clock, self.watermarks, self.counts
+        )
+        self._emitters = Emitters(self.usage.cursors)
+        self.find_label = self._graphs.find_label
+        if window is not None:
+            self.usage.open([GraphKey(window, True)])
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any query has a window, or the engine has one."""
+        return bool(self._graphs.by_number)
+
+    @property
+    def watermark(self) -> int | None:
+        return self.watermarks.watermark
+
+    # Queries
+
+    def resolve(self, query: Query, window: Window | None) -> tuple[Query, list[GraphKey]]:
+        """The query with a graph for each atom that reads a window, and the keys of these."""
+        return self.usage.resolve(query, window)
+
+    def use(self, query: Query, keys: Sequence[GraphKey]) -> AbstractContextManager[None]:
+        """Open the graphs of a query while it is registered; close them if that fails."""
+        return self.usage.use(query, keys)
+
+    def release(self, query: Query, keys: Iterable[GraphKey]) -> None:
+        """Close the graphs of a query."""
+        self.usage.hold(query, -1)
+        self.usage.close(keys)
+
+    def emit(
+        self, take: Callable[[], Snapshot], query: Query, keys: Sequence[GraphKey],
+        sink: Callable[[Emission], object], options: EmitOptions,
+    ) -> Emitter:  # fmt: skip
+        """Pass results on after each slide; see `triegs.StandingQuery.emit`."""
+        return self._emitters.add(take, query, keys, sink, options)
+
+    def emit_slide(self, epoch: int, time: int) -> list[Exception]:
+        """Run the emitters of the windows that slid last; returns what they raised."""
+        return self._emitters.emit_slide(epoch, time, self.publisher.slid)
+
+    # Static data
+
+    def apply_static(self, rows: Words, is_strict: bool) -> Epoch:
+        """An epoch of the static graph, applied to every window graph that includes it."""
+        return apply_static(self._core, self._graphs, rows, is_strict)
+
+    def take_times(self) -> None:
+        """Epochs are given times by the caller, so no events may move the time."""
+        if self.is_used or self.takes == "events":
+            raise StateError("this engine has windows: push and advance move its time")
+        self.takes = "time"
+
+    # Events
+
+    def count_arrivals(self, name: str | None) -> int:
+        """The number of events pushed to a stream so far."""
+        return self._find_stream(name).arrivals
+
+    def encode(self, events: Any, name: str | None) -> Events:
+        """Events by ids, for a stream that is open."""
+        if self.takes == "time":
+            raise StateError("this engine takes epochs by apply(..., time=...), not by push")
+        stream = self._find_stream(name)
+        if stream.is_closed:
+            raise StateError(f"{stream.title} is closed")
+        return encode_events(self._words, self.identities, events)
+
+    def push(self, found: Events, name: str | None) -> Pushed:
+        """Take in events; see `triegs.Engine.push`."""
+        self.takes = "events"
+        stream = self._find_stream(name)
+        bound = self.watermarks.find_bound(stream)
+        first, accepted, late, strays = stream.add(found, bound, self.settings.max_ahead)
+        refused = [Refused(first + row, reason) for row, reason in found.refused]
+        refused += [Refused(number, Reason.TOO_EARLY.tell()) for number in strays]
+        if self.settings.late is Late.QUARANTINE:
+            why = Reason.LATE.tell(f"its time is at or before the watermark, {bound}")
+            refused += [Refused(number, why) for number in late.tolist()]
+        self.counts.late += len(late)
+        self.counts.ahead += len(strays)
+        self.counts.refused += found.given - int(np.count_nonzero(found.ids != SAME_ROW))
+        return Pushed(first, accepted, len(late), tuple(sorted(refused)))
+
+    def _find_stream(self, name: str | None) -> Stream:
+        name = name_stream(name)
+        stream = self.streams.get(name)
+        if stream is None:
+            what = "the stream without a name" if name is None else f"the stream {name}"
+            known = ", ".join("the one without a name" if n is None else n for n in self.streams)
+            hint = f"windows read {known}" if known else "there is no window; see Engine(window=…)"
+            raise StateError(f"no window reads {what}; {hint}")
+        return stream
+
+    def _find_streams(self, name: str | None) -> list[Stream]:
+        if name != EVERY:
+            return [self._find_stream(name)]
+        if not self.streams:
+            raise StateError("there is no window; see Engine(window=…)")
+        return list(self.streams.values())
+
+    # Time
+
+    def move_watermark(self, to: Any, name: str | None, is_end: bool) -> None:
+        """Move the watermark of one stream or of all; at the end, expect no more events."""
+        streams = self._find_streams(name)
+        time = None if to is None else read_time(to)
+        if time == NO_TIME:
+            raise WindowError(f"a watermark must be a time, not {to!r}")
+        self.watermarks.move_streams(streams, time, is_end)
+        if self.usage.has_unused:
+            self.usage.drop_unused()
+        self.watermarks.follow_streams()
+
+    def find_end(self) -> int | None:
+        """The first slide that can contain the last event; None before the first event."""
+        return self.watermarks.find_end()
+
+    def take_strays(self) -> list[Refused]:
+        """The strays found as the watermark moved that no epoch has reported yet."""
+        return self.watermarks.take_strays()
+
+    def publish_due(self, record: Record = record_nothing) -> Iterator[Published]:
+        """Publish all slides up to the watermark, in order; each is made within `record`."""
+        return self.publisher.publish_due(record)
+
+    def metrics(self) -> dict[str, Any]:
+        """The ``windows`` figures of `triegs.Engine.metrics`."""
+        streams = list(self.streams.values())
+        cursors = list(self.usage.cursors.values())
+        return {
+            "watermark": self.watermark,
+            "late": self.counts.late,
+            "ahead": self.counts.ahead,
+            "refused": self.counts.refused,
+            "repeated": self.counts.repeated + sum(stream.repeated for stream in streams),
+            "in_gaps": self.counts.gaps + sum(cursor.gaps for cursor in cursors),
+            "pending": sum(len(stream.pending) for stream in streams),
+            "retained": sum(len(stream.log) for stream in streams),
+            "bytes": sum(stream.log.bytes for stream in streams),
+        }
