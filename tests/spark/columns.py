@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from tests.stress import drawing, related
 
 from triegs import Window
-from triegs.compiler.layout import lay_out
+from triegs.partition.layout import lay_out
 from triegs.sparql import parse
 from triegs.testing import oracle
 from triegs.testing.strategies import Pattern

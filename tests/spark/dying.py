@@ -19,21 +19,21 @@ from tests.spark.streams import QUERIES, look, make_window, read_stream
 
 from triegs.durable.files import DiskFile, DiskFiles
 from triegs.spark import LocalSpark, start
-from triegs.spark.feeding import Feed
+from triegs.spark.driver.micro_batch import MicroBatchRunner
 
 #: Places by name: what is called, and whether the life ends before, behind, or in the middle.
 BEFORE, BEHIND, MIDDLE = "before", "behind", "middle"
 PLACES: dict[str, tuple[Any, str, str]] = {
-    "planned": (Feed, "take", BEFORE),
-    "collected": (Feed, "_set_aside", BEFORE),
+    "planned": (MicroBatchRunner, "take", BEFORE),
+    "collected": (MicroBatchRunner, "_quarantine", BEFORE),
     "writing": (DiskFile, "write", MIDDLE),
-    "applied": (Feed, "_apply", BEHIND),
-    "sliding": (Feed, "_hold_newest", BEHIND),
-    "synced": (Feed, "_tell", BEFORE),
+    "applied": (MicroBatchRunner, "_apply", BEHIND),
+    "sliding": (MicroBatchRunner, "_hold_newest", BEHIND),
+    "synced": (MicroBatchRunner, "_deliver", BEFORE),
     "in a sink": (DiskFiles, "replace", BEFORE),
-    "told": (Feed, "_tell", BEHIND),
-    "settled": (Feed, "_settle", BEHIND),
-    "taken": (Feed, "take", BEHIND),
+    "delivered": (MicroBatchRunner, "_deliver", BEHIND),
+    "settled": (MicroBatchRunner, "_settle", BEHIND),
+    "taken": (MicroBatchRunner, "take", BEHIND),
 }
 
 

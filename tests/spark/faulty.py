@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from triegs.spark import staging
-from triegs.spark.sink import StreamWriter, TriegsDataSource
+from triegs.spark.data_source import TriegsDataSource
+from triegs.spark.inbox import staging
+from triegs.spark.inbox.sink import StreamWriter
 
 
 def kill_all(driver: int) -> None:

@@ -13,12 +13,12 @@ import pytest
 
 from triegs import Engine
 from triegs.errors import InputError, StateDamaged
-from triegs.spark import staging
-from triegs.spark.claims import Claim, find_claim, lock_claims, read_claims, write_claim
-from triegs.spark.staging import (
-    Part,
-    Place,
+from triegs.spark.inbox import staging
+from triegs.spark.inbox.claims import Claim, find_claim, lock_claims, read_claims, write_claim
+from triegs.spark.inbox.staging import (
     Reading,
+    StagedFile,
+    StagingArea,
     deliver_batch,
     deliver_job,
     find_folder,
@@ -36,15 +36,15 @@ def make_batch(*rows: tuple[Any, ...]) -> pa.RecordBatch:
     )
 
 
-def stage(directory: Path, number: int, *tasks: list[tuple[Any, ...]]) -> list[Part]:
-    place = Place(find_folder(directory, QUERY, number), f"batch {number}", "7")
+def stage(directory: Path, number: int, *tasks: list[tuple[Any, ...]]) -> list[StagedFile]:
+    place = StagingArea(find_folder(directory, QUERY, number), f"batch {number}", "7")
     return [
         stage_rows([make_batch(*rows)], partition, place, Reading({}))
         for partition, rows in enumerate(tasks)
     ]
 
 
-def deliver(directory: Path, number: int, parts: list[Part], **options: Any) -> bool:
+def deliver(directory: Path, number: int, parts: list[StagedFile], **options: Any) -> bool:
     given = {"writer": QUERY, "source": None, "default": "feed", "stream": None, **options}
     return deliver_batch(directory, parts, number, **given)
 
@@ -144,7 +144,7 @@ def test_a_source_that_is_renamed(tmp_path: Path) -> None:
 def test_jobs(tmp_path: Path) -> None:
     def write(row: tuple[Any, ...], number: int | None = None, source: str = "jobs") -> bool:
         folder = find_job_folder(tmp_path, "x")
-        part = stage_rows([make_batch(row)], 0, Place(folder, "job x", "x"), Reading({}))
+        part = stage_rows([make_batch(row)], 0, StagingArea(folder, "job x", "x"), Reading({}))
         return deliver_job(
             tmp_path, [part], folder, source=source, default="", number=number, stream=None
         )
@@ -174,7 +174,7 @@ def test_dead_jobs_leave_nothing_for_long(tmp_path: Path) -> None:
 
 
 def test_dictionaries_of_partitions_become_one(tmp_path: Path) -> None:
-    place = Place(find_folder(tmp_path, QUERY, 0), "batch 0", "7")
+    place = StagingArea(find_folder(tmp_path, QUERY, 0), "batch 0", "7")
     reading = Reading({}, "plain", {"": "http://ex/"})
     rows = [(":a", ":p", ":b"), (":c", ":p", "_:x")]
     parts = [stage_rows([make_batch(row)] * 2, n, place, reading) for n, row in enumerate(rows)]

@@ -238,7 +238,7 @@ def live_evenly(
         home, master, partitions=partitions, mode=mode, is_windowed=is_windowed, times=asked
     ).end()
     check_each_batch(home, found, mode, is_windowed)
-    held = [part["state_bytes"] for part in found["figures"]["parts"]]
+    held = [part["state_bytes"] for part in found["figures"]["partitions"]]
     assert len(held) == partitions
     assert partitions == 1 or max(held) < sum(held)
 

@@ -81,7 +81,7 @@ def test_each_batch_equals_the_oracle(session, tmp_path, partitions, mode, is_wi
             assert read_answers(pipeline.table(name, batch)) == wanted, (batch, name)
         assert pipeline.count("path") == sum(expected[-1].answers["path"].values())
     if partitions > 1:
-        held = [part["state_bytes"] for part in figures["parts"]]
+        held = [part["state_bytes"] for part in figures["partitions"]]
         assert all(0 < size < sum(held) for size in held)
 
 
@@ -349,7 +349,7 @@ def test_one_key_and_more_parts_than_keys(session, tmp_path, partitions):
     with run(session, tmp_path / "in", batches, tmp_path, partitions) as pipeline:
         check_all(tmp_path, pipeline, batches)
         figures = pipeline.metrics()
-    assert len(figures["parts"]) == partitions
+    assert len(figures["partitions"]) == partitions
     assert figures["skew"] > 1
 
 
@@ -397,7 +397,12 @@ def test_many_queries_are_lanes(session, tmp_path):
     with start(stream, asked, checkpoint=tmp_path / "state", partitions=2, trigger=NOW) as found:
         assert isinstance(found, Distributed)
         found.wait()
-        assert sorted(placed.parts for placed in found.layout.queries) == [(0,), (0,), (1,), (1,)]
+        assert sorted(placement.partitions for placement in found.layout.queries) == [
+            (0,),
+            (0,),
+            (1,),
+            (1,),
+        ]
         for n in range(4):
             wanted = {(each.triple[2],): 1 for each in batch if each.triple[1] == labels[n]}
             assert read_answers(found.table(f"q{n}")) == wanted
@@ -405,10 +410,10 @@ def test_many_queries_are_lanes(session, tmp_path):
     assert figures["fan_out"] == 1
     assert figures["costs"].keys() == asked.keys()
     assert min(figures["costs"].values()) > 0
-    assert all(part["delivered"] < 40 for part in figures["parts"])
+    assert all(part["delivered"] < 40 for part in figures["partitions"])
 
 
-@pytest.mark.skipif(not SOAK, reason="test_parts has it without Spark; make soak runs it")
+@pytest.mark.skipif(not SOAK, reason="test_partitions has it without Spark; make soak runs it")
 def test_a_lane_that_costs_most_is_alone(session, tmp_path):
     """The same events, but filters on them take far longer, and still longer if others work."""
     labels = [EX(f"l{n}") for n in range(4)]
@@ -432,8 +437,12 @@ def test_a_lane_that_costs_most_is_alone(session, tmp_path):
             assert isinstance(found, Distributed)
             found.wait()
             assert read_answers(found.table("q3")) == wanted
-            parts = Counter(placed.parts for placed in found.layout.queries)
-            return [placed.name for placed in found.layout.queries if parts[placed.parts] == 1]
+            parts = Counter(placement.partitions for placement in found.layout.queries)
+            return [
+                placement.name
+                for placement in found.layout.queries
+                if parts[placement.partitions] == 1
+            ]
 
     assert list_alone(partitions=3) != ["q3"]  # nothing was seen yet
     assert list_alone(partitions=2) == ["q3"]

@@ -20,28 +20,28 @@ from tests.spark.streams import sum_changes
 
 from triegs import Engine, InputError
 from triegs.cli.explaining import observe_file
-from triegs.compiler.layout import lay_out
-from triegs.compiler.observing import observe
-from triegs.compiler.partitions import Key
 from triegs.dictionary.writing import write_terms
 from triegs.durable.source import QuerySource
 from triegs.inputs import Source, open_input
 from triegs.mode import Mode
+from triegs.partition.layout import lay_out
+from triegs.partition.sampling import sample_statistics
+from triegs.partition.statistics import Key
 from triegs.spark import (
     Distributed,
     Pipeline,
     SparkSource,
     changes,
-    feeding,
     recompute,
     start,
 )
-from triegs.spark.distributed.parts import CHANGES, Parcel, Part
-from triegs.spark.distributed.pipeline import make_job
-from triegs.spark.distributed.planning import read_sample
-from triegs.spark.distributed.routing import make_router, mark_terms
-from triegs.spark.distributed.seeding import read_static, write_seed
-from triegs.spark.parcels import make_checker, make_packer, open_parcels
+from triegs.spark.driver import micro_batch
+from triegs.spark.encoded_batch import EncodedBatch, decode_batches, make_checker, make_encoder
+from triegs.spark.partitioned.job import make_job
+from triegs.spark.partitioned.partition import CHANGES, Partition
+from triegs.spark.partitioned.planning import read_sample
+from triegs.spark.partitioned.routing import make_router, mark_terms
+from triegs.spark.partitioned.seeds import read_static, write_seed
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 ZONE = "spark.sql.session.timeZone"
@@ -82,8 +82,8 @@ def test_a_cell_is_the_term_that_an_engine_gives_it(kind):
     for zone in ("UTC", BERLIN, "GMT+2"):
         given = in_zone(table, zone).to_batches()
         (checked,) = make_checker(names, is_timed=False)(iter(given))
-        packed, _ = open_parcels(
-            pa.Table.from_batches(make_packer(names, is_timed=False)(iter(given)))
+        packed, _ = decode_batches(
+            pa.Table.from_batches(make_encoder(names, is_timed=False)(iter(given)))
         )
         with Engine("rdf") as engine:
             query = engine.register("SELECT ?s ?o { ?s ?p ?o }")
@@ -116,24 +116,24 @@ class Parts:
         window = drawn.make_window(is_windowed)
         job = make_job(layout, sources, mode, window, None, None, is_windowed)
         self.job = job._replace(wanted=tuple(queries), seeds=seeds)
-        self.parts = [Part(self.job, number) for number in range(partitions)]
+        self.parts = [Partition(self.job, number) for number in range(partitions)]
         self.newest: list[int | None] = [None] * partitions
         self.shown: dict[str, Counter] = {name: Counter() for name in queries}
 
     def take(self, tables: list[pa.Table]) -> None:
         """A batch, each table by a task of its own."""
         columns = OURS if self.job.is_timed else {n: n for n in NAMES if n != "time"}
-        parcels: dict[int, list[Parcel]] = {slot: [] for slot in self.job.slots}
+        batches: dict[int, list[EncodedBatch]] = {slot: [] for slot in self.job.slots}
         for task, table in enumerate(tables):
             for batch in make_router(columns, self.job)(iter(table.to_batches())):
                 for row in batch.to_pylist():
-                    parcel = Parcel(task, row["number"], row["kind"], row["payload"])
-                    parcels[row["slot"]].append(parcel)
-        for number, part in enumerate(self.parts):
-            outs, self.newest[number] = part.take(
-                parcels[self.job.slots[number]], self.newest[number]
+                    encoded = EncodedBatch(task, row["number"], row["kind"], row["payload"])
+                    batches[row["slot"]].append(encoded)
+        for number, partition in enumerate(self.parts):
+            outputs, self.newest[number] = partition.take(
+                batches[self.job.slots[number]], self.newest[number]
             )
-            for out in outs:
+            for out in outputs:
                 if out.kind == CHANGES:
                     changes = pa.ipc.open_stream(out.payload).read_all()
                     for row in changes.to_pylist():
@@ -148,8 +148,8 @@ class Parts:
         }
 
     def close(self) -> None:
-        for part in self.parts:
-            part.close()
+        for partition in self.parts:
+            partition.close()
 
 
 def show(engine: Engine) -> dict[str, dict[tuple[Any, ...], int]]:
@@ -210,7 +210,7 @@ def test_each_batch_on_spark_equals_the_oracle(session, tmp_path, monkeypatch, s
     """Batches are small and large by turns, so the first, second and last go through executors, and
     the third through the driver.
     """
-    monkeypatch.setattr(feeding, "FEW_ROWS", 6)
+    monkeypatch.setattr(micro_batch, "FEW_ROWS", 6)
     random = Random(seed)
     columns = draw_columns(PAIRS[seed % len(PAIRS)], random)
     asked = drawn.draw_queries(random, columns)
@@ -250,7 +250,7 @@ def test_a_sample_counts_terms_and_not_spellings():
     table = pa.table([pa.array(column) for column in zip(*rows, strict=True)], list("spo"))
     sample = read_sample(table, {"subject": "s", "predicate": "p", "object": "o"})
     assert sample is not None
-    observed = observe(sample)
+    observed = sample_statistics(sample)
     assert observed.shares == {drawn.P: 10 / 12, drawn.Q: 2 / 12}
     found = {key.terms: key.share for key in observed.keys[drawn.P, (0,)]}
     assert found == {('"k"',): 0.4, ('"a"@en',): 0.3, ("<http://ex/p1>",): 0.3}
@@ -263,7 +263,7 @@ def test_a_sample_may_have_any_type(kind):
     table = pa.table({"subject": column, "predicate": column, "object": column})
     sample = read_sample(in_zone(table, BERLIN), {name: name for name in table.schema.names})
     assert sample is not None
-    shares = observe(sample).shares
+    shares = sample_statistics(sample).shares
     assert {term: round(share * len(cells)) for term, share in shares.items()} == Counter(terms)
 
 
@@ -359,7 +359,7 @@ def test_types_of_other_columns_are_refused_at_the_start(session, tmp_path, name
 
 def test_columns_that_are_not_of_events_may_have_any_type(session, tmp_path, monkeypatch):
     """Of those Spark may have no Arrow, on executors or in the driver."""
-    monkeypatch.setattr(feeding, "FEW_ROWS", 1)
+    monkeypatch.setattr(micro_batch, "FEW_ROWS", 1)
     columns = Columns("string", "string")
     batches = drawn.draw_batches(Random(1), columns, [3, 3])
     stream = drawn.read_stream(

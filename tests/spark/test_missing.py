@@ -13,8 +13,8 @@ from triegs.cli.app import app
 from triegs.errors import InputError
 from triegs.inputs.files import InputFile
 from triegs.spark import SparkMissing, session
-from triegs.spark.distributed.planning import require_protobuf
-from triegs.spark.ordering import require_readable
+from triegs.spark.file_runs import require_readable
+from triegs.spark.partitioned.planning import require_protobuf
 
 QUERY = "SELECT * { ?x <http://ex/p> ?y }"
 

@@ -15,8 +15,8 @@ from triegs import DirectoryInUse, StateError
 from triegs.errors import StateDamaged
 from triegs.spark import Sink
 from triegs.spark.answers import list_sinks, write_once
+from triegs.spark.checks import require_outside
 from triegs.spark.owners import NOTES, OWNER, Owners
-from triegs.spark.refusing import require_outside
 
 ROWS = pa.table({"x": ["<a:b>"], "change": [1]})
 

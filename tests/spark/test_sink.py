@@ -22,7 +22,7 @@ from tests.spark.feed import (
 
 from triegs import Engine
 from triegs.spark import LocalSpark
-from triegs.spark.claims import Claim, read_claims
+from triegs.spark.inbox.claims import Claim, read_claims
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 

@@ -12,7 +12,7 @@ import pytest
 from tests.spark.feed import FILES, find_expected, open_engine, read_answers, write_files
 
 from triegs.spark import SparkMissing
-from triegs.spark.claims import read_claims
+from triegs.spark.inbox.claims import read_claims
 from triegs.spark.session import require_spark
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")

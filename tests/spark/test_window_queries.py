@@ -17,7 +17,7 @@ from tests.spark.streams import SCHEMA, look, sum_changes
 from tests.workloads.social import ORACLES, SLIDE_MS, SOCIAL, WIDTH_MS, Answers, read_events
 
 from triegs import Window
-from triegs.compiler.partitions import plan_partitions
+from triegs.partition.keys import plan_partitions
 from triegs.spark import Distributed, Pipeline, start
 from triegs.sparql import parse
 from triegs.testing.window_oracle import Event, Shape, WindowOracle
