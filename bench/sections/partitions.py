@@ -96,8 +96,8 @@ def _run(home: Path, *, rows: int = ROWS, begins: int = 0, **asked: int) -> list
     done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=1_200)
     if done.returncode:
         raise RuntimeError(done.stderr[-2_000:])
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    *figures, last = told
+    printed = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    *figures, last = printed
     with Engine(window=Window(asked["window_ms"], slide=1_000)) as engine:
         query = engine.register(QUERY)
         for table in tables:
@@ -105,7 +105,7 @@ def _run(home: Path, *, rows: int = ROWS, begins: int = 0, **asked: int) -> list
             engine.advance()
         with query.snapshot() as snapshot:
             if snapshot.count() != last["total"]:
-                raise WrongAnswer(f"{last['total']} answers of parts, {snapshot.count()} of one")
+                raise WrongAnswer(f"{last['total']} answers, {snapshot.count()} of one engine")
     return figures
 
 

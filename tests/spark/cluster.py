@@ -1,4 +1,4 @@
-"""A program that runs a pipeline in parts on a cluster, with executors in processes of their own.
+"""A program that runs a partitioned pipeline on a cluster, with executors in separate processes.
 
 ``python -m tests.spark.cluster HOME MASTER MARK OPTIONS``; the options are JSON: ``partitions``,
 ``mode``, ``is_windowed`` and ``times``. It prints ``batch N`` as batches end, and lines of JSON: as

@@ -204,14 +204,14 @@ UNSURE = {"<", ">", "<=", ">=", "+", "*", "IN", "STR("}
 
 
 def is_sure(pattern: Pattern) -> bool:
-    """Whether parts can keep it, and the oracle can tell its answers, whatever the constants."""
+    """Whether partitions and the oracle support it, whatever the constants."""
     words = {word for line in pattern.extra for word in line.split()}
     has_labels = all(predicate in drawing.LABELS for _, predicate, _ in pattern.atoms)
     return bool(pattern.head) and has_labels and not words & UNSURE
 
 
 def draw_queries(random: Random, columns: Columns, count: int = 3) -> dict[str, Asked]:
-    """Queries that are nearly alike, which parts can keep."""
+    """Nearly equal queries that can be partitioned."""
     cells = KINDS[columns.subject].cells + KINDS[columns.object].cells
     constants = [term for _, term in cells if term[0] != "_"]
     terms = dict(zip([*drawing.NODES, *drawing.LABELS], [*random.choices(constants, k=3), P, Q],
@@ -222,7 +222,7 @@ def draw_queries(random: Random, columns: Columns, count: int = 3) -> dict[str, 
             continue
         found = {f"q{n}": Asked(pattern.text, terms) for n, pattern in enumerate(family)}
         parsed = {name: parse(asked.write()) for name, asked in found.items()}
-        if all(not lay_out(parsed, parts).problem for parts in (2, 3)):
+        if all(not lay_out(parsed, partitions).problem for partitions in (2, 3)):
             return found
 
 

@@ -21,7 +21,7 @@ def write_files(folder: Path, files: int = FILES) -> list[dict[str, Any]]:
     folder.mkdir()
     rows = []
     for number in range(files):
-        part = [
+        batch = [
             {
                 "time": 1_000 * number + place,
                 "op": "-" if number and place == 4 else "+",
@@ -31,10 +31,10 @@ def write_files(folder: Path, files: int = FILES) -> list[dict[str, Any]]:
             }
             for place in range(ROWS)
         ]
-        rows += part
-        bad = {**part[0], "object": "no term"}
+        rows += batch
+        bad = {**batch[0], "object": "no term"}
         path = folder / f"{number}.json"
-        path.write_text("".join(json.dumps(row) + "\n" for row in [*part, bad]))
+        path.write_text("".join(json.dumps(row) + "\n" for row in [*batch, bad]))
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
     return rows
 

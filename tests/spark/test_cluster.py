@@ -45,7 +45,7 @@ SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 CLUSTER = "local-cluster[2,1,512]"
 LOCAL = "local[2]"
 BATCHES = draw_batches(32, 24, rows=10)
-#: What is computed anew has nothing late.
+#: A recomputation has no late events.
 EVEN = draw_batches(33, 6, rows=20, is_late=False)
 #: How many executors a driver loses, and how often it is killed itself.
 KILLS, DEATHS = 32, 32
@@ -238,7 +238,7 @@ def live_evenly(
         home, master, partitions=partitions, mode=mode, is_windowed=is_windowed, times=asked
     ).end()
     check_each_batch(home, found, mode, is_windowed)
-    held = [part["state_bytes"] for part in found["figures"]["partitions"]]
+    held = [report["state_bytes"] for report in found["figures"]["partitions"]]
     assert len(held) == partitions
     assert partitions == 1 or max(held) < sum(held)
 
@@ -262,7 +262,7 @@ ALL = [(1, "multigraph", True), (2, "rdf", True), (4, "multigraph", True), (2, "
 
 @pytest.mark.property
 @pytest.mark.parametrize(("partitions", "mode", "is_windowed"), ALL)
-def test_parts_are_in_processes_of_their_own(tmp_path, partitions, mode, is_windowed):
+def test_partitions_run_in_their_own_processes(tmp_path, partitions, mode, is_windowed):
     live_evenly(tmp_path, CLUSTER, partitions, mode, is_windowed)
 
 

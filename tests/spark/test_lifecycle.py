@@ -122,7 +122,7 @@ def test_a_sink_stops_its_pipeline(session, tmp_path):
     assert read_sink(tmp_path / "out")
 
 
-def test_a_source_that_fails_is_told_in_its_own_words(session, tmp_path):
+def test_a_failing_source_is_reported_in_its_own_words(session, tmp_path):
     """And not in those of the plan behind it."""
     from pyspark.sql import functions
     from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader

@@ -1,4 +1,4 @@
-"""Rows of a DataFrame that is no table of triples, mapped in the driver and in parts."""
+"""Rows of any DataFrame, mapped to triples in the driver and in partitions."""
 
 from __future__ import annotations
 
@@ -107,11 +107,11 @@ def test_rows_of_a_stream_are_mapped(session, tmp_path, partitions):
     ]
 
 
-def test_what_parts_cannot_take_back_is_refused(session, tmp_path):
+def test_what_partitions_cannot_delete_is_refused(session, tmp_path):
     folder = write_payments(tmp_path / "in")
     schema = session.read.parquet(str(folder)).schema
     stream = session.readStream.schema(schema).parquet(str(folder))
-    with pytest.raises(InputError, match="take back a row of several triples"):
+    with pytest.raises(InputError, match="delete a row of several triples"):
         start(stream, QUERIES, checkpoint=tmp_path / "a", map=MAPPING, partitions=2,
               columns={"op": "to"})  # fmt: skip
     with pytest.raises(MappingError, match="no column 'form'; its columns: ts, from, to, amount"):

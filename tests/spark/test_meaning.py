@@ -1,5 +1,5 @@
-"""A cell is one term, whatever its type and spelling, and whichever way it takes: by executors, by
-the driver, in parts. Related queries in one pipeline, each against the oracle after every batch.
+"""A cell is the same term, whatever its type and spelling, on every path: executors, driver,
+partitions. Related queries in one pipeline, each against the oracle after every batch.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def test_a_cell_is_the_term_that_an_engine_gives_it(kind):
                 assert written.to_pylist() == list(cells)
 
 
-class Parts:
-    """A pipeline in parts without Spark: the tasks' functions, one after the other."""
+class LocalPartitions:
+    """A partitioned pipeline without Spark: the functions of its tasks, in sequence."""
 
     def __init__(
         self, queries: dict[str, str], partitions: int, mode: str, is_windowed: bool,
@@ -116,7 +116,7 @@ class Parts:
         window = drawn.make_window(is_windowed)
         job = make_job(layout, sources, mode, window, None, None, is_windowed)
         self.job = job._replace(wanted=tuple(queries), seeds=seeds)
-        self.parts = [Partition(self.job, number) for number in range(partitions)]
+        self.partitions = [Partition(self.job, number) for number in range(partitions)]
         self.newest: list[int | None] = [None] * partitions
         self.shown: dict[str, Counter] = {name: Counter() for name in queries}
 
@@ -129,7 +129,7 @@ class Parts:
                 for row in batch.to_pylist():
                     encoded = EncodedBatch(task, row["number"], row["kind"], row["payload"])
                     batches[row["slot"]].append(encoded)
-        for number, partition in enumerate(self.parts):
+        for number, partition in enumerate(self.partitions):
             outputs, self.newest[number] = partition.take(
                 batches[self.job.slots[number]], self.newest[number]
             )
@@ -141,14 +141,14 @@ class Parts:
                         self.shown[out.query][tuple(terms)] += change
 
     def show(self) -> dict[str, dict[tuple[Any, ...], int]]:
-        """The sums over the parts; of a query that is not summed, each answer is in one of them."""
+        """Sums over the partitions; without summing, each answer is in one of them."""
         return {
             name: {terms: count for terms, count in found.items() if count}
             for name, found in self.shown.items()
         }
 
     def close(self) -> None:
-        for partition in self.parts:
+        for partition in self.partitions:
             partition.close()
 
 
@@ -161,7 +161,7 @@ def show(engine: Engine) -> dict[str, dict[tuple[Any, ...], int]]:
 
 
 @pytest.mark.parametrize("seed", range(200 if SOAK else 16))
-def test_engines_and_parts_equal_the_oracle(seed):
+def test_engines_and_partitions_equal_the_oracle(seed):
     """Every type, without Spark: what tasks do is done here."""
     random = Random(seed)
     columns = draw_columns(PAIRS[seed % len(PAIRS)], random)
@@ -170,7 +170,7 @@ def test_engines_and_parts_equal_the_oracle(seed):
     mode, is_windowed = random.choice(["multigraph", "rdf"]), random.random() < 0.5
     batches = drawn.draw_batches(random, columns, [12, 0, 25, 9])
     expected = list(drawn.expect(batches, asked, mode, is_windowed))
-    several = [Parts(texts, n, mode, is_windowed) for n in (1, 2, 3)]
+    several = [LocalPartitions(texts, n, mode, is_windowed) for n in (1, 2, 3)]
     with Engine(Mode(mode), window=drawn.make_window(is_windowed)) as engine:
         for name, text in texts.items():
             engine.register(text, name)
@@ -183,11 +183,11 @@ def test_engines_and_parts_equal_the_oracle(seed):
                 engine.apply(table.drop_columns(["time"]))
             assert show(engine) == shown
             half = len(rows) // 2
-            for parts in several:
-                parts.take([in_zone(table.slice(0, half), BERLIN), table.slice(half)])
-                assert parts.show() == shown, (columns, texts)
-    for parts in several:
-        parts.close()
+            for partitioned in several:
+                partitioned.take([in_zone(table.slice(0, half), BERLIN), table.slice(half)])
+                assert partitioned.show() == shown, (columns, texts)
+    for partitioned in several:
+        partitioned.close()
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def session(spark):
 
 #: Timestamps; doubles and decimals; texts and timestamps.
 SOME = [(None, 0), (None, 2), (2, 8)]
-MANY = [(parts, seed) for parts in (None, 2, 3) for seed in range(2 * len(PAIRS))]
+MANY = [(partitions, seed) for partitions in (None, 2, 3) for seed in range(2 * len(PAIRS))]
 
 
 @pytest.mark.parametrize(("partitions", "seed"), MANY if SOAK else SOME)
@@ -288,7 +288,7 @@ def test_hot_keys_are_terms_and_not_values():
 
 
 def test_a_static_graph_is_spelt_as_the_stream_is(tmp_path):
-    """In parts as in one engine, which has the zone of an Arrow column in its terms."""
+    """Partitioned as in one engine, which keeps the zone of an Arrow column in its terms."""
     query = {"q": f"SELECT ?a ?b ?c {{ ?a {drawn.P} ?b . ?b {drawn.Q} ?c }}"}
     zoned = pa.array([0, 3_600_000_000], pa.timestamp("us", BERLIN))
     statics = [
@@ -317,10 +317,10 @@ def test_a_static_graph_is_spelt_as_the_stream_is(tmp_path):
         layout = lay_out({"q": sources["q"].parse()}, 3)
         folder = tmp_path / str(number)
         write_seed(folder, layout, read_static(static))
-        parts = Parts(query, 3, "multigraph", is_windowed=False, seeds=str(folder))
-        parts.take([table])
-        assert parts.show() == expected
-        parts.close()
+        partitioned = LocalPartitions(query, 3, "multigraph", is_windowed=False, seeds=str(folder))
+        partitioned.take([table])
+        assert partitioned.show() == expected
+        partitioned.close()
 
 
 @pytest.mark.parametrize("kind", ["binary", "array<string>"])

@@ -47,11 +47,29 @@ def test_a_directory_goes_on_with_its_query(tmp_path):
 @pytest.mark.parametrize(
     ("home", "name", "sink", "told", "message"),
     [
-        ("other", "a", "{}", -1, "has the changes of query 'a' of checkpoint .*state, so it is"),
-        ("other", "a", "{}", 5, "so it is not for the changes of query 'a' of checkpoint .*other;"),
-        ("state", "b", "{}", 0, "has the changes of query 'a' .* not for the changes of query 'b'"),
-        ("state", "a", "snapshot", 0, "not for the snapshot of query 'a'"),
-        ("state", "a", "{}", -1, "has batch 1, and the checkpoint .* none: it was replaced"),
+        (
+            "other",
+            "a",
+            "{}",
+            -1,
+            "contains the changes of query 'a' of checkpoint .*state, so it cannot be",
+        ),
+        (
+            "other",
+            "a",
+            "{}",
+            5,
+            "cannot be used for the changes of query 'a' of checkpoint .*other;",
+        ),
+        (
+            "state",
+            "b",
+            "{}",
+            0,
+            "contains the changes of query 'a' .* cannot be used for the changes of query 'b'",
+        ),
+        ("state", "a", "snapshot", 0, "cannot be used for the snapshot of query 'a'"),
+        ("state", "a", "{}", -1, "has batch 1, but the checkpoint .* has none: it was replaced"),
     ],
 )
 def test_another_owner_is_refused(tmp_path, home, name, sink, told, message):
@@ -82,7 +100,10 @@ def test_one_that_runs_keeps_its_directory(tmp_path):
     running.claim()
     shutil.copytree(tmp_path / "state", tmp_path / "copy")
     for home in ("copy", "other"):
-        with pytest.raises(DirectoryInUse, match=r"in use for the changes of query 'a' of .*state"):
+        with pytest.raises(
+            DirectoryInUse,
+            match=r"in use by a running pipeline for the changes of query 'a' of .*state",
+        ):
             begin(tmp_path / home, {"a": tmp_path / "out"}, -1, ())
     running.close()
     # Nothing was written to it, so it is free for somebody else.
@@ -97,7 +118,7 @@ def test_files_without_an_owner(tmp_path):
     for told, known, message in [
         (-1, (), "has changes that .* did not write"),
         (1, ("b",), "has changes that .* did not write"),
-        (0, ("a",), "has batch 2, and the checkpoint .* only those up to 0"),
+        (0, ("a",), "has batch 2, but the checkpoint .* has only batches up to 0"),
     ]:
         with pytest.raises(StateError, match=message):
             begin(tmp_path / "state", {"a": out}, told, known)
@@ -106,7 +127,7 @@ def test_files_without_an_owner(tmp_path):
     assert begin(tmp_path / "state", sinks, 5, ("a", "b")) == {"a": [0, 0], "b": [3, 3]}
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "part-0.parquet").write_bytes(b"")
-    with pytest.raises(StateError, match=r"no batch's, such as part-0\.parquet"):
+    with pytest.raises(StateError, match=r"belong to no batch, such as part-0\.parquet"):
         begin(tmp_path / "state", {"a": tmp_path / "mine"}, 5)
     with pytest.raises(StateError, match="is a file"):
         begin(tmp_path / "state", {"a": tmp_path / "mine" / "part-0.parquet"}, 5)
@@ -121,7 +142,7 @@ def test_a_new_sink_begins_with_the_next_batch(tmp_path):
     assert begin(home, both, 4, ("a",)) == firsts
     assert begin(home, both, 4) == firsts  # it died before batch 5 was done
     assert begin(home, both, 5) == firsts
-    # Batch 5 was Spark's own, so nobody was told of it.
+    # Batch 5 was Spark's own, so it was not delivered.
     owners = Owners(home, list_sinks({"a": [out, tmp_path / "later"]}, ["a"]), ("a",), 5)
     owners.claim()
     owners.close()
@@ -152,13 +173,13 @@ def test_a_query_that_was_closed_leaves_its_directory(tmp_path):
 
 def test_a_quarantine_of_another_life(tmp_path):
     write_once(tmp_path / "quarantine", 4, ROWS)
-    with pytest.raises(StateError, match=r"quarantine has batch 4, and the checkpoint .* none"):
+    with pytest.raises(StateError, match=r"quarantine has batch 4, but the checkpoint .* has none"):
         begin(tmp_path, {}, -1, ())
     assert begin(tmp_path, {}, 3) == {}
 
 
 def test_what_a_crash_can_leave(tmp_path):
-    """An owner that was about to be written is none; notes are there whole or not at all."""
+    """A partly written owner counts as none; notes are written atomically."""
     out = tmp_path / "out"
     out.mkdir()
     (out / OWNER).write_text('{"identity": "ab')
@@ -178,13 +199,15 @@ def test_sinks_that_cannot_be(tmp_path, monkeypatch):
 
     out = tmp_path / "out"
     (tmp_path / "link").symlink_to(out)
-    refuse(StateError, "is also that of 'a'; each sink needs", {"a": out, "b": out})
-    refuse(StateError, "is also that of 'a'", {"a": out, "b": f"{tmp_path}/x/../out"})
-    refuse(StateError, "is also that of 'a'", {"a": [out, Sink(tmp_path / "link", "snapshot")]})
-    refuse(StateError, "are one in the other", {"a": out, "b": out / "b"})
-    refuse(StateError, "keeps its own files", {"a": tmp_path / "state"})
-    refuse(StateError, "keeps its own files", {"a": tmp_path / "state" / "quarantine"})
-    refuse(StateError, r"driver's disk, not s3://b/x; a function gets", {"a": "s3://b/x"})
+    refuse(StateError, "is also the sink of 'a'; each sink needs", {"a": out, "b": out})
+    refuse(StateError, "is also the sink of 'a'", {"a": out, "b": f"{tmp_path}/x/../out"})
+    refuse(StateError, "is also the sink of 'a'", {"a": [out, Sink(tmp_path / "link", "snapshot")]})
+    refuse(StateError, "of 'b' overlaps .*out, the sink of 'a'", {"a": out, "b": out / "b"})
+    refuse(StateError, "overlaps the checkpoint's own files", {"a": tmp_path / "state"})
+    refuse(
+        StateError, "overlaps the checkpoint's own files", {"a": tmp_path / "state" / "quarantine"}
+    )
+    refuse(StateError, r"driver's disk, not s3://b/x; to write elsewhere", {"a": "s3://b/x"})
     refuse(StateError, r"driver's disk, not hdfs://b/x", {"b": Sink("hdfs://b/x", "snapshot")})
     refuse(TypeError, "a function or a Sink, not int", {"a": 3})
     refuse(TypeError, "a function or a Sink, not NoneType", {"a": None})

@@ -97,7 +97,7 @@ def check(asked: dict[str, Pattern], events, layout: Layout, mode: str) -> None:
     st.booleans(),
     st.sampled_from(["multigraph", "rdf"]),
 )
-def test_parts_find_what_the_whole_has(pattern, events, partitions, is_seen, mode):
+def test_partitions_find_what_one_engine_finds(pattern, events, partitions, is_seen, mode):
     assume(pattern.head)
     observed = sample_statistics(make_table(events)) if is_seen and events else None
     query = parse(pattern.text)
@@ -243,7 +243,7 @@ def test_lanes_go_by_what_was_measured():
 
 @pytest.mark.property
 @given(st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.text(max_size=9)), min_size=1))
-def test_a_term_is_in_one_part_however_it_comes(terms):
+def test_a_term_belongs_to_one_partition_in_any_representation(terms):
     integer = '"{}"^^<http://www.w3.org/2001/XMLSchema#integer>'.format
     texts = [integer(term) if isinstance(term, int) else f"<a:{term}>" for term in terms]
     column = pa.array(texts)
@@ -258,7 +258,7 @@ def test_a_term_is_in_one_part_however_it_comes(terms):
 
 @pytest.mark.parametrize("partitions", [2, 3, 5])
 @pytest.mark.parametrize("head", ["?a ?b ?c ?d", "?a ?d", "?b"])
-def test_what_is_replicated_is_in_every_part(partitions, head):
+def test_replicated_events_reach_every_partition(partitions, head):
     pattern = Pattern((("?a", P, "?b"), ("?b", Q, "?c"), ("?c", R, "?d")), tuple(head.split()))
     random = np.random.default_rng(7)
     events = [
@@ -315,8 +315,8 @@ def test_small_cells_are_sent_together(sizes):
     )
 
 
-def test_engines_of_parts_that_moved_away_are_closed(monkeypatch):
-    """However many parts a process has, those of the last batch stay; older ones cannot be used."""
+def test_engines_of_partitions_that_moved_away_are_closed(monkeypatch):
+    """Engines of the last batch stay, however many; older ones cannot be reused."""
     closed = []
 
     class Closing:
@@ -339,8 +339,8 @@ def test_engines_of_parts_that_moved_away_are_closed(monkeypatch):
 
 
 @pytest.mark.parametrize("is_split", [False, True])
-def test_parts_count_a_hot_key_once(is_split):
-    """Whether one part has it, or all have copies of it, their counts add up to its events."""
+def test_partitions_count_a_hot_key_once(is_split):
+    """Whether one partition has it, or all have copies, the counts add up to its events."""
     text = f"SELECT ?x ?y ?z {{ ?x {P} ?y . ?x {Q} ?z }}"
     asked = {"star": parse(text), "again": parse(text)}
     table = make_table(draw_star(0.5))
@@ -360,7 +360,7 @@ def test_parts_count_a_hot_key_once(is_split):
     assert hot == [(name, (EX(0),), is_split) for name in asked]
 
 
-def test_what_was_seen_is_read_again(tmp_path):
+def test_statistics_are_read_back(tmp_path):
     collector = StatisticsCollector()
     collector.add({P: 8, Q: 2}, [KeyCount(P, (0,), (EX(0),), 6)])
     collector.write(tmp_path)
@@ -371,7 +371,7 @@ def test_what_was_seen_is_read_again(tmp_path):
 
 @pytest.mark.parametrize("stray", [0, 2 * 10**12])
 def test_a_bad_time_in_the_first_batch_costs_itself_only(stray):
-    """In whichever part it is, and wherever in the batch: it does not place the stream."""
+    """In any partition, and anywhere in the batch: it does not set the stream's bounds."""
     text = f"SELECT ?x ?y {{ ?x {P} ?y }}"
     layout = lay_out({"pairs": parse(text)}, 2)
     sources = {"pairs": QuerySource(text, "pairs", None, (), None, {}).write()}

@@ -46,7 +46,7 @@ def make_home(home: Path) -> Path:
 
 @pytest.mark.property
 @pytest.mark.parametrize("kind", list(DEATHS))
-def test_nothing_is_lost_and_nothing_is_told_twice(spark, tmp_path, kind):
+def test_nothing_is_lost_and_nothing_is_delivered_twice(spark, tmp_path, kind):
     whole = make_home(tmp_path / "whole")
     expected = run_pipeline(spark.get(), whole, kind == "windows")
     shown = expect(BATCHES, "multigraph", kind == "windows")[-1]

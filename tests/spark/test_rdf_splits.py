@@ -218,27 +218,27 @@ def test_what_a_crash_leaves_of_an_entry_is_cut_off(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_log_that_is_gone_or_damaged(tmp_path: Path) -> None:
+def test_a_log_that_is_missing_or_damaged(tmp_path: Path) -> None:
     write(tmp_path / "a.nt", 1)
     _, at = take_batches(make_reader(tmp_path, seenLocation=str(tmp_path / "seen")))
     assert not (tmp_path / "_rdf_seen").exists()
     (log,) = (tmp_path / "seen").iterdir()
-    with pytest.raises(InputError, match="the list of files that the stream has seen cannot be"):
+    with pytest.raises(InputError, match="cannot read the list of files that the stream has read"):
         take_batches(make_reader(tmp_path), at)
     kept = log.read_bytes()
     log.write_bytes(b"{}\n" + kept)
-    with pytest.raises(InputError, match=r"jsonl, line 1: no entry"):
+    with pytest.raises(InputError, match=r"jsonl, line 1: not an entry"):
         take_batches(make_reader(tmp_path, seenLocation=str(tmp_path / "seen")), at)
     log.write_bytes(b"")
     reader = make_reader(tmp_path, seenLocation=str(tmp_path / "seen"))
-    with pytest.raises(InputError, match="has 0 entries, fewer than the checkpoint knows"):
+    with pytest.raises(InputError, match="has 0 entries, fewer than the checkpoint expects"):
         reader.partitions(reader.initialOffset(), at)
-    with pytest.raises(InputError, match="the checkpoint is of another source"):
+    with pytest.raises(InputError, match="the checkpoint belongs to another source"):
         reader.latestOffset({"offset": 1}, reader.getDefaultReadLimit())
 
 
 @pytest.mark.parametrize("change", ["gone", "shorter", "replaced", "turtle grown"])
-def test_a_source_that_goes_backwards(tmp_path: Path, change: str) -> None:
+def test_files_that_change_after_they_were_read(tmp_path: Path, change: str) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     path = folder / ("a.ttl" if change == "turtle grown" else "a.nt")
@@ -255,7 +255,11 @@ def test_a_source_that_goes_backwards(tmp_path: Path, change: str) -> None:
             path.write_text("<a:long> <a:p> <a:long> .\n" * 4)
         case _:
             write(path, 3)
-    told = {"gone": "is gone", "shorter": "is shorter: 20 bytes, not 40", "turtle grown": "changed"}
+    told = {
+        "gone": "is missing",
+        "shorter": "has shrunk: 20 bytes, not 40",
+        "turtle grown": "changed",
+    }
     with pytest.raises(InputError, match=told.get(change, "no line ends at byte 40")) as caught:
         reader.latestOffset(end, reader.getDefaultReadLimit())
     assert caught.value.file == str(path)
@@ -304,7 +308,7 @@ def test_a_file_that_is_read_as_a_whole_is_one_batch_at_least(tmp_path: Path) ->
     assert count_batches(reader) == [100, 100, 2]
 
 
-def test_the_rate_that_a_file_tells(tmp_path: Path) -> None:
+def test_the_rate_in_a_file(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     write_many(folder)
@@ -420,15 +424,15 @@ def test_a_mark_before_the_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"path": ""}, "there is no path"),
+        ({"path": ""}, "no path: load"),
         ({"path": "s3://bucket/a.nt"}, "not s3://"),
-        ({"format": "csv"}, "'csv' is no RDF; it is one of n-triples"),
-        ({"compression": "bz2"}, "it is none, gzip or zstd"),
-        ({"mode": "soft"}, "mode is one of PERMISSIVE, DROPMALFORMED, FAILFAST"),
-        ({"onMissing": "cry"}, "onMissing is one of fail, skip"),
-        ({"maxRowsPerTrigger": "0"}, "maxRowsPerTrigger is 1 or more, not '0'"),
-        ({"maxRowsPerTrigger": "1k"}, "maxRowsPerTrigger is 1 or more"),
-        ({"maxPartitionBytes": "much"}, "a number of bytes from 1 on"),
+        ({"format": "csv"}, "'csv' is not RDF; use one of n-triples"),
+        ({"compression": "bz2"}, "use none, gzip or zstd"),
+        ({"mode": "soft"}, "mode must be one of PERMISSIVE, DROPMALFORMED, FAILFAST"),
+        ({"onMissing": "cry"}, "onMissing must be one of fail, skip"),
+        ({"maxRowsPerTrigger": "0"}, "maxRowsPerTrigger must be at least 1, not '0'"),
+        ({"maxRowsPerTrigger": "1k"}, "maxRowsPerTrigger must be at least 1"),
+        ({"maxPartitionBytes": "much"}, "a positive number of bytes"),
         ({"graph_time": "no iri"}, "graph_time: an IRI cannot contain"),
     ],
 )

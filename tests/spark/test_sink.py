@@ -133,7 +133,7 @@ def test_columns_streams_and_ids(spark: LocalSpark, tmp_path: Path) -> None:
         ({"time": "op"}, "'+' is not a number of milliseconds"),
     ],
 )
-def test_what_is_wrong_is_told(
+def test_what_is_wrong_is_reported(
     spark: LocalSpark, tmp_path: Path, options: dict[str, str], told: str
 ) -> None:
     write_files(tmp_path / "in", 1)
@@ -164,5 +164,5 @@ def test_a_batch_job(spark: LocalSpark, tmp_path: Path) -> None:
             assert {answer.multiplicity for answer in snap} == {2}
     assert read_claims(tmp_path / "engine")["daily"] == Claim("daily", "batch jobs", 4, 20)
     assert not list((tmp_path / "engine" / "staging").iterdir())
-    with pytest.raises(Exception, match="events are appended to an engine"):
+    with pytest.raises(Exception, match="only appends events"):
         writer.mode("overwrite").save()

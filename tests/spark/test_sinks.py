@@ -44,12 +44,15 @@ def test_a_directory_of_another_checkpoint_is_refused_at_the_start(session, tmp_
     other.close()
     write_once(tmp_path / "out", 0, pq.read_table(tmp_path / "in" / "00000.parquet"))
     options: Any = {"checkpoint": tmp_path / "state", "partitions": partitions}
-    told = "out has the changes of query 'path' of checkpoint .*old, so it is not for .*state"
+    told = (
+        "out contains the changes of query 'path' of checkpoint .*old, so it cannot be used for "
+        ".*state"
+    )
     with pytest.raises(StateError, match=told):
         start(stream, ASKED, sinks={"path": tmp_path / "out"}, **options)
     assert not (tmp_path / "state" / "spark").exists()
     both = {"path": tmp_path / "new", "twice": tmp_path / "new"}
-    with pytest.raises(StateError, match="new of 'twice' is also that of 'path'"):
+    with pytest.raises(StateError, match="new of 'twice' is also the sink of 'path'"):
         start(stream, QUERIES, sinks=both, **options)
 
 
@@ -85,7 +88,7 @@ def test_sinks_that_are_added(session, tmp_path, is_windowed):
     ):
         pipeline.wait()
     written = read_sink(tmp_path / "path"), read_sink(tmp_path / "heads")
-    # A third query comes while the batch is not told to all.
+    # A third query arrives while the batch is not delivered to all.
     sinks["twice"] = tmp_path / "twice"
     asked["twice"] = QUERIES["twice"]
     with start(read_stream(session, folder), asked, sinks=sinks, **options) as pipeline:
@@ -108,8 +111,8 @@ def test_sinks_that_are_added(session, tmp_path, is_windowed):
     assert {terms: n for terms, n in total.items() if n} == shown[-1].answers["heads"]
 
 
-def test_sinks_that_are_added_in_parts(session, tmp_path):
-    """Also with another number of parts, which is a batch of Spark's own."""
+def test_sinks_that_are_added_to_a_partitioned_pipeline(session, tmp_path):
+    """Also after rescaling, which is a batch of Spark's own."""
     batches = draw_batches(12, 4, rows=20)
     folder = write_all(tmp_path / "in", batches[:2])
     options: dict[str, Any] = {

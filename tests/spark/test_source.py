@@ -176,7 +176,7 @@ def test_a_reader_that_leaves_early(spark: LocalSpark, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_it_goes_on_where_either_reader_stopped(
+def test_it_resumes_where_either_reader_stopped(
     spark: LocalSpark, tmp_path: Path, form: str
 ) -> None:
     write_folder(tmp_path / "in", form)
@@ -202,7 +202,7 @@ def test_strict_ends_at_the_first_malformed_record(spark: LocalSpark, tmp_path: 
     assert messages[0] == messages[1]
 
 
-def test_a_broken_file_is_told_in_a_line(spark: LocalSpark, tmp_path: Path) -> None:
+def test_a_broken_file_is_reported_in_one_line(spark: LocalSpark, tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"time,op\n" * 100)[:-9])
     with pytest.raises(InputError, match=r"/a\.csv\.gz: Spark failed: [^\n]+$"):
         read_all(open_input(tmp_path / "a.csv.gz", make=partial(SparkSource, spark=spark)))

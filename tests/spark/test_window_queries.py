@@ -1,5 +1,5 @@
-"""The eleven window queries of the social network on Spark: with the engine in the driver, and in
-parts, for each has a key. In the end the answers are the oracle's.
+"""The eleven window queries of the social network on Spark, in the driver and partitioned. The final
+answers must equal the oracle's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def read_stream(session: Any, folder: Path) -> Any:
 
 @cache
 def list_batches() -> list[pa.Table]:
-    """A delete names its triple, because parts know no ids."""
+    """A delete names its triple, because partitions do not support ids."""
     table = read_events(1_700, 150)
     signs = pa.array(["+" if op > 0 else "-" for op in table["op"].to_pylist()])
     texts = [table[name].cast(pa.string()) for name in ("subject", "predicate", "object")]

@@ -134,10 +134,10 @@ def find_positions(atom: Atom, key: tuple[str, ...]) -> Positions:
     >>> find_positions(Atom("?y", "<http://ex/p>", "?x"), ("?x", "?y"))
     (2, 0)
     """
-    places = {atom.object: OBJECT, atom.subject: SUBJECT}
-    if any(variable not in places for variable in key):
+    positions = {atom.object: OBJECT, atom.subject: SUBJECT}
+    if any(variable not in positions for variable in key):
         return ()
-    return tuple(places[variable] for variable in key)
+    return tuple(positions[variable] for variable in key)
 
 
 def _weigh(

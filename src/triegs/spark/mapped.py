@@ -73,8 +73,8 @@ def map_columns(
         {name: renamed.get(name, name) for name in COLUMNS}, frozenset(renamed),
         TermReading.NTRIPLES, {}, 0, None, mapping,
     )  # fmt: skip
-    places = find_columns(there, FRAME, options)
-    found = {ours: there[number] for ours, number in places.items()}
+    indexes = find_columns(there, FRAME, options)
+    found = {ours: there[number] for ours, number in indexes.items()}
     return MappedColumns(found, mapping, stream or "", check_unit(time_unit))
 
 

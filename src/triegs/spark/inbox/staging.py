@@ -177,8 +177,8 @@ def _shape(
     file = f"{area.name}, partition {partition}"
     first = 1
     for batch in batches:
-        numbers = _find_columns(batch.schema.names, reading)
-        columns = {ours: read_instants(batch.column(n)) for ours, n in numbers.items()}
+        indexes = _find_columns(batch.schema.names, reading)
+        columns = {ours: read_instants(batch.column(n)) for ours, n in indexes.items()}
 
         def locate(
             row: int, first: int = first, columns: Mapping[str, Any] = columns

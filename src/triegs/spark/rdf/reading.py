@@ -188,8 +188,8 @@ def _read_statements(file: InputFile, work: Work) -> Iterator[list[Any]]:
         for frame in read_frame_rows(file):
             kept = keep_terms(frame, file, work, len(TERMS))
             for at in range(0, len(kept), work.options.batch_rows):
-                rows_left = kept[at : at + work.options.batch_rows]
-                yield [pa.array(column, TEXT) for column in zip(*rows_left, strict=True)]
+                piece = kept[at : at + work.options.batch_rows]
+                yield [pa.array(column, TEXT) for column in zip(*piece, strict=True)]
         return
     with file.open_text() as chunks:
         for columns, _ in read_columns(file, work, chunks):
@@ -266,6 +266,6 @@ def _make_problem_column(name: str, problems: list[Problem], kind: Any) -> Any:
 def _put_in_order(batch: Any, positions: Words, problems: list[Problem]) -> Any:
     """Problems among the rows at their positions in the file, those without a position last."""
     last = np.iinfo(np.int64).max
-    places = [last if problem.position is None else problem.position for problem in problems]
-    order = np.argsort(np.concatenate([positions, np.array(places, np.int64)]), kind="stable")
+    theirs = [last if problem.position is None else problem.position for problem in problems]
+    order = np.argsort(np.concatenate([positions, np.array(theirs, np.int64)]), kind="stable")
     return batch.take(pa.array(order))
