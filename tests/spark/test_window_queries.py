@@ -1,5 +1,6 @@
-"""The eleven window queries of the social network on Spark, in the driver and partitioned. The final
-answers must equal the oracle's.
+"""The eleven window queries of the social network on Spark, in the driver and partitioned.
+
+At the end their answers must equal those of the oracle.
 """
 
 from __future__ import annotations

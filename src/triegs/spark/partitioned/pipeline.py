@@ -271,7 +271,8 @@ class Distributed(Handle):
             "skew": max(given) * len(given) / sum(given) if sum(given) else None,
             "hot_keys": [dict(each) for each in self._hot],
             "partitions": reports,
-            "parts": reports,  # the former name
+            # The former names of the list and of the number.
+            "parts": [{**each, "part": each["partition"]} if each else {} for each in reports],
             "spark": self._read_progress(),
         }
 
