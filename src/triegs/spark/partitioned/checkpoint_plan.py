@@ -15,8 +15,8 @@ from triegs.spark.failures import explain
 from triegs.spark.handles import SPARK
 from triegs.spark.partitioned.job import Job
 from triegs.spark.partitioned.processor import ABOUT, CHUNKS
-from triegs.spark.partitioned.rescaling import PART, SEED_SCHEMA, make_repartitioner
-from triegs.spark.partitioned.seeds import read_static, write_seed
+from triegs.spark.partitioned.rescaling import SEED_SCHEMA, make_repartitioner
+from triegs.spark.partitioned.seeds import PART, read_static, write_seed
 from triegs.spark.partitioned.slots import find_slots
 
 messages = logging.getLogger("triegs.spark")
@@ -83,9 +83,7 @@ def write_first(home: Path, job: Job, fields: dict[str, Any], static: Any) -> No
 def add_generation(home: Path, job: Job, fields: dict[str, Any], plan: Plan, session: Any) -> None:
     """Add a generation with another number of partitions after the last batch."""
     last = find_settled(home, plan.job.layout.partitions)
-    if (
-        plan.past and plan.past[-1][0] >= last
-    ):  # no batch ran in this generation, so it has no state
+    if plan.past and plan.past[-1][0] >= last:  # a generation without batches has no state
         fields["generations"].pop()
         plan = read_plan(home, job, fields)
     number = len(fields["generations"])

@@ -21,9 +21,8 @@ from triegs.spark.partitioned.job import Job
 from triegs.spark.partitioned.partition import Partition
 from triegs.spark.partitioned.results import Mapper, open_partitions
 from triegs.spark.partitioned.routing import FIRST, deliver, split_table
+from triegs.spark.partitioned.seeds import PART
 
-#: The partition column of seed files, fixed by the checkpoint format.
-PART = "part"
 SEED_SCHEMA = f"{PART} int, payload binary"
 SEEDS = pa.schema([(PART, pa.int32()), ("payload", pa.binary())])
 TERMS = ("subject", "predicate", "object")

@@ -77,9 +77,8 @@ def make_router(
                 number += 1
                 continue
             if SAME_ROW in table.schema.names:
-                table = table.drop_columns(
-                    [SAME_ROW]
-                )  # without deletions, triples of a row are independent
+                # Without deletions, the triples of a row are independent.
+                table = table.drop_columns([SAME_ROW])
             count_labels(table, counts)
             if job.is_timed:
                 spans = join_spans([*spans, *find_spans(table.column("time"), gap)], gap)
