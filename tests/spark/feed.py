@@ -1,4 +1,4 @@
-"""A stream of files into an engine's directory, and what an engine says of it without Spark."""
+"""A stream of files into an engine directory, and the answers of an engine without Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUERY = "SELECT ?x ?y { ?x <http://ex/p> ?y }"
 
 
 def write_files(folder: Path, files: int = FILES) -> list[dict[str, Any]]:
-    """Files of events in the order of their names, with deletes and, at the end, a bad row."""
+    """Files of events in name order, with deletes, and a malformed row at the end."""
     folder.mkdir()
     rows = []
     for number in range(files):
@@ -53,7 +53,7 @@ def open_engine(directory: Path) -> Engine:
 
 
 def find_expected(rows: list[dict[str, Any]]) -> dict[tuple[str, str], int]:
-    """What an engine says that is given the rows directly, one push for each file."""
+    """The answers of an engine that gets the rows directly, one push per file."""
     engine = Engine(window=WINDOW)
     engine.register(QUERY, "all")
     for first in range(0, len(rows), ROWS):

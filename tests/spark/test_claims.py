@@ -1,4 +1,4 @@
-"""Sources of an inbox and what tasks leave beside it. Starts no Spark."""
+"""Sources of an inbox, and the files that tasks stage. Starts no Spark."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def take(directory: Path) -> tuple[list[tuple[str, int]], list[tuple[Any, ...]]]
 
 
 def test_staged_files_in_partition_order_once(tmp_path: Path) -> None:
-    """A deletion in the second partition finds what the first has inserted."""
+    """A deletion in the second partition finds what the first inserted."""
     files = stage(tmp_path, 0, [("<a:1>", P, "<a:2>")] * 2, [("<a:3>", P, "<a:2>")])
     assert deliver(tmp_path, 0, files[::-1])
     assert not list((tmp_path / "staging").glob("*/*"))
@@ -109,7 +109,7 @@ def test_a_commit_that_died_before_it_noted_the_number(
             deliver(tmp_path, 0, stage(tmp_path, 0, [row]))
     if is_taken:
         assert take(tmp_path) == ([("feed", 0)], [(*row, 1)])
-    # What the dead attempt has left is not read; the file that it names is the first one.
+    # Files of the dead attempt are not read; the first file is the one that Spark names.
     assert deliver(tmp_path, 0, stage(tmp_path, 0, [row]))
     assert take(tmp_path) == ([] if is_taken else [("feed", 0)], [(*row, 1)])
     assert read_claims(tmp_path) == {"feed": Claim("feed", QUERY, 0, 1)}
@@ -136,7 +136,7 @@ def test_a_source_that_is_renamed(tmp_path: Path) -> None:
     deliver(tmp_path, 0, [])
     with pytest.raises(InputError, match=r"query 7 writes .* as source 'feed', and now as 'a'"):
         deliver(tmp_path, 1, [], source="a")
-    # The place of a checkpoint may be written in another way.
+    # The same checkpoint path in another spelling.
     assert deliver(tmp_path, 1, [], default="b")
     assert read_claims(tmp_path).keys() == {"feed"}
 

@@ -86,7 +86,7 @@ def test_each_batch_equals_the_oracle(session, tmp_path, partitions, mode, is_wi
 
 
 def run(session, folder: Path, batches, home: Path, partitions: int = 2, **options: Any):
-    """A pipeline that has taken all files."""
+    """A pipeline that has processed all files."""
     for number, events in enumerate(batches):
         if not (folder / f"{number:05}.parquet").exists():
             write_batch(folder, number, events)
@@ -275,7 +275,7 @@ def test_a_stream_of_changes_reports_what_it_leaves_out(session, tmp_path, is_ke
     assert [each["late"] for each in told] == [0, 1]
     assert sum(each["refused"] for each in told) == 1
     if aside is not None:
-        # A new checkpoint has the same numbers of batches; its rows go elsewhere.
+        # A new checkpoint repeats batch numbers; its rows go elsewhere.
         other = tmp_path / "other"
         stream_changes(session, events, "heads", other, window=Window(10, 1), quarantine=aside)
         kept = [json.loads(row["record"]) for row in pq.read_table(aside).to_pylist()]
@@ -284,8 +284,8 @@ def test_a_stream_of_changes_reports_what_it_leaves_out(session, tmp_path, is_ke
 
 
 def test_counts_that_do_not_fit(session, tmp_path):
-    """The query is stalled, and says so when it is read; others go on. With a sink the batch
-    fails, because there is nothing to give to it.
+    """The query stalls and raises when it is read; the others continue. With a sink the batch
+    fails, because there is nothing to deliver.
     """
     asked = {
         "huge": " . ".join(f"?x {EX('p')} ?y" for _ in range(5)).join(["SELECT ?x {", "}"]),
@@ -417,13 +417,13 @@ def test_many_queries_are_lanes(session, tmp_path):
 
 @pytest.mark.skipif(not SOAK, reason="test_partitions has it without Spark; make soak runs it")
 def test_a_lane_that_costs_most_is_alone(session, tmp_path):
-    """The same events, but filters on them take far longer, and still longer if others work."""
+    """The same events, but filters on them take far longer, even more so under load."""
     labels = [EX(f"l{n}") for n in range(4)]
     asked = {}
     for n in range(4):
         first, *others = labels[n:] + labels[:n]
         beside = " . ".join(f"?s{i} {label} ?o{i}" for i, label in enumerate(others))
-        # No key helps: the others would be copied.
+        # No key helps: the other atoms would be replicated.
         asked[f"q{n}"] = f"SELECT DISTINCT ?y {{ ?x {first} ?y . {beside} }}"
     filters = "".join(f" FILTER(?x != ?y || ?y = {EX(n)})" for n in range(20))
     asked["q3"] = asked["q3"].replace("}", filters + "}")
@@ -513,7 +513,7 @@ def test_what_is_refused(session, tmp_path):
 
 
 def test_a_sink_that_comes_later(session, tmp_path):
-    """What changes before there is a sink is not given to it; what comes then is."""
+    """Changes before the sink existed are not delivered to it; later ones are."""
     batches = draw_batches(9, 3, rows=40, is_late=False)
     folder = tmp_path / "in"
     options: Any = {"checkpoint": tmp_path / "state", "partitions": 2, "trigger": NOW}

@@ -51,7 +51,7 @@ def write_payments(folder):
 
 
 def expect() -> dict[str, Counter]:
-    """By hand: a triple for each template that has no null, and nothing of a malformed row."""
+    """By hand: a triple for each template without a null, and nothing for a malformed row."""
     updates: list[Any] = []
     for number, (payer, payee, amount) in enumerate(PAYMENTS):
         if amount == "x" or payer is None:
@@ -119,7 +119,7 @@ def test_what_partitions_cannot_delete_is_refused(session, tmp_path):
 
 
 def test_the_engine_says_what_spark_says(session, tmp_path):
-    """Deletions by id, and rows that come again: the driver's engine takes rows as push does."""
+    """Deletions by id, and repeated rows: the driver's engine treats rows as push does."""
     rows = [("+", 1, "A", "B"), ("+", 2, "B", "C"), ("+", 2, "B", "C"), ("-", 1, "A", "B"),
             ("+", 3, "C", "A")]  # fmt: skip
     table = pa.table({name: [row[at] for row in rows]
@@ -147,7 +147,7 @@ def test_the_engine_says_what_spark_says(session, tmp_path):
 
 
 def test_the_last_step_of_the_tutorial(session, tmp_path, monkeypatch, capsys):
-    """The page shows a job; its file of payments and its folders are here elsewhere."""
+    """The page shows a job; its payments file and its folders are elsewhere here."""
     root = Path(__file__).parents[2]
     page = (root / "docs" / "tutorial.md").read_text(encoding="utf-8")
     program = page.partition("```py\n")[2].partition("```")[0]

@@ -47,7 +47,7 @@ SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 ZONE = "spark.sql.session.timeZone"
 BERLIN = "Europe/Berlin"
 OURS = {name: name for name in NAMES}
-#: Each type at both ends, where all can be joined with all, and some with others.
+#: Each type in both positions, where all can be joined with all, and some with others.
 PAIRS = [
     ("timestamp", "timestamp"), ("string", "string"), ("double", "double"), ("date", "date"),
     ("boolean", "boolean"), ("timestamp_ntz", "timestamp_ntz"), ("tinyint", "string"),
@@ -61,7 +61,7 @@ def draw_columns(pair: tuple[str, str], random: Random) -> Columns:
 
 
 def in_zone(table: pa.Table, zone: str) -> pa.Table:
-    """As executors get it from a session of that zone."""
+    """As executors receive it from a session of that zone."""
     fields = [
         pa.field(
             f.name,
@@ -121,7 +121,7 @@ class LocalPartitions:
         self.shown: dict[str, Counter] = {name: Counter() for name in queries}
 
     def take(self, tables: list[pa.Table]) -> None:
-        """A batch, each table by a task of its own."""
+        """Apply a batch, each table in a task of its own."""
         columns = OURS if self.job.is_timed else {n: n for n in NAMES if n != "time"}
         batches: dict[int, list[EncodedBatch]] = {slot: [] for slot in self.job.slots}
         for task, table in enumerate(tables):
@@ -162,7 +162,7 @@ def show(engine: Engine) -> dict[str, dict[tuple[Any, ...], int]]:
 
 @pytest.mark.parametrize("seed", range(200 if SOAK else 16))
 def test_engines_and_partitions_equal_the_oracle(seed):
-    """Every type, without Spark: what tasks do is done here."""
+    """Every type, without Spark: the functions of its tasks run here."""
     random = Random(seed)
     columns = draw_columns(PAIRS[seed % len(PAIRS)], random)
     asked = drawn.draw_queries(random, columns)
@@ -192,7 +192,7 @@ def test_engines_and_partitions_equal_the_oracle(seed):
 
 @pytest.fixture
 def session(spark):
-    """In a zone that is not UTC."""
+    """In a zone other than UTC."""
     session = spark.get()
     before = session.conf.get(ZONE)
     session.conf.set(ZONE, BERLIN)
@@ -200,15 +200,15 @@ def session(spark):
     session.conf.set(ZONE, before)
 
 
-#: Timestamps; doubles and decimals; texts and timestamps.
+#: Timestamps; doubles and decimals; strings and timestamps.
 SOME = [(None, 0), (None, 2), (2, 8)]
 MANY = [(partitions, seed) for partitions in (None, 2, 3) for seed in range(2 * len(PAIRS))]
 
 
 @pytest.mark.parametrize(("partitions", "seed"), MANY if SOAK else SOME)
 def test_each_batch_on_spark_equals_the_oracle(session, tmp_path, monkeypatch, seed, partitions):
-    """Batches are small and large by turns, so the first, second and last go through executors, and
-    the third through the driver.
+    """Batches alternate between small and large, so the first, second and last pass through
+    executors, and the third through the driver.
     """
     monkeypatch.setattr(micro_batch, "FEW_ROWS", 6)
     random = Random(seed)
@@ -245,7 +245,7 @@ SPELT = [
 
 
 def test_a_sample_counts_terms_and_not_spellings():
-    """Nor does it count what is malformed."""
+    """It does not count malformed rows, either."""
     rows = [*SPELT, ("no term", drawn.P, drawn.P)]
     table = pa.table([pa.array(column) for column in zip(*rows, strict=True)], list("spo"))
     sample = read_sample(table, {"subject": "s", "predicate": "p", "object": "o"})
@@ -280,7 +280,7 @@ def test_a_sample_of_explain_counts_terms_and_not_spellings(tmp_path):
 
 
 def test_hot_keys_are_terms_and_not_values():
-    """An integer is hot by its term, and "05" is another one."""
+    """An integer is hot by its term, and "05" is a different one."""
     five, other = drawn.typed("integer", "5", "05")
     column = pa.array([5, 6])
     assert mark_terms(column, [five]).tolist() == [True, False]
@@ -358,7 +358,7 @@ def test_types_of_other_columns_are_refused_at_the_start(session, tmp_path, name
 
 
 def test_columns_that_are_not_of_events_may_have_any_type(session, tmp_path, monkeypatch):
-    """Of those Spark may have no Arrow, on executors or in the driver."""
+    """Spark may have no Arrow type for those, on executors or in the driver."""
     monkeypatch.setattr(micro_batch, "FEW_ROWS", 1)
     columns = Columns("string", "string")
     batches = drawn.draw_batches(Random(1), columns, [3, 3])

@@ -71,7 +71,7 @@ def test_following(tmp_path: Path) -> None:
 
 
 def test_the_format_rdf_without_spark() -> None:
-    """Spark imports this in processes that only look for formats: no kernels, and no failure."""
+    """Spark imports this in processes that only look up formats: no kernels, and no failure."""
     program = (
         "import sys\n"
         "{}\n"

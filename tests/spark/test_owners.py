@@ -1,4 +1,4 @@
-"""A directory of a sink is that of one query of one checkpoint; what does not fit is refused."""
+"""The directory of a sink belongs to one query of one checkpoint; conflicts are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = pa.table({"x": ["<a:b>"], "change": [1]})
 
 
 def begin(home: Path, sinks: dict[str, Any], told: int, known: Any = ("a", "b")) -> Any:
-    """One start of a pipeline that takes no batch: the first batch of each sink."""
+    """One start of a pipeline without batches: the first batch of each sink."""
     owners = Owners(home, list_sinks(sinks, ["a", "b"]), known, told)
     try:
         owners.claim()
@@ -36,7 +36,7 @@ def test_a_directory_goes_on_with_its_query(tmp_path):
     assert begin(tmp_path / "state", {"a": out}, -1, ()) == {"a": [0]}
     write_once(out, 0, ROWS)
     assert begin(tmp_path / "state", {"a": out}, 0) == {"a": [0]}
-    # The checkpoint may have been moved, and the batch behind the last may be written already.
+    # The checkpoint may have moved, and the batch after the last may be written already.
     shutil.move(tmp_path / "state", tmp_path / "moved")
     write_once(out, 1, ROWS)
     assert begin(tmp_path / "moved", {"a": out}, 0) == {"a": [0]}
@@ -95,7 +95,7 @@ def test_nothing_is_written_unless_all_are_free(tmp_path):
 
 
 def test_one_that_runs_keeps_its_directory(tmp_path):
-    """Also from a copy of its own checkpoint, and before it has written anything."""
+    """Even against a copy of its own checkpoint, and before it has written anything."""
     running = Owners(tmp_path / "state", list_sinks({"a": tmp_path / "out"}, ["a"]), (), -1)
     running.claim()
     shutil.copytree(tmp_path / "state", tmp_path / "copy")
@@ -106,12 +106,12 @@ def test_one_that_runs_keeps_its_directory(tmp_path):
         ):
             begin(tmp_path / home, {"a": tmp_path / "out"}, -1, ())
     running.close()
-    # Nothing was written to it, so it is free for somebody else.
+    # Nothing was written to it, so others may use it.
     assert begin(tmp_path / "other", {"a": tmp_path / "out"}, -1, ()) == {"a": [0]}
 
 
 def test_files_without_an_owner(tmp_path):
-    """Of a version without owners, a checkpoint adopts what it may have written, and no more."""
+    """From a version without owners, a checkpoint adopts only what it may have written."""
     out = tmp_path / "out"
     for batch in range(3):
         write_once(out, batch, ROWS)
@@ -140,7 +140,7 @@ def test_a_new_sink_begins_with_the_next_batch(tmp_path):
     both: dict[str, Any] = {"a": [out, tmp_path / "more", print], "b": tmp_path / "b"}
     firsts = {"a": [0, 5, 5], "b": [5]}
     assert begin(home, both, 4, ("a",)) == firsts
-    assert begin(home, both, 4) == firsts  # it died before batch 5 was done
+    assert begin(home, both, 4) == firsts  # it died before batch 5 was committed
     assert begin(home, both, 5) == firsts
     # Batch 5 was Spark's own, so it was not delivered.
     owners = Owners(home, list_sinks({"a": [out, tmp_path / "later"]}, ["a"]), ("a",), 5)
@@ -158,7 +158,7 @@ def test_a_sink_that_was_left_out(tmp_path):
         begin(home, {}, 0)
     assert begin(home, sinks, 0) == {"a": [0, 0]}  # it has missed nothing
     begin(home, {}, 0)
-    begin(home, {}, 3)  # batches were taken without it
+    begin(home, {}, 3)  # batches ran without it
     with pytest.raises(StateError, match=r"lacks batches: the checkpoint .* without this sink"):
         begin(home, sinks, 3)
     assert begin(home, {"a": [tmp_path / "new", print]}, 3) == {"a": [4, 4]}

@@ -122,7 +122,7 @@ def test_many_queries_share_what_they_are_sent(several, events, partitions):
 
 
 def draw_star(hot: float) -> list[tuple[str, str, str, str]]:
-    """Half of each label is of one hub."""
+    """Half of each label belongs to one hub."""
     random = np.random.default_rng(4)
     hubs = [EX(0) if random.random() < hot else EX(n) for n in range(400)]
     return [("+", hub, (P, Q)[n % 2], EX(f"o{random.integers(30)}")) for n, hub in enumerate(hubs)]
@@ -236,7 +236,7 @@ def test_lanes_go_by_what_was_measured():
 
     costs = {"q0": 1.0, "q1": 2.0, "q2": 9.0, "q3": 2.0}
     assert place(costs) == {"q2": (0,), "q1": (1,), "q3": (2,), "q0": (1,)}
-    # Without all of them, or if they say nothing, queries are alike.
+    # With some costs missing, or all equal, queries count as equal.
     for known in ({"q2": 9.0}, dict.fromkeys(asked, 0.0)):
         assert place(known) == {"q0": (0,), "q1": (1,), "q2": (2,), "q3": (0,)}
 
@@ -309,7 +309,7 @@ def test_small_cells_are_sent_together(sizes):
     assert [out for frame in frames for out in frame] == outs
     held = [sum(len(out.payload) for out in frame) for frame in frames]
     assert all(size <= 5 or len(frame) == 1 for size, frame in zip(held, frames, strict=True))
-    # None could have taken what begins the next.
+    # No frame had room for the first cell of the next.
     assert all(
         size + len(then[0].payload) > 5 for size, then in zip(held, frames[1:], strict=False)
     )

@@ -1,4 +1,4 @@
-"""A pipeline gives, batch by batch, what the engine and the oracle give for the same events."""
+"""A pipeline equals the engine and the oracle after each batch."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_each_batch_equals_the_oracle_and_the_engine(session, tmp_path, mode, is
     ("mode", "is_windowed"), [("rdf", False), *([("multigraph", True)] if SOAK else [])]
 )
 def test_each_batch_equals_what_spark_computes_anew(session, tmp_path, mode, is_windowed):
-    """A log knows nothing late, so nothing is; without windows a batch is what has one time."""
+    """A log has no late events, so there are none; without windows a batch has a single time."""
     from pyspark.sql import functions
 
     batches = draw_batches(11 + is_windowed, 5, is_late=False)
@@ -357,7 +357,7 @@ def test_what_is_refused_before_anything_starts(session, tmp_path):
     assert not (tmp_path / "few").exists()
     refuse(InputError, "a window needs a time column", events=stream.drop("time"),
            window=make_window(True), checkpoint=tmp_path / "other")  # fmt: skip
-    # Nothing is left behind that would keep the next from starting.
+    # Nothing is left that would prevent the next start.
     with start(stream, QUERIES, checkpoint=state, trigger=NOW, views=False) as pipeline:
         refuse(DirectoryInUse, "is open", views=False)
         pipeline.wait()
@@ -378,7 +378,7 @@ def test_a_checkpoint_that_is_not_the_engines(session, tmp_path):
         pytest.raises(BatchFailed, match=r"batch 0: Spark's checkpoint .* does not belong to"),
     ):
         pipeline.wait()
-    # The engine's state is lost, and Spark does not give the batches again.
+    # The engine's state is lost, and Spark does not repeat the batches.
     (tmp_path / "state").rename(tmp_path / "old")
     (tmp_path / "state").mkdir()
     (tmp_path / "away").rename(spark)

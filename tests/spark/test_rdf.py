@@ -1,4 +1,4 @@
-"""``format("rdf")`` in Spark: rows as `triegs.inputs` reads them, streams that start again."""
+"""``format("rdf")`` in Spark: rows as `triegs.inputs` reads them, and streams that restart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.inputs.writing import RDF, Event, pack, write_jelly
 from triegs.inputs import open_input
 from triegs.spark import LocalSpark
 
-# PySpark leaves sockets to the collector.
+# PySpark leaves sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 LITERALS = ('"ä \\n \\"q\\" 😀"@de', '"5"^^<http://www.w3.org/2001/XMLSchema#integer>', '"plain"')
@@ -42,7 +42,7 @@ def list_formats() -> Iterator[str]:
 
 
 def test_each_format_as_without_spark(spark: LocalSpark, tmp_path: Path) -> None:
-    """All files in one directory: blank nodes of each are its own."""
+    """All files in one directory: each has its own blank nodes."""
     formats = list(list_formats())
     if importlib.util.find_spec("pyjelly") is None:
         formats = [form for form in formats if not form.startswith("jelly")]
@@ -139,13 +139,13 @@ def test_the_first_bad_line_ends_the_job(spark: LocalSpark, tmp_path: Path) -> N
 
 
 class Died(Exception):
-    """The job, in the middle of a batch."""
+    """Kills the job in the middle of a batch."""
 
 
 def run_stream(
     spark: LocalSpark, folder: Path, *, dies_in: int | None = None, **options: Any
 ) -> dict[int, list[tuple[Any, ...]]]:
-    """What each batch has of what there is now."""
+    """The rows of each batch over the files that exist now."""
     batches: dict[int, list[tuple[Any, ...]]] = {}
 
     def receive(frame: Any, number: int) -> None:
@@ -172,7 +172,7 @@ def run_stream(
 
 
 def test_a_stream_starts_again_where_it_was(spark: LocalSpark, tmp_path: Path) -> None:
-    """It ends, dies in a batch, and finds files that came and grew in the meantime."""
+    """It ends, dies in a batch, and finds files that appeared and grew meanwhile."""
     folder = tmp_path / "in"
     folder.mkdir()
 
@@ -188,7 +188,7 @@ def test_a_stream_starts_again_where_it_was(spark: LocalSpark, tmp_path: Path) -
     write("d.ttl", 3)
     died = run_stream(spark, tmp_path, dies_in=3)
     assert [len(died[3])] == [5]
-    # A name before the others, and one that has grown: nothing of it is in the batch that died.
+    # A name that sorts before the others, and a file that has grown: the failed batch has neither.
     write("a.nt", 1)
     write("b.nt", 1)
     again = run_stream(spark, tmp_path)
@@ -196,7 +196,7 @@ def test_a_stream_starts_again_where_it_was(spark: LocalSpark, tmp_path: Path) -
     assert [(Path(row[4]).name, row[5]) for row in again[4]] == [("a.nt", 1), ("b.nt", 6)]
     rows = [row for batches in (first, again) for batch in batches.values() for row in batch]
     assert len(rows) == len(set(rows)) == 17
-    # A batch that is read again makes no second log.
+    # Repeating a batch makes no second log.
     (log,) = (folder / "_rdf_seen").iterdir()
     offsets = (tmp_path / "checkpoint" / "offsets" / "4").read_text().splitlines()
     assert json.loads(offsets[-1])["log"] == log.stem
@@ -208,7 +208,7 @@ def test_a_stream_starts_again_where_it_was(spark: LocalSpark, tmp_path: Path) -
 
 
 def test_a_stream_that_resumes(spark: LocalSpark, tmp_path: Path) -> None:
-    """Files come while the query runs, in a directory that is empty when it starts."""
+    """Files appear while the query runs, in a directory that is empty at the start."""
     folder = tmp_path / "in"
     folder.mkdir()
     query = (

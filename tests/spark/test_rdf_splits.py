@@ -1,4 +1,4 @@
-"""What is behind ``format("rdf")``, without Spark: cuts of files, the log of seen files, limits."""
+"""``format("rdf")`` without Spark: file splits, the file log, limits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEXTS = st.lists(st.sampled_from([b"", b"a", b"bc", b"def"]), max_size=12).flatm
 
 
 def split(data: bytes) -> list[bytes]:
-    """Lines with their ends; `bytes.splitlines` knows just the three ends that we know."""
+    """Lines with their ends; `bytes.splitlines` recognizes exactly our three line ends."""
     return data.splitlines(keepends=True)
 
 
@@ -125,7 +125,7 @@ def read_between(reader: RdfStreamReader, start: Any, end: Any) -> list[dict[str
 def take_batches(
     reader: RdfStreamReader, start: Any = None, limit: Any = None
 ) -> tuple[list[list[str]], Any]:
-    """What each batch has (name of the file and position), until there is nothing; the offset."""
+    """The content of each batch (file name and position) until none is left; and the offset."""
     at = reader.initialOffset() if start is None else start
     batches: list[list[str]] = []
     while True:
@@ -158,7 +158,7 @@ def test_files_by_name_then_as_they_come(tmp_path: Path) -> None:
     batches, at = take_batches(reader)
     assert batches == [["b.nt:1", "b.nt:2", "c.nt:1"]]
     write(tmp_path / "a.nt", 1)
-    os.utime(tmp_path / "a.nt", (1, 1))  # older than all that was read
+    os.utime(tmp_path / "a.nt", (1, 1))  # older than everything that was read
     write(tmp_path / "empty.nt", 1)
     batches, at = take_batches(reader, at)
     assert batches == [["a.nt:1", "empty.nt:1"]]
@@ -171,7 +171,7 @@ def test_files_grow_by_whole_lines(tmp_path: Path) -> None:
     write(tmp_path / "b.nt", 1)
     reader = make_reader(tmp_path)
     batches, at = take_batches(reader)
-    assert batches == [["a.nt:1", "b.nt:1"]]  # a statement with its point is whole
+    assert batches == [["a.nt:1", "b.nt:1"]]  # a statement with its dot is complete
     with path.open("a") as file:
         file.write(" # more\n<a:2> <a:p>")
     batches, at = take_batches(reader, at)
@@ -190,7 +190,7 @@ def test_a_batch_is_the_same_when_it_is_read_again(tmp_path: Path) -> None:
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
     first = read_between(reader, start, end)
     assert len(first) == 7
-    # Then the process dies; files come, and a file grows.
+    # Then the process dies; new files appear, and a file grows.
     write(tmp_path / "0.nt", 1)
     write(tmp_path / "a.nt", 9)
     again = make_reader(tmp_path, maxRowsPerTrigger="7")
@@ -265,7 +265,7 @@ def test_files_that_change_after_they_were_read(tmp_path: Path, change: str) -> 
     assert caught.value.file == str(path)
     if change == "replaced":
         return
-    # The same when it is read again, after a start.
+    # The same error when it is read again after a restart.
     with pytest.raises(InputError, match=told[change]):
         read_between(make_reader(folder), start, end)
     skipping = make_reader(folder, onMissing="skip")
@@ -295,7 +295,7 @@ def test_limits(tmp_path: Path) -> None:
     assert count_batches(make_reader(tmp_path, maxBytesPerTrigger="1")) == [1] * 12
     both = make_reader(tmp_path, maxRowsPerTrigger="7", maxFilesPerTrigger="1")
     assert count_batches(both) == [4, 4, 4]
-    # Spark wants all, whatever was set.
+    # Spark wants everything, whatever the limits.
     assert count_batches(both, limit=limits.ReadAllAvailable()) == [12]
     assert count_batches(make_reader(tmp_path), limit=limits.ReadMaxRows(11)) == [11, 1]
 
@@ -315,7 +315,7 @@ def test_the_rate_in_a_file(tmp_path: Path) -> None:
     rate = tmp_path / "rate.json"
     reader = make_reader(folder, rateFile=str(rate))
     assert isinstance(reader.getDefaultReadLimit(), limits.ReadMaxRows)
-    assert count_batches(reader) == [12]  # nobody has told
+    assert count_batches(reader) == [12]  # no rate is known
     rate.write_text('{"rows_per_second": 2.5, "seconds": 2}')
     assert count_batches(make_reader(folder, rateFile=str(rate))) == [5, 5, 2]
     for bad in ("", "{}", "[1]", '{"rows_per_second": "x", "seconds": 1}'):
@@ -384,7 +384,7 @@ def test_a_broken_file(tmp_path: Path) -> None:
     rows = read_all(tmp_path)
     problems = [row["problem"] for row in rows if row["problem"]]
     assert problems == ["broken file: the gzip data end in the middle"]
-    assert len(rows) > 1000  # what was before the break
+    assert len(rows) > 1000  # the rows before the break
     assert rows[-1]["subject"] == "<a:1>"
     with pytest.raises(InputError, match=r"a\.nt\.gz: the gzip data end in the middle"):
         read_all(tmp_path, mode="DROPMALFORMED")

@@ -43,7 +43,7 @@ WINDOWS = [
 
 @pytest.fixture(scope="module", autouse=True)
 def _small_data(spark: LocalSpark) -> Iterator[None]:
-    """To compile a plan, and to look at its statistics, takes longer than to run it."""
+    """Compiling a plan and reading its statistics take longer than running it."""
     conf = spark.get().conf
     names = ("spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled")
     before = {name: conf.get(name) for name in names}
@@ -55,7 +55,7 @@ def _small_data(spark: LocalSpark) -> Iterator[None]:
 
 
 def draw_events(seed: int, count: int, ids: str = "") -> list[Event]:
-    """Times go up, with many that are equal; a quarter deletes, some of what is not there."""
+    """Increasing times, many of them equal; a quarter are deletes, some without a target."""
     random = Random(seed)
     time, events = -10, []
     for _ in range(count):
@@ -80,7 +80,7 @@ def make_frame(session: Any, events: list[Event]) -> Any:
 
 
 def read(session: Any, frames: list[Any]) -> list[dict[int, dict[tuple[Any, ...], int]]]:
-    """What all of them say, by time, read by one job."""
+    """The results of all DataFrames by time, read by one job."""
     from pyspark.sql import functions
 
     selected = []
@@ -102,7 +102,7 @@ def read(session: Any, frames: list[Any]) -> list[dict[int, dict[tuple[Any, ...]
 def check(
     spark: LocalSpark, events: list[Event], held: dict[int, Counter], mode: str, **options: Any
 ) -> None:
-    """At the times of `held`, each query has the answers of the oracle over what is held."""
+    """At the times of `held`, each query has the oracle's answers over the live events."""
     session = spark.get()
     frame = make_frame(session, events).cache()
     options = {"columns": {"order": "n"}, **options}
@@ -142,7 +142,7 @@ def test_windows(spark: LocalSpark, seed: int, mode: str, ids: str) -> None:
 
 
 def test_the_whole_log(spark: LocalSpark) -> None:
-    """Without a window: at every time of an event, and before and after all."""
+    """Without a window: at the time of every event, and before and after all."""
     events = draw_events(5, 40)
     counts: Counter = Counter()
     held: dict[int, Counter] = {-1_000: Counter()}
@@ -156,7 +156,7 @@ def test_the_whole_log(spark: LocalSpark) -> None:
 
 
 def test_the_end_other_columns_and_types(spark: LocalSpark) -> None:
-    """Timestamps, integers as terms, rows in the order of the DataFrame; without deletes."""
+    """Timestamps, integers as terms, rows in DataFrame order; without deletes."""
     session = spark.get()
     at = datetime(2024, 5, 1, 10, tzinfo=UTC)
     rows = [(at, 1, EX("p"), 2), (at, 1, EX("p"), 2), (at, 2, EX("p"), 3)]

@@ -38,7 +38,7 @@ def fail(session: Any, folder: Path, directory: Path, **options: Any) -> str:
 
 
 def test_a_stream_by_name(spark: LocalSpark, tmp_path: Path) -> None:
-    """Nobody registers the data source: the package does."""
+    """Spark discovers the data source without registration."""
     rows = write_files(tmp_path / "in")
     run(spark.get(), tmp_path / "in", tmp_path / "engine")
     with open_engine(tmp_path / "engine") as engine:
@@ -67,7 +67,7 @@ def test_a_stream_goes_on_and_a_new_checkpoint_does_not(spark: LocalSpark, tmp_p
     later.write_text(json.dumps({"time": 9_000, "subject": 1, "predicate": P, "object": 2}) + "\n")
     run(session, tmp_path / "in", engine)
     (claim,) = read_claims(engine).values()
-    assert (claim.last, claim.rows) == (2, 2 * ROWS)  # 1 and 2 are no terms as texts
+    assert (claim.last, claim.rows) == (2, 2 * ROWS)  # 1 and 2 are not terms as strings
     assert claim.quarantined["bad term"] == 3
     before = sorted((engine / "inbox").iterdir())
     shutil.rmtree(tmp_path / "checkpoint")
@@ -92,7 +92,7 @@ def test_a_new_directory_does_not_do_for_an_old_checkpoint(
 
 
 def test_columns_streams_and_ids(spark: LocalSpark, tmp_path: Path) -> None:
-    """Columns by other names, of other types; a repeated id counts once; a named stream."""
+    """Columns with other names and types; a repeated id counts once; a named stream."""
     session = spark.get()
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.json").write_text(

@@ -45,7 +45,7 @@ def list_batches() -> list[pa.Table]:
 
 
 def write_batches(folder: Path) -> None:
-    """A file for each, in order."""
+    """A file per batch, in order."""
     folder.mkdir()
     for number, batch in enumerate(list_batches()):
         path = folder / f"{number:05}.parquet"
@@ -55,7 +55,7 @@ def write_batches(folder: Path) -> None:
 
 @cache
 def expect() -> dict[str, Answers]:
-    """What the oracle says of the last slide that the batches have reached."""
+    """The oracle's answers at the last slide that the batches have reached."""
     windows = WindowOracle([Shape(WIDTH_MS, SLIDE_MS)])
     held: Counter[Any] = Counter()
     for batch in list_batches():
