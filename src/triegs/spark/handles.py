@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from triegs.errors import StateError
 from triegs.spark.failures import BatchFailed, Cancelled, explain, mute
 from triegs.spark.listener import make_listener
-from triegs.spark.request import Request
+from triegs.spark.request import PipelineRequest
 
 Self = TypeVar("Self", bound="Handle")
 #: Spark's own checkpoint, in that of a pipeline.
@@ -42,7 +42,7 @@ class Handle(ABC):
         self._taker: int | None = None  # the thread that runs it
         self._is_stopped = False
 
-    def _start_query(self, stream: Any, request: Request) -> Any:
+    def _start_query(self, stream: Any, request: PipelineRequest) -> Any:
         writer = stream.writeStream.foreachBatch(self._take).outputMode("append")
         writer = writer.option("checkpointLocation", (self.checkpoint / SPARK).as_uri())
         if request.name is not None:

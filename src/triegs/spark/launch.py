@@ -27,7 +27,7 @@ from triegs.spark.mapped import choose_base, map_columns
 from triegs.spark.partitioned.checkpoint_plan import PLAN
 from triegs.spark.partitioned.pipeline import Distributed
 from triegs.spark.partitioned.planning import plan_job
-from triegs.spark.request import Request
+from triegs.spark.request import PipelineRequest
 from triegs.spark.session import register, require_spark
 from triegs.sparql.window import Window
 from triegs.windows.settings import EventTime
@@ -133,7 +133,7 @@ def start(
         f"checkpoint must be a directory that the driver can lock and sync, not {checkpoint}",
     )
     require_outside(wanted, home)
-    request = Request(
+    request = PipelineRequest(
         events, found, asked, home, wanted, static, mode, window, event_time, stream,
         trigger=trigger, name=name, views=views, on_progress=on_progress, base=root,
         shown_base=shown,
@@ -153,7 +153,7 @@ def start(
     return start_pipeline(request, options)
 
 
-def _make_partitioned(request: Request, options: Mapping[str, Any]) -> Request:
+def _make_partitioned(request: PipelineRequest, options: Mapping[str, Any]) -> PipelineRequest:
     """A request for a partitioned pipeline, which has no engine options but prefixes."""
     if others := options.keys() - {"prefixes"}:
         raise StateError(f"{min(others)!r} is an option of an engine in the driver")

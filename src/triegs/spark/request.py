@@ -16,7 +16,7 @@ from triegs.windows.settings import EventTime
 
 
 @dataclass(frozen=True)
-class Request:
+class PipelineRequest:
     """``columns`` maps our column names to those of ``events``; ``queries`` has the registration
     options of each query, with ``text``. `triegs.spark.start` documents the other fields.
     """

@@ -24,7 +24,7 @@ from triegs.spark.handles import Handle
 from triegs.spark.mapped import MappedColumns
 from triegs.spark.owners import NONE_YET, Owners
 from triegs.spark.queries import read_source
-from triegs.spark.request import Request
+from triegs.spark.request import PipelineRequest
 from triegs.sparql import Query
 
 messages = logging.getLogger("triegs.spark")
@@ -36,7 +36,7 @@ STATIC = "spark static"
 BATCH_SECONDS = 1.0
 
 
-def start_pipeline(request: Request, options: Mapping[str, Any]) -> Pipeline:
+def start_pipeline(request: PipelineRequest, options: Mapping[str, Any]) -> Pipeline:
     """Open the engine of a checkpoint, register the queries and start. `options` are those of
     `Engine.open`.
     """
@@ -74,7 +74,7 @@ def start_pipeline(request: Request, options: Mapping[str, Any]) -> Pipeline:
 
 
 def _make_runner(
-    engine: Engine, request: Request, firsts: Mapping[str, list[int]]
+    engine: Engine, request: PipelineRequest, firsts: Mapping[str, list[int]]
 ) -> MicroBatchRunner:
     columns = request.columns
     is_timed = engine._windows.is_used
@@ -134,7 +134,7 @@ class Pipeline(Handle):
     """
 
     def __init__(
-        self, engine: Engine, runner: MicroBatchRunner, owners: Owners, request: Request
+        self, engine: Engine, runner: MicroBatchRunner, owners: Owners, request: PipelineRequest
     ) -> None:
         super().__init__(request.session, request.checkpoint)
         self.engine = engine

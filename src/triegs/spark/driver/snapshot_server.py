@@ -28,7 +28,7 @@ from triegs.standing_query import StandingQuery
 KINDS = {pa.string(): "string", pa.int64(): "long"}
 
 
-class Request(StreamRequestHandler):
+class RequestHandler(StreamRequestHandler):
     """One request as a line of JSON; the response is a line of JSON followed by Arrow."""
 
     server: SnapshotServer
@@ -53,7 +53,7 @@ class SnapshotServer(ThreadingTCPServer):
     daemon_threads = True
 
     def __init__(self, host: str, queries: Mapping[str, StandingQuery], base: str = "") -> None:
-        super().__init__((host, 0), Request)
+        super().__init__((host, 0), RequestHandler)
         self._base = base  # removed from IRIs; empty if answers are terms
         self._host = host
         self.secret = token_hex(16)

@@ -46,7 +46,7 @@ from triegs.spark.partitioned.results import (
 )
 from triegs.spark.partitioned.routing import BAD
 from triegs.spark.partitioned.statistics import KeyCount, StatisticsCollector
-from triegs.spark.request import Request
+from triegs.spark.request import PipelineRequest
 
 messages = logging.getLogger("triegs.spark")
 
@@ -74,7 +74,7 @@ class Distributed(Handle):
     ``layout`` has the routes and placements; ``query`` is Spark's streaming query.
     """
 
-    def __init__(self, request: Request, job: Job) -> None:
+    def __init__(self, request: PipelineRequest, job: Job) -> None:
         home = request.checkpoint
         super().__init__(request.session, home)
         self._owners: Owners | None = None

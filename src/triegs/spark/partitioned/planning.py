@@ -29,7 +29,7 @@ from triegs.spark.partitioned.checkpoint_plan import PLAN
 from triegs.spark.partitioned.job import Job, make_job
 from triegs.spark.partitioned.statistics import StatisticsCollector
 from triegs.spark.queries import read_source
-from triegs.spark.request import Request
+from triegs.spark.request import PipelineRequest
 from triegs.spark.session import SparkMissing
 from triegs.sparql.model import Query
 from triegs.sparql.window import Kind
@@ -45,7 +45,7 @@ TRIAL_ROWS = 2_000
 ENGINE = "engine"
 
 
-def plan_job(request: Request, partitions: int, sample: Any = None) -> Job | None:
+def plan_job(request: PipelineRequest, partitions: int, sample: Any = None) -> Job | None:
     """A job with so many partitions; None if partitioning does not help, with the reason logged.
 
     An existing checkpoint decides between partitioned and driver.

@@ -18,7 +18,7 @@ from triegs.spark.partitioned.dataflow import (
     observe_figures,
 )
 from triegs.spark.partitioned.planning import plan_job
-from triegs.spark.request import Request
+from triegs.spark.request import PipelineRequest
 from triegs.spark.session import register, require_spark
 from triegs.sparql.window import Window
 from triegs.windows.settings import EventTime
@@ -63,7 +63,7 @@ def changes(
     found = check_columns(events.columns, columns)
     require_columns(session, events.columns, found.values())
     check_kinds(events.schema, found)
-    request = Request(
+    request = PipelineRequest(
         events, found, {NAME: {"text": query}}, mode=None if mode is None else Mode(mode),
         window=window, event_time=event_time,
         stream=stream, prefixes=prefixes,
