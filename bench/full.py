@@ -15,7 +15,7 @@ from bench.sections.durability import measure_durability
 from bench.sections.growth import measure_growth
 from bench.sections.inputs import measure_inputs
 from bench.sections.interference import measure_interference
-from bench.sections.parts import measure_parts
+from bench.sections.partitions import measure_partitions
 from bench.sections.payloads import measure_payloads
 from bench.sections.pipeline import measure_pipeline
 from bench.sections.skew import measure_hub, measure_zipf
@@ -30,7 +30,7 @@ SECTIONS: dict[str, Section] = {
     "cold": measure_cold,
     "durability": measure_durability,
     "pipeline": measure_pipeline,
-    "parts": measure_parts,
+    "parts": measure_partitions,
     "growth": measure_growth,
 }
 DEFAULTS = replace(Settings(), seconds=10.0, large_seconds=120.0)

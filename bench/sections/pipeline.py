@@ -1,7 +1,7 @@
-"""The pipeline on Spark: against the engine alone, against Spark's own floor, and against Spark.
+"""The pipeline on Spark, against the engine alone, Spark's own floor, and Spark SQL.
 
-Every batch is a Parquet file. The engine alone reads the same files with pyarrow. Spark itself
-evaluates the query at a slide with `triegs.spark.recompute`, over the events of the window.
+Every batch is a Parquet file. The engine alone reads the same files with pyarrow. Spark evaluates
+the query at a slide with `triegs.spark.recompute`, over the events of the window.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _draw(rng: np.random.Generator, rows: int, nodes: int, kind: str) -> pa.Tabl
 
 
 def _write(folder: Path, tables: list[pa.Table]) -> list[Path]:
-    """A file for each, in an order that Spark sees."""
+    """A file per table, in the order that Spark reads."""
     folder.mkdir(parents=True)
     paths = []
     for number, table in enumerate(tables):
@@ -77,22 +77,22 @@ def _read(session: Any, folder: Path) -> Any:
 
 
 def _run(events: Any, home: Path, **options: Any) -> tuple[list[dict[str, Any]], Any]:
-    """The figures of each batch, and what `look` finds at the end."""
-    told: dict[int, dict[str, Any]] = {}
+    """The figures of each batch, and the final time and number of answers."""
+    reported: dict[int, dict[str, Any]] = {}
 
-    def tell(figures: dict[str, Any]) -> None:
-        told[figures["spark"]["batchId"]] = figures
+    def report(figures: dict[str, Any]) -> None:
+        reported[figures["spark"]["batchId"]] = figures
 
     with start(
-        events, {"query": QUERY}, checkpoint=home, trigger=NOW, views=False, on_progress=tell,
+        events, {"query": QUERY}, checkpoint=home, trigger=NOW, views=False, on_progress=report,
         **options,
     ) as pipeline:  # fmt: skip
         pipeline.wait()
         batches = pipeline.metrics()["batches"]
-        _wait(lambda: len(told) >= batches)
+        _wait(lambda: len(reported) >= batches)
         with pipeline.queries["query"].snapshot() as snapshot:
             found = snapshot.time, snapshot.count()
-    return [told[batch] for batch in sorted(told)], found
+    return [reported[batch] for batch in sorted(reported)], found
 
 
 def _wait(is_so: Callable[[], bool]) -> None:
@@ -105,8 +105,8 @@ def _wait(is_so: Callable[[], bool]) -> None:
 def _measure_rate(session: Any, folder: Path, kind: str) -> Iterator[Figure]:
     rng = np.random.default_rng(1)
     paths = _write(folder / "in", [_draw(rng, EVENTS, NODES, kind) for _ in range(BATCHES)])
-    told, (_, found) = _run(_read(session, folder / "in"), folder / "state")
-    seconds = [each["spark"]["durationMs"]["triggerExecution"] / 1e3 for each in told]
+    reports, (_, found) = _run(_read(session, folder / "in"), folder / "state")
+    seconds = [each["spark"]["durationMs"]["triggerExecution"] / 1e3 for each in reports]
     alone = []
     with Engine() as engine:
         query = engine.register(QUERY)
@@ -116,7 +116,7 @@ def _measure_rate(session: Any, folder: Path, kind: str) -> Iterator[Figure]:
             alone.append(perf_counter() - begun)
         with query.snapshot() as snapshot:
             if snapshot.count() != found:
-                raise WrongAnswer(f"{found} answers by way of Spark, {snapshot.count()} without")
+                raise WrongAnswer(f"{found} answers with Spark, {snapshot.count()} without")
     # The first batch of a session starts its Python workers.
     ours, theirs = median(seconds[1:]), median(alone[1:])
     table = "a batch of a million"
@@ -124,12 +124,12 @@ def _measure_rate(session: Any, folder: Path, kind: str) -> Iterator[Figure]:
     yield Figure(kind, "engine alone, k events/s", EVENTS / theirs / 1e3, table=table)
     goal = RATE_GOALS[kind]
     yield Figure(kind, "of its rate", 100 * theirs / ours, "%", goal, table=table)
-    rest = ours
-    for step in told[-1]["timing"]:
-        took = median(each["timing"][step] for each in told[1:])
-        rest -= took
+    remaining = ours
+    for step in reports[-1]["timing"]:
+        took = median(each["timing"][step] for each in reports[1:])
+        remaining -= took
         yield Figure(kind, f"{step} ms", 1e3 * took, table="where its time goes")
-    yield Figure(kind, "Spark's own ms", 1e3 * rest, table="where its time goes")
+    yield Figure(kind, "Spark's own ms", 1e3 * remaining, table="where its time goes")
 
 
 def _measure_floor(session: Any, folder: Path) -> Iterator[Figure]:
@@ -141,8 +141,8 @@ def _measure_floor(session: Any, folder: Path) -> Iterator[Figure]:
     floor = writer.option("checkpointLocation", str(folder / "floor")).trigger(**NOW).start()
     floor.awaitTermination()
     below = [each["durationMs"]["triggerExecution"] for each in floor.recentProgress]
-    told, _ = _run(events, folder / "state")
-    above = [each["spark"]["durationMs"]["triggerExecution"] for each in told]
+    reports, _ = _run(events, folder / "state")
+    above = [each["spark"]["durationMs"]["triggerExecution"] for each in reports]
     ours, theirs = median(above[SKIPPED:]), median(below[SKIPPED:])
     table = "a tiny batch"
     yield Figure("ten events", "ms", ours, table=table)
@@ -155,17 +155,17 @@ def _measure_floor(session: Any, folder: Path) -> Iterator[Figure]:
 def _measure_joins(
     events: Any, folder: Path, window: Window, end: int
 ) -> Iterator[Figure]:  # fmt: skip
-    """New answers, by a pipeline (which tells those that go, too) and by a join of two streams.
+    """New answers, by a pipeline (which also delivers removed ones) and by a join of two streams.
 
-    Two edges are an answer if some window has both; the last window is that at `end`.
+    Two edges are an answer if some window has both; the last window ends at `end`.
     """
     from pyspark.sql import functions
 
     def take(frame: Any, _: int) -> None:
         frame.agg(functions.sum("change")).collect()
 
-    told, (_, found) = _run(events, folder / "told", window=window, sinks={"query": take})
-    seconds = [each["spark"]["durationMs"]["triggerExecution"] / 1e3 for each in told]
+    reports, (_, found) = _run(events, folder / "delivered", window=window, sinks={"query": take})
+    seconds = [each["spark"]["durationMs"]["triggerExecution"] / 1e3 for each in reports]
     timed = events.withColumn("at", functions.timestamp_millis("time")).withWatermark(
         "at", "1 millisecond"
     )
@@ -202,7 +202,7 @@ def _measure_joins(
 
 
 def _measure_slides(session: Any, folder: Path) -> Iterator[Figure]:
-    """An event each millisecond: batches of a hundred slides, of which the first fills windows."""
+    """An event each millisecond: batches of a hundred slides; the first fills the window."""
     rng = np.random.default_rng(3)
     rows = SLIDES * SLIDE_MS
     tables = []
@@ -213,8 +213,8 @@ def _measure_slides(session: Any, folder: Path) -> Iterator[Figure]:
     window = Window(WINDOW_MS, slide=SLIDE_MS)
     events = _read(session, folder / "in")
     yield from _measure_joins(events, folder, window, (3 * rows - 1) // SLIDE_MS * SLIDE_MS)
-    told, (time, found) = _run(events, folder / "state", window=window)
-    batches = [each["spark"]["durationMs"]["triggerExecution"] / 1e3 for each in told[1:]]
+    reports, (time, found) = _run(events, folder / "state", window=window)
+    batches = [each["spark"]["durationMs"]["triggerExecution"] / 1e3 for each in reports[1:]]
     ours = SLIDES / median(batches)
     log = session.read.parquet(str(folder / "in")).cache()
     log.count()

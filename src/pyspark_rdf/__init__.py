@@ -1,6 +1,7 @@
-"""How Spark finds ``format("rdf")``: it looks into all modules whose names start with ``pyspark_``.
+"""How Spark discovers ``format("rdf")``: it imports all modules whose names start with
+``pyspark_``.
 
-It does so whenever it meets a format that it does not know, so this must not fail.
+It does so for any format that it does not know, so this import must not fail.
 """
 
 from contextlib import suppress

@@ -1,9 +1,10 @@
-"""Makes the format ``triegs`` known to Spark, which looks for packages of such names.
+"""How Spark discovers ``format("triegs")``: it imports all modules whose names start with
+``pyspark_``.
 
-Spark imports all of them at once, so a failure here would take every other format down with it.
+It imports them together, so a failure here would break every other format.
 """
 
 from contextlib import suppress
 
 with suppress(Exception):
-    from triegs.spark.sink import TriegsDataSource as DefaultSource  # noqa: F401
+    from triegs.spark.data_source import TriegsDataSource as DefaultSource  # noqa: F401

@@ -178,13 +178,13 @@ def test_wrong_calls_end_with_two(arguments: list[str], said: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_the_keys_of_parts(tmp_path: Path) -> None:
+def test_the_keys_of_partitions(tmp_path: Path) -> None:
     text = "SELECT ?x ?z { ?x <http://ex/p> ?y . ?y <http://ex/q> ?z . ?z <http://ex/r> 5 }"
     done = run("--text", text, "--partitions", "4")
     assert "→ 1  ?z     0.33    2.00  2.00" in done.stdout
     assert "  r(?z, 5)   hashed by subject" in done.stdout
     assert "All labels are taken to have as many events; --sample FILE" in done.stdout
-    assert "Chosen: hashed by ?z: 2.0 times the work of one part" in done.stdout
+    assert "Chosen: hashed by ?z: 2.0 times the throughput of one partition" in done.stdout
     sample = tmp_path / "sample.nt"
     lines = [f"<a:{n}> <http://ex/{label}> <a:o{n}> .\n" for n, label in enumerate("pppppppqqr")]
     sample.write_text("".join(lines))
@@ -208,5 +208,6 @@ def test_the_keys_of_parts(tmp_path: Path) -> None:
 def test_without_a_key_there_is_one_engine() -> None:
     done = run("--text", "ASK { ?x <http://ex/p> ?y }", "--partitions", "4")
     assert done.stdout == (
-        "4 parts; no key is chosen\n\nOne engine keeps it: ASK is one answer for all parts\n"
+        "4 partitions; no key is chosen\n\n"
+        "One engine keeps it: ASK has one answer across all partitions\n"
     )

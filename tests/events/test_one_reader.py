@@ -19,7 +19,7 @@ from triegs.dictionary import Dictionary
 from triegs.inputs import open_input
 from triegs.reasons import Reason
 from triegs.run.epochs import WindowedEpochs
-from triegs.spark.parcels import check_columns, make_checker
+from triegs.spark.encoded_batch import check_columns, make_checker
 from triegs.windows.encoding import encode_events
 from triegs.windows.settings import EventTime
 

@@ -1,9 +1,9 @@
-"""A program that runs a pipeline in parts on a cluster, with executors in processes of their own.
+"""A program that runs a partitioned pipeline on a cluster, with executors in separate processes.
 
 ``python -m tests.spark.cluster HOME MASTER MARK OPTIONS``; the options are JSON: ``partitions``,
-``mode``, ``is_windowed`` and ``times``. It prints ``batch N`` as batches end, and lines of JSON: as
-long as batches come, what a thread reads of one that is done; and last what the queries show at the
-end, or with ``times`` after each batch, what Spark computes anew for these, and the figures.
+``mode``, ``is_windowed`` and ``times``. It prints ``batch N`` as batches end, and lines of JSON:
+while batches run, the results that a thread reads of committed batches; at the end, the final
+answers, or with ``times`` those after each batch, what Spark recomputes for them, and the figures.
 ``MARK`` is in the command line of every executor.
 """
 
@@ -30,7 +30,7 @@ SETTINGS = {
     "spark.executor.cores": "1",
     "spark.task.maxFailures": "50",
     "spark.deploy.maxExecutorRetries": "-1",
-    # A killed executor is no reason to shun its machine.
+    # A killed executor must not exclude its machine.
     "spark.excludeOnFailure.enabled": "false",
     "spark.stage.maxConsecutiveAttempts": "50",
     "spark.sql.session.timeZone": "UTC",
@@ -46,7 +46,7 @@ def make_session(master: str, mark: str, folder: Path) -> Any:
         builder = builder.config(name, value)
     builder = builder.config("spark.executor.extraJavaOptions", f"-Dtriegs.mark={mark}")
     builder = builder.config("spark.local.dir", str(folder / "local"))
-    # Executors have what we have.
+    # Executors run the same Python.
     paths = os.pathsep.join(sys.path)
     builder = builder.config("spark.executorEnv.PYTHONPATH", paths)
     session = builder.getOrCreate()
@@ -64,7 +64,7 @@ def read(frame: Any) -> list[str]:
 
 
 def audit(pipeline: Distributed, is_over: Event, failures: list[Exception]) -> None:
-    """Read one result after the other, of any batch that is done."""
+    """Read results of random committed batches, one after the other."""
     random = Random(os.getpid())
     while not is_over.is_set():
         last = pipeline.batch

@@ -1,7 +1,8 @@
-"""Events in columns of every type and spelling, related queries over them, and what they must give.
+"""Events in columns of every type and spelling, related queries over them, and the expected
+answers.
 
-A cell stands beside the term that it is, which is written here by hand: nothing of what reads cells
-says what is expected.
+Each cell has its expected term beside it, written by hand: no code that reads cells decides what is
+expected.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 from tests.stress import drawing, related
 
 from triegs import Window
-from triegs.compiler.layout import lay_out
+from triegs.partition.layout import lay_out
 from triegs.sparql import parse
 from triegs.testing import oracle
 from triegs.testing.strategies import Pattern
@@ -43,7 +44,7 @@ def read_time(milliseconds: int) -> datetime:
 
 
 class Kind(NamedTuple):
-    """A type of columns, by Spark and by Arrow; cells of it, and the term of each."""
+    """A column type, in Spark and in Arrow; its cells, and the term of each."""
 
     spark: str
     arrow: Any
@@ -51,7 +52,7 @@ class Kind(NamedTuple):
 
 
 def make(spark: str, arrow: Any, kind: str, read: Any, *texts: str) -> Kind:
-    """Literals of one datatype, each of the value that is read from its text."""
+    """Literals of one datatype, each with the value read from its text."""
     return Kind(spark, arrow, [(read(text), *typed(kind, text)) for text in texts])
 
 
@@ -84,7 +85,7 @@ KINDS = {
     ),
 }  # fmt: skip
 LABELS = {EX("p"): [EX("p"), EX(r"\u0070")], EX("q"): [EX("q"), EX(r"\U00000071")]}
-#: How a time in milliseconds and a sign may be written.
+#: Spellings of a time in milliseconds and of a sign.
 TIMES = {
     "bigint": ("bigint", pa.int64(), lambda time: time),
     "timestamp": ("timestamp", pa.timestamp("us", "UTC"), read_time),
@@ -100,7 +101,7 @@ SIGNS = {
 
 
 class Columns(NamedTuple):
-    """The types of a stream, by the names above."""
+    """The column types of a stream, by the names above."""
 
     subject: str
     object: str
@@ -124,14 +125,14 @@ NAMES = ("time", "op", "subject", "predicate", "object")
 
 
 class Row(NamedTuple):
-    """An event as its cells, and as it is meant; None if a cell is missing."""
+    """An event as cells, and its meaning; None if a cell is missing."""
 
     cells: tuple[Any, ...]
     event: Event | None
 
 
 def draw_batches(random: Random, columns: Columns, sizes: list[int]) -> list[list[Row]]:
-    """Batches of so many rows. A third are deletions, of which some find nothing; some rows are
+    """Batches of so many rows. A third are deletions, some without a target; some rows are
     malformed.
     """
     now = START
@@ -165,7 +166,7 @@ def make_table(columns: Columns, rows: list[Row]) -> pa.Table:
 
 
 def write_files(folder: Path, columns: Columns, batches: list[list[Row]]) -> Path:
-    """A file for each batch, in the order in which Spark takes them."""
+    """A file per batch, in the order in which Spark reads them."""
     folder.mkdir(parents=True)
     for number, rows in enumerate(batches):
         path = folder / f"{number:05}.parquet"
@@ -180,13 +181,13 @@ def read_stream(session: Any, folder: Path, columns: Columns) -> Any:
 
 
 class Asked(NamedTuple):
-    """A query in words of `tests.stress.drawing`, and what terms stand for them."""
+    """A query in the words of `tests.stress.drawing`, and the terms that they stand for."""
 
     text: str
     terms: dict[str, str]
 
     def write(self, random: Random | None = None) -> str:
-        """The text; terms in any spelling that they have, or else in the first."""
+        """The text; terms in any of their spellings, or else in the first."""
 
         def spell(word: re.Match[str]) -> str:
             term = self.terms[word[0]]
@@ -199,19 +200,19 @@ class Asked(NamedTuple):
 P, Q = LABELS
 
 
-#: Of values of all types the oracle, which asks rdflib, does not compute these as SPARQL has it.
+#: The oracle uses rdflib, which deviates from SPARQL in these for values of all types.
 UNSURE = {"<", ">", "<=", ">=", "+", "*", "IN", "STR("}
 
 
 def is_sure(pattern: Pattern) -> bool:
-    """Whether parts can keep it, and the oracle can tell its answers, whatever the constants."""
+    """Whether partitions and the oracle support it, whatever the constants."""
     words = {word for line in pattern.extra for word in line.split()}
     has_labels = all(predicate in drawing.LABELS for _, predicate, _ in pattern.atoms)
     return bool(pattern.head) and has_labels and not words & UNSURE
 
 
 def draw_queries(random: Random, columns: Columns, count: int = 3) -> dict[str, Asked]:
-    """Queries that are nearly alike, which parts can keep."""
+    """Nearly equal queries that can be partitioned."""
     cells = KINDS[columns.subject].cells + KINDS[columns.object].cells
     constants = [term for _, term in cells if term[0] != "_"]
     terms = dict(zip([*drawing.NODES, *drawing.LABELS], [*random.choices(constants, k=3), P, Q],
@@ -222,14 +223,14 @@ def draw_queries(random: Random, columns: Columns, count: int = 3) -> dict[str, 
             continue
         found = {f"q{n}": Asked(pattern.text, terms) for n, pattern in enumerate(family)}
         parsed = {name: parse(asked.write()) for name, asked in found.items()}
-        if all(not lay_out(parsed, parts).problem for parts in (2, 3)):
+        if all(not lay_out(parsed, partitions).problem for partitions in (2, 3)):
             return found
 
 
 def expect(
     batches: list[list[Row]], queries: dict[str, Asked], mode: str, is_windowed: bool
 ) -> Iterator[dict[str, Answers]]:
-    """What each query shows after each batch, by the oracle."""
+    """The oracle's answers of each query after each batch."""
     asked = {name: oracle.read_query(query.write()) for name, query in queries.items()}
     windows = WindowOracle([Shape(WIDTH, SLIDE)])
     live: Counter[Any] = Counter()

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a process; they are skipped where Spark cannot run."""
+"""One Spark session for all tests of a process; skipped where Spark cannot run."""
 
 from __future__ import annotations
 

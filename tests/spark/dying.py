@@ -1,7 +1,7 @@
-"""A program that runs a pipeline, and kills itself and Spark's Java process at a chosen place.
+"""A program that runs a pipeline, and kills itself and Spark's Java process at a chosen point.
 
-``python -m tests.spark.dying HOME PLACE TIMES``: at the so manieth time that the place is passed,
-both processes get SIGKILL. Without a place it runs to the end, and prints what the queries show.
+``python -m tests.spark.dying HOME PLACE TIMES``: when the point is passed for the given time, both
+processes get SIGKILL. Without a point it runs to the end, and prints the final answers.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from tests.spark.streams import QUERIES, look, make_window, read_stream
 
 from triegs.durable.files import DiskFile, DiskFiles
 from triegs.spark import LocalSpark, start
-from triegs.spark.feeding import Feed
+from triegs.spark.driver.micro_batch import MicroBatchRunner
 
-#: Places by name: what is called, and whether the life ends before, behind, or in the middle.
+#: Points by name: the function, and whether to die before it, after it, or in the middle.
 BEFORE, BEHIND, MIDDLE = "before", "behind", "middle"
 PLACES: dict[str, tuple[Any, str, str]] = {
-    "planned": (Feed, "take", BEFORE),
-    "collected": (Feed, "_set_aside", BEFORE),
+    "planned": (MicroBatchRunner, "take", BEFORE),
+    "collected": (MicroBatchRunner, "_quarantine", BEFORE),
     "writing": (DiskFile, "write", MIDDLE),
-    "applied": (Feed, "_apply", BEHIND),
-    "sliding": (Feed, "_hold_newest", BEHIND),
-    "synced": (Feed, "_tell", BEFORE),
+    "applied": (MicroBatchRunner, "_apply", BEHIND),
+    "sliding": (MicroBatchRunner, "_hold_newest", BEHIND),
+    "synced": (MicroBatchRunner, "_deliver", BEFORE),
     "in a sink": (DiskFiles, "replace", BEFORE),
-    "told": (Feed, "_tell", BEHIND),
-    "settled": (Feed, "_settle", BEHIND),
-    "taken": (Feed, "take", BEHIND),
+    "delivered": (MicroBatchRunner, "_deliver", BEHIND),
+    "settled": (MicroBatchRunner, "_settle", BEHIND),
+    "taken": (MicroBatchRunner, "take", BEHIND),
 }
 
 
 class Death:
-    """Ends this process and Spark's at the so manieth call."""
+    """Kills this process and Spark's at the given call."""
 
     def __init__(self, times: int) -> None:
         self._left = times
@@ -67,7 +67,7 @@ class Death:
 
 
 def run_pipeline(session: Any, home: Path, is_windowed: bool) -> dict[str, Any]:
-    """Take all batches; what is shown at the end."""
+    """Process all batches; returns the final answers."""
     with start(
         read_stream(session, home / "in"), QUERIES, checkpoint=home / "state",
         window=make_window(is_windowed), trigger={"availableNow": True}, views=False,
@@ -90,7 +90,7 @@ def main(home: Path, place: str | None, times: int, is_windowed: bool) -> None:
             death.watch(*PLACES[place])
         print(json.dumps(run_pipeline(session, home, is_windowed)))
         if place == "any":
-            death.end()  # that was too late for it
+            death.end()  # the timer was too late
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The data source ``triegs`` under the name ``faulty``: it kills Spark and its driver at a point.
+"""The data source ``triegs`` under the name ``faulty``, which kills Spark and its driver at a
+point.
 
-``FAULTY`` says the point, the batch and the driver's process, such as ``"noted 2 4711"``. Spark
-runs writers in processes of their own, which import this module from ``PYTHONPATH``.
+``FAULTY`` has the point, the batch and the driver's process id, such as ``"noted 2 4711"``. Spark
+runs writers in separate processes, which import this module from ``PYTHONPATH``.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from triegs.spark import staging
-from triegs.spark.sink import StreamWriter, TriegsDataSource
+from triegs.spark.data_source import TriegsDataSource
+from triegs.spark.inbox import staging
+from triegs.spark.inbox.sink import StreamWriter
 
 
 def kill_all(driver: int) -> None:
-    """The Java process above this one, the driver, and this one."""
+    """Kill the Java process above this one, the driver, and this one."""
     daemon = os.getppid()
     java = int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])
     for process in (java, driver, os.getpid()):

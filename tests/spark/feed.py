@@ -1,4 +1,4 @@
-"""A stream of files into an engine's directory, and what an engine says of it without Spark."""
+"""A stream of files into an engine directory, and the answers of an engine without Spark."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ QUERY = "SELECT ?x ?y { ?x <http://ex/p> ?y }"
 
 
 def write_files(folder: Path, files: int = FILES) -> list[dict[str, Any]]:
-    """Files of events in the order of their names, with deletes and, at the end, a bad row."""
+    """Files of events in name order, with deletes, and a malformed row at the end."""
     folder.mkdir()
     rows = []
     for number in range(files):
-        part = [
+        batch = [
             {
                 "time": 1_000 * number + place,
                 "op": "-" if number and place == 4 else "+",
@@ -31,10 +31,10 @@ def write_files(folder: Path, files: int = FILES) -> list[dict[str, Any]]:
             }
             for place in range(ROWS)
         ]
-        rows += part
-        bad = {**part[0], "object": "no term"}
+        rows += batch
+        bad = {**batch[0], "object": "no term"}
         path = folder / f"{number}.json"
-        path.write_text("".join(json.dumps(row) + "\n" for row in [*part, bad]))
+        path.write_text("".join(json.dumps(row) + "\n" for row in [*batch, bad]))
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
     return rows
 
@@ -53,7 +53,7 @@ def open_engine(directory: Path) -> Engine:
 
 
 def find_expected(rows: list[dict[str, Any]]) -> dict[tuple[str, str], int]:
-    """What an engine says that is given the rows directly, one push for each file."""
+    """The answers of an engine that gets the rows directly, one push per file."""
     engine = Engine(window=WINDOW)
     engine.register(QUERY, "all")
     for first in range(0, len(rows), ROWS):

@@ -1,4 +1,4 @@
-"""Random streams of events as Parquet files, a file for each batch, and what they must give."""
+"""Random streams of events as Parquet files, one per batch, and the expected answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Answers = dict[tuple[Any, ...], int]
 
 
 class Shown(NamedTuple):
-    """What a query shows after a batch: the time of its epoch, and the answers."""
+    """The answers of a query after a batch, and the time of its epoch."""
 
     time: int | None
     answers: dict[str, Answers]
@@ -41,13 +41,13 @@ class Shown(NamedTuple):
 def draw_batches(
     seed: int, batches: int, rows: int = 12, *, is_late: bool = True
 ) -> list[list[Event]]:
-    """Events that wander upwards in time, a third of them deletions, some of which find nothing."""
+    """Events with increasing times, a third of them deletions, some without a target."""
     random = Random(seed)
     now = 0
     found = []
     for _ in range(batches):
         events = []
-        now += not is_late  # what has the time of the batch before is late, too
+        now += not is_late  # events at the time of the previous batch are late, too
         for _ in range(random.randrange(rows)):
             now += random.choice([0, 0, 1, 2])
             triple = EX(random.randrange(3)), EX(random.choice("pq")), EX(random.randrange(3))
@@ -63,7 +63,7 @@ def make_table(events: list[Event]) -> pa.Table:
 
 
 def write_batch(folder: Path, number: int, events: list[Event]) -> None:
-    """A file that Spark takes after those with smaller numbers."""
+    """A file that Spark reads after those with smaller numbers."""
     folder.mkdir(parents=True, exist_ok=True)
     beside = folder / f".{number}"
     pq.write_table(make_table(events), beside)
@@ -78,13 +78,13 @@ def write_all(folder: Path, batches: list[list[Event]]) -> Path:
 
 
 def read_stream(session: Any, folder: Path) -> Any:
-    """The files as a stream, each a batch."""
+    """The files as a stream, one per batch."""
     reader = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
     return reader.option("maxFileAge", "36500d").parquet(str(folder))
 
 
 def expect(batches: list[list[Event]], mode: str, is_windowed: bool) -> list[Shown]:
-    """What the oracle says after each batch."""
+    """The oracle's answers after each batch."""
     return list(_slide(batches, mode) if is_windowed else _count(batches, mode))
 
 
@@ -115,7 +115,7 @@ def _slide(batches: list[list[Event]], mode: str) -> Iterator[Shown]:
 
 
 def expect_rows(batches: list[list[Event]], mode: str) -> dict[str, list[tuple[Any, ...]]]:
-    """What `read_sink` must find for each query, by the oracle, with windows."""
+    """What `read_sink` must find for each query with windows, by the oracle."""
     windows = WindowOracle([Shape(WIDTH, SLIDE)])
     found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in QUERIES}
     before = _answer(Counter(), mode)
@@ -142,7 +142,7 @@ def _answer(live: Counter[Any], mode: str) -> dict[str, Answers]:
 
 
 def look(queries: Any) -> Shown:
-    """What an engine shows now."""
+    """The current answers of an engine."""
     found, time = {}, None
     for name, query in queries.items():
         with query.snapshot() as snapshot:
@@ -152,9 +152,7 @@ def look(queries: Any) -> Shown:
 
 
 def sum_changes(folder: Path, front: int = 2, until: int = 1 << 30) -> Answers:
-    """What the changes in the files of a sink add up to, up to a batch; in front are epoch and
-    time.
-    """
+    """The sum of the changes in a sink's files up to a batch, without epoch and time."""
     total: Counter[Any] = Counter()
     for path in sorted(folder.glob("*.parquet")):
         if path.stem.isdecimal() and int(path.stem) > until:
@@ -166,7 +164,7 @@ def sum_changes(folder: Path, front: int = 2, until: int = 1 << 30) -> Answers:
 
 
 def read_sink(folder: Path) -> list[tuple[Any, ...]]:
-    """Every row of a sink, with the file that has it, in an order of its own."""
+    """Every row of a sink with its file, sorted."""
     return sorted(
         (path.name, *map(str, row.values()))
         for path in folder.glob("*.parquet")

@@ -1,4 +1,4 @@
-"""The benchmark of the pipeline, on small data: its answers are compared, its goals are not."""
+"""The pipeline benchmark on small data: compares answers, not goals."""
 
 from __future__ import annotations
 

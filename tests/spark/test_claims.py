@@ -1,4 +1,4 @@
-"""Sources of an inbox and what tasks leave beside it. Starts no Spark."""
+"""Sources of an inbox, and the files that tasks stage. Starts no Spark."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 
 from triegs import Engine
 from triegs.errors import InputError, StateDamaged
-from triegs.spark import staging
-from triegs.spark.claims import Claim, find_claim, lock_claims, read_claims, write_claim
-from triegs.spark.staging import (
-    Part,
-    Place,
+from triegs.spark.inbox import staging
+from triegs.spark.inbox.claims import Claim, find_claim, lock_claims, read_claims, write_claim
+from triegs.spark.inbox.staging import (
     Reading,
+    StagedFile,
+    StagingArea,
     deliver_batch,
     deliver_job,
     find_folder,
@@ -36,17 +36,17 @@ def make_batch(*rows: tuple[Any, ...]) -> pa.RecordBatch:
     )
 
 
-def stage(directory: Path, number: int, *tasks: list[tuple[Any, ...]]) -> list[Part]:
-    place = Place(find_folder(directory, QUERY, number), f"batch {number}", "7")
+def stage(directory: Path, number: int, *tasks: list[tuple[Any, ...]]) -> list[StagedFile]:
+    area = StagingArea(find_folder(directory, QUERY, number), f"batch {number}", "7")
     return [
-        stage_rows([make_batch(*rows)], partition, place, Reading({}))
+        stage_rows([make_batch(*rows)], partition, area, Reading({}))
         for partition, rows in enumerate(tasks)
     ]
 
 
-def deliver(directory: Path, number: int, parts: list[Part], **options: Any) -> bool:
+def deliver(directory: Path, number: int, files: list[StagedFile], **options: Any) -> bool:
     given = {"writer": QUERY, "source": None, "default": "feed", "stream": None, **options}
-    return deliver_batch(directory, parts, number, **given)
+    return deliver_batch(directory, files, number, **given)
 
 
 def take(directory: Path) -> tuple[list[tuple[str, int]], list[tuple[Any, ...]]]:
@@ -58,10 +58,10 @@ def take(directory: Path) -> tuple[list[tuple[str, int]], list[tuple[Any, ...]]]
             return taken, sorted((a.x, a.p, a.y, a.multiplicity) for a in snap)
 
 
-def test_parts_in_the_order_of_partitions_once(tmp_path: Path) -> None:
-    """A deletion in the second partition finds what the first has inserted."""
-    parts = stage(tmp_path, 0, [("<a:1>", P, "<a:2>")] * 2, [("<a:3>", P, "<a:2>")])
-    assert deliver(tmp_path, 0, parts[::-1])
+def test_staged_files_in_partition_order_once(tmp_path: Path) -> None:
+    """A deletion in the second partition finds what the first inserted."""
+    files = stage(tmp_path, 0, [("<a:1>", P, "<a:2>")] * 2, [("<a:3>", P, "<a:2>")])
+    assert deliver(tmp_path, 0, files[::-1])
     assert not list((tmp_path / "staging").glob("*/*"))
     assert not deliver(tmp_path, 0, stage(tmp_path, 0, [("<a:1>", P, "<a:2>")]))
     assert not list((tmp_path / "staging").glob("*/*"))
@@ -78,7 +78,7 @@ def test_a_batch_without_rows_is_no_batch_of_the_inbox_and_has_its_number(tmp_pa
     assert take(tmp_path) == ([("feed", 1)], [("<a:1>", P, "<a:2>", 1)])
 
 
-def test_malformed_rows_are_set_aside_and_counted_once(tmp_path: Path) -> None:
+def test_malformed_rows_are_quarantined_and_counted_once(tmp_path: Path) -> None:
     rows = [("<a:1>", P, None), ("no term", P, "<a:2>"), ("<a:1>", P, "<a:2>")]
     assert deliver(tmp_path, 0, stage(tmp_path, 0, [], rows))
     assert not deliver(tmp_path, 0, stage(tmp_path, 0, [], rows))
@@ -109,7 +109,7 @@ def test_a_commit_that_died_before_it_noted_the_number(
             deliver(tmp_path, 0, stage(tmp_path, 0, [row]))
     if is_taken:
         assert take(tmp_path) == ([("feed", 0)], [(*row, 1)])
-    # What the dead attempt has left is not read; the file that it names is the first one.
+    # Files of the dead attempt are not read; the first file is the one that Spark names.
     assert deliver(tmp_path, 0, stage(tmp_path, 0, [row]))
     assert take(tmp_path) == ([] if is_taken else [("feed", 0)], [(*row, 1)])
     assert read_claims(tmp_path) == {"feed": Claim("feed", QUERY, 0, 1)}
@@ -122,13 +122,13 @@ def test_a_checkpoint_that_was_made_anew(tmp_path: Path) -> None:
     assert deliver(tmp_path, 0, stage(tmp_path, 0, []), writer="query 8", source="other")
 
 
-@pytest.mark.parametrize(("number", "told"), [(0, "would be left out"), (3, "were left out")])
+@pytest.mark.parametrize(("number", "told"), [(0, "would be lost"), (3, "were lost")])
 def test_numbers_that_do_not_go_on(tmp_path: Path, number: int, told: str) -> None:
     for each in (0, 1):
         deliver(tmp_path, each, stage(tmp_path, each, []))
-    with pytest.raises(InputError, match=rf"gives batch {number}, .* up to 1: events {told}"):
+    with pytest.raises(InputError, match=rf"writes batch {number}, .* up to 1: events {told}"):
         deliver(tmp_path, number, stage(tmp_path, number, []))
-    with pytest.raises(InputError, match=r"gives batch 4, and .* has nothing"):
+    with pytest.raises(InputError, match=r"writes batch 4, but .* has nothing"):
         deliver(tmp_path, 4, [], writer="query 8", source="other")
 
 
@@ -136,7 +136,7 @@ def test_a_source_that_is_renamed(tmp_path: Path) -> None:
     deliver(tmp_path, 0, [])
     with pytest.raises(InputError, match=r"query 7 writes .* as source 'feed', and now as 'a'"):
         deliver(tmp_path, 1, [], source="a")
-    # The place of a checkpoint may be written in another way.
+    # The same checkpoint path in another spelling.
     assert deliver(tmp_path, 1, [], default="b")
     assert read_claims(tmp_path).keys() == {"feed"}
 
@@ -144,9 +144,9 @@ def test_a_source_that_is_renamed(tmp_path: Path) -> None:
 def test_jobs(tmp_path: Path) -> None:
     def write(row: tuple[Any, ...], number: int | None = None, source: str = "jobs") -> bool:
         folder = find_job_folder(tmp_path, "x")
-        part = stage_rows([make_batch(row)], 0, Place(folder, "job x", "x"), Reading({}))
+        staged = stage_rows([make_batch(row)], 0, StagingArea(folder, "job x", "x"), Reading({}))
         return deliver_job(
-            tmp_path, [part], folder, source=source, default="", number=number, stream=None
+            tmp_path, [staged], folder, source=source, default="", number=number, stream=None
         )
 
     first, second = ("<a:1>", P, "<a:2>"), ("<a:2>", P, "<a:2>")
@@ -154,7 +154,7 @@ def test_jobs(tmp_path: Path) -> None:
     assert write(first)
     assert write(second, 20240501, "daily")
     assert not write(second, 20240501, "daily")
-    with pytest.raises(InputError, match="numbers grow: batch 20240430 would be left out"):
+    with pytest.raises(InputError, match="numbers must increase: batch 20240430 would be lost"):
         write(second, 20240430, "daily")
     taken, answers = take(tmp_path)
     assert taken == [("daily", 20240501), ("jobs", 0), ("jobs", 1)]
@@ -174,11 +174,11 @@ def test_dead_jobs_leave_nothing_for_long(tmp_path: Path) -> None:
 
 
 def test_dictionaries_of_partitions_become_one(tmp_path: Path) -> None:
-    place = Place(find_folder(tmp_path, QUERY, 0), "batch 0", "7")
+    area = StagingArea(find_folder(tmp_path, QUERY, 0), "batch 0", "7")
     reading = Reading({}, "plain", {"": "http://ex/"})
     rows = [(":a", ":p", ":b"), (":c", ":p", "_:x")]
-    parts = [stage_rows([make_batch(row)] * 2, n, place, reading) for n, row in enumerate(rows)]
-    assert deliver(tmp_path, 0, parts)
+    files = [stage_rows([make_batch(row)] * 2, n, area, reading) for n, row in enumerate(rows)]
+    assert deliver(tmp_path, 0, files)
     _, answers = take(tmp_path)
     assert [(x, m) for x, _, _, m in answers] == [("<http://ex/a>", 2), ("<http://ex/c>", 2)]
 

@@ -1,5 +1,5 @@
-"""Parts in executor processes of their own, which are killed, and a driver that is killed: what is
-delivered is what a run delivers that nobody disturbs.
+"""Partitions in separate executor processes that are killed, and a driver that is killed: the
+output equals that of an undisturbed run.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 CLUSTER = "local-cluster[2,1,512]"
 LOCAL = "local[2]"
 BATCHES = draw_batches(32, 24, rows=10)
-#: What is computed anew has nothing late.
+#: A recomputation has no late events.
 EVEN = draw_batches(33, 6, rows=20, is_late=False)
 #: How many executors a driver loses, and how often it is killed itself.
 KILLS, DEATHS = 32, 32
@@ -62,7 +62,7 @@ def _spark() -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, _spark) -> Path:
-    """A life that nothing meets."""
+    """An undisturbed run."""
     home = make_home(tmp_path_factory.mktemp("whole"))
     check(home, Life(home, LOCAL))
     return home
@@ -82,11 +82,11 @@ def make_home(home: Path, batches: list[list[Event]] = BATCHES) -> Path:
 
 
 class Life:
-    """One run of the program, in a process group of its own."""
+    """One run of the program, in its own process group."""
 
     def __init__(self, home: Path, master: str = CLUSTER, **options: Any) -> None:
         self.mark = uuid4().hex
-        #: What was read while batches came: batch, query, answers.
+        #: Results read while batches ran: batch, query, answers.
         self.reads: list[dict[str, Any]] = []
         asked = json.dumps({"partitions": 2, **WINDOWED, **options})
         arguments = [sys.executable, "-m", "tests.spark.cluster", str(home), master, self.mark]
@@ -98,7 +98,7 @@ class Life:
             )
 
     def find_executors(self) -> list[int]:
-        """The processes that have our mark, without the driver's."""
+        """The processes with our mark, except the driver's."""
         found = []
         for path in Path("/proc").glob("[0-9]*"):
             try:
@@ -114,11 +114,11 @@ class Life:
             os.kill(random.choice(found), signal.SIGKILL)
 
     def count_lost(self) -> int:
-        """Executors that the driver knew and lost by our signal."""
+        """Executors that the driver lost by our signal."""
         return len(re.findall(r"Lost executor .* exited with code 137", self.log.read_text()))
 
     def kill_driver(self) -> bool:
-        """False if it had come to its end before."""
+        """False if it had already ended."""
         os.killpg(self.process.pid, signal.SIGKILL)
         code = self.process.wait()
         self.process.stdout.close()
@@ -128,7 +128,7 @@ class Life:
         return bool(code)
 
     def read_until(self, batches: int) -> bool:
-        """Wait for the so manieth batch; False if the process ends before."""
+        """Wait until so many batches are done; False if the process ends before."""
         for line in self.process.stdout:
             if line.startswith("batch"):
                 batches -= 1
@@ -143,7 +143,7 @@ class Life:
         return False
 
     def end(self) -> dict[str, Any]:
-        """What it shows at its end."""
+        """Its final answers."""
         self.read_until(1 << 30)
         code = self.process.wait(120)
         self.process.stdout.close()
@@ -166,8 +166,8 @@ def write(answers: Answers) -> list[str]:
 
 
 def list_batches(home: Path) -> list[list[Event]]:
-    """The events of each batch, by Spark's own log: a driver that dies when its source has noted a
-    file, and the log has not, leaves it to the next batch, which has two then.
+    """The events of each batch, by Spark's own log: if the driver dies after its source noted a
+    file, but before the log did, the file goes to the next batch, which then has two.
     """
     folder = home / "state" / "spark" / "offsets"
     numbers = sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal())
@@ -183,7 +183,7 @@ def list_batches(home: Path) -> list[list[Event]]:
 
 
 def check(home: Path, life: Life) -> None:
-    """The answers at the end, every change in the sinks, and what was read meanwhile."""
+    """The final answers, every change in the sinks, and the results read meanwhile."""
     found = life.end()
     batches = list_batches(home)
     assert sum(map(len, batches)) == sum(map(len, BATCHES))
@@ -203,7 +203,7 @@ def check_reads(home: Path, life: Life) -> None:
 
 
 def show_directly(mode: ModeName, is_windowed: bool) -> list[Shown]:
-    """What one engine shows after each batch, here."""
+    """The answers of one local engine after each batch."""
     shown = []
     with Engine(mode=mode, window=make_window(is_windowed)) as engine:
         queries = {name: engine.register(text, name=name) for name, text in QUERIES.items()}
@@ -230,7 +230,7 @@ def live_evenly(
     home: Path, master: str = CLUSTER, partitions: int = 2, mode: ModeName = "multigraph",
     is_windowed: bool = True,
 ) -> None:  # fmt: skip
-    """A life over `EVEN`, every batch of which is compared."""
+    """A run over `EVEN`, every batch of which is compared."""
     make_home(home, EVEN)
     times = list_times(mode, is_windowed)
     asked = sorted({time for time in times if time is not None})
@@ -238,13 +238,13 @@ def live_evenly(
         home, master, partitions=partitions, mode=mode, is_windowed=is_windowed, times=asked
     ).end()
     check_each_batch(home, found, mode, is_windowed)
-    held = [part["state_bytes"] for part in found["figures"]["parts"]]
+    held = [report["state_bytes"] for report in found["figures"]["partitions"]]
     assert len(held) == partitions
     assert partitions == 1 or max(held) < sum(held)
 
 
 def check_each_batch(home: Path, found: dict[str, Any], mode: ModeName, is_windowed: bool) -> None:
-    """Against the oracle, an engine, Spark's own joins and the changes in the sinks."""
+    """Compare with the oracle, an engine, Spark's own joins and the changes in the sinks."""
     direct = show_directly(mode, is_windowed)
     times = list_times(mode, is_windowed)
     for batch, shown in enumerate(expect(EVEN, mode, is_windowed)):
@@ -262,13 +262,13 @@ ALL = [(1, "multigraph", True), (2, "rdf", True), (4, "multigraph", True), (2, "
 
 @pytest.mark.property
 @pytest.mark.parametrize(("partitions", "mode", "is_windowed"), ALL)
-def test_parts_are_in_processes_of_their_own(tmp_path, partitions, mode, is_windowed):
+def test_partitions_run_in_their_own_processes(tmp_path, partitions, mode, is_windowed):
     live_evenly(tmp_path, CLUSTER, partitions, mode, is_windowed)
 
 
 @pytest.fixture
 def standalone(tmp_path):
-    """The address of a master on loopback with two workers of one core."""
+    """The address of a master on loopback with two single-core workers."""
     import pyspark
 
     program = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
@@ -356,7 +356,7 @@ def test_the_driver_is_killed(tmp_path, whole):
 
 
 def compare_sinks(home: Path, whole: Path) -> None:
-    """Row by row; the same, if the batches are."""
+    """Row by row; equal if the batches are."""
     if list_batches(home) != BATCHES:
         return
     for name in QUERIES:

@@ -1,4 +1,4 @@
-"""A pipeline in parts gives, batch by batch, what the oracle gives for the same events."""
+"""A partitioned pipeline equals the oracle after each batch."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def test_each_batch_equals_the_oracle(session, tmp_path, partitions, mode, is_wi
             assert read_answers(pipeline.table(name, batch)) == wanted, (batch, name)
         assert pipeline.count("path") == sum(expected[-1].answers["path"].values())
     if partitions > 1:
-        held = [part["state_bytes"] for part in figures["parts"]]
+        held = [report["state_bytes"] for report in figures["partitions"]]
         assert all(0 < size < sum(held) for size in held)
 
 
 def run(session, folder: Path, batches, home: Path, partitions: int = 2, **options: Any):
-    """A pipeline that has taken all files."""
+    """A pipeline that has processed all files."""
     for number, events in enumerate(batches):
         if not (folder / f"{number:05}.parquet").exists():
             write_batch(folder, number, events)
@@ -107,8 +107,8 @@ def check_all(home: Path, pipeline, batches) -> None:
         assert sum_changes(home / name, 1) == answers
 
 
-def test_other_numbers_of_parts_one_after_the_other(session, tmp_path):
-    """Each start with more files; the state of one is dealt to the parts of the next."""
+def test_repeated_rescaling(session, tmp_path):
+    """Each start has more files, and repartitions the state of the one before."""
     lives = [(2, 2), (3, 3), (4, 3), (5, 1), (5, 1)] if SOAK else [(2, 2), (3, 3), (4, 1)]
     batches = draw_batches(41, 5, rows=16)
     seen = []
@@ -116,14 +116,14 @@ def test_other_numbers_of_parts_one_after_the_other(session, tmp_path):
         with run(session, tmp_path / "in", batches[:count], tmp_path, partitions) as pipeline:
             check_all(tmp_path, pipeline, batches[:count])
             seen.append((pipeline.batch, count))
-            # What was read before is there still, from the parts of then.
+            # Earlier results stay readable, from the partitions of that time.
             for batch, read in seen if len(seen) == len(lives) else ():
                 wanted = expect(batches[:read], "multigraph", True)[-1].answers["path"]
                 assert read_answers(pipeline.table("path", batch)) == wanted
 
 
-def test_numbers_of_parts_that_take_no_batch(session, tmp_path):
-    """A start that finds nothing new is no reason to forget what the parts before it had."""
+def test_rescaling_without_new_batches(session, tmp_path):
+    """A start without new input keeps the state of the partitions before it."""
     batches = draw_batches(41, 3, rows=16)
     (tmp_path / "in").mkdir()
     for partitions in (4, 3) if SOAK else (3,):
@@ -137,7 +137,7 @@ def test_numbers_of_parts_that_take_no_batch(session, tmp_path):
 
 @pytest.mark.parametrize("is_windowed", [True, False] if SOAK else [True])
 def test_a_static_graph_is_there_from_the_beginning(session, tmp_path, is_windowed):
-    """In parts, also in others after them, and in the driver, what one engine gives."""
+    """Partitioned, rescaled, and in the driver: the answers of one engine."""
     batches = draw_batches(45, 3, rows=16, is_late=False)
     rows = [("+", EX(n % 3), EX("pq"[n % 2]), EX(n % 5 % 3)) for n in range(12)]
     names = ["op", "subject", "predicate", "object"]
@@ -168,24 +168,26 @@ def test_a_static_graph_is_there_from_the_beginning(session, tmp_path, is_window
     def compare(home, count, pipeline):
         for name, answers in shown[count - 1].answers.items():
             assert read_answers(pipeline.table(name)) == answers, name
-            # Sinks are told of it, too, in their first batch.
+            # Sinks get it, too, in their first batch.
             found = sum_changes(home / name, 1 if isinstance(pipeline, Distributed) else 2)
             assert found == answers, name
 
     check(tmp_path / "driver", 3, static)
-    # Other parts have it from those before them, and not once more.
+    # New partitions get it from those before them, and not twice.
     for given in [tmp_path / "static.nt", *([static] if SOAK else [])]:
         home = tmp_path / type(given).__name__
         check(home, 2, given, partitions=2)
         check(home, 3, given, partitions=3)
 
 
-def test_a_static_graph_for_other_parts_before_the_first_batch(session, tmp_path):
+def test_rescaling_a_static_graph_before_the_first_batch(session, tmp_path):
     static = pa.table({"subject": [EX(1)], "predicate": [EX("p")], "object": [EX(2)]})
     (tmp_path / "in").mkdir()
     with run(session, tmp_path / "in", [], tmp_path, 2, static=static):
         pass
-    with pytest.raises(StateError, match="has a static graph for other parts; give it once more"):
+    with pytest.raises(
+        StateError, match="has a static graph for another number of partitions; pass static again"
+    ):
         run(session, tmp_path / "in", [], tmp_path, 3)
     batch = [Event(1, "+", (EX(2), EX("q"), EX(n))) for n in range(3)]
     batch += [Event(10, "+", (EX(0), EX("p"), EX(0)))]
@@ -252,12 +254,12 @@ def test_changes_as_a_stream(session, tmp_path):
     stream_changes(session, events, "twice", tmp_path, window=make_window(True))
     expected = expect(batches, "multigraph", True)[-1].answers["twice"]
     assert sum_changes(tmp_path / "out", 1) == expected
-    with pytest.raises(UnsupportedQuery, match="parts do not help this query"):
+    with pytest.raises(UnsupportedQuery, match="partitioning does not help this query"):
         changes(events, "SELECT * { ?x ?p ?y }", partitions=2)
 
 
 @pytest.mark.parametrize("is_kept", [True, False] if SOAK else [True])
-def test_what_a_stream_of_changes_leaves_out_is_told(session, tmp_path, is_kept):
+def test_a_stream_of_changes_reports_what_it_leaves_out(session, tmp_path, is_kept):
     good = [Event(n, "+", (EX(n), EX("p"), EX(0))) for n in (1, 6, 11)]
     bad = [Event(12, "+", (f"no term {n}", EX("p"), EX(0))) for n in range(3)]
     late = [Event(2, "+", (EX(7), EX("p"), EX(0))), Event(16, "-", (EX(8), EX("p"), EX(0)))]
@@ -273,7 +275,7 @@ def test_what_a_stream_of_changes_leaves_out_is_told(session, tmp_path, is_kept)
     assert [each["late"] for each in told] == [0, 1]
     assert sum(each["refused"] for each in told) == 1
     if aside is not None:
-        # A new checkpoint has the same numbers of batches; its rows go elsewhere.
+        # A new checkpoint repeats batch numbers; its rows go elsewhere.
         other = tmp_path / "other"
         stream_changes(session, events, "heads", other, window=Window(10, 1), quarantine=aside)
         kept = [json.loads(row["record"]) for row in pq.read_table(aside).to_pylist()]
@@ -282,8 +284,8 @@ def test_what_a_stream_of_changes_leaves_out_is_told(session, tmp_path, is_kept)
 
 
 def test_counts_that_do_not_fit(session, tmp_path):
-    """The query is stalled, and says so when it is read; others go on. With a sink the batch
-    fails, because there is nothing to give to it.
+    """The query stalls and raises when it is read; the others continue. With a sink the batch
+    fails, because there is nothing to deliver.
     """
     asked = {
         "huge": " . ".join(f"?x {EX('p')} ?y" for _ in range(5)).join(["SELECT ?x {", "}"]),
@@ -342,19 +344,19 @@ def test_rows_that_are_late_null_malformed_and_ahead(session, tmp_path, policy):
 
 
 @pytest.mark.parametrize("partitions", [2, 5] if SOAK else [3])
-def test_one_key_and_more_parts_than_keys(session, tmp_path, partitions):
-    """All events have one key; parts without any move on with the others."""
+def test_more_partitions_than_keys(session, tmp_path, partitions):
+    """All events have one key; empty partitions advance with the others."""
     events = [Event(t, "+", (EX("hub"), EX("pq"[t % 2]), EX("hub"))) for t in range(1, 30)]
     batches = [events[:10], events[10:20], events[20:]]
     with run(session, tmp_path / "in", batches, tmp_path, partitions) as pipeline:
         check_all(tmp_path, pipeline, batches)
         figures = pipeline.metrics()
-    assert len(figures["parts"]) == partitions
+    assert len(figures["partitions"]) == partitions
     assert figures["skew"] > 1
 
 
-def test_a_hot_key_is_told_and_then_split(session, tmp_path, caplog):
-    """Two thirds of what is hashed have one key; the parts of the next start share it."""
+def test_a_hot_key_is_reported_and_then_split(session, tmp_path, caplog):
+    """Two thirds of the hashed events have one key; the next start splits it."""
     asked = {"star": f"SELECT ?x ?y ?z {{ ?x {EX('p')} ?y . ?x {EX('q')} ?z }}"}
     events = [
         Event(1, "+", (EX("hub" if n % 3 else n), EX("pq"[n % 2]), EX(n % 7))) for n in range(180)
@@ -369,7 +371,7 @@ def test_a_hot_key_is_told_and_then_split(session, tmp_path, caplog):
             assert read_answers(found.table("star")) == answers
             figures = found.metrics()
             assert any(route.hot for route in found.layout.routes) == is_split
-            if is_split:  # more of the same, in parts that share it
+            if is_split:  # more of the same, split over partitions
                 more = [event._replace(time=2) for event in events]
                 write_batch(tmp_path / "in", 1, more)
         if not is_split:
@@ -377,7 +379,7 @@ def test_a_hot_key_is_told_and_then_split(session, tmp_path, caplog):
             assert hot["share"] == pytest.approx(2 / 3, abs=0.01)
             assert hot == {**hot, "query": "star", "key": "?x", "term": EX("hub")}
             assert not hot["is_split"]
-    assert "star: 67% of what is hashed by ?x is of <http://ex/hub>" in caplog.text
+    assert "star: 67% of the events hashed by ?x have the key <http://ex/hub>" in caplog.text
     with start(stream, asked, partitions=3, **options) as found:
         found.wait()
         assert isinstance(found, Distributed)
@@ -397,7 +399,12 @@ def test_many_queries_are_lanes(session, tmp_path):
     with start(stream, asked, checkpoint=tmp_path / "state", partitions=2, trigger=NOW) as found:
         assert isinstance(found, Distributed)
         found.wait()
-        assert sorted(placed.parts for placed in found.layout.queries) == [(0,), (0,), (1,), (1,)]
+        assert sorted(placement.partitions for placement in found.layout.queries) == [
+            (0,),
+            (0,),
+            (1,),
+            (1,),
+        ]
         for n in range(4):
             wanted = {(each.triple[2],): 1 for each in batch if each.triple[1] == labels[n]}
             assert read_answers(found.table(f"q{n}")) == wanted
@@ -405,18 +412,18 @@ def test_many_queries_are_lanes(session, tmp_path):
     assert figures["fan_out"] == 1
     assert figures["costs"].keys() == asked.keys()
     assert min(figures["costs"].values()) > 0
-    assert all(part["delivered"] < 40 for part in figures["parts"])
+    assert all(report["delivered"] < 40 for report in figures["partitions"])
 
 
-@pytest.mark.skipif(not SOAK, reason="test_parts has it without Spark; make soak runs it")
+@pytest.mark.skipif(not SOAK, reason="test_partitions has it without Spark; make soak runs it")
 def test_a_lane_that_costs_most_is_alone(session, tmp_path):
-    """The same events, but filters on them take far longer, and still longer if others work."""
+    """The same events, but filters on them take far longer, even more so under load."""
     labels = [EX(f"l{n}") for n in range(4)]
     asked = {}
     for n in range(4):
         first, *others = labels[n:] + labels[:n]
         beside = " . ".join(f"?s{i} {label} ?o{i}" for i, label in enumerate(others))
-        # No key helps: the others would be copied.
+        # No key helps: the other atoms would be replicated.
         asked[f"q{n}"] = f"SELECT DISTINCT ?y {{ ?x {first} ?y . {beside} }}"
     filters = "".join(f" FILTER(?x != ?y || ?y = {EX(n)})" for n in range(20))
     asked["q3"] = asked["q3"].replace("}", filters + "}")
@@ -432,17 +439,21 @@ def test_a_lane_that_costs_most_is_alone(session, tmp_path):
             assert isinstance(found, Distributed)
             found.wait()
             assert read_answers(found.table("q3")) == wanted
-            parts = Counter(placed.parts for placed in found.layout.queries)
-            return [placed.name for placed in found.layout.queries if parts[placed.parts] == 1]
+            counts = Counter(placement.partitions for placement in found.layout.queries)
+            return [
+                placement.name
+                for placement in found.layout.queries
+                if counts[placement.partitions] == 1
+            ]
 
-    assert list_alone(partitions=3) != ["q3"]  # nothing was seen yet
+    assert list_alone(partitions=3) != ["q3"]  # no statistics yet
     assert list_alone(partitions=2) == ["q3"]
     rows = make_table(batch)
     sample = pa.table({name: [None, *rows.column(name).to_pylist()] for name in rows.schema.names})
     assert list_alone(partitions=2, checkpoint=tmp_path / "other", sample=sample) == ["q3"]
 
 
-def test_where_parts_do_not_help_the_engine_is_in_the_driver(session, tmp_path, caplog):
+def test_the_engine_is_in_the_driver_where_partitioning_does_not_help(session, tmp_path, caplog):
     stream = read_stream(session, write_all(tmp_path / "in", draw_batches(4, 1)))
     query = {"all": "SELECT * { ?x ?p ?y }"}
     for _ in range(2):
@@ -463,13 +474,15 @@ def test_what_is_refused(session, tmp_path):
     def begin(queries=QUERIES, events=stream, **options: Any):
         return start(events, queries, checkpoint=tmp_path / "state", partitions=2, **options)
 
-    with pytest.raises(WindowError, match="a window that events move"):
+    with pytest.raises(WindowError, match="a window that advances by events"):
         begin(window=Window.triples(3))
-    with pytest.raises(InputError, match="parts cannot tell whether an id was used"):
+    with pytest.raises(InputError, match="partitions cannot check whether an id was used"):
         begin(events=stream.withColumn("id", stream["subject"]))
-    with pytest.raises(InputError, match="a window needs a column for time"):
+    with pytest.raises(InputError, match="a window needs a time column"):
         begin(events=stream.drop("time"), window=Window(5))
-    with pytest.raises(StateError, match="wants snapshots, which parts do not send"):
+    with pytest.raises(
+        StateError, match="needs snapshots, which partitioned pipelines do not deliver"
+    ):
         begin(sinks={"path": Sink(tmp_path, what="snapshot")})
     with pytest.raises(StateError, match="'memory_limit' is an option of an engine"):
         begin(memory_limit=10)
@@ -477,7 +490,7 @@ def test_what_is_refused(session, tmp_path):
         begin({"sum": f"SELECT ?x (COUNT(*) AS ?n) {{ ?x {EX('p')} ?y }} GROUP BY ?x"})
     with pytest.raises(InputError, match="the sample has no column 'object'"):
         begin(sample=pa.table({"subject": [1], "predicate": [EX("p")]}))
-    with pytest.raises(ValueError, match="at least one part"):
+    with pytest.raises(ValueError, match="partitions must be at least 1"):
         start(stream, QUERIES, checkpoint=tmp_path / "state", partitions=0)
     assert not (tmp_path / "state").exists()
     with begin(trigger=NOW) as pipeline:
@@ -485,18 +498,22 @@ def test_what_is_refused(session, tmp_path):
         with pytest.raises(DirectoryInUse):
             begin()
         pipeline.wait()
-        with pytest.raises(StateError, match="there is no query 'other'; there are path, twice"):
+        with pytest.raises(
+            StateError, match="there is no query 'other'; the queries are path, twice"
+        ):
             pipeline.table("other")
-        with pytest.raises(StateError, match="batch 9 is not done yet; the last one is 0"):
+        with pytest.raises(
+            StateError, match="batch 9 has not been committed yet; the last one is 0"
+        ):
             pipeline.table("path", 9)
-    with pytest.raises(StateError, match="is that of a pipeline in parts; say how many"):
+    with pytest.raises(StateError, match="belongs to a partitioned pipeline; set partitions"):
         start(stream, QUERIES, checkpoint=tmp_path / "state")
-    with pytest.raises(StateError, match="was made with other queries"):
+    with pytest.raises(StateError, match="was made with different queries"):
         begin({"path": QUERIES["path"]})
 
 
 def test_a_sink_that_comes_later(session, tmp_path):
-    """What changes before there is a sink is not given to it; what comes then is."""
+    """Changes before the sink existed are not delivered to it; later ones are."""
     batches = draw_batches(9, 3, rows=40, is_late=False)
     folder = tmp_path / "in"
     options: Any = {"checkpoint": tmp_path / "state", "partitions": 2, "trigger": NOW}
@@ -513,7 +530,7 @@ def test_a_sink_that_comes_later(session, tmp_path):
     assert sum_changes(tmp_path / "path", 1) == last.answers["path"]
 
 
-def test_a_sink_that_fails_is_told_again(session, tmp_path):
+def test_a_failed_delivery_is_repeated(session, tmp_path):
     batches = draw_batches(8, 3, rows=20)
     stream = read_stream(session, write_all(tmp_path / "in", batches))
     told = []

@@ -61,7 +61,7 @@ def test_what_is_refused(spark: LocalSpark, tmp_path: Path) -> None:
         generate(session, "none", path, events=1)
     with pytest.raises(InputError, match="the number of events is not negative: -1"):
         generate(session, "social", path, events=-1)
-    with pytest.raises(InputError, match="there is at least one partition, not 0"):
+    with pytest.raises(InputError, match="partitions must be at least 1, not 0"):
         generate(session, "social", path, events=1, partitions=0)
     with pytest.raises(InputError, match="unexpected keyword argument 'speed'"):
         generate(session, "social", path, events=1, speed=3)

@@ -1,5 +1,5 @@
-"""A job as a newcomer runs it: ``.venv/bin/python job.py``, with no environment activated; and one
-whose session is stopped while a pipeline runs.
+"""A job as a newcomer runs it, ``.venv/bin/python job.py`` without activating the environment; and
+one whose session is stopped while a pipeline runs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ main()
 
 @pytest.mark.skipif(os.name != "posix", reason="has a shell script for a python")
 def test_a_plain_script(tmp_path: Path) -> None:
-    """The python3 of PATH is another one, which does not even run."""
+    """The python3 on PATH is a different one, which does not even run."""
     try:
         require_spark()
     except SparkMissing as missing:

@@ -1,4 +1,4 @@
-"""How a pipeline ends: stopped while its source is busy, or from a sink, or by its source."""
+"""How a pipeline ends: stopped while its source is busy, from a sink, or by its source."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from triegs.testing.window_oracle import Event
 
 NOW = {"availableNow": True}
 QUERY = {"path": QUERIES["path"]}
-#: So long may what must not hang take; nothing is measured by it.
+#: A limit for what must not hang; nothing is measured by it.
 PATIENCE = 300
 
 
@@ -35,7 +35,7 @@ def session(spark):
 
 
 def run_within(call) -> None:
-    """Call it, in a thread, and fail if it does not come back."""
+    """Call it in a thread, and fail if it does not return."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -54,7 +54,7 @@ def run_within(call) -> None:
 
 @pytest.mark.parametrize("partitions", [None, 2])
 def test_it_is_closed_while_the_source_is_busy(session, tmp_path, partitions):
-    """The next batch is always there, so Spark wants to give it while the last one ends."""
+    """The next batch is always available, so Spark starts it while the last one ends."""
     batches = [[Event(n, "+", (EX(n), EX("p"), EX(0)))] for n in range(30)]
     stream = read_stream(session, write_all(tmp_path / "in", batches))
     is_in, may_go_on = threading.Event(), threading.Event()
@@ -122,8 +122,8 @@ def test_a_sink_stops_its_pipeline(session, tmp_path):
     assert read_sink(tmp_path / "out")
 
 
-def test_a_source_that_fails_is_told_in_its_own_words(session, tmp_path):
-    """And not in those of the plan behind it."""
+def test_a_failing_source_is_reported_in_its_own_words(session, tmp_path):
+    """And not in those of the query plan."""
     from pyspark.sql import functions
     from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
@@ -169,7 +169,7 @@ def test_a_source_that_fails_is_told_in_its_own_words(session, tmp_path):
 
 
 def test_an_engine_is_closed_by_what_it_calls(tmp_path):
-    """No lock of the engine is held while it calls its subscribers."""
+    """The engine holds no lock while it calls its subscribers."""
     with Engine.open(tmp_path / "engine") as engine:
         query = engine.register(QUERIES["path"], "path")
         is_over = threading.Event()

@@ -1,4 +1,4 @@
-"""Rows of a DataFrame that is no table of triples, mapped in the driver and in parts."""
+"""Rows of any DataFrame, mapped to triples in the driver and in partitions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write_payments(folder):
 
 
 def expect() -> dict[str, Counter]:
-    """By hand: a triple for each template that has no null, and nothing of a malformed row."""
+    """By hand: a triple for each template without a null, and nothing for a malformed row."""
     updates: list[Any] = []
     for number, (payer, payee, amount) in enumerate(PAYMENTS):
         if amount == "x" or payer is None:
@@ -107,11 +107,11 @@ def test_rows_of_a_stream_are_mapped(session, tmp_path, partitions):
     ]
 
 
-def test_what_parts_cannot_take_back_is_refused(session, tmp_path):
+def test_what_partitions_cannot_delete_is_refused(session, tmp_path):
     folder = write_payments(tmp_path / "in")
     schema = session.read.parquet(str(folder)).schema
     stream = session.readStream.schema(schema).parquet(str(folder))
-    with pytest.raises(InputError, match="take back a row of several triples"):
+    with pytest.raises(InputError, match="delete a row of several triples"):
         start(stream, QUERIES, checkpoint=tmp_path / "a", map=MAPPING, partitions=2,
               columns={"op": "to"})  # fmt: skip
     with pytest.raises(MappingError, match="no column 'form'; its columns: ts, from, to, amount"):
@@ -119,7 +119,7 @@ def test_what_parts_cannot_take_back_is_refused(session, tmp_path):
 
 
 def test_the_engine_says_what_spark_says(session, tmp_path):
-    """Deletions by id, and rows that come again: the driver's engine takes rows as push does."""
+    """Deletions by id, and repeated rows: the driver's engine treats rows as push does."""
     rows = [("+", 1, "A", "B"), ("+", 2, "B", "C"), ("+", 2, "B", "C"), ("-", 1, "A", "B"),
             ("+", 3, "C", "A")]  # fmt: skip
     table = pa.table({name: [row[at] for row in rows]
@@ -147,7 +147,7 @@ def test_the_engine_says_what_spark_says(session, tmp_path):
 
 
 def test_the_last_step_of_the_tutorial(session, tmp_path, monkeypatch, capsys):
-    """The page shows a job; its file of payments and its folders are here elsewhere."""
+    """The page shows a job; its payments file and its folders are elsewhere here."""
     root = Path(__file__).parents[2]
     page = (root / "docs" / "tutorial.md").read_text(encoding="utf-8")
     program = page.partition("```py\n")[2].partition("```")[0]

@@ -1,5 +1,5 @@
-"""A cell is one term, whatever its type and spelling, and whichever way it takes: by executors, by
-the driver, in parts. Related queries in one pipeline, each against the oracle after every batch.
+"""A cell is the same term, whatever its type and spelling, on every path: executors, driver,
+partitions. Related queries in one pipeline, each against the oracle after every batch.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from tests.spark.streams import sum_changes
 
 from triegs import Engine, InputError
 from triegs.cli.explaining import observe_file
-from triegs.compiler.layout import lay_out
-from triegs.compiler.observing import observe
-from triegs.compiler.partitions import Key
 from triegs.dictionary.writing import write_terms
 from triegs.durable.source import QuerySource
 from triegs.inputs import Source, open_input
 from triegs.mode import Mode
+from triegs.partition.layout import lay_out
+from triegs.partition.sampling import sample_statistics
+from triegs.partition.statistics import Key
 from triegs.spark import (
     Distributed,
     Pipeline,
     SparkSource,
     changes,
-    feeding,
     recompute,
     start,
 )
-from triegs.spark.distributed.parts import CHANGES, Parcel, Part
-from triegs.spark.distributed.pipeline import make_job
-from triegs.spark.distributed.planning import read_sample
-from triegs.spark.distributed.routing import make_router, mark_terms
-from triegs.spark.distributed.seeding import read_static, write_seed
-from triegs.spark.parcels import make_checker, make_packer, open_parcels
+from triegs.spark.driver import micro_batch
+from triegs.spark.encoded_batch import EncodedBatch, decode_batches, make_checker, make_encoder
+from triegs.spark.partitioned.job import make_job
+from triegs.spark.partitioned.partition import CHANGES, Partition
+from triegs.spark.partitioned.planning import read_sample
+from triegs.spark.partitioned.routing import make_router, mark_terms
+from triegs.spark.partitioned.seeds import read_static, write_seed
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 ZONE = "spark.sql.session.timeZone"
 BERLIN = "Europe/Berlin"
 OURS = {name: name for name in NAMES}
-#: Each type at both ends, where all can be joined with all, and some with others.
+#: Each type in both positions, where all can be joined with all, and some with others.
 PAIRS = [
     ("timestamp", "timestamp"), ("string", "string"), ("double", "double"), ("date", "date"),
     ("boolean", "boolean"), ("timestamp_ntz", "timestamp_ntz"), ("tinyint", "string"),
@@ -61,7 +61,7 @@ def draw_columns(pair: tuple[str, str], random: Random) -> Columns:
 
 
 def in_zone(table: pa.Table, zone: str) -> pa.Table:
-    """As executors get it from a session of that zone."""
+    """As executors receive it from a session of that zone."""
     fields = [
         pa.field(
             f.name,
@@ -82,8 +82,8 @@ def test_a_cell_is_the_term_that_an_engine_gives_it(kind):
     for zone in ("UTC", BERLIN, "GMT+2"):
         given = in_zone(table, zone).to_batches()
         (checked,) = make_checker(names, is_timed=False)(iter(given))
-        packed, _ = open_parcels(
-            pa.Table.from_batches(make_packer(names, is_timed=False)(iter(given)))
+        packed, _ = decode_batches(
+            pa.Table.from_batches(make_encoder(names, is_timed=False)(iter(given)))
         )
         with Engine("rdf") as engine:
             query = engine.register("SELECT ?s ?o { ?s ?p ?o }")
@@ -102,8 +102,8 @@ def test_a_cell_is_the_term_that_an_engine_gives_it(kind):
                 assert written.to_pylist() == list(cells)
 
 
-class Parts:
-    """A pipeline in parts without Spark: the tasks' functions, one after the other."""
+class LocalPartitions:
+    """A partitioned pipeline without Spark: the functions of its tasks, in sequence."""
 
     def __init__(
         self, queries: dict[str, str], partitions: int, mode: str, is_windowed: bool,
@@ -116,24 +116,24 @@ class Parts:
         window = drawn.make_window(is_windowed)
         job = make_job(layout, sources, mode, window, None, None, is_windowed)
         self.job = job._replace(wanted=tuple(queries), seeds=seeds)
-        self.parts = [Part(self.job, number) for number in range(partitions)]
+        self.partitions = [Partition(self.job, number) for number in range(partitions)]
         self.newest: list[int | None] = [None] * partitions
         self.shown: dict[str, Counter] = {name: Counter() for name in queries}
 
     def take(self, tables: list[pa.Table]) -> None:
-        """A batch, each table by a task of its own."""
+        """Apply a batch, each table in a task of its own."""
         columns = OURS if self.job.is_timed else {n: n for n in NAMES if n != "time"}
-        parcels: dict[int, list[Parcel]] = {slot: [] for slot in self.job.slots}
+        batches: dict[int, list[EncodedBatch]] = {slot: [] for slot in self.job.slots}
         for task, table in enumerate(tables):
             for batch in make_router(columns, self.job)(iter(table.to_batches())):
                 for row in batch.to_pylist():
-                    parcel = Parcel(task, row["number"], row["kind"], row["payload"])
-                    parcels[row["slot"]].append(parcel)
-        for number, part in enumerate(self.parts):
-            outs, self.newest[number] = part.take(
-                parcels[self.job.slots[number]], self.newest[number]
+                    encoded = EncodedBatch(task, row["number"], row["kind"], row["payload"])
+                    batches[row["slot"]].append(encoded)
+        for number, partition in enumerate(self.partitions):
+            outputs, self.newest[number] = partition.take(
+                batches[self.job.slots[number]], self.newest[number]
             )
-            for out in outs:
+            for out in outputs:
                 if out.kind == CHANGES:
                     changes = pa.ipc.open_stream(out.payload).read_all()
                     for row in changes.to_pylist():
@@ -141,15 +141,15 @@ class Parts:
                         self.shown[out.query][tuple(terms)] += change
 
     def show(self) -> dict[str, dict[tuple[Any, ...], int]]:
-        """The sums over the parts; of a query that is not summed, each answer is in one of them."""
+        """Sums over the partitions; without summing, each answer is in one of them."""
         return {
             name: {terms: count for terms, count in found.items() if count}
             for name, found in self.shown.items()
         }
 
     def close(self) -> None:
-        for part in self.parts:
-            part.close()
+        for partition in self.partitions:
+            partition.close()
 
 
 def show(engine: Engine) -> dict[str, dict[tuple[Any, ...], int]]:
@@ -161,8 +161,8 @@ def show(engine: Engine) -> dict[str, dict[tuple[Any, ...], int]]:
 
 
 @pytest.mark.parametrize("seed", range(200 if SOAK else 16))
-def test_engines_and_parts_equal_the_oracle(seed):
-    """Every type, without Spark: what tasks do is done here."""
+def test_engines_and_partitions_equal_the_oracle(seed):
+    """Every type, without Spark: the functions of its tasks run here."""
     random = Random(seed)
     columns = draw_columns(PAIRS[seed % len(PAIRS)], random)
     asked = drawn.draw_queries(random, columns)
@@ -170,7 +170,7 @@ def test_engines_and_parts_equal_the_oracle(seed):
     mode, is_windowed = random.choice(["multigraph", "rdf"]), random.random() < 0.5
     batches = drawn.draw_batches(random, columns, [12, 0, 25, 9])
     expected = list(drawn.expect(batches, asked, mode, is_windowed))
-    several = [Parts(texts, n, mode, is_windowed) for n in (1, 2, 3)]
+    several = [LocalPartitions(texts, n, mode, is_windowed) for n in (1, 2, 3)]
     with Engine(Mode(mode), window=drawn.make_window(is_windowed)) as engine:
         for name, text in texts.items():
             engine.register(text, name)
@@ -183,16 +183,16 @@ def test_engines_and_parts_equal_the_oracle(seed):
                 engine.apply(table.drop_columns(["time"]))
             assert show(engine) == shown
             half = len(rows) // 2
-            for parts in several:
-                parts.take([in_zone(table.slice(0, half), BERLIN), table.slice(half)])
-                assert parts.show() == shown, (columns, texts)
-    for parts in several:
-        parts.close()
+            for partitioned in several:
+                partitioned.take([in_zone(table.slice(0, half), BERLIN), table.slice(half)])
+                assert partitioned.show() == shown, (columns, texts)
+    for partitioned in several:
+        partitioned.close()
 
 
 @pytest.fixture
 def session(spark):
-    """In a zone that is not UTC."""
+    """In a zone other than UTC."""
     session = spark.get()
     before = session.conf.get(ZONE)
     session.conf.set(ZONE, BERLIN)
@@ -200,17 +200,17 @@ def session(spark):
     session.conf.set(ZONE, before)
 
 
-#: Timestamps; doubles and decimals; texts and timestamps.
+#: Timestamps; doubles and decimals; strings and timestamps.
 SOME = [(None, 0), (None, 2), (2, 8)]
-MANY = [(parts, seed) for parts in (None, 2, 3) for seed in range(2 * len(PAIRS))]
+MANY = [(partitions, seed) for partitions in (None, 2, 3) for seed in range(2 * len(PAIRS))]
 
 
 @pytest.mark.parametrize(("partitions", "seed"), MANY if SOAK else SOME)
 def test_each_batch_on_spark_equals_the_oracle(session, tmp_path, monkeypatch, seed, partitions):
-    """Batches are small and large by turns, so the first, second and last go through executors, and
-    the third through the driver.
+    """Batches alternate between small and large, so the first, second and last pass through
+    executors, and the third through the driver.
     """
-    monkeypatch.setattr(feeding, "FEW_ROWS", 6)
+    monkeypatch.setattr(micro_batch, "FEW_ROWS", 6)
     random = Random(seed)
     columns = draw_columns(PAIRS[seed % len(PAIRS)], random)
     asked = drawn.draw_queries(random, columns)
@@ -245,12 +245,12 @@ SPELT = [
 
 
 def test_a_sample_counts_terms_and_not_spellings():
-    """Nor does it count what is malformed."""
+    """It does not count malformed rows, either."""
     rows = [*SPELT, ("no term", drawn.P, drawn.P)]
     table = pa.table([pa.array(column) for column in zip(*rows, strict=True)], list("spo"))
     sample = read_sample(table, {"subject": "s", "predicate": "p", "object": "o"})
     assert sample is not None
-    observed = observe(sample)
+    observed = sample_statistics(sample)
     assert observed.shares == {drawn.P: 10 / 12, drawn.Q: 2 / 12}
     found = {key.terms: key.share for key in observed.keys[drawn.P, (0,)]}
     assert found == {('"k"',): 0.4, ('"a"@en',): 0.3, ("<http://ex/p1>",): 0.3}
@@ -263,7 +263,7 @@ def test_a_sample_may_have_any_type(kind):
     table = pa.table({"subject": column, "predicate": column, "object": column})
     sample = read_sample(in_zone(table, BERLIN), {name: name for name in table.schema.names})
     assert sample is not None
-    shares = observe(sample).shares
+    shares = sample_statistics(sample).shares
     assert {term: round(share * len(cells)) for term, share in shares.items()} == Counter(terms)
 
 
@@ -280,7 +280,7 @@ def test_a_sample_of_explain_counts_terms_and_not_spellings(tmp_path):
 
 
 def test_hot_keys_are_terms_and_not_values():
-    """An integer is hot by its term, and "05" is another one."""
+    """An integer is hot by its term, and "05" is a different one."""
     five, other = drawn.typed("integer", "5", "05")
     column = pa.array([5, 6])
     assert mark_terms(column, [five]).tolist() == [True, False]
@@ -288,7 +288,7 @@ def test_hot_keys_are_terms_and_not_values():
 
 
 def test_a_static_graph_is_spelt_as_the_stream_is(tmp_path):
-    """In parts as in one engine, which has the zone of an Arrow column in its terms."""
+    """Partitioned as in one engine, which keeps the zone of an Arrow column in its terms."""
     query = {"q": f"SELECT ?a ?b ?c {{ ?a {drawn.P} ?b . ?b {drawn.Q} ?c }}"}
     zoned = pa.array([0, 3_600_000_000], pa.timestamp("us", BERLIN))
     statics = [
@@ -317,10 +317,10 @@ def test_a_static_graph_is_spelt_as_the_stream_is(tmp_path):
         layout = lay_out({"q": sources["q"].parse()}, 3)
         folder = tmp_path / str(number)
         write_seed(folder, layout, read_static(static))
-        parts = Parts(query, 3, "multigraph", is_windowed=False, seeds=str(folder))
-        parts.take([table])
-        assert parts.show() == expected
-        parts.close()
+        partitioned = LocalPartitions(query, 3, "multigraph", is_windowed=False, seeds=str(folder))
+        partitioned.take([table])
+        assert partitioned.show() == expected
+        partitioned.close()
 
 
 @pytest.mark.parametrize("kind", ["binary", "array<string>"])
@@ -358,8 +358,8 @@ def test_types_of_other_columns_are_refused_at_the_start(session, tmp_path, name
 
 
 def test_columns_that_are_not_of_events_may_have_any_type(session, tmp_path, monkeypatch):
-    """Of those Spark may have no Arrow, on executors or in the driver."""
-    monkeypatch.setattr(feeding, "FEW_ROWS", 1)
+    """Spark may have no Arrow type for those, on executors or in the driver."""
+    monkeypatch.setattr(micro_batch, "FEW_ROWS", 1)
     columns = Columns("string", "string")
     batches = drawn.draw_batches(Random(1), columns, [3, 3])
     stream = drawn.read_stream(

@@ -1,4 +1,4 @@
-"""What is told where Spark cannot be used, or cannot read what it is given. Starts no Spark."""
+"""Messages where Spark is missing, or cannot read an input. Starts no Spark."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from triegs.cli.app import app
 from triegs.errors import InputError
 from triegs.inputs.files import InputFile
 from triegs.spark import SparkMissing, session
-from triegs.spark.distributed.planning import require_protobuf
-from triegs.spark.ordering import require_readable
+from triegs.spark.file_runs import require_readable
+from triegs.spark.partitioned.planning import require_protobuf
 
 QUERY = "SELECT * { ?x <http://ex/p> ?y }"
 
@@ -33,7 +33,7 @@ def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyspark")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(SparkMissing, match="Java 17 or newer, and there is no java"):
+    with pytest.raises(SparkMissing, match="Java 17 or newer, but there is no java"):
         session.require_spark()
 
 
@@ -51,10 +51,10 @@ def test_an_old_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("form", "compression", "given", "message"),
     [
-        ("turtle", "none", "a.ttl", "does not read turtle, it reads parquet, csv, "),
-        ("csv", "zstd", "a.csv.zst", "as it is or in gzip"),
-        ("parquet", "gzip", "a.parquet.gz", "Parquet packs itself"),
-        ("csv", "none", "-", "Spark reads files, not a"),
+        ("turtle", "none", "a.ttl", "cannot read turtle, only parquet, csv, "),
+        ("csv", "zstd", "a.csv.zst", "only plain or gzip text"),
+        ("parquet", "gzip", "a.parquet.gz", "Parquet without further"),
+        ("csv", "none", "-", "Spark reads only files, not a"),
     ],
 )
 def test_what_spark_does_not_read(form: str, compression: str, given: str, message: str) -> None:
@@ -71,7 +71,7 @@ def test_following(tmp_path: Path) -> None:
 
 
 def test_the_format_rdf_without_spark() -> None:
-    """Spark imports this in processes that only look for formats: no kernels, and no failure."""
+    """Spark imports this in processes that only look up formats: no kernels, and no failure."""
     program = (
         "import sys\n"
         "{}\n"
@@ -87,9 +87,9 @@ def test_the_format_rdf_without_spark() -> None:
         assert done.stdout == "rdf\n", done.stderr
 
 
-def test_parts_without_protobuf(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_without_protobuf(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
-    with pytest.raises(SparkMissing, match="parts need protobuf: pip install -U"):
+    with pytest.raises(SparkMissing, match="partitioned pipelines need protobuf: pip install -U"):
         require_protobuf()
 
 

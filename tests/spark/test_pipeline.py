@@ -1,4 +1,4 @@
-"""A pipeline gives, batch by batch, what the engine and the oracle give for the same events."""
+"""A pipeline equals the engine and the oracle after each batch."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_each_batch_equals_the_oracle_and_the_engine(session, tmp_path, mode, is
     ("mode", "is_windowed"), [("rdf", False), *([("multigraph", True)] if SOAK else [])]
 )
 def test_each_batch_equals_what_spark_computes_anew(session, tmp_path, mode, is_windowed):
-    """A log knows nothing late, so nothing is; without windows a batch is what has one time."""
+    """A log has no late events, so there are none; without windows a batch has a single time."""
     from pyspark.sql import functions
 
     batches = draw_batches(11 + is_windowed, 5, is_late=False)
@@ -123,7 +123,7 @@ def test_each_batch_equals_what_spark_computes_anew(session, tmp_path, mode, is_
     assert sum(map(len, seen.values())) > 8
 
 
-def test_changes_are_told_epoch_by_epoch(session, tmp_path):
+def test_changes_are_delivered_epoch_by_epoch(session, tmp_path):
     batches = [[Event(t, "+", (EX(t), EX("p"), EX(0))) for t in (1, 7, 13, 29)]]
     stream = read_stream(session, write_all(tmp_path / "in", batches))
     query = {"all": f"SELECT ?x {{ ?x {EX('p')} ?y }}"}
@@ -139,7 +139,7 @@ def test_changes_are_told_epoch_by_epoch(session, tmp_path):
     ]  # fmt: skip
 
 
-def test_it_goes_on_where_it_was(session, tmp_path):
+def test_a_restart_resumes(session, tmp_path):
     batches = draw_batches(3, 6)
     folder = write_all(tmp_path / "in", batches[:3])
     options: dict[str, Any] = {
@@ -163,7 +163,7 @@ def look_up(batches, name):
 
 
 @pytest.mark.parametrize("is_windowed", [False, True])
-def test_a_sink_that_fails_is_told_the_same_again(session, tmp_path, is_windowed):
+def test_a_failed_delivery_is_repeated(session, tmp_path, is_windowed):
     batches = draw_batches(8, 4, rows=20)
     folder = write_all(tmp_path / "in", batches)
     common: dict[str, Any] = {"window": make_window(is_windowed), "trigger": NOW, "views": False}
@@ -196,7 +196,7 @@ def test_a_sink_that_fails_is_told_the_same_again(session, tmp_path, is_windowed
     assert read_sink(tmp_path / "out") == read_sink(tmp_path / "expected")
 
 
-def test_malformed_rows_are_set_aside_and_the_rest_goes_on(session, tmp_path, caplog):
+def test_malformed_rows_are_quarantined_and_the_others_applied(session, tmp_path, caplog):
     caplog.set_level("INFO", "triegs.spark")
     nothing: Any = None
     bad = [
@@ -216,8 +216,8 @@ def test_malformed_rows_are_set_aside_and_the_rest_goes_on(session, tmp_path, ca
         "bad op", "bad term", "no subject", "no time",
     ]  # fmt: skip
     assert '"subject": "not a term"' in "".join(row["record"] for row in rows)
-    assert "4 rows are malformed" in caplog.text
-    assert "1 events are refused; the first, number 1: no live event" in caplog.text
+    assert "4 malformed rows quarantined" in caplog.text
+    assert "1 events refused; first, number 1: no live event" in caplog.text
 
 
 def test_late_events_and_one_at_the_beginning_of_time(session, tmp_path):
@@ -258,7 +258,7 @@ def test_views_show_the_newest_answers_and_held_ones(session, tmp_path):
     assert not session.catalog.tableExists("edges")
 
 
-def test_figures_are_told_after_each_batch(session, tmp_path, caplog):
+def test_figures_are_reported_after_each_batch(session, tmp_path, caplog):
     batches = draw_batches(6, 3)
     stream = read_stream(session, write_all(tmp_path / "in", batches))
     told: list[Any] = []
@@ -339,23 +339,25 @@ def test_what_is_refused_before_anything_starts(session, tmp_path):
         with pytest.raises(problem, match=match):
             start(events, queries, **{"checkpoint": state, **options})
 
-    refuse(InputError, "no stream", events=stream.sparkSession.range(3))
+    refuse(InputError, "is not a streaming DataFrame", events=stream.sparkSession.range(3))
     refuse(InputError, "no column 's'; its columns: time", columns={"subject": "s"})
     refuse(InputError, "maps 'subjekt'", columns={"subjekt": "subject"})
     refuse(QueryError, "line 1", queries={"bad": "SELECT ?x { ?x"})
     refuse(StateError, "no text", queries={"bad": {"root": "x"}})
-    refuse(ValueError, "sink for 'none'", sinks={"none": tmp_path})
+    refuse(
+        ValueError, "sinks has 'none', which is not one of the queries", sinks={"none": tmp_path}
+    )
     refuse(StateError, "driver can lock", checkpoint="hdfs://host/state")
     limit = {"few": QUERIES["path"] + " LIMIT 3"}
     for options in ({}, {"partitions": 2}):
-        refuse(StateError, "'few' gets changes, and a query with LIMIT or OFFSET has none",
+        refuse(StateError, "'few' needs changes, and a query with LIMIT or OFFSET has none",
                queries=limit, sinks={"few": tmp_path / "few"}, **options)  # fmt: skip
-        refuse(StateError, "the sink of 'path' is a directory of the driver's disk, not s3://b/x",
+        refuse(StateError, "the sink of 'path' must be a directory on the driver's disk, not s3://b/x",
                sinks={"path": "s3://b/x"}, **options)  # fmt: skip
     assert not (tmp_path / "few").exists()
-    refuse(InputError, "a window needs a column for time", events=stream.drop("time"),
+    refuse(InputError, "a window needs a time column", events=stream.drop("time"),
            window=make_window(True), checkpoint=tmp_path / "other")  # fmt: skip
-    # Nothing is left behind that would keep the next from starting.
+    # Nothing is left that would prevent the next start.
     with start(stream, QUERIES, checkpoint=state, trigger=NOW, views=False) as pipeline:
         refuse(DirectoryInUse, "is open", views=False)
         pipeline.wait()
@@ -373,23 +375,25 @@ def test_a_checkpoint_that_is_not_the_engines(session, tmp_path):
     spark.rename(tmp_path / "away")
     with (
         start(read_stream(session, folder), QUERIES, **options) as pipeline,
-        pytest.raises(BatchFailed, match=r"batch 0: the checkpoint of Spark .* is not the one"),
+        pytest.raises(BatchFailed, match=r"batch 0: Spark's checkpoint .* does not belong to"),
     ):
         pipeline.wait()
-    # The engine's state is lost, and Spark does not give the batches again.
+    # The engine's state is lost, and Spark does not repeat the batches.
     (tmp_path / "state").rename(tmp_path / "old")
     (tmp_path / "state").mkdir()
     (tmp_path / "away").rename(spark)
     write_batch(folder, 3, batches[0])
     with (
         start(read_stream(session, folder), QUERIES, **options) as pipeline,
-        pytest.raises(BatchFailed, match="batch 3: the engine has the batches up to -1"),
+        pytest.raises(
+            BatchFailed, match="batch 3: the engine has batches up to -1, and Spark continues"
+        ),
     ):
         pipeline.wait()
 
 
-def test_what_spark_would_not_tell_apart(session, tmp_path):
-    """Refused at the start in a session as Spark makes it; one that tells cases apart runs it."""
+def test_names_that_spark_cannot_distinguish(session, tmp_path):
+    """Refused at the start with Spark's defaults; a case-sensitive session runs it."""
     options: Any = {"checkpoint": tmp_path / "state", "trigger": NOW}
     stream = read_stream(session, write_all(tmp_path / "in", [[]]))
     twins = session.readStream.schema(f"{SCHEMA}, Time long").parquet(str(tmp_path / "in"))
@@ -399,10 +403,10 @@ def test_what_spark_would_not_tell_apart(session, tmp_path):
     session.conf.set(by_case, "false")
     try:
         for problem, match, events, queries in [
-            (InputError, "does not tell the columns 'time' and 'Time' apart", twins, QUERIES),
-            (StateError, "columns 'x' and 'X' of the query 'q' apart", stream, {"q": text}),
+            (InputError, "cannot distinguish the columns 'time' and 'Time'", twins, QUERIES),
+            (StateError, "columns 'x' and 'X' of the query 'q';", stream, {"q": text}),
             (StateError, "'Time' and 'time' of", stream, {"q": text.replace("?X", "?Time")}),
-            (StateError, "the queries 'q' and 'Q' apart; .* views=False", stream,
+            (StateError, "the queries 'q' and 'Q'; .* views=False", stream,
              {"q": QUERIES["path"], "Q": QUERIES["heads"]}),
         ]:  # fmt: skip
             for partitions in (None, 2):
@@ -440,7 +444,7 @@ def test_a_query_that_stalls_stops_its_sink_and_no_other_query(session, tmp_path
 
 
 def test_integers_and_labels_that_nobody_reads(session, tmp_path):
-    """Ends that are integers do not go through Python on executors; malformed rows are told."""
+    """Integer events do not pass through Python on executors; malformed rows are reported."""
     rows = [
         (1, EX("p"), 2), (2, EX("q"), 3), (2, EX("other"), 3), (None, EX("p"), 3),
         (1, None, 2), (5, "no term", 6),

@@ -1,4 +1,4 @@
-"""Driver and Java killed at any place: answers and sinks are those of a run that nothing met."""
+"""Driver and Java killed at any point: answers and sinks equal those of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.spark.streams import QUERIES, draw_batches, expect, read_sink, write_
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 BATCHES = draw_batches(21, 5, rows=16)
-#: Lives of a state one after the other, each ending at a place the so manieth time it is passed.
+#: Consecutive runs on one state, each killed when a point is passed for the given time.
 FEW = {"windows": [("sliding", 6)]}
 MANY = {
     kind: [(place, each) for each in times for place in PLACES]
@@ -28,7 +28,7 @@ DEATHS = MANY if SOAK else FEW
 
 
 def live(home: Path, kind: str, *death: Any) -> dict[str, Any] | None:
-    """One life; what it shows at its end, None if it was killed."""
+    """One run; its final answers, None if it was killed."""
     arguments = [sys.executable, "-m", "tests.spark.dying", str(home), kind, *map(str, death)]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode == -signal.SIGKILL:
@@ -46,7 +46,7 @@ def make_home(home: Path) -> Path:
 
 @pytest.mark.property
 @pytest.mark.parametrize("kind", list(DEATHS))
-def test_nothing_is_lost_and_nothing_is_told_twice(spark, tmp_path, kind):
+def test_nothing_is_lost_and_nothing_is_delivered_twice(spark, tmp_path, kind):
     whole = make_home(tmp_path / "whole")
     expected = run_pipeline(spark.get(), whole, kind == "windows")
     shown = expect(BATCHES, "multigraph", kind == "windows")[-1]
@@ -59,7 +59,7 @@ def test_nothing_is_lost_and_nothing_is_told_twice(spark, tmp_path, kind):
         found = live(home, kind, *death)
         if found is None:
             killed += 1
-        if found is not None or number % 4 == 0:  # then a last life, and the next state
+        if found is not None or number % 4 == 0:  # then a last run, and the next state
             assert live(home, kind) == expected, (home, death)
             compare_sinks(home, whole)
             home = make_home(tmp_path / str(number))

@@ -1,4 +1,4 @@
-"""``triegs run --engine spark`` in a process of its own: signals, the terminal, Java's end."""
+"""``triegs run --engine spark`` in its own process: signals, the terminal, the end of Java."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from triegs.spark import SparkMissing
 from triegs.spark.session import require_spark
 
-# What a shell starts in the background ignores interrupts, and so do its children.
+# Background jobs of a shell ignore interrupts, and so do their children.
 PROGRAM = (
     "import signal, sys\n"
     "signal.signal(signal.SIGINT, signal.default_int_handler)\n"

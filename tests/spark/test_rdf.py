@@ -1,4 +1,4 @@
-"""``format("rdf")`` in Spark: rows as `triegs.inputs` reads them, streams that start again."""
+"""``format("rdf")`` in Spark: rows as `triegs.inputs` reads them, and streams that restart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.inputs.writing import RDF, Event, pack, write_jelly
 from triegs.inputs import open_input
 from triegs.spark import LocalSpark
 
-# PySpark leaves sockets to the collector.
+# PySpark leaves sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 LITERALS = ('"ä \\n \\"q\\" 😀"@de', '"5"^^<http://www.w3.org/2001/XMLSchema#integer>', '"plain"')
@@ -42,7 +42,7 @@ def list_formats() -> Iterator[str]:
 
 
 def test_each_format_as_without_spark(spark: LocalSpark, tmp_path: Path) -> None:
-    """All files in one directory: blank nodes of each are its own."""
+    """All files in one directory: each has its own blank nodes."""
     formats = list(list_formats())
     if importlib.util.find_spec("pyjelly") is None:
         formats = [form for form in formats if not form.startswith("jelly")]
@@ -106,20 +106,20 @@ def test_graphs(spark: LocalSpark, tmp_path: Path) -> None:
     assert len(blank) == len(files)
 
 
-def test_columns_that_are_asked_for(spark: LocalSpark, tmp_path: Path) -> None:
+def test_requested_columns(spark: LocalSpark, tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text("<a:a> <a:p> <a:b> .\nbad\n")
     reader = spark.get().read.format("rdf")
     frame = reader.schema("problem string, object string").load(str(tmp_path))
     assert [tuple(row)[1] for row in frame.collect()] == ["<a:b>", None]
-    with pytest.raises(Exception, match="rdf has no column time bigint; a schema takes some of"):
+    with pytest.raises(Exception, match="rdf has no column time bigint; its columns are"):
         reader.schema("time bigint").load(str(tmp_path)).collect()
 
 
 def test_nothing_to_read(spark: LocalSpark, tmp_path: Path) -> None:
-    with pytest.raises(Exception, match="there is no such file or directory"):
+    with pytest.raises(Exception, match="no such file or directory"):
         spark.get().read.format("rdf").load(str(tmp_path / "none"))
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(Exception, match="the name tells no format of RDF"):
+    with pytest.raises(Exception, match="unknown RDF format"):
         spark.get().read.format("rdf").load(str(tmp_path / "a.txt"))
     assert read(spark, tmp_path) == []
     (tmp_path / "empty.nt").touch()
@@ -139,13 +139,13 @@ def test_the_first_bad_line_ends_the_job(spark: LocalSpark, tmp_path: Path) -> N
 
 
 class Died(Exception):
-    """The job, in the middle of a batch."""
+    """Kills the job in the middle of a batch."""
 
 
 def run_stream(
     spark: LocalSpark, folder: Path, *, dies_in: int | None = None, **options: Any
 ) -> dict[int, list[tuple[Any, ...]]]:
-    """What each batch has of what there is now."""
+    """The rows of each batch over the files that exist now."""
     batches: dict[int, list[tuple[Any, ...]]] = {}
 
     def receive(frame: Any, number: int) -> None:
@@ -172,7 +172,7 @@ def run_stream(
 
 
 def test_a_stream_starts_again_where_it_was(spark: LocalSpark, tmp_path: Path) -> None:
-    """It ends, dies in a batch, and finds files that came and grew in the meantime."""
+    """It ends, dies in a batch, and finds files that appeared and grew meanwhile."""
     folder = tmp_path / "in"
     folder.mkdir()
 
@@ -188,7 +188,7 @@ def test_a_stream_starts_again_where_it_was(spark: LocalSpark, tmp_path: Path) -
     write("d.ttl", 3)
     died = run_stream(spark, tmp_path, dies_in=3)
     assert [len(died[3])] == [5]
-    # A name before the others, and one that has grown: nothing of it is in the batch that died.
+    # A name that sorts before the others, and a file that has grown: the failed batch has neither.
     write("a.nt", 1)
     write("b.nt", 1)
     again = run_stream(spark, tmp_path)
@@ -196,19 +196,19 @@ def test_a_stream_starts_again_where_it_was(spark: LocalSpark, tmp_path: Path) -
     assert [(Path(row[4]).name, row[5]) for row in again[4]] == [("a.nt", 1), ("b.nt", 6)]
     rows = [row for batches in (first, again) for batch in batches.values() for row in batch]
     assert len(rows) == len(set(rows)) == 17
-    # A batch that is read again makes no second log.
+    # Repeating a batch makes no second log.
     (log,) = (folder / "_rdf_seen").iterdir()
     offsets = (tmp_path / "checkpoint" / "offsets" / "4").read_text().splitlines()
     assert json.loads(offsets[-1])["log"] == log.stem
     (folder / "b.nt").unlink()
-    with pytest.raises(Exception, match=r"b\.nt was seen before and is gone"):
+    with pytest.raises(Exception, match=r"b\.nt was read before and is missing"):
         run_stream(spark, tmp_path)
     write("e.nt", 1)
     assert [len(rows) for rows in run_stream(spark, tmp_path, onMissing="skip").values()] == [1]
 
 
-def test_a_stream_that_goes_on(spark: LocalSpark, tmp_path: Path) -> None:
-    """Files come while the query runs, in a directory that is empty when it starts."""
+def test_a_stream_that_resumes(spark: LocalSpark, tmp_path: Path) -> None:
+    """Files appear while the query runs, in a directory that is empty at the start."""
     folder = tmp_path / "in"
     folder.mkdir()
     query = (

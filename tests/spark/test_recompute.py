@@ -43,7 +43,7 @@ WINDOWS = [
 
 @pytest.fixture(scope="module", autouse=True)
 def _small_data(spark: LocalSpark) -> Iterator[None]:
-    """To compile a plan, and to look at its statistics, takes longer than to run it."""
+    """Compiling a plan and reading its statistics take longer than running it."""
     conf = spark.get().conf
     names = ("spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled")
     before = {name: conf.get(name) for name in names}
@@ -55,7 +55,7 @@ def _small_data(spark: LocalSpark) -> Iterator[None]:
 
 
 def draw_events(seed: int, count: int, ids: str = "") -> list[Event]:
-    """Times go up, with many that are equal; a quarter deletes, some of what is not there."""
+    """Increasing times, many of them equal; a quarter are deletes, some without a target."""
     random = Random(seed)
     time, events = -10, []
     for _ in range(count):
@@ -67,7 +67,7 @@ def draw_events(seed: int, count: int, ids: str = "") -> list[Event]:
 
 
 def make_frame(session: Any, events: list[Event]) -> Any:
-    """In any order: what counts is the column that tells arrivals apart."""
+    """In any order: only the order column counts."""
     rows = [(e.time, e.sign, *e.triple, e.id, n) for n, e in enumerate(events)]
     Random(0).shuffle(rows)
     names = ("time", "op", "subject", "predicate", "object", "id", "n")
@@ -80,17 +80,17 @@ def make_frame(session: Any, events: list[Event]) -> Any:
 
 
 def read(session: Any, frames: list[Any]) -> list[dict[int, dict[tuple[Any, ...], int]]]:
-    """What all of them say, by time, read by one job."""
+    """The results of all DataFrames by time, read by one job."""
     from pyspark.sql import functions
 
-    parts = []
+    selected = []
     for number, frame in enumerate(frames):
         row = functions.array(*frame.columns[1:-1]).cast("array<string>")
         label = functions.lit(number).alias("number")
-        parts.append(frame.select(label, "time", row.alias("row"), "multiplicity"))
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.unionAll(part)
+        selected.append(frame.select(label, "time", row.alias("row"), "multiplicity"))
+    whole = selected[0]
+    for each in selected[1:]:
+        whole = whole.unionAll(each)
     found: list[dict[int, dict[tuple[Any, ...], int]]] = [{} for _ in frames]
     for number, time, row, multiplicity in whole.collect():
         answers = found[number].setdefault(time, {})
@@ -102,7 +102,7 @@ def read(session: Any, frames: list[Any]) -> list[dict[int, dict[tuple[Any, ...]
 def check(
     spark: LocalSpark, events: list[Event], held: dict[int, Counter], mode: str, **options: Any
 ) -> None:
-    """At the times of `held`, each query has the answers of the oracle over what is held."""
+    """At the times of `held`, each query has the oracle's answers over the live events."""
     session = spark.get()
     frame = make_frame(session, events).cache()
     options = {"columns": {"order": "n"}, **options}
@@ -142,7 +142,7 @@ def test_windows(spark: LocalSpark, seed: int, mode: str, ids: str) -> None:
 
 
 def test_the_whole_log(spark: LocalSpark) -> None:
-    """Without a window: at every time of an event, and before and after all."""
+    """Without a window: at the time of every event, and before and after all."""
     events = draw_events(5, 40)
     counts: Counter = Counter()
     held: dict[int, Counter] = {-1_000: Counter()}
@@ -156,7 +156,7 @@ def test_the_whole_log(spark: LocalSpark) -> None:
 
 
 def test_the_end_other_columns_and_types(spark: LocalSpark) -> None:
-    """Timestamps, integers as terms, rows in the order of the DataFrame; without deletes."""
+    """Timestamps, integers as terms, rows in DataFrame order; without deletes."""
     session = spark.get()
     at = datetime(2024, 5, 1, 10, tzinfo=UTC)
     rows = [(at, 1, EX("p"), 2), (at, 1, EX("p"), 2), (at, 2, EX("p"), 3)]
@@ -187,7 +187,7 @@ def test_what_ends_the_job(spark: LocalSpark) -> None:
         ((1, "+", None, EX("p"), EX(1)), "a row of the log has no subject"),
         ((None, "+", EX(1), EX("p"), EX(1)), "a row of the log has no time"),
         ((1, "+", "b", EX("p"), EX(1)), "a row of the log has a bad term: not an N-Triples term"),
-        ((1, "x", EX(1), EX("p"), EX(1)), r"the sign is \+ or - \(or 1 or -1\), not x"),
+        ((1, "x", EX(1), EX("p"), EX(1)), r"op must be \+ or - \(or 1 or -1\), not x"),
     ]:
         frame = session.createDataFrame([row], schema)
         with pytest.raises(Exception, match=told):
@@ -199,19 +199,22 @@ def test_what_ends_the_job(spark: LocalSpark) -> None:
     pattern = f"{EX(1)} {EX('p')} ?y . "
     (row,) = recompute(f"SELECT * {{ {pattern * 7} }}", many).collect()
     assert row["multiplicity"] == 256**7
-    with pytest.raises(Exception, match="a multiplicity does not fit 64 bits"):
+    with pytest.raises(Exception, match="a multiplicity does not fit in 64 bits"):
         recompute(f"SELECT * {{ {pattern * 8} }}", many).collect()
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("SELECT (COUNT(*) AS ?n) { ?x ?p ?y }", "aggregates and GROUP BY: Spark SQL does not"),
+        (
+            "SELECT (COUNT(*) AS ?n) { ?x ?p ?y }",
+            "recompute does not support aggregates and GROUP BY",
+        ),
         ("SELECT ?x { ?x ?p ?y } LIMIT 3", "LIMIT and OFFSET"),
         ("SELECT ?time { ?x ?p ?time }", r"the variable \?time"),
-        ("SELECT ?x { ?x ?p ?y FILTER(?x = ?y) }", "FILTER with = of what may be literals"),
+        ("SELECT ?x { ?x ?p ?y FILTER(?x = ?y) }", "FILTER with = on possible literals"),
         ("SELECT ?x { ?x ?p ?y FILTER(?y < 5) }", "FILTER with <"),
-        ("SELECT ?x { ?x ?p ?y FILTER(STR(?y) = <a:b>) }", "FILTER with = of an expression"),
+        ("SELECT ?x { ?x ?p ?y FILTER(STR(?y) = <a:b>) }", "FILTER with = on an expression"),
     ],
 )
 def test_queries_that_are_refused(spark: LocalSpark, text: str, told: str) -> None:
@@ -225,13 +228,13 @@ def test_logs_and_times_that_are_refused(spark: LocalSpark) -> None:
     text = "SELECT * { ?x ?p ?y }"
     with pytest.raises(InputError, match="the DataFrame has no column 'who'; its columns: time,"):
         recompute(text, frame, columns={"subject": "who"})
-    with pytest.raises(InputError, match="there is no column 'graph'; ours are time, subject"):
+    with pytest.raises(InputError, match="columns maps 'graph', which is not one of time, subject"):
         recompute(text, frame, columns={"graph": "g"})
     with pytest.raises(InputError, match="time: a column of double has no times"):
         recompute(text, frame.withColumn("time", frame["time"].cast("double")))
     with pytest.raises(InputError, match=r"object: a column of binary has no terms"):
         recompute(text, frame.withColumn("object", frame["object"].cast("binary")))
-    with pytest.raises(WindowError, match="nothing is published at 13; the slide before it is 10"):
+    with pytest.raises(WindowError, match="no slide ends at 13; the previous one ends at 10"):
         recompute(text, frame, [13], window=Window(10))
-    with pytest.raises(WindowError, match="a window of so many events"):
+    with pytest.raises(WindowError, match="windows by event count"):
         recompute(text, frame, window=Window.triples(3))

@@ -22,7 +22,7 @@ from tests.spark.feed import (
 
 from triegs import Engine
 from triegs.spark import LocalSpark
-from triegs.spark.claims import Claim, read_claims
+from triegs.spark.inbox.claims import Claim, read_claims
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -38,7 +38,7 @@ def fail(session: Any, folder: Path, directory: Path, **options: Any) -> str:
 
 
 def test_a_stream_by_name(spark: LocalSpark, tmp_path: Path) -> None:
-    """Nobody registers the data source: the package does."""
+    """Spark discovers the data source without registration."""
     rows = write_files(tmp_path / "in")
     run(spark.get(), tmp_path / "in", tmp_path / "engine")
     with open_engine(tmp_path / "engine") as engine:
@@ -67,7 +67,7 @@ def test_a_stream_goes_on_and_a_new_checkpoint_does_not(spark: LocalSpark, tmp_p
     later.write_text(json.dumps({"time": 9_000, "subject": 1, "predicate": P, "object": 2}) + "\n")
     run(session, tmp_path / "in", engine)
     (claim,) = read_claims(engine).values()
-    assert (claim.last, claim.rows) == (2, 2 * ROWS)  # 1 and 2 are no terms as texts
+    assert (claim.last, claim.rows) == (2, 2 * ROWS)  # 1 and 2 are not terms as strings
     assert claim.quarantined["bad term"] == 3
     before = sorted((engine / "inbox").iterdir())
     shutil.rmtree(tmp_path / "checkpoint")
@@ -92,7 +92,7 @@ def test_a_new_directory_does_not_do_for_an_old_checkpoint(
 
 
 def test_columns_streams_and_ids(spark: LocalSpark, tmp_path: Path) -> None:
-    """Columns by other names, of other types; a repeated id counts once; a named stream."""
+    """Columns with other names and types; a repeated id counts once; a named stream."""
     session = spark.get()
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.json").write_text(
@@ -133,7 +133,7 @@ def test_columns_streams_and_ids(spark: LocalSpark, tmp_path: Path) -> None:
         ({"time": "op"}, "'+' is not a number of milliseconds"),
     ],
 )
-def test_what_is_wrong_is_told(
+def test_what_is_wrong_is_reported(
     spark: LocalSpark, tmp_path: Path, options: dict[str, str], told: str
 ) -> None:
     write_files(tmp_path / "in", 1)
@@ -164,5 +164,5 @@ def test_a_batch_job(spark: LocalSpark, tmp_path: Path) -> None:
             assert {answer.multiplicity for answer in snap} == {2}
     assert read_claims(tmp_path / "engine")["daily"] == Claim("daily", "batch jobs", 4, 20)
     assert not list((tmp_path / "engine" / "staging").iterdir())
-    with pytest.raises(Exception, match="events are appended to an engine"):
+    with pytest.raises(Exception, match="only appends events"):
         writer.mode("overwrite").save()

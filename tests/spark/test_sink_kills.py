@@ -1,4 +1,4 @@
-"""Driver and Java process of ``format("triegs")`` are killed; all counts once all the same."""
+"""The driver and Java process of ``format("triegs")`` are killed; everything counts once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.spark.feed import FILES, find_expected, open_engine, read_answers, write_files
 
 from triegs.spark import SparkMissing
-from triegs.spark.claims import read_claims
+from triegs.spark.inbox.claims import read_claims
 from triegs.spark.session import require_spark
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
@@ -43,14 +43,14 @@ def _needs_spark() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the Java process in /proc")
 @pytest.mark.usefixtures("_needs_spark")
 def test_killed_at_every_point(tmp_path: Path) -> None:
-    """Driver and Java are killed by SIGKILL; what is taken meanwhile, or not, counts once."""
+    """Driver and Java are killed by SIGKILL; whatever is taken meanwhile counts once."""
     rows = write_files(tmp_path / "in")
     (tmp_path / "tmp").mkdir()
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path / "tmp")}
     points = ["written 1", "staged 2", "problems 3", "committed 4", "noted 5", "none 0"]
-    if not SOAK:  # a start of Spark is slow
+    if not SOAK:  # starting Spark is slow
         points = ["committed 2", "none 0"]
     for number, point in enumerate(points):
         given = [sys.executable, "-c", CHILD, *point.split(), str(tmp_path)]

@@ -1,4 +1,4 @@
-"""Sinks that come later, or that are somebody else's, in both modes of a pipeline."""
+"""Sinks that are added later, or that belong to another owner, in both kinds of pipeline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from triegs.spark.owners import Owners
 
 NOW = {"availableNow": True}
 ASKED = {"path": QUERIES["path"]}
-#: An engine in the driver has epochs in front of times.
+#: An engine in the driver has an epoch column before the time.
 FRONT = {None: 2, 2: 1}
 
 
@@ -44,19 +44,22 @@ def test_a_directory_of_another_checkpoint_is_refused_at_the_start(session, tmp_
     other.close()
     write_once(tmp_path / "out", 0, pq.read_table(tmp_path / "in" / "00000.parquet"))
     options: Any = {"checkpoint": tmp_path / "state", "partitions": partitions}
-    told = "out has the changes of query 'path' of checkpoint .*old, so it is not for .*state"
+    told = (
+        "out contains the changes of query 'path' of checkpoint .*old, so it cannot be used for "
+        ".*state"
+    )
     with pytest.raises(StateError, match=told):
         start(stream, ASKED, sinks={"path": tmp_path / "out"}, **options)
     assert not (tmp_path / "state" / "spark").exists()
     both = {"path": tmp_path / "new", "twice": tmp_path / "new"}
-    with pytest.raises(StateError, match="new of 'twice' is also that of 'path'"):
+    with pytest.raises(StateError, match="new of 'twice' is also the sink of 'path'"):
         start(stream, QUERIES, sinks=both, **options)
 
 
 @pytest.mark.parametrize("is_windowed", [False, True])
 def test_sinks_that_are_added(session, tmp_path, is_windowed):
-    """To a query that is there, and with a new one. They get the answers of then, and from then on
-    changes; a batch that fails behind a sink that has them gives the same once more.
+    """To an existing query, and with a new one. They get the answers so far, and then changes; a
+    batch that fails after a sink has them repeats the same rows.
     """
     batches = draw_batches(12, 5, rows=20)
     folder = write_all(tmp_path / "in", batches[:2])
@@ -85,7 +88,7 @@ def test_sinks_that_are_added(session, tmp_path, is_windowed):
     ):
         pipeline.wait()
     written = read_sink(tmp_path / "path"), read_sink(tmp_path / "heads")
-    # A third query comes while the batch is not told to all.
+    # A third query arrives while the batch is not delivered to all.
     sinks["twice"] = tmp_path / "twice"
     asked["twice"] = QUERIES["twice"]
     with start(read_stream(session, folder), asked, sinks=sinks, **options) as pipeline:
@@ -108,8 +111,8 @@ def test_sinks_that_are_added(session, tmp_path, is_windowed):
     assert {terms: n for terms, n in total.items() if n} == shown[-1].answers["heads"]
 
 
-def test_sinks_that_are_added_in_parts(session, tmp_path):
-    """Also with another number of parts, which is a batch of Spark's own."""
+def test_sinks_that_are_added_to_a_partitioned_pipeline(session, tmp_path):
+    """Also after rescaling, which is a batch of Spark's own."""
     batches = draw_batches(12, 4, rows=20)
     folder = write_all(tmp_path / "in", batches[:2])
     options: dict[str, Any] = {
@@ -131,7 +134,7 @@ def test_sinks_that_are_added_in_parts(session, tmp_path):
 
     run(2)
     sinks["heads"] = [tmp_path / "heads"]
-    run(3)  # nothing to take: what is new waits for the next batch
+    run(3)  # no batch runs: a new sink waits for the next one
     assert not list((tmp_path / "heads").glob("*.parquet"))
     sinks["path"].append(tmp_path / "more")
     write_batch(folder, 2, batches[2])

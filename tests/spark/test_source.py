@@ -1,4 +1,4 @@
-"""What Spark reads is what is read without it: events, order, malformed records, answers."""
+"""Reading with Spark equals reading without it: events, order, malformed records, answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from triegs.errors import InputError
 from triegs.inputs import Source, open_input
 from triegs.spark import LocalSpark, SparkSource
 
-# PySpark leaves sockets to the collector.
+# PySpark leaves sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 COLUMNS = ("time", "op", "subject", "predicate", "object", "id")
@@ -74,7 +74,7 @@ def write_rows(path: Path, rows: list[list[Any]], form: str) -> None:
         lines = [",".join(COLUMNS), *map(",".join, quoted)]
         lines.insert(9, "1,2,3")
         lines.insert(12, '5,+,"<http://ex/1>,<http://ex/p>,<http://ex/2>,')
-    # Without an end to the last line.
+    # Without a newline after the last line.
     path.write_bytes("\n".join(lines).encode())
 
 
@@ -97,7 +97,7 @@ def read_all(source: Source) -> tuple[list[dict[str, list[Any]]], dict[str, Any]
 def read_both(
     spark: LocalSpark, given: Any, folder: Path, *, per_batch: int = 2, **options: Any
 ) -> tuple[list[dict[str, list[Any]]], dict[str, Any]]:
-    """What Spark reads, after it was compared to what is read without."""
+    """What Spark reads, after a comparison with reading without it."""
     make: Any = partial(SparkSource, spark=spark, files_per_batch=per_batch)
     found, kept = [], []
     for number, how in enumerate((Source, make)):
@@ -130,7 +130,9 @@ def test_files_are_in_the_order_of_their_names_whenever_they_were_written(
 
 
 def test_inputs_of_several_kinds(spark: LocalSpark, tmp_path: Path) -> None:
-    """Parquet of two shapes, gzip, an empty file, lines that end in two ways, bytes of no text."""
+    """Parquet with two schemas, gzip, an empty file, two kinds of line ends, bytes that are not
+    text.
+    """
     pq.write_table(
         pa.table({"subject": [1, 2], "predicate": ["<a:p>"] * 2, "object": [3, 4]}),
         tmp_path / "a.parquet",
@@ -150,7 +152,7 @@ def test_inputs_of_several_kinds(spark: LocalSpark, tmp_path: Path) -> None:
 
 
 def test_rows_of_a_long_file_stay_in_order(spark: LocalSpark, tmp_path: Path) -> None:
-    """Long enough for many small blocks and several batches of ours."""
+    """Long enough for many small blocks and several of our batches."""
     session = spark.get()
     before = session.conf.get("spark.sql.files.maxPartitionBytes")
     session.conf.set("spark.sql.files.maxPartitionBytes", "20000")
@@ -171,12 +173,12 @@ def test_a_reader_that_leaves_early(spark: LocalSpark, tmp_path: Path) -> None:
         next(source)
     assert source.report.files == [str(tmp_path / "in" / "part-0.csv")]
     assert not spark.get().streams.active
-    # Nothing of it is in the way of the next.
+    # Nothing of it affects the next.
     read_both(spark, tmp_path / "in", tmp_path)
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_it_goes_on_where_either_reader_stopped(
+def test_it_resumes_where_either_reader_stopped(
     spark: LocalSpark, tmp_path: Path, form: str
 ) -> None:
     write_folder(tmp_path / "in", form)
@@ -202,7 +204,7 @@ def test_strict_ends_at_the_first_malformed_record(spark: LocalSpark, tmp_path: 
     assert messages[0] == messages[1]
 
 
-def test_a_broken_file_is_told_in_a_line(spark: LocalSpark, tmp_path: Path) -> None:
+def test_a_broken_file_is_reported_in_one_line(spark: LocalSpark, tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"time,op\n" * 100)[:-9])
     with pytest.raises(InputError, match=r"/a\.csv\.gz: Spark failed: [^\n]+$"):
         read_all(open_input(tmp_path / "a.csv.gz", make=partial(SparkSource, spark=spark)))
@@ -226,7 +228,7 @@ def test_run_gives_the_same_answers(
 
 
 def test_a_run_with_a_state_takes_what_is_new(spark: LocalSpark, tmp_path: Path) -> None:
-    """Each run of three with more files than the last; one of them is by the other engine."""
+    """Three runs, each with more files than the last; one of them with the other engine."""
     write_folder(tmp_path / "all", "csv", seed=3)
     told: dict[str, list[str]] = {}
     for engines in (("direct",) * 3, ("spark", "direct", "spark")):

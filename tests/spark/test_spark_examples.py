@@ -1,4 +1,4 @@
-"""The jobs in ``examples/spark`` run, and show what they say."""
+"""The jobs in ``examples/spark`` run, and print what they document."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The eleven window queries of the social network on Spark: with the engine in the driver, and in
-parts, for each has a key. In the end the answers are the oracle's.
+"""The eleven window queries of the social network on Spark, in the driver and partitioned.
+
+At the end their answers must equal those of the oracle.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tests.spark.streams import SCHEMA, look, sum_changes
 from tests.workloads.social import ORACLES, SLIDE_MS, SOCIAL, WIDTH_MS, Answers, read_events
 
 from triegs import Window
-from triegs.compiler.partitions import plan_partitions
+from triegs.partition.keys import plan_partitions
 from triegs.spark import Distributed, Pipeline, start
 from triegs.sparql import parse
 from triegs.testing.window_oracle import Event, Shape, WindowOracle
@@ -33,7 +34,7 @@ def read_stream(session: Any, folder: Path) -> Any:
 
 @cache
 def list_batches() -> list[pa.Table]:
-    """A delete names its triple, because parts know no ids."""
+    """A delete names its triple, because partitions do not support ids."""
     table = read_events(1_700, 150)
     signs = pa.array(["+" if op > 0 else "-" for op in table["op"].to_pylist()])
     texts = [table[name].cast(pa.string()) for name in ("subject", "predicate", "object")]
@@ -44,7 +45,7 @@ def list_batches() -> list[pa.Table]:
 
 
 def write_batches(folder: Path) -> None:
-    """A file for each, in order."""
+    """A file per batch, in order."""
     folder.mkdir()
     for number, batch in enumerate(list_batches()):
         path = folder / f"{number:05}.parquet"
@@ -54,7 +55,7 @@ def write_batches(folder: Path) -> None:
 
 @cache
 def expect() -> dict[str, Answers]:
-    """What the oracle says of the last slide that the batches have reached."""
+    """The oracle's answers at the last slide that the batches have reached."""
     windows = WindowOracle([Shape(WIDTH_MS, SLIDE_MS)])
     held: Counter[Any] = Counter()
     for batch in list_batches():

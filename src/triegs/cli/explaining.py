@@ -10,11 +10,12 @@ import typer
 
 from triegs.cli.queries import check_root, read_query
 from triegs.compiler import compile_query, legal_plans
-from triegs.compiler.partitions import Observed, plan_partitions
 from triegs.errors import InputError
 from triegs.explain import Format, explain
 from triegs.explain.listing import list_plans
 from triegs.explain.partitions import list_partitions
+from triegs.partition.keys import plan_partitions
+from triegs.partition.statistics import StreamStatistics
 
 #: Legal plans listed; of more, a sample of this many.
 LISTED = 200
@@ -56,12 +57,12 @@ def run_explain(
     return list_plans(plans, chosen, Format(output), is_sample)
 
 
-def observe_file(path: Path) -> Observed | None:
+def observe_file(path: Path) -> StreamStatistics | None:
     """What a file of events says of a stream; None if it has none."""
     import pyarrow as pa
 
-    from triegs.compiler.observing import observe
     from triegs.inputs import open_input
+    from triegs.partition.sampling import sample_statistics
 
     try:
         with open_input(path) as source:
@@ -70,4 +71,4 @@ def observe_file(path: Path) -> Observed | None:
         raise typer.BadParameter(str(problem), param_hint="--sample") from None
     if bad := sum(source.report.quarantined.values()):
         sys.stderr.write(f"{path}: {bad:,} of {source.report.read:,} records are malformed\n")
-    return observe(pa.concat_tables(tables)) if tables else None
+    return sample_statistics(pa.concat_tables(tables)) if tables else None

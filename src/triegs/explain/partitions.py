@@ -1,22 +1,23 @@
-"""The keys by which a query could be cut into parts, side by side."""
+"""The candidate partitioning keys of a query, side by side."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from triegs.compiler.partitions import OBJECT, Candidate, Observed, Partitioning
 from triegs.explain.as_json import write_json
 from triegs.explain.formats import Format
 from triegs.explain.lines import fold_text
 from triegs.explain.names import Names
+from triegs.partition.keys import Candidate, Partitioning
+from triegs.partition.statistics import OBJECT, StreamStatistics
 from triegs.sparql.model import Query, is_variable
 
 TITLES = ("key", "f", "copies", "S(N)", "hottest", "summed")
 LEGEND = (
-    "f is the fraction of events that go to all parts; copies is how often an event is sent, "
-    "1 + f(N - 1); S(N) is the work that N parts do, 1 / ((1 - f)/N + f), or less if one key "
-    "has more than a part's share (hottest); summed: the head does not show the key, so the "
-    "multiplicities of the parts are added up."
+    "f is the fraction of events that go to all partitions; copies is how often an event is sent, "
+    "1 + f(N - 1); S(N) is the speedup of N partitions, 1 / ((1 - f)/N + f), or less if one key "
+    "has more than its fair share (hottest); summed: the key is not projected, so multiplicities "
+    "are added up over the partitions."
 )
 
 
@@ -24,7 +25,7 @@ def list_partitions(
     query: Query,
     found: Partitioning,
     output: Format = Format.TEXT,
-    observed: Observed | None = None,
+    observed: StreamStatistics | None = None,
 ) -> str:
     """A line for each key, the chosen one marked, and what its atoms would do; or as JSON. What was
     observed is what the keys were weighed by.
@@ -43,7 +44,7 @@ def list_partitions(
     return "\n".join(lines) + "\n"
 
 
-def _describe(found: Partitioning, observed: Observed | None) -> dict[str, Any]:
+def _describe(found: Partitioning, observed: StreamStatistics | None) -> dict[str, Any]:
     return {
         "partitions": found.partitions,
         "chosen": None if found.chosen is None else list(found.chosen.variables),
@@ -90,7 +91,7 @@ def _measure(candidate: Candidate, partitions: int) -> tuple[str, ...]:
 
 
 def _table(found: Partitioning) -> list[str]:
-    many = "1 part" if found.partitions == 1 else f"{found.partitions} parts"
+    many = "1 partition" if found.partitions == 1 else f"{found.partitions} partitions"
     lines = [f"{many}; → marks the chosen key" if found.chosen else f"{many}; no key is chosen"]
     if not found.candidates:
         return lines
@@ -113,7 +114,7 @@ def _table(found: Partitioning) -> list[str]:
     return lines
 
 
-def _list_routes(query: Query, found: Partitioning, observed: Observed | None) -> list[str]:
+def _list_routes(query: Query, found: Partitioning, observed: StreamStatistics | None) -> list[str]:
     """What the atoms do by the chosen key, with the share of the events that each reads."""
     if found.chosen is None:
         return []
@@ -134,7 +135,7 @@ def _list_routes(query: Query, found: Partitioning, observed: Observed | None) -
     return lines
 
 
-def _tell_shares(observed: Observed | None) -> list[str]:
+def _tell_shares(observed: StreamStatistics | None) -> list[str]:
     if observed is not None:
         return []
     text = "All labels are taken to have as many events; --sample FILE says what a stream has."

@@ -1,14 +1,14 @@
-"""The data pipeline on Apache Spark: streams of events in, standing queries, answers out.
+"""Streaming graph queries on Apache Spark: streams of events in, standing queries, changes out.
 
-`start` keeps queries over any streaming DataFrame, in an engine that lives in the driver (see
-`triegs.spark.pipeline`) or in parts in the executors (`triegs.spark.distributed`). `changes` are
-those of such parts, as a stream. `recompute` answers a query by Spark SQL, `generate` writes
-workloads.
-``spark.read.format("rdf")`` reads files of RDF, and ``df.writeStream.format("triegs")`` writes to
-the inbox of an engine; both names are known where this package is installed. `SparkSource` reads
-files by Spark for ``triegs run --engine spark``. ``docs/spark.md`` says what runs where.
+`start` maintains queries over any streaming DataFrame, with an engine in the driver
+(`triegs.spark.driver`) or one per partition in the executors (`triegs.spark.partitioned`).
+`changes` is the changes of a partitioned query as a stream. `recompute` evaluates a query with
+Spark SQL, `generate` writes workloads. ``spark.read.format("rdf")`` reads RDF files
+(`triegs.spark.rdf`), and ``df.writeStream.format("triegs")`` writes to the inbox of an engine
+(`triegs.spark.inbox`); Spark discovers both formats where this package is installed. `SparkSource`
+reads files for ``triegs run --engine spark``. ``docs/spark.md`` describes what runs where.
 
-Nothing of this package needs Spark to be imported.
+The package can be imported without Spark.
 """
 
 from __future__ import annotations
@@ -18,28 +18,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from triegs.spark.answers import Sink
-    from triegs.spark.distributed.pipeline import Distributed
-    from triegs.spark.distributed.streaming import changes
+    from triegs.spark.driver.pipeline import Pipeline
     from triegs.spark.failures import BatchFailed
+    from triegs.spark.file_source import SparkSource
     from triegs.spark.generating import generate
-    from triegs.spark.pipeline import Pipeline, start
+    from triegs.spark.launch import start
+    from triegs.spark.partitioned.pipeline import Distributed
+    from triegs.spark.partitioned.streaming import changes
     from triegs.spark.recomputing import recompute
     from triegs.spark.session import LocalSpark, SparkMissing, register
-    from triegs.spark.source import SparkSource
 
 _HOME = {
     "BatchFailed": "failures",
-    "Distributed": "distributed.pipeline",
+    "Distributed": "partitioned.pipeline",
     "LocalSpark": "session",
-    "Pipeline": "pipeline",
+    "Pipeline": "driver.pipeline",
     "Sink": "answers",
     "SparkMissing": "session",
-    "SparkSource": "source",
-    "changes": "distributed.streaming",
+    "SparkSource": "file_source",
+    "changes": "partitioned.streaming",
     "generate": "generating",
     "recompute": "recomputing",
     "register": "session",
-    "start": "pipeline",
+    "start": "launch",
 }
 
 __all__ = [
@@ -49,7 +50,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on first use: Spark's workers import this package for a small part of it.
+    # Loaded on first use: Spark's workers need only a small part of this package.
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

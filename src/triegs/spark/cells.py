@@ -1,7 +1,7 @@
-"""What the cells of Spark's columns are: one meaning, whichever way a batch takes to the engine.
+"""The meaning of cells in Spark's columns, the same on every path to the engine.
 
-A timestamp of Spark's is an instant. Executors get it as Arrow in the zone of the session, the
-driver in UTC; so its term is written in UTC, as that of the same instant in an Arrow column in UTC.
+Spark's timestamps are instants. Executors get them as Arrow in the session's zone, the driver in
+UTC; so their terms are written in UTC, as those of an Arrow column in UTC.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from triegs.errors import InputError
 
-#: Arrow's types for those of Spark that may be something of an event, by their names in Spark.
+#: Arrow types for the Spark types that columns of events may have, by Spark's names.
 KINDS = {
     "string": pa.string(),
     "tinyint": pa.int8(),
@@ -30,11 +30,13 @@ KINDS = {
     "binary": pa.binary(),
     "void": pa.null(),
 }
+#: Spark's integer types.
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 
 
 def read_instants(column: Any) -> Any:
-    """A column of Spark's without the zone of its session. Cost: constant.
+    """A column without the session's time zone. Cost: constant.
 
     >>> berlin = pa.array([0], pa.timestamp("us", "Europe/Berlin"))
     >>> read_instants(berlin).type
@@ -47,12 +49,12 @@ def read_instants(column: Any) -> Any:
 
 
 def select_columns(frame: Any, columns: Mapping[str, str]) -> Any:
-    """Those columns of a DataFrame that are of events; Spark may have no Arrow for others."""
+    """The columns of a DataFrame that events need; Spark may have no Arrow type for others."""
     return frame.select(*(quote(theirs) for theirs in dict.fromkeys(columns.values())))
 
 
 def quote(name: str) -> str:
-    """A column's name as Spark reads it.
+    """A column name in Spark's syntax.
 
     >>> quote("a.b")
     '`a.b`'
@@ -61,8 +63,8 @@ def quote(name: str) -> str:
 
 
 def make_empty(schema: Any, columns: Mapping[str, str]) -> pa.RecordBatch:
-    """No rows, with the columns that a DataFrame of this schema will have, by their names in it;
-    `InputError` for a type that nothing of an event has.
+    """An empty batch with the columns of a DataFrame of this schema, under its names; `InputError`
+    for a type that events cannot have.
     """
     kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
     found = {}
@@ -70,15 +72,15 @@ def make_empty(schema: Any, columns: Mapping[str, str]) -> pa.RecordBatch:
         kind = find_kind(kinds[theirs])
         if kind is None:
             raise InputError(
-                f"the column {theirs!r} for {ours} is of {kinds[theirs]}; columns of events are "
-                "strings, integers, floats, decimals, booleans, dates and timestamps"
+                f"the column {theirs!r} for {ours} has the type {kinds[theirs]}; columns of events "
+                "are strings, integers, floats, decimals, booleans, dates and timestamps"
             )
         found[theirs] = pa.array([], kind)
     return pa.RecordBatch.from_pydict(found)
 
 
 def find_kind(name: str) -> Any:
-    """Arrow's type for one of Spark's, by its name; None for one that no column of events has.
+    """The Arrow type for a Spark type by its name; None for a type that events cannot have.
 
     >>> find_kind("decimal(10,2)"), find_kind("map<string,int>")
     (Decimal128Type(decimal128(10, 2)), None)

@@ -1,4 +1,4 @@
-"""What ends a batch from our side, and what Spark says of it, in one line."""
+"""Failures of a batch, and the reason for them in one line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 from triegs.errors import TriegsError
 
-#: What the reason is behind, or in front of, in the texts of Spark's errors.
+#: Markers in Spark's error texts that precede or follow the reason.
 TRACE, CAUSE, PLAN = "Traceback (most recent call last)", "Caused by: ", "=== Streaming Query ==="
 FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
 
@@ -17,21 +17,23 @@ class Cancelled(Exception):
 
 
 class BatchFailed(TriegsError):
-    """A batch could not be taken, or its answers not be handed on. It says which, and why."""
+    """A batch could not be processed, or its answers not delivered. The message says which batch,
+    and why.
+    """
 
 
 def mute() -> None:
-    """Py4J logs what a thread of ours raises in Spark; these are no news, or told by us."""
-    logging.getLogger("py4j.clientserver").addFilter(_is_news)
+    """Keep Py4J from logging our own exceptions, which are reported elsewhere."""
+    logging.getLogger("py4j.clientserver").addFilter(_is_unknown)
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_unknown(record: logging.LogRecord) -> bool:
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or not issubclass(kind, (Cancelled, BatchFailed))
 
 
 def explain(problem: BaseException) -> str:
-    """The reason in an error of Spark's, in one line; of any other its own words.
+    """The reason in one line: extracted from an error of Spark's, or the message of any other.
 
     >>> explain(ValueError("no such thing"))
     'no such thing'
@@ -40,14 +42,14 @@ def explain(problem: BaseException) -> str:
         return str(problem) or type(problem).__name__
     try:
         text = str(problem)
-    except Exception:  # Java is gone, and with it the text
+    except Exception:  # the Java process has ended, and with it the text
         return "Spark's Java process has ended"
     return find_reason(text) or type(problem).__name__
 
 
 def find_reason(text: str) -> str:
-    r"""The line that gives the reason, out of all that Spark writes: stack traces of Python and of
-    Java, and the plan of the query.
+    r"""The line with the reason in Spark's error text, which has stack traces of Python and Java,
+    and the query plan.
 
     >>> find_reason("Job aborted\nCaused by: java.io.IOException: no room\n\tat a.B.c(B.java:1)")
     'java.io.IOException: no room'
@@ -57,20 +59,20 @@ def find_reason(text: str) -> str:
     "[CAST] 'abc' is no number"
     """
     lines = [line for line in text.partition(PLAN)[0].splitlines() if line.strip()]
-    if lines and lines[0].startswith("An error occurred while calling"):  # Py4J's own line
+    if lines and lines[0].startswith("An error occurred while calling"):  # added by Py4J
         lines = [lines[1].removeprefix(": "), *lines[2:]] if lines[1:] else []
-    told = _find_raised(lines)
-    if told is None:
+    found = _find_raised(lines)
+    if found is None:
         caused = [line.partition(CAUSE)[2] for line in lines if line.startswith(CAUSE)]
-        told = FAILED.sub("", (caused[-1:] or lines[:1] or [""])[0].strip())
-    if "No module named" in told:
-        told += " (the Python of the executors; PYSPARK_PYTHON says which it is)"
-    return told
+        found = FAILED.sub("", (caused[-1:] or lines[:1] or [""])[0].strip())
+    if "No module named" in found:
+        found += " (in the executors' Python, which PYSPARK_PYTHON selects)"
+    return found
 
 
 def _find_raised(lines: list[str]) -> str | None:
-    """What the last stack trace of Python ends with. Errors of ours are told without their kind."""
-    starts = [place for place, line in enumerate(lines) if TRACE in line]
+    """The last line of the last Python stack trace, without the type of our own errors."""
+    starts = [number for number, line in enumerate(lines) if TRACE in line]
     for line in lines[starts[-1] + 1 :] if starts else ():
         if not line.startswith((" ", "\t")):
             return re.sub(r"^triegs\.[\w.]+: ", "", line)

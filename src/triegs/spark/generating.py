@@ -1,4 +1,4 @@
-"""The workloads of `triegs.workloads`, written by Spark's executors as Parquet."""
+"""Workloads of `triegs.workloads`, written by Spark's executors as Parquet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from triegs.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Of a record batch on its way from a worker to Spark.
+#: The size of a record batch from a worker to Spark.
 BATCH_EVENTS = 65_536
 
 
@@ -26,19 +26,18 @@ def generate(
     partitions: int | None = None,
     **options: Any,
 ) -> Any:
-    """Write a workload to a folder of Parquet files, and give it back as a DataFrame.
+    """Write a workload to a directory of Parquet files; returns it as a DataFrame.
 
-    The events, and their order by the names of the files, are those that ``triegs generate``
-    writes for the same seed, whatever the number of partitions; `options` are those of
-    `triegs.workloads.TimedWorkload.events`. `path` is one of Spark's; a local one is an input of
-    ``triegs run``. There must be nothing at that path.
+    The events, and their order by file name, are those that ``triegs generate`` writes for the same
+    seed, whatever the number of partitions. `options` are those of
+    `triegs.workloads.TimedWorkload.events`. `path` is a path of Spark's, which must not exist; a
+    local one can be an input of ``triegs run``.
 
-    A workload remembers what it has drawn: its deletes take back its own events. So each task
-    draws the stream from its beginning, and gives its own part of it to Spark. Only that and the
-    writing of Parquet is parallel, and drawing is a large share of the work, one or two
-    microseconds for an event: a few partitions help, many repeat each other. Cost: the drawing of
-    all events in the last task, on average of half of them in each. `partitions` are as many as
-    Spark has cores unless given.
+    A workload depends on its own past: its deletes take back its own events. So each task generates
+    the stream from the beginning, and keeps only its own range. Only the conversion and the writing
+    of Parquet are parallel, while generating takes one or two microseconds per event: a few
+    partitions help, many repeat each other's work. Cost: on average half of the events per task,
+    all of them in the last. `partitions` defaults to the number of cores.
     """
     from triegs import workloads
     from triegs.spark.session import register
@@ -52,18 +51,18 @@ def generate(
         raise InputError(str(problem)) from None
     count = spark.sparkContext.defaultParallelism if partitions is None else partitions
     if count < 1:
-        raise InputError(f"there is at least one partition, not {count}")
+        raise InputError(f"partitions must be at least 1, not {count}")
     batches = -(-events // options["batch_size"])
-    write = partial(_write_part, workload, events, seed, options, batches, count)
+    write = partial(_write_partition, workload, events, seed, options, batches, count)
     node = "bigint" if options.get("integers") else "string"
     schema = f"time bigint, op tinyint, subject {node}, predicate string, object {node}, id bigint"
-    # One number for each partition, in their order: the names of files have the numbers.
+    # One number per partition, in order: file names contain the partition number.
     numbers = spark.range(0, count, 1, count)
     numbers.mapInArrow(write, schema).write.mode("error").parquet(path)
     return spark.read.schema(schema).parquet(path)
 
 
-def _write_part(
+def _write_partition(
     workload: str,
     events: int,
     seed: int,
@@ -72,7 +71,7 @@ def _write_part(
     count: int,
     numbers: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """On an executor: the batches of one part, terms as plain strings."""
+    """On an executor: the batches of one partition, terms as plain strings."""
     import pyarrow as pa
 
     from triegs import workloads
@@ -85,5 +84,5 @@ def _write_part(
         for number in batch.column(0).to_pylist():
             first, last = number * batches // count, (number + 1) * batches // count
             found = chosen.events(events, seed, skip=first, **options)
-            for part in islice(found, last - first):
-                yield part.cast(schema)
+            for piece in islice(found, last - first):
+                yield piece.cast(schema)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, get_ident
 from time import monotonic
@@ -12,29 +14,57 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from triegs.errors import StateError
-from triegs.spark.failures import BatchFailed, Cancelled, explain
+from triegs.spark.failures import BatchFailed, Cancelled, explain, mute
+from triegs.spark.listener import make_listener
+from triegs.spark.request import PipelineRequest
 
 Self = TypeVar("Self", bound="Handle")
-#: How often who waits looks whether Spark is still there, which it does not say.
+#: Spark's own checkpoint, in that of a pipeline.
+SPARK = "spark"
+#: How often a waiting thread checks that the session is still running; Spark does not notify.
 LOOK_SECONDS = 1.0
-STOPPED = "the pipeline was stopped, perhaps before everything was taken"
+STOPPED = "the pipeline was stopped, possibly before it had processed everything"
 
 
 class Handle(ABC):
     """A streaming query of Spark's that feeds engines; ``query`` is Spark's own handle."""
 
     query: Any
-    _session: Any
 
-    def __init__(self) -> None:
-        #: Why a batch failed, which has ended the stream.
+    def __init__(self, session: Any, checkpoint: Path) -> None:
+        mute()
+        self.checkpoint = checkpoint
+        #: Why a batch failed, which ended the stream.
         self.failure: BatchFailed | None = None
-        self._busy = Lock()  # held while a batch is taken
-        self._taker: int | None = None  # the thread that takes it
+        self._session = session
+        self._listener: Any = None
+        self._busy = Lock()  # held while a batch runs
+        self._taker: int | None = None  # the thread that runs it
         self._is_stopped = False
 
+    def _start_query(self, stream: Any, request: PipelineRequest) -> Any:
+        writer = stream.writeStream.foreachBatch(self._take).outputMode("append")
+        writer = writer.option("checkpointLocation", (self.checkpoint / SPARK).as_uri())
+        if request.name is not None:
+            writer = writer.queryName(request.name)
+        if request.trigger is not None:
+            writer = writer.trigger(**request.trigger)
+        return writer.start()
+
+    def _add_listener(self, report: Callable[[dict[str, Any]], object] | None) -> None:
+        self._listener = make_listener(self._is_ours, self.metrics, report)
+        self._session.streams.addListener(self._listener)
+
+    def _remove_listener(self) -> None:
+        if self._listener is not None:
+            with suppress(Exception):  # the session has stopped
+                self._session.streams.removeListener(self._listener)
+
+    def _is_ours(self, query: str) -> bool:
+        return hasattr(self, "query") and str(self.query.id) == query
+
     def _take(self, frame: Any, batch: int) -> None:
-        """For `foreachBatch`: one batch at a time, and none once it is stopped."""
+        """For `foreachBatch`: one batch at a time, and none after a stop."""
         with self._busy:
             if self._is_stopped:
                 raise Cancelled
@@ -50,17 +80,21 @@ class Handle(ABC):
     @abstractmethod
     def _take_batch(self, frame: Any, batch: int) -> None: ...
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the stream has ended, so long at most; whether it has.
+    @abstractmethod
+    def metrics(self) -> dict[str, Any]:
+        """Current figures. Any thread."""
 
-        A batch that failed is `BatchFailed`, with its number and reason. So is a stream whose Spark
-        session was stopped by somebody else.
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until the stream has ended, at most so many seconds; returns whether it has.
+
+        Raises `BatchFailed` if a batch failed, with its number and the reason, or if somebody else
+        stopped the Spark session.
         """
         end = None if seconds is None else monotonic() + seconds
         while True:
-            rest = LOOK_SECONDS if end is None else min(LOOK_SECONDS, end - monotonic())
+            left = LOOK_SECONDS if end is None else min(LOOK_SECONDS, end - monotonic())
             try:
-                if self.query.awaitTermination(max(rest, 0.001)):
+                if self.query.awaitTermination(max(left, 0.001)):
                     return True
             except Exception as problem:
                 if self._is_stopped and self.failure is None:
@@ -71,7 +105,7 @@ class Handle(ABC):
                 return False
 
     def process_all(self) -> None:
-        """Wait until everything that the source has now is taken; for tests and notebooks."""
+        """Wait until everything available in the source is processed; for tests and notebooks."""
         done: SimpleQueue[Exception | None] = SimpleQueue()
 
         def wait() -> None:
@@ -82,7 +116,7 @@ class Handle(ABC):
             else:
                 done.put(None)
 
-        # Spark would wait for ever if somebody stopped its session.
+        # In a thread: Spark would wait forever if somebody stopped the session.
         Thread(target=wait, name="triegs wait", daemon=True).start()
         while True:
             with suppress(Empty):
@@ -106,19 +140,19 @@ class Handle(ABC):
     def _require_session(self) -> None:
         if self.failure is None and not self._is_stopped and not self._has_session():
             raise BatchFailed(
-                "the Spark session was stopped while the pipeline ran; started again in a new "
-                "session, the pipeline goes on where it was"
+                "the Spark session was stopped while the pipeline was running; restart the "
+                "pipeline in a new session to resume it"
             )
 
     def _has_session(self) -> bool:
-        """Whether Spark is there to be asked."""
+        """Whether the session is running. PySpark has no public way to find out."""
         try:
             return not self._session._jsparkSession.sparkContext().isStopped()
-        except Exception:  # nor is its Java process
+        except Exception:  # the Java process has ended, too
             return False
 
     def _read_progress(self) -> dict[str, Any] | None:
-        """What Spark says of its last batch; nothing once it has ended."""
+        """Spark's progress report of the last batch; None once the session has stopped."""
         try:
             last = self.query.lastProgress
             return None if last is None else json.loads(last.json)
@@ -128,17 +162,17 @@ class Handle(ABC):
             return None
 
     def stop(self) -> None:
-        """Stop after the batch at hand; again does nothing. What was taken stays readable.
+        """Stop after the current batch. Idempotent. Answers stay readable.
 
-        A sink may call it, too: then it returns at once, and the stream ends after this batch.
+        A sink may call it: it then returns at once, and the stream ends after this batch.
         """
         self._is_stopped = True
         if self._taker == get_ident():
-            # Spark waits for this batch, so here nobody can wait for Spark.
+            # Spark waits for this batch, so this thread must not wait for Spark.
             Thread(target=self.stop, name="triegs stop", daemon=True).start()
             return
         with self._busy:
-            pass  # the batch at hand is done, and all others are refused
+            pass  # the current batch is done, and all others are refused
         # Not under the lock: Spark waits for its thread, which may wait for the lock.
         try:
             self.query.stop()
@@ -147,7 +181,7 @@ class Handle(ABC):
                 raise
 
     def close(self) -> None:
-        """Stop, and let the checkpoint go."""
+        """Stop, and release the checkpoint."""
         if self._taker == get_ident():
             raise StateError("a sink cannot close its pipeline; it can stop it")
         try:
@@ -157,7 +191,7 @@ class Handle(ABC):
 
     @abstractmethod
     def _let_go(self) -> None:
-        """Give back what the pipeline holds; harmless when repeated."""
+        """Release what the pipeline holds. Idempotent."""
 
     def __enter__(self: Self) -> Self:
         return self

@@ -1,10 +1,10 @@
-"""From when to when each event of a log is live, said in Spark SQL alone.
+"""The lifetime of each event of a log, in Spark SQL alone.
 
-Events are judged in the order of (time, arrival), each at the first slide that can hold it (at its
-own time, without a window): a deletion ends the oldest live event of its assertion, or the one that
-its id names; a repeated id changes nothing, and with other content it is refused. So the events of
-an assertion are a list, folded by Spark's ``aggregate``, and assertions are independent of each
-other. Only those that share an id are one list: what one may do depends on what the other has.
+Events are processed in the order of (time, arrival), each at the first slide that can hold it (at
+its own time, without a window). A deletion ends the oldest live event of its assertion, or the one
+with its id; a repeated id changes nothing, and with different content it is refused. So the events
+of an assertion form a list, folded by Spark's ``aggregate``, and assertions are independent of each
+other, except those that share an id: they form one list.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ from triegs.errors import InputError, WindowError
 from triegs.inputs.signs import CHANGES
 from triegs.inputs.times import GOOD, MISSING, REASONS, read_times
 from triegs.inputs.work import choose_columns
-from triegs.spark.cells import quote, read_instants
-from triegs.spark.coding import INTEGERS
-from triegs.spark.parcels import check_kinds
+from triegs.spark.cells import INTEGERS, quote, read_instants
+from triegs.spark.encoded_batch import check_kinds
 from triegs.sparql.window import Kind, Window
 
 TERMS = ("subject", "predicate", "object")
-#: Columns of a log; ``order`` tells apart what has one time.
+#: Columns of a log; ``order`` breaks ties of time.
 COLUMNS = ("time", *TERMS, "op", "id", "order")
 NEEDED = ("time", *TERMS)
 BORN, DIED = "born", "died"
 INTEGER = '"^^<http://www.w3.org/2001/XMLSchema#integer>'
-#: Most terms: in their one spelling, without a look at what is rare in them.
+#: Matches most terms that are already in canonical form, without rare cases.
 PLAIN = r"""^(<[!#-;=?-\[\]_a-z~]*>|"[ !#-\[\]-~]*"(@[a-z]+)?|_:[A-Za-z0-9]+)$"""
 SIGNS = {
     change: [sign for sign, means in CHANGES.items() if means == change and isinstance(sign, str)]
@@ -41,7 +40,7 @@ SIGNS = {
 
 
 class Log(NamedTuple):
-    """A log with our columns, and what it may have beside insertions."""
+    """A log with our columns, and whether it has signs and ids."""
 
     frame: Any
     has_signs: bool
@@ -49,22 +48,24 @@ class Log(NamedTuple):
 
 
 def read_log(events: Any, columns: Mapping[str, str] | None, window: Window | None) -> Log:
-    """A DataFrame as a log: `columns` are theirs by ours.
+    """A DataFrame as a log; `columns` maps our column names to its own.
 
-    What is missing in a row, or is no sign, ends the job that reads that row.
+    A row with a missing value or an invalid sign fails the job that reads it.
     """
     if window is not None and window.kind is Kind.TRIPLES:
-        raise WindowError("a window of so many events has no bounds in time; recompute has none")
+        raise WindowError(
+            "recompute does not support windows by event count, which have no bounds in time"
+        )
     names = _find_columns(events.columns, columns)
     return Log(_select_columns(events, names, window), "op" in names, "id" in names)
 
 
 def find_lifetimes(log: Log, window: Window | None) -> Any:
     """A DataFrame of the events that entered: their terms, the time at which each was ``born``, and
-    the time at which it ``died`` by a deletion, null if none took it.
+    the time at which a deletion ended it (``died``), or null.
 
-    Nothing runs before the result is read. Cost: two shuffles of the log, and for an assertion the
-    square of the number of its events; without the columns ``op`` and ``id``, nothing.
+    Lazy. Cost: two shuffles of the log, and for an assertion the square of the number of its
+    events; nothing without the columns ``op`` and ``id``.
     """
     if log.has_signs or log.has_ids:
         return _judge(log.frame, window, log.has_ids)
@@ -74,7 +75,7 @@ def find_lifetimes(log: Log, window: Window | None) -> Any:
 def _find_columns(there: list[str], columns: Mapping[str, str] | None) -> dict[str, str]:
     given = dict(columns or {})
     if unknown := given.keys() - set(COLUMNS):
-        raise InputError(f"there is no column {min(unknown)!r}; ours are {', '.join(COLUMNS)}")
+        raise InputError(f"columns maps {min(unknown)!r}, which is not one of {', '.join(COLUMNS)}")
     theirs = {ours: given.get(ours, ours) for ours in COLUMNS}
     found = choose_columns(there, "the DataFrame", theirs, {*NEEDED, *given})
     return {ours: theirs[ours] for ours in found}
@@ -115,8 +116,8 @@ def _read_time(column: Any, kind: str) -> Any:
 
 
 def _read_term(column: Any, kind: str) -> Any:
-    """Texts in their one spelling. Python is asked for those that are not plainly in it, and gets
-    nulls for the others.
+    """Terms in canonical form. Python gets only those that are not plainly so, and nulls for the
+    others.
     """
     from pyspark.sql import functions
 
@@ -130,7 +131,7 @@ def _read_term(column: Any, kind: str) -> Any:
 
 
 def read_milliseconds(column: pa.Array) -> pa.Array:
-    """Times of a column of Spark's; `InputError` for what is none."""
+    """Times of a Spark column; `InputError` for an invalid one."""
     times, states = read_times(read_instants(column))
     for row in np.flatnonzero((states != GOOD) & (states != MISSING)).tolist():
         raise InputError(f"a row of the log has the time {column[row]}: {REASONS[states[row]]}")
@@ -138,7 +139,7 @@ def read_milliseconds(column: pa.Array) -> pa.Array:
 
 
 def write_texts(column: pa.Array) -> pa.Array:
-    """Terms of a column of Spark's, as texts in their one spelling; `InputError` for what is none.
+    """Terms of a Spark column as strings in canonical form; `InputError` for an invalid one.
 
     >>> write_texts(pa.array(['"a"@EN', None])).to_pylist()
     ['"a"@en', None]
@@ -155,7 +156,7 @@ def _read_sign(column: Any) -> Any:
     from pyspark.sql import functions
 
     text = column.cast("string")
-    wrong = functions.concat(functions.lit("the sign is + or - (or 1 or -1), not "), text)
+    wrong = functions.concat(functions.lit("op must be + or - (or 1 or -1), not "), text)
     return (
         functions.when(text.isNull() | text.isin(*SIGNS[1]), 1)
         .when(text.isin(*SIGNS[-1]), -1)
@@ -164,14 +165,15 @@ def _read_sign(column: Any) -> Any:
 
 
 def first_slide(time: Any, window: Window | None) -> Any:
-    """The first published time that can hold an event of that time, as an expression of Spark."""
+    """The first published time that can hold an event of this time, as a Spark expression."""
     from pyspark.sql import functions
 
     if window is None or window.slide is None:
         return time
-    rest = functions.lit(window.start - window.shift) - time
-    # Spark divides integers as fractions; what is over is exact.
-    return functions.lit(window.start) - (rest - functions.pmod(rest, functions.lit(window.slide)))
+    distance = functions.lit(window.start - window.shift) - time
+    # Spark's integer division yields fractions; the remainder is exact.
+    steps = distance - functions.pmod(distance, functions.lit(window.slide))
+    return functions.lit(window.start) - steps
 
 
 def _judge(log: Any, window: Window | None, has_ids: bool) -> Any:
@@ -185,7 +187,7 @@ def _judge(log: Any, window: Window | None, has_ids: bool) -> Any:
     fields = ("time", "order", "slide", "sign", *TERMS, "id")
     events = functions.sort_array(functions.collect_list(functions.struct(*fields)))
     lists = log.groupBy("list", *keys).agg(events.alias("events"))
-    # With the types that `enter` gives: Spark does not widen within a fold.
+    # The types must match those of `enter`: Spark does not widen types within a fold.
     entered = (
         "array<struct<subject: string, predicate: string, object: string, id: string, "
         f"{BORN}: bigint, {DIED}: bigint>>"
@@ -197,7 +199,7 @@ def _judge(log: Any, window: Window | None, has_ids: bool) -> Any:
 
 
 def _join_by_ids(log: Any) -> Any:
-    """The column ``list``: 1 for assertions that share an id with another, else 0."""
+    """Add the column ``list``: 1 for assertions that share an id with another, else 0."""
     from pyspark.sql import functions
 
     named = log.where("id IS NOT NULL").select(*TERMS, "id").distinct()
@@ -238,8 +240,8 @@ def _fold(held: Any, event: Any, window: Window | None, has_ids: bool) -> Any:
 
     taken = functions.array_position(functions.transform(held, is_taken), True)
 
-    def end(each: Any, place: Any) -> Any:
-        died = functions.when(place + 1 == taken, event["slide"]).otherwise(each[DIED])
+    def end(each: Any, index: Any) -> Any:
+        died = functions.when(index + 1 == taken, event["slide"]).otherwise(each[DIED])
         return each.withField(DIED, died)
 
     inserted = functions.concat(held, functions.array(enter(event["time"])))

@@ -1,5 +1,5 @@
-"""Rows of a DataFrame that is no table of triples: which of its columns a mapping reads, and names
-instead of terms on the way out.
+"""DataFrames whose rows are mapped to triples: which columns the mapping reads, and names instead
+of terms in results.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ NTRIPLES, PLAIN = "ntriples", "plain"
 
 
 class MappedColumns(dict[str, str]):
-    """Columns of a DataFrame by our names, as `triegs.spark.parcels.check_columns` finds them, and
-    how rows become triples.
+    """The columns of a DataFrame by our names, as from `triegs.spark.encoded_batch.check_columns`,
+    and how rows become triples.
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class MappedColumns(dict[str, str]):
         return MappedColumns, (dict(self), self.mapping, self.stream, self.time_unit)
 
     def complete(self, options: Options) -> Options:
-        """Options of a reader, with what is known here."""
+        """Add the mapping to the options of a reader."""
         return replace(options, mapping=self.mapping, stream=self.stream, time_unit=self.time_unit)
 
     @property
     def has_rows(self) -> bool:
-        """Whether a row may be several triples."""
+        """Whether a row may become several triples."""
         return self.mapping is not None and len(self.mapping.templates) > 1
 
 
@@ -58,7 +58,7 @@ def map_columns(
     stream: str | None,
     time_unit: str | None,
 ) -> MappedColumns:
-    """The columns of a DataFrame that a mapping reads; `InputError` for what is not there.
+    """The columns of a DataFrame that a mapping reads; `InputError` for a missing one.
 
     >>> found = map_columns(["ts", "a", "b"], {"time": "ts"}, "{a} :p {b}", base="urn:triegs:",
     ...                     prefixes=None, stream=None, time_unit=None)
@@ -67,19 +67,19 @@ def map_columns(
     """
     there, renamed = list(names), dict(columns or {})
     if unknown := [name for name in renamed if name not in COLUMNS]:
-        raise InputError(f"columns maps {unknown[0]!r}, which is none of {', '.join(COLUMNS)}")
+        raise InputError(f"columns maps {unknown[0]!r}, which is not one of {', '.join(COLUMNS)}")
     mapping = read_mapping(given, None if given is None else base, prefixes, renamed)
     options = Options(
         {name: renamed.get(name, name) for name in COLUMNS}, frozenset(renamed),
         TermReading.NTRIPLES, {}, 0, None, mapping,
     )  # fmt: skip
-    places = find_columns(there, FRAME, options)
-    found = {ours: there[number] for ours, number in places.items()}
+    indexes = find_columns(there, FRAME, options)
+    found = {ours: there[number] for ours, number in indexes.items()}
     return MappedColumns(found, mapping, stream or "", check_unit(time_unit))
 
 
 def choose_base(given: object, base: str | None, terms: str | None) -> tuple[str, str]:
-    """The base of names, and the same for results that have names instead of terms.
+    """The base of names, and the base to remove from results (empty if results are terms).
 
     >>> choose_base("{a} :p {b}", None, None), choose_base(None, None, None)
     (('urn:triegs:', 'urn:triegs:'), ('urn:triegs:', ''))
@@ -87,12 +87,12 @@ def choose_base(given: object, base: str | None, terms: str | None) -> tuple[str
     found = check_base(base or BASE)
     chosen = terms or (PLAIN if given is not None else NTRIPLES)
     if chosen not in (NTRIPLES, PLAIN):
-        raise InputError(f"terms is one of {NTRIPLES}, {PLAIN}; {terms!r} is none")
+        raise InputError(f"terms must be one of {NTRIPLES}, {PLAIN}, not {terms!r}")
     return found, found if chosen == PLAIN else ""
 
 
 def name_terms(table: pa.Table, base: str) -> pa.Table:
-    """Answers with names and values instead of terms, all as texts; without a base as they are.
+    """Answers with names and values instead of terms, all as strings; unchanged without a base.
 
     >>> name_terms(pa.table({"x": ["<urn:triegs:a>"], "n": [1]}), "urn:triegs:").to_pylist()
     [{'x': 'a', 'n': 1}]

@@ -1,17 +1,17 @@
-"""Whose a directory of a sink is: that of one query of one checkpoint.
+"""Which query of which checkpoint owns the directory of a sink.
 
-Files of a sink are named by the batch, and one that is there is left as it is, which is how a batch
-that comes again is written once. So a number must never mean two things: two queries, or two
-checkpoints, with one directory would pass over each other's changes. What does not fit is an error
-at the start, before anything runs.
+A sink's files are named by batch number, and an existing file is left as it is, so that a repeated
+batch is written once. A number must therefore never mean two things: two queries, or two
+checkpoints, that share a directory would skip each other's changes. Conflicts raise an error at the
+start, before anything runs.
 
 ::
 
-    <directory>/.triegs-owner   whose it is, locked while its pipeline runs; readers of Parquet pass
-                                over names that begin with a point
-    <checkpoint>/sinks.json     who the checkpoint is, its sinks, and the first batch of each
+    <directory>/.triegs-owner   the owner, locked while its pipeline runs; readers of Parquet
+                                ignore names that begin with a dot
+    <checkpoint>/sinks.json     the checkpoint's identity, its sinks, the first batch of each
 
-A sink gets in its first batch all answers from before it, and from then on what changes.
+In its first batch, a sink gets all answers so far, and from then on the changes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ INSTEAD = "give each query of each checkpoint a directory of its own"
 
 
 class Owner(NamedTuple):
-    """What the file in a directory says; the place of the checkpoint is for readers of it."""
+    """The content of the owner file; the path of the checkpoint is only informative."""
 
     identity: str
     checkpoint: str
@@ -47,9 +47,9 @@ class Owner(NamedTuple):
         return f"the {self.what} of query {self.query!r} of checkpoint {self.checkpoint}"
 
 
-class Known(NamedTuple):
-    """A sink of a checkpoint: the first batch that it gets, None before that is settled; and the
-    last batch before a start that left it out.
+class KnownSink(NamedTuple):
+    """A sink of a checkpoint: its first batch, None until it is settled; and the last batch before
+    a start without this sink.
     """
 
     first: int | None
@@ -57,7 +57,7 @@ class Known(NamedTuple):
 
 
 class Folder:
-    """The directory of a sink. From `lock` to `close` nobody else is its owner."""
+    """The directory of a sink. From `lock` to `close`, nobody else can own it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -66,16 +66,16 @@ class Folder:
 
     def _look(self) -> None:
         if self.path.exists() and not self.path.is_dir():
-            raise StateError(f"{self.path} is a file; a sink is a directory")
+            raise StateError(f"{self.path} is a file; a sink must be a directory")
         names = sorted(each.name for each in self.path.iterdir()) if self.path.exists() else []
-        seen = [name for name in names if not name.startswith((".", "_"))]
-        self.batches = [int(found[1]) for found in map(_BATCH.fullmatch, seen) if found]
-        self.others = [name for name in seen if not _BATCH.fullmatch(name)]
+        visible = [name for name in names if not name.startswith((".", "_"))]
+        self.batches = [int(found[1]) for found in map(_BATCH.fullmatch, visible) if found]
+        self.others = [name for name in visible if not _BATCH.fullmatch(name)]
         self.owner = self._read()
 
     def _read(self) -> Owner | None:
-        """The owner; None without one, and if it was about to be written when its process died:
-        there is no file of a batch before that.
+        """The owner; None without one, or if a crash interrupted writing it, which precedes any
+        batch.
         """
         try:
             return Owner(**json.loads((self.path / OWNER).read_bytes()))
@@ -83,7 +83,7 @@ class Folder:
             return None
 
     def lock(self) -> None:
-        """Let nobody else be its owner, and look once more: it may have been somebody's since."""
+        """Lock the directory, and read it again: its owner may have changed."""
         import fcntl
 
         DiskFiles().make_folder(self.path)
@@ -93,12 +93,12 @@ class Folder:
         except BlockingIOError:
             owner = self._read() or "another pipeline"
             raise DirectoryInUse(
-                f"{self.path} is in use for {owner}, which is running; {INSTEAD}"
+                f"{self.path} is in use by a running pipeline for {owner}; {INSTEAD}"
             ) from None
         self._look()
 
     def claim(self, owner: Owner) -> None:
-        """Write whose it is; on return it survives a loss of power."""
+        """Write the owner; durable on return."""
         if self.owner != owner:
             os.ftruncate(self._number, 0)
             os.pwrite(self._number, json.dumps(owner._asdict()).encode() + b"\n", 0)
@@ -113,25 +113,27 @@ class Folder:
 
 
 class Owners:
-    """The sinks of a pipeline: checked when this is made, written by `claim`, and given their first
-    batches by `begin`. Cost: the names in the directories.
+    """The sinks of a pipeline. The constructor checks them, `claim` records the ownership, and
+    `begin` assigns first batches. Cost: the names in the directories.
 
-    `told` is the last batch that sinks were told of, `known` are the queries that the checkpoint
+    `delivered` is the last batch delivered to sinks, `known` are the queries that the checkpoint
     had before this start.
     """
 
     def __init__(
-        self, home: Path, sinks: Mapping[str, list[Sink]], known: Collection[str], told: int
+        self, home: Path, sinks: Mapping[str, list[Sink]], known: Collection[str], delivered: int
     ) -> None:
         self.home = home
         self._queries = known
-        self._told = told
+        self._delivered = delivered
         notes = _read_notes(home)
-        self._is_old = notes is None and told > NONE_YET  # from before there were owners
+        self._is_old = notes is None and delivered > NONE_YET  # written before owners existed
         self.identity = str(notes["identity"]) if notes else uuid4().hex
-        self._noted = {key: Known(*found) for key, found in notes["sinks"].items()} if notes else {}
+        self._noted = (
+            {key: KnownSink(*found) for key, found in notes["sinks"].items()} if notes else {}
+        )
         self._folders: list[tuple[Folder, Owner]] = []
-        self._given: dict[str, Known] = {}
+        self._given: dict[str, KnownSink] = {}
         self._keys: dict[str, list[str]] = {}
         try:
             self._require_behind(Folder(home / QUARANTINE))
@@ -148,15 +150,15 @@ class Owners:
             raise
 
     def _add_function(self, name: str, key: str) -> None:
-        """A function has no memory that could be looked into: it is told apart by its place."""
+        """Functions have no state to inspect, so they are identified by their order."""
         if name not in self._queries:
-            found = Known(None)
+            found = KnownSink(None)
         elif self._is_old:
-            found = Known(0)
+            found = KnownSink(0)
         else:
-            found = self._noted.get(key, Known(None))
-            if found.left not in (None, self._told):
-                found = Known(None)
+            found = self._noted.get(key, KnownSink(None))
+            if found.left not in (None, self._delivered):
+                found = KnownSink(None)
         self._keep(name, key, found)
 
     def _add_folder(self, name: str, what: str, folder: Folder) -> None:
@@ -169,69 +171,71 @@ class Owners:
         if owner is not None and _is_same(owner, ours):
             ours = ours._replace(sink=owner.sink)
             self._folders[-1] = folder, ours
-        found = self._noted.get(ours.sink, Known(None))
+        found = self._noted.get(ours.sink, KnownSink(None))
         if folder.owner is None and folder.batches:
-            found = Known(0)  # it is of this checkpoint, from before there were owners
-        elif not folder.batches and found.left not in (None, self._told):
-            found = Known(None)
+            found = KnownSink(0)  # this checkpoint wrote it before owners existed
+        elif not folder.batches and found.left not in (None, self._delivered):
+            found = KnownSink(None)
         self._keep(name, ours.sink, found)
 
     def _require_free(self, folder: Folder, ours: Owner) -> None:
         owner, path = folder.owner, folder.path
         if owner is not None and not _is_same(owner, ours):
             if folder.batches or folder.others:
-                raise StateError(f"{path} has {owner}, so it is not for {ours}; {INSTEAD}")
-            return  # nothing was written: it is taken over
+                raise StateError(
+                    f"{path} contains {owner}, so it cannot be used for {ours}; {INSTEAD}"
+                )
+            return  # empty, so it can be taken over
         if folder.others and owner is None:
             raise StateError(
-                f"{path} has files that are no batch's, such as {folder.others[0]}: it cannot be "
-                f"for {ours}; give an empty or a new directory"
+                f"{path} has files that belong to no batch, such as {folder.others[0]}, so it "
+                f"cannot be used for {ours}; use an empty or a new directory"
             )
         if not folder.batches:
             return
         if owner is None and not (self._is_old and ours.query in self._queries):
             raise StateError(
-                f"{path} has changes that {ours} did not write (batch {folder.batches[0]}, and "
-                f"no owner is noted); {INSTEAD}"
+                f"{path} has changes that {ours} did not write (batch {folder.batches[0]}, without "
+                f"a recorded owner); {INSTEAD}"
             )
         if ours.query not in self._queries:
             raise StateError(
                 f"{path} has changes of an earlier query {ours.query!r} of this checkpoint, which "
-                "was closed; give the new one an empty or a new directory"
+                "was closed; use an empty or a new directory for the new one"
             )
         self._require_behind(folder)
         noted = None if owner is None else self._noted.get(owner.sink)
-        if owner is not None and (noted is None or noted.left not in (None, self._told)):
+        if owner is not None and (noted is None or noted.left not in (None, self._delivered)):
             raise StateError(
-                f"{path} lacks batches: the checkpoint {self.home} went on without this sink; "
-                "give an empty or a new directory, which gets all answers first"
+                f"{path} lacks batches: the checkpoint {self.home} ran without this sink; use an "
+                "empty or a new directory, which first gets all answers"
             )
 
     def _require_behind(self, folder: Folder) -> None:
-        if folder.batches and folder.batches[-1] > self._told + 1:
+        if folder.batches and folder.batches[-1] > self._delivered + 1:
+            has = "none" if self._delivered < 0 else f"only batches up to {self._delivered}"
             raise StateError(
-                f"{folder.path} has batch {folder.batches[-1]}, and the checkpoint {self.home} "
-                f"{f'only those up to {self._told}' if self._told >= 0 else 'none'}: it was "
-                "replaced by another, or by an older copy. Bring the right one back, or start "
-                "with a new checkpoint and other directories"
+                f"{folder.path} has batch {folder.batches[-1]}, but the checkpoint {self.home} has "
+                f"{has}: it was replaced by another, or by an older copy. Restore the right one, "
+                "or start with a new checkpoint and new directories"
             )
 
-    def _keep(self, name: str, key: str, found: Known) -> None:
-        # One that was not told anything yet begins with whatever batch comes next.
-        is_told = found.first is not None and found.first <= self._told
-        self._given[key] = Known(found.first if is_told else None)
+    def _keep(self, name: str, key: str, found: KnownSink) -> None:
+        # A sink that has received nothing starts with the next batch.
+        is_delivered = found.first is not None and found.first <= self._delivered
+        self._given[key] = KnownSink(found.first if is_delivered else None)
         self._keys.setdefault(name, []).append(key)
 
     def claim(self) -> None:
-        """Write whose the directories are."""
+        """Record the ownership of the directories."""
         for folder, owner in self._folders:
             folder.claim(owner)
         self._write()
 
-    def begin(self, told: int) -> dict[str, list[int]]:
-        """The first batch of each sink, by query; of those that are new, it is the next one."""
+    def begin(self, delivered: int) -> dict[str, list[int]]:
+        """The first batch of each sink, by query; for new sinks, the next batch."""
         self._given = {
-            key: known if known.first is not None else Known(told + 1)
+            key: known if known.first is not None else KnownSink(delivered + 1)
             for key, known in self._given.items()
         }
         self._write()
@@ -240,23 +244,23 @@ class Owners:
         }
 
     def _write(self) -> None:
-        """With the sinks that this start leaves out, for as long as they miss no batch."""
+        """Includes sinks that this start leaves out, as long as they miss no batch."""
         left = {
-            key: [known.first, self._told]
+            key: [known.first, self._delivered]
             for key, known in self._noted.items()
-            if key not in self._given and known.left in (None, self._told)
+            if key not in self._given and known.left in (None, self._delivered)
         }
         given = {key: list(known) for key, known in self._given.items()}
         _write_notes(self.home, {"identity": self.identity, "sinks": {**left, **given}})
 
     def close(self) -> None:
-        """Let the directories go. Harmless when repeated."""
+        """Unlock the directories. Idempotent."""
         for folder, _ in self._folders:
             folder.close()
 
 
 def _is_same(owner: Owner, ours: Owner) -> bool:
-    """Whether an owner is this one, wherever the checkpoint was then."""
+    """Whether two owners are the same, even if the checkpoint has moved."""
     return (owner.identity, owner.query, owner.what) == (ours.identity, ours.query, ours.what)
 
 
@@ -266,7 +270,7 @@ def _read_notes(home: Path) -> Any:
     except FileNotFoundError:
         return None
     except ValueError:
-        raise StateDamaged("this is not what was written", file=home / NOTES) from None
+        raise StateDamaged("not valid JSON", file=home / NOTES) from None
 
 
 def _write_notes(home: Path, content: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """A query evaluated from scratch by Spark SQL over a log of events, at given times.
 
-It is the independent way to an answer: it shares the parsed query with the engine, and nothing of
-how an engine works. Every triple pattern is a selection of the live assertions, patterns are
-joined, weights multiplied and summed by head.
+This is an independent evaluation: it shares the parsed query with the engine, and nothing else.
+Every triple pattern selects live assertions; patterns are joined, weights multiplied and summed by
+answer.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from triegs.sparql.model import (
 from triegs.sparql.window import Window
 
 TIME, MULTIPLICITY = "time", "multiplicity"
-#: Our own columns; no column of ours looks like one of another's.
+#: Prefixed, so that they cannot clash with the columns of others.
 AT, WEIGHT = "triegs_at", "triegs_weight"
-TOO_LARGE = "a multiplicity does not fit 64 bits"
+TOO_LARGE = "a multiplicity does not fit in 64 bits"
 
 
 def recompute(
@@ -47,22 +47,21 @@ def recompute(
     columns: Mapping[str, str] | None = None,
     prefixes: Mapping[str, str] | None = None,
 ) -> Any:
-    """The answers of a query at each time: ``time``, the head's variables, ``multiplicity``.
+    """The answers of a query at each time: ``time``, the projected variables, ``multiplicity``.
 
     `events_df` is a log with the columns ``time``, ``subject``, ``predicate``, ``object``, of the
-    types that `triegs.spark.start` takes, and perhaps ``op``, ``id`` and ``order``; `columns` gives
-    their names there. What has one time comes in the order of ``order``, else in that of the
-    DataFrame. Events are in the log at last, so none is late. `times` are in milliseconds, and with
-    a window they are its slides; without, the one time at which the whole log is in.
+    types that `triegs.spark.start` takes, and optionally ``op``, ``id`` and ``order``; `columns`
+    maps these names to its own. ``order`` breaks ties of time; without it, the order of the
+    DataFrame does. The log is complete, so no event is late. `times` are in milliseconds, and ends
+    of slides with a window; by default, the first time at which the whole log is in.
 
-    Nothing runs before the result is read. Cost: that of Spark, see `triegs.spark.lifetimes` for
-    deletions; and the joins, at each of the times. A log that several results are read from is
-    worth a ``cache()``. A multiplicity that 64 bits cannot hold, a row without a term or a time,
-    and a term, a time or a sign that is none end the job that reads it.
+    Lazy. Cost: the joins at each of the times, and for deletions see `triegs.spark.lifetimes`.
+    Cache a log that several results read. A multiplicity beyond 64 bits, a row without a term or a
+    time, and an invalid term, time or sign fail the job that reads them.
 
     Raises `UnsupportedQuery` for aggregates, LIMIT, OFFSET, windows in the text, and filters other
-    than ``=``, ``!=``, IN and NOT IN with IRIs, sameTerm, isIRI, isBlank and isLiteral and what
-    ``&&``, ``||`` and ``!`` make of these.
+    than ``=``, ``!=``, IN and NOT IN with IRIs, sameTerm, isIRI, isBlank and isLiteral, combined
+    with ``&&``, ``||`` and ``!``.
     """
     parsed = parse(query, prefixes) if isinstance(query, str) else query
     _refuse(parsed)
@@ -82,11 +81,13 @@ def _refuse(query: Query) -> None:
         raise _make_refusal("a window in the text", "window", "give it as window=triegs.Window(…)")
     for name in (TIME, MULTIPLICITY):
         if f"?{name}" in query.head:
-            raise _make_refusal(f"the variable ?{name}", name, "this column is ours; rename it")
+            raise _make_refusal(
+                f"the variable ?{name}", name, "this column name is reserved; rename the variable"
+            )
 
 
 def _make_refusal(what: str, construct: str, hint: str) -> UnsupportedQuery:
-    message = f"{what}: Spark SQL does not recompute it"
+    message = f"recompute does not support {what}"
     return UnsupportedQuery(message, line=1, column=1, construct=construct, hint=hint)
 
 
@@ -106,7 +107,7 @@ def _read_moment(given: int | datetime, window: Window | None) -> int:
         raise InputError(f"a time of the log: {explain_time(given, state)}")
     if window is not None and window.last_slide(time) != time:
         near = window.last_slide(time)
-        raise WindowError(f"nothing is published at {time}; the slide before it is {near}")
+        raise WindowError(f"no slide ends at {time}; the previous one ends at {near}")
     return time
 
 
@@ -125,28 +126,30 @@ def _weigh(lives: Any, moments: Any, window: Window | None, mode: Mode) -> Any:
 
 
 def _join(query: Query, base: Any, moments: Any) -> Any:
-    """The valuations at each time, each with a weight for each part of the query."""
-    names = {variable: f"triegs_{place}" for place, variable in enumerate(query.variables)}
+    """The valuations at each time, with a weight column for each atom and VALUES block."""
+    names = {variable: f"triegs_{index}" for index, variable in enumerate(query.variables)}
     both: tuple[Atom | Values, ...] = (*query.atoms, *query.values)
-    parts = [(part, place) for place, part in enumerate(both)]
+    remaining = [(factor, index) for index, factor in enumerate(both)]
     found = moments
     known: set[str] = set()
     has_atom = False
-    while parts:
-        # One that shares most with what is joined already; a product only if there is none.
-        chosen = max(parts, key=lambda part: (len(known & set(part[0].variables)), -part[1]))
-        parts.remove(chosen)
-        part, place = chosen
-        weight = f"{WEIGHT}_{place}"
-        shared = [names[v] for v in part.variables if v in known]
-        if isinstance(part, Atom):
-            rows = _select(part, base, names, weight)
+    while remaining:
+        # Join the factor that shares the most variables next; a product only if none shares any.
+        chosen = max(
+            remaining, key=lambda factor: (len(known & set(factor[0].variables)), -factor[1])
+        )
+        remaining.remove(chosen)
+        factor, index = chosen
+        weight = f"{WEIGHT}_{index}"
+        shared = [names[v] for v in factor.variables if v in known]
+        if isinstance(factor, Atom):
+            rows = _select(factor, base, names, weight)
             found = found.join(rows, [AT, *shared]) if has_atom else rows
             has_atom = True
         else:
-            rows = _make_rows(part, moments.sparkSession, names, weight)
+            rows = _make_rows(factor, moments.sparkSession, names, weight)
             found = found.join(rows, shared) if shared else found.crossJoin(rows)
-        known |= set(part.variables)
+        known |= set(factor.variables)
     for expression in query.filters:
         found = found.where(_translate(expression, names))
     return _multiply(found, query, names)
@@ -174,24 +177,24 @@ def _make_rows(block: Values, session: Any, names: Mapping[str, str], weight: st
     for row in block.rows:
         counts[row] = counts.get(row, 0) + 1
     columns: dict[str, tuple[list[Any], Any]] = {
-        names[variable]: ([row[place] for row in counts], pa.string())
-        for place, variable in enumerate(block.variables)
+        names[variable]: ([row[index] for row in counts], pa.string())
+        for index, variable in enumerate(block.variables)
     }
     return _make_frame(session, {**columns, weight: (list(counts.values()), pa.int64())})
 
 
 def _make_frame(session: Any, columns: Mapping[str, tuple[list[Any], Any]]) -> Any:
-    """A small DataFrame, which Spark has in its plan; rows of Python it would run Python for."""
+    """A small DataFrame that is part of Spark's plan; Python rows would start a worker."""
     arrays = {name: pa.array(values, kind) for name, (values, kind) in columns.items()}
     return session.createDataFrame(pa.table(arrays))
 
 
 def _multiply(found: Any, query: Query, names: Mapping[str, str]) -> Any:
-    """The weight of each valuation that passed the filters: what did not may be of any size."""
+    """The weight of each valuation that passed the filters: others may overflow without harm."""
     from pyspark.sql import functions
 
     count = len(query.atoms) + len(query.values)
-    weights = [functions.col(f"{WEIGHT}_{place}") for place in range(count)]
+    weights = [functions.col(f"{WEIGHT}_{index}") for index in range(count)]
     product = reduce(functions.try_multiply, weights, functions.lit(1).cast("bigint"))
     exact = functions.coalesce(product, functions.raise_error(TOO_LARGE))
     picked = [functions.col(names[variable]) for variable in query.free]
@@ -199,10 +202,10 @@ def _multiply(found: Any, query: Query, names: Mapping[str, str]) -> Any:
 
 
 def _finish(found: Any, query: Query) -> Any:
-    """Sums by head, and columns by the names of the text."""
+    """Sum by answer, and name columns as in the text."""
     from pyspark.sql import functions
 
-    names = {variable: f"triegs_{place}" for place, variable in enumerate(query.variables)}
+    names = {variable: f"triegs_{index}" for index, variable in enumerate(query.variables)}
     keys = [names[variable] for variable in query.free]
     total = functions.try_sum(WEIGHT)
     if query.form is Form.ASK or query.duplicates is Duplicates.DISTINCT:
@@ -217,7 +220,7 @@ def _finish(found: Any, query: Query) -> Any:
     return sums.select(functions.col(AT).alias(TIME), *head, MULTIPLICITY)
 
 
-# Filters. Where SPARQL has an error Spark would need a null; these have neither.
+# Filters. SPARQL errors would need nulls in Spark; the supported filters have neither.
 
 _FIRST = {"ISIRI": "<", "ISBLANK": "_", "ISLITERAL": '"'}
 
@@ -229,8 +232,8 @@ def _translate(expression: Expression, names: Mapping[str, str]) -> Any:
         raise _refuse_filter("a term as a condition")
     operator, arguments = expression.operator, expression.arguments
     if operator in ("&&", "||"):
-        parts = [_translate(argument, names) for argument in arguments]
-        return reduce(lambda a, b: a & b if operator == "&&" else a | b, parts)
+        operands = [_translate(argument, names) for argument in arguments]
+        return reduce(lambda a, b: a & b if operator == "&&" else a | b, operands)
     if operator == "!":
         return ~_translate(arguments[0], names)
     terms = [_pick(argument, names, operator) for argument in arguments]
@@ -239,11 +242,11 @@ def _translate(expression: Expression, names: Mapping[str, str]) -> Any:
     if operator == "SAMETERM":
         return terms[0] == terms[1]
     if operator in ("=", "!=", "IN", "NOT IN"):
-        # Of literals, values are compared and not terms; an IRI is equal to itself alone.
+        # Literals compare by value, not as terms; an IRI equals only itself.
         sides = arguments[1:] if "IN" in operator else arguments
         is_iri = [isinstance(each, str) and each.startswith("<") for each in sides]
         if not (all(is_iri) if "IN" in operator else any(is_iri)):
-            raise _refuse_filter(f"{operator} of what may be literals")
+            raise _refuse_filter(f"{operator} on possible literals")
         is_equal = [terms[0] == other for other in terms[1:]]
         found = reduce(lambda a, b: a | b, is_equal, functions.lit(False))
         return found if operator in ("=", "IN") else ~found
@@ -254,7 +257,7 @@ def _pick(expression: Expression, names: Mapping[str, str], operator: str) -> An
     from pyspark.sql import functions
 
     if not isinstance(expression, str) or (is_variable(expression) and expression not in names):
-        raise _refuse_filter(f"{operator} of an expression")
+        raise _refuse_filter(f"{operator} on an expression")
     return (
         functions.col(names[expression]) if is_variable(expression) else functions.lit(expression)
     )
@@ -262,4 +265,4 @@ def _pick(expression: Expression, names: Mapping[str, str], operator: str) -> An
 
 def _refuse_filter(what: str) -> UnsupportedQuery:
     hint = "=, !=, IN and NOT IN with IRIs, sameTerm, isIRI, isBlank, isLiteral, &&, || and !"
-    return _make_refusal(f"FILTER with {what}", "FILTER", f"it has {hint}")
+    return _make_refusal(f"FILTER with {what}", "FILTER", f"supported are {hint}")

@@ -1,4 +1,4 @@
-"""Spark in local mode, quiet, started when it is first needed."""
+"""Spark in local mode, started on first use, with its log in a file."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ from triegs.errors import TriegsError
 OLDEST_JAVA = 17
 OLDEST_PYSPARK = (4, 2)
 LOG_NAME = "spark.log"
-#: Of a session of ours. What else a user wants comes by SPARK_CONF_DIR, as for all of Spark.
+#: Settings of a session that we start. Users can add others with SPARK_CONF_DIR, as for any Spark.
 SETTINGS = {
     "spark.app.name": "triegs",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # What is collected is a micro-batch, and how large those are is our own choice.
+    # We collect micro-batches, and choose their size ourselves.
     "spark.driver.maxResultSize": "0",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.caseSensitive": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Long texts of a batch may have more than 2 GB in all.
+    # The strings of a batch may exceed 2 GB.
     "spark.sql.execution.arrow.useLargeVarTypes": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
-    # A batch writes a handful of small files to the checkpoint. With a file of sums beside each,
-    # and one of sums beside that, these took longer than the batch: each starts a process, chmod.
+    # A batch writes a few small files to the checkpoint. Checksum files beside them, and checksums
+    # of those, took longer than the batch: each starts a chmod process.
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
 
 
-#: Sessions that know our formats; Spark warns of those that are made known twice.
+#: Sessions with our formats registered; Spark warns about repeated registration.
 _registered: WeakSet[Any] = WeakSet()
 
 
 class SparkMissing(TriegsError):
-    """Spark cannot be used here; the message says what to install."""
+    """Spark cannot run here; the message says what to install."""
 
 
 class LocalSpark:
-    """One Spark session for whoever shares this object; `get` starts it, `close` ends it.
+    """A Spark session that is shared by the users of this object. `get` starts it, `close` stops
+    it.
 
-    What Spark logs goes to a file in ``folder``, a temporary directory that `close` removes. A
-    session that runs in this process already is used, and left running. Else one is started, which
-    takes some seconds.
+    Spark logs to a file in ``folder``, a temporary directory that `close` removes. A session that
+    already runs in this process is reused, and left running. Starting one takes some seconds.
 
     Raises `SparkMissing` at once, without starting anything, if PySpark or Java is missing.
     """
@@ -69,10 +69,10 @@ class LocalSpark:
         self.folder = Path(tempfile.mkdtemp(prefix="triegs-spark-"))
 
     def get(self) -> Any:
-        """The session; any thread."""
+        """The session. Any thread."""
         with self._lock:
             if self._closed.is_set():
-                raise SparkMissing("Spark was closed before it was used")
+                raise SparkMissing("LocalSpark was closed before it was used")
             if self._session is None:
                 self._session = _find_running()
                 self._is_ours = self._session is None
@@ -80,7 +80,7 @@ class LocalSpark:
                 self._session = _start(self.folder)
             if self._closed.is_set():
                 self._stop()
-                raise SparkMissing("Spark was closed while it was started")
+                raise SparkMissing("LocalSpark was closed while Spark was starting")
             return self._session
 
     def read_log(self) -> str:
@@ -89,8 +89,8 @@ class LocalSpark:
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
     def close(self) -> None:
-        """Stop Spark and its Java process; one that is just starting ends once it has started, or
-        with this process.
+        """Stop Spark and its Java process. A session that is still starting stops when it is ready,
+        or with this process.
         """
         self._closed.set()
         if self._lock.acquire(timeout=0.1):
@@ -118,7 +118,7 @@ class LocalSpark:
 
 
 def require_spark() -> None:
-    """Raise `SparkMissing` unless PySpark 4.2 and Java 17 are there. Cost: a start of ``java``."""
+    """Raise `SparkMissing` without PySpark 4.2 and Java 17. Cost: one start of ``java``."""
     if find_spec("pyspark") is None:
         raise SparkMissing("PySpark is not installed: pip install 'triegs[spark]'")
     from pyspark import __version__
@@ -131,36 +131,36 @@ def require_spark() -> None:
     needed = f"Spark needs Java {OLDEST_JAVA} or newer"
     java = find_java()
     if java is None:
-        raise SparkMissing(f"{needed}, and there is no java on PATH or in JAVA_HOME")
+        raise SparkMissing(f"{needed}, but there is no java on PATH or in JAVA_HOME")
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise SparkMissing(f"{needed}, and {java} does not run: {error}") from None
+        raise SparkMissing(f"{needed}, but {java} does not run: {error}") from None
     found = read_java_version(done.stderr + done.stdout)
     if found is not None and found < OLDEST_JAVA:
         raise SparkMissing(f"{needed}; {java} is Java {found}")
 
 
 def register(session: Any) -> None:
-    """Let a Spark session use this package: know ``format("rdf")`` and ``format("triegs")``, and,
-    if it is a local one, run the Python that runs this, unless ``PYSPARK_PYTHON`` or
-    ``spark.pyspark.python`` says otherwise. `triegs.spark.start` does it.
+    """Register ``format("rdf")`` and ``format("triegs")`` with a Spark session. For a local
+    session, also make it run the current Python, unless ``PYSPARK_PYTHON`` or
+    ``spark.pyspark.python`` is set. `triegs.spark.start` calls it.
 
-    Spark finds both formats by itself where its own Python has the package; but that is the
-    ``python3`` of PATH, and not the one of an environment that is not activated.
+    Spark discovers both formats itself if its own Python has the package; but that is the
+    ``python3`` on PATH, not the one of a virtual environment that is not activated.
 
     >>> from pyspark.sql import SparkSession                     # doctest: +SKIP
     >>> spark = SparkSession.builder.getOrCreate()               # doctest: +SKIP
     >>> triegs.spark.register(spark)                             # doctest: +SKIP
     >>> frame = spark.read.format("rdf").load("data/")           # doctest: +SKIP
     """
+    from triegs.spark.data_source import TriegsDataSource
     from triegs.spark.rdf.source import RdfSource
-    from triegs.spark.sink import TriegsDataSource
 
     context = session.sparkContext
     is_chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
     if context.master.startswith("local") and not is_chosen:
-        context.pythonExec = sys.executable  # functions and formats take it when they are made
+        context.pythonExec = sys.executable  # read when functions and formats are created
     if session in _registered:
         return
     _registered.add(session)
@@ -168,12 +168,12 @@ def register(session: Any) -> None:
         try:
             session.dataSource.register(source)
         except Exception as problem:
-            if "DATA_SOURCE_ALREADY_EXISTS" not in str(problem):  # Spark has found it by itself
+            if "DATA_SOURCE_ALREADY_EXISTS" not in str(problem):  # Spark has discovered it
                 raise
 
 
 def find_java() -> str | None:
-    """The ``java`` that Spark will start: that of JAVA_HOME, else the one on PATH."""
+    """The ``java`` that Spark will start: from JAVA_HOME, or else from PATH."""
     home = os.environ.get("JAVA_HOME")
     if home:
         return shutil.which("java", path=str(Path(home) / "bin"))
@@ -181,7 +181,7 @@ def find_java() -> str | None:
 
 
 def read_java_version(text: str) -> int | None:
-    """The version that ``java -version`` tells; None if that is not understood.
+    """The version in the output of ``java -version``; None if it is not recognized.
 
     >>> read_java_version('openjdk version "17.0.15" 2025-04-15'), read_java_version('"1.8.0_292"')
     (17, 8)
@@ -199,14 +199,14 @@ def _find_running() -> Any:
 
 
 def _start(folder: Path) -> Any:
-    """A new session whose Java process writes to the log and not to the terminal."""
+    """Start a session whose Java process writes to the log instead of the terminal."""
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     conf = SparkConf().setMaster("local[*]").setAll(list(SETTINGS.items()))
-    # The executors of a local session have what we have; PySpark would take the python of PATH.
+    # Local executors must run this Python; PySpark would use the one on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf.set("spark.local.dir", str(folder / "local"))
     conf.set("spark.sql.warehouse.dir", str(folder / "warehouse"))
@@ -219,8 +219,8 @@ def _start(folder: Path) -> Any:
         lines = (
             log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
         )
-        told = next((line for line in lines if "rror" in line or "xception" in line), str(error))
-        raise SparkMissing(f"Spark did not start: {told.strip()}") from None
+        reason = next((line for line in lines if "rror" in line or "xception" in line), str(error))
+        raise SparkMissing(f"Spark did not start: {reason.strip()}") from None
     return SparkSession(context)
 
 
@@ -235,7 +235,7 @@ def _stop(session: Any) -> None:
     SparkContext._gateway = SparkContext._jvm = None
     process = getattr(gateway, "proc", None)
     if process is not None:
-        # The Java process ends when nothing can be read from this end any more.
+        # The Java process ends when its standard input closes.
         process.stdin.close()
         try:
             process.wait(timeout=10)

@@ -1,7 +1,6 @@
-"""``format("rdf")``: files of RDF as rows of Spark, batch and stream.
+"""``format("rdf")``: RDF files as rows of Spark, batch and streaming.
 
-Read in this order: `source` (what Spark asks), `settings` (options), `listing` (which files),
-`cutting` (where files of lines may be cut), `parts` (what a task reads), `reading` (rows of a
-part); for streams `seen` (in which order files came, and offsets) and `taking` (how much of that a
-micro-batch has).
+Read in this order: `source` (Spark's interface), `settings` (options), `listing` (which files),
+`cutting` (line boundaries), `splits` (what a task reads), `reading` (rows of a split); for streams
+`file_log` (the order of files, and offsets) and `batch_limits` (the size of a micro-batch).
 """

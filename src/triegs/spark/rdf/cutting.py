@@ -1,7 +1,7 @@
-"""Where lines end in a file, and with that where a file of lines may be cut.
+"""Where lines end in a file, and so where a file of lines can be split.
 
-N-Triples and N-Quads stand line by line, so any range of bytes that starts and ends between two
-lines can be read alone. A line ends with LF, CR LF or CR, as in `triegs.inputs`.
+N-Triples and N-Quads are line-based, so any byte range that starts and ends between two lines can
+be read alone. A line ends with LF, CR LF or CR, as in `triegs.inputs`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 LF, CR = 10, 13
 CHUNK = 1 << 20
-#: Bytes of a line without an end that are looked at, to see whether it is a whole statement.
+#: The most bytes of an unterminated line that are checked for a complete statement.
 LONGEST_TAIL = 1 << 16
 
 
 class Range(NamedTuple):
-    """Bytes of a file of lines; ``line`` is the number of its first line, from 1."""
+    """A byte range of a line-based file; ``line`` is the number of its first line, from 1."""
 
     begin: int
     end: int
@@ -29,9 +29,9 @@ class Range(NamedTuple):
 
 
 def find_line_ends(path: str, begin: int, end: int) -> Iterator[NDArray[np.int64]]:
-    """The places behind the ends of the lines in a range, chunk by chunk. Reads the range.
+    """The offsets after the line ends in a range, chunk by chunk. Reads the range.
 
-    A last line without an end has none; a CR that is the last byte ends a line.
+    An unterminated last line has none; a CR at the very end counts as a line end.
     """
     with Path(path).open("rb") as file:
         file.seek(begin)
@@ -39,12 +39,12 @@ def find_line_ends(path: str, begin: int, end: int) -> Iterator[NDArray[np.int64
         while at < end:
             chunk = file.read(min(CHUNK, end - at))
             while chunk.endswith(b"\r") and at + len(chunk) < end:
-                more = file.read(1)  # perhaps the second half of a line's end
+                more = file.read(1)  # possibly the LF of a CR LF
                 if not more:
                     break
                 chunk += more
             if not chunk:
-                return  # shorter than it was; whoever reads the lines tells
+                return  # shorter than before; the reader of the lines reports it
             data = np.frombuffer(chunk, np.uint8)
             is_end = data == LF
             is_cr = data == CR
@@ -56,15 +56,16 @@ def find_line_ends(path: str, begin: int, end: int) -> Iterator[NDArray[np.int64
 
 
 def count_lines(path: str, begin: int, end: int) -> int:
-    """How many lines end in a range. Reads it, at about 2 GB/s."""
+    """The number of line ends in a range. Reads it, at about 2 GB/s."""
     return sum(len(ends) for ends in find_line_ends(path, begin, end))
 
 
 def cut_range(path: str, whole: Range, size: int) -> list[Range]:
-    """Cut a range into some of at least ``size`` bytes (the last may have fewer), between lines.
+    """Split a range between lines, into ranges of at least ``size`` bytes (the last may be
+    shorter).
 
-    A range owns the lines that begin in it, so each line is in exactly one. Reads the range if it
-    is longer than ``size``: the numbers of lines have to be counted.
+    A range owns the lines that begin in it, so each line is in exactly one. Reads a range longer
+    than ``size``, to count lines.
     """
     if whole.end - whole.begin <= size:
         return [whole] if whole.end > whole.begin else []
@@ -85,29 +86,29 @@ def cut_range(path: str, whole: Range, size: int) -> list[Range]:
 def pass_lines(
     path: str, begin: int, end: int, most_rows: float, most_bytes: float
 ) -> tuple[int, int]:
-    """Where to stop in a range after so many lines and bytes at most, but after one line at least;
-    and how many lines that are. Reads what is passed.
+    """The offset after at most so many lines and bytes of a range, but at least one line; and the
+    number of lines. Reads what is passed.
     """
-    place, lines = begin, 0
+    offset, lines = begin, 0
     for ends in find_line_ends(path, begin, end):
         fit = int(np.searchsorted(ends, begin + most_bytes, side="right"))
         fit = int(min(fit, most_rows - lines))
         if lines == 0:
             fit = max(fit, min(1, len(ends)))
         if fit:
-            place, lines = int(ends[fit - 1]), lines + fit
+            offset, lines = int(ends[fit - 1]), lines + fit
         if fit < len(ends):
-            return place, lines
-    if place < end and (place == begin or (lines < most_rows and end - begin <= most_bytes)):
-        return end, lines + 1  # with the last line, which has no end yet
-    return place, lines
+            return offset, lines
+    if offset < end and (offset == begin or (lines < most_rows and end - begin <= most_bytes)):
+        return end, lines + 1  # includes the unterminated last line
+    return offset, lines
 
 
 def find_whole_end(path: str, begin: int, end: int) -> int:
-    r"""The end of the last whole line of a range, of a file that may still grow.
+    r"""The end of the last complete line of a range, in a file that may still grow.
 
-    A last line without an end is whole if it is a statement with its point, behind which nothing
-    but blanks and a comment can come. A CR at the very end waits: LF may follow.
+    An unterminated last line is complete if it is a statement with its final dot, after which only
+    blanks and a comment can follow. A CR at the very end is not complete: LF may follow.
     """
     at = end
     tail = b""
@@ -127,14 +128,14 @@ def find_whole_end(path: str, begin: int, end: int) -> int:
 
 
 def _find_last_end(data: bytes) -> int:
-    """The place behind the last end of a line, 0 if there is none."""
+    """The offset after the last line end, 0 if there is none."""
     lf = data.rfind(b"\n") + 1
     cr = data.rfind(b"\r", 0, len(data) - 1) + 1 if len(data) > 1 else 0
     return max(lf, cr)
 
 
 def _measure_statement(tail: bytes) -> int:
-    r"""The bytes of a statement that lacks but its line end, up to its point; 0 if it is none.
+    r"""The length of an unterminated statement up to its final dot; 0 if it is not one.
 
     >>> _measure_statement(b"<a:a> <a:p> <a:b> . "), _measure_statement(b'<a:a> <a:p> "see b .')
     (19, 0)
@@ -142,10 +143,10 @@ def _measure_statement(tail: bytes) -> int:
     (0, 0)
     """
     text = tail.rstrip(b" \t\r")
-    # A point behind a label may be part of the label, and the rest yet to come.
+    # A dot after a blank node label may belong to the label, which may continue.
     if len(tail) > LONGEST_TAIL or not text.endswith((b" .", b"\t.", b">.", b'".')):
         return 0
-    # Without its point it must be none, else the point is in a comment.
+    # Without the dot it must be invalid, or else the dot is in a comment.
     return len(text) if _is_statement(text) and not _is_statement(text[:-1]) else 0
 
 

@@ -1,4 +1,4 @@
-"""Which files there are now, and of which format they are."""
+"""Which files exist, and their formats."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from triegs.spark.rdf.settings import (
 
 
 def require_paths(settings: Settings) -> None:
-    """`InputError` for a path that is not there, or that tells no format."""
+    """`InputError` for a path that does not exist, or whose format is unknown."""
     for path in settings.paths:
         if not is_pattern(path):
             if not Path(path).exists():
-                raise InputError(f"{path}: there is no such file or directory", file=path)
+                raise InputError(f"{path}: no such file or directory", file=path)
             if Path(path).is_file():
                 open_file(path, settings)
 
 
 def list_files(settings: Settings) -> dict[str, int]:
-    """The files in order with their sizes: paths as given, by name inside a directory.
+    """The files in order, with their sizes: paths as given, by name inside a directory.
 
-    Of directories and globs, what is hidden (its name starts with a point or ``_``) or has no
-    ending of RDF is passed over. One look at each file.
+    In directories and globs, hidden files (names that start with a dot or ``_``) and files without
+    an RDF ending are skipped. One stat call per file.
     """
     found: dict[str, int] = {}
     for given in settings.paths:
@@ -39,14 +39,14 @@ def list_files(settings: Settings) -> dict[str, int]:
             try:
                 found.setdefault(str(path), path.stat().st_size)
             except FileNotFoundError:
-                continue  # gone since; if it was read before, that is told
+                continue  # deleted meanwhile; reported if it was read before
     return found
 
 
 def _list_path(given: str, settings: Settings) -> Iterator[Path]:
     if is_pattern(given):
-        folder, rest = split_pattern(given)
-        for path in sorted(folder.glob(rest)):
+        folder, pattern = split_pattern(given)
+        for path in sorted(folder.glob(pattern)):
             yield from _list_folder(path, settings) if path.is_dir() else _choose([path], settings)
     elif Path(given).is_dir():
         yield from _list_folder(Path(given), settings)
@@ -66,12 +66,12 @@ def _choose(paths: list[Path], settings: Settings) -> Iterator[Path]:
 
 
 def open_file(path: str, settings: Settings) -> InputFile:
-    """A file with its format; `InputError` if that is not known, or is no RDF."""
-    told = tell_format(Path(path).name)[0]
-    if settings.format is None and told not in FORMATS:
+    """A file with its format; `InputError` if that is unknown, or not RDF."""
+    known = tell_format(Path(path).name)[0]
+    if settings.format is None and known not in FORMATS:
         endings = ", ".join(f".{ending}" for ending, form in ENDINGS.items() if form in FORMATS)
         raise InputError(
-            f'{path}: the name tells no format of RDF; endings are {endings}, or give "format"',
+            f'{path}: unknown RDF format; use one of the endings {endings}, or the option "format"',
             file=path,
         )
     form, compression = find_format(path, settings.format, settings.compression)
@@ -81,9 +81,10 @@ def open_file(path: str, settings: Settings) -> InputFile:
 
 
 def is_by_line(file: InputFile, settings: Settings) -> bool:
-    """Whether a file can be read from any line on: else it is read as a whole.
+    """Whether a file can be read from any line, or only as a whole.
 
-    A graph may have its time some lines before or behind a statement, so such a file is a whole.
+    With graph times, a graph's time may be lines before or after a statement, so such a file is
+    read as a whole.
     """
     is_plain = file.format in BY_LINE and file.compression == "none"
     return is_plain and settings.graph_time is None

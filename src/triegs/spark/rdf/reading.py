@@ -1,7 +1,7 @@
-"""Rows of a part of a file, by the readers of `triegs.inputs`.
+"""Rows of a file split, by the readers of `triegs.inputs`.
 
-A row has ``position``: the number of its line in N-Triples and N-Quads, of its statement in other
-formats. A malformed record is a row without terms that says what the problem is.
+Each row has a ``position``: its line number in N-Triples and N-Quads, its statement number in other
+formats. A malformed record is a row without terms that describes the problem.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from triegs.inputs.streams import CHUNK, BrokenFile, drop_mark
 from triegs.inputs.work import Clock, Options, TermReading, Work
 from triegs.reasons import Reason
 from triegs.spark.rdf.listing import is_by_line, open_file
-from triegs.spark.rdf.parts import Part, is_there
 from triegs.spark.rdf.settings import BY_LINE, Mode, Settings
+from triegs.spark.rdf.splits import FileSplit, is_readable
 
 BATCH_ROWS = 32_768
 TERMS = ("subject", "predicate", "object", "graph")
 TEXT, NUMBER = pa.string(), pa.int64()
-TYPES = {"position": NUMBER, "time": NUMBER}  # of columns that are no texts
+TYPES = {"position": NUMBER, "time": NUMBER}  # of columns that are not strings
 
 
 class Problem(NamedTuple):
-    """A malformed record; ``position`` is None where nobody has counted."""
+    """A malformed record; ``position`` is None if it is unknown."""
 
     position: int | None
     text: str
@@ -45,7 +45,9 @@ class Problem(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Statements: columns of the four terms, the default graph empty; and problems among them."""
+    """Statements as columns of four terms (empty for the default graph), and the problems among
+    them.
+    """
 
     terms: list[Any]
     positions: Words
@@ -54,7 +56,7 @@ class Rows(NamedTuple):
 
 
 class Collector(Quarantine):
-    """Keeps malformed records until they are asked for, or raises at the first."""
+    """Collects malformed records, or raises at the first."""
 
     def __init__(self, *, is_strict: bool) -> None:
         super().__init__(InputReport(), None, is_strict, append=False)
@@ -65,7 +67,7 @@ class Collector(Quarantine):
         self._found.append((line, str(reason.tell(detail)), record))
 
     def drain(self, *, is_counted: bool) -> list[Problem]:
-        """What was set aside since; ``is_counted``: its lines are positions."""
+        """The records collected since the last call; ``is_counted``: their lines are positions."""
         found, self._found = self._found, []
         problems = []
         for line, text, record in found:
@@ -82,19 +84,21 @@ def _show(record: str | bytes) -> str:
     return record[: 4 * LONGEST_SHOWN].decode("utf-8", "backslashreplace")[:LONGEST_SHOWN]
 
 
-def read_part(part: Part, settings: Settings, columns: list[tuple[str, bool]]) -> Iterator[Any]:
-    """Record batches of a part with these columns, in the order of the file.
+def read_split(
+    split: FileSplit, settings: Settings, columns: list[tuple[str, bool]]
+) -> Iterator[Any]:
+    """Record batches of a split with these columns, in file order.
 
-    Memory is bounded by the size of a batch and the longest record. A file that cannot be read to
-    its end is a row with that problem, behind those before the break, or `InputError`.
+    Memory is bounded by the batch size and the longest record. A file that cannot be read to its
+    end yields a row with that problem after the rows before it, or raises `InputError`.
     """
-    file = open_file(part.path, settings)
-    if not is_there(part, settings, may_be_longer=is_by_line(file, settings)):
+    file = open_file(split.path, settings)
+    if not is_readable(split, settings, may_be_longer=is_by_line(file, settings)):
         return
     work = _make_work(settings)
     collector = work.quarantine
     assert isinstance(collector, Collector)
-    rows = _read_rows(file, part, settings, work, collector)
+    rows = _read_rows(file, split, settings, work, collector)
     if settings.graph_time is not None:
         rows = _add_times(rows, TimedGraphs(file, work, {}), collector)
     try:
@@ -110,7 +114,7 @@ def read_part(part: Part, settings: Settings, columns: list[tuple[str, bool]]) -
 
 
 def _is_passing(problem: BrokenFile) -> bool:
-    """Whether the disk has failed, not the file: another attempt may succeed."""
+    """Whether the disk failed rather than the file: a retry may succeed."""
     cause = problem.__cause__
     return isinstance(cause, OSError) and cause.errno is not None
 
@@ -129,13 +133,13 @@ def _make_work(settings: Settings) -> Work:
 
 
 def _read_rows(
-    file: InputFile, part: Part, settings: Settings, work: Work, collector: Collector
+    file: InputFile, split: FileSplit, settings: Settings, work: Work, collector: Collector
 ) -> Iterator[Rows]:
     if is_by_line(file, settings):
-        yield from _scan(file, part, _read_range(part), work, collector)
+        yield from _scan(file, split, _read_range(split), work, collector)
     elif file.format in BY_LINE:
         with file.open_text() as chunks:
-            yield from _scan(file, part, chunks, work, collector)
+            yield from _scan(file, split, chunks, work, collector)
     else:
         number = 0
         for terms in _read_statements(file, work):
@@ -147,39 +151,39 @@ def _read_rows(
 
 
 def _scan(
-    file: InputFile, part: Part, chunks: Iterator[bytes], work: Work, collector: Collector
+    file: InputFile, split: FileSplit, chunks: Iterator[bytes], work: Work, collector: Collector
 ) -> Iterator[Rows]:
     scanner = StatementScanner(file, work)
     rows = work.options.batch_rows
-    for found in read_lines(chunks, scanner.split, rows, part.begin, part.line, False):
+    for found in read_lines(chunks, scanner.split, rows, split.begin, split.line, False):
         terms, lines = scanner.read(found)
         yield Rows(terms, lines, collector.drain(is_counted=True))
 
 
-def _read_range(part: Part) -> Iterator[bytes]:
-    chunks = _read_bytes(part)
-    return chunks if part.begin else drop_mark(chunks)
+def _read_range(split: FileSplit) -> Iterator[bytes]:
+    chunks = _read_bytes(split)
+    return chunks if split.begin else drop_mark(chunks)
 
 
-def _read_bytes(part: Part) -> Iterator[bytes]:
+def _read_bytes(split: FileSplit) -> Iterator[bytes]:
     try:
-        with Path(part.path).open("rb") as file:
-            file.seek(part.begin)
-            left = part.end - part.begin
+        with Path(split.path).open("rb") as file:
+            file.seek(split.begin)
+            left = split.end - split.begin
             while left:
                 chunk = file.read(min(left, CHUNK))
                 if not chunk:
                     raise InputError(
-                        f"{part.path} became shorter while it was read", file=part.path
+                        f"{split.path} shrank while it was being read", file=split.path
                     )
                 left -= len(chunk)
                 yield chunk
     except OSError as problem:
-        raise InputError(f"{part.path}: {problem.strerror}", file=part.path) from problem
+        raise InputError(f"{split.path}: {problem.strerror}", file=split.path) from problem
 
 
 def _read_statements(file: InputFile, work: Work) -> Iterator[list[Any]]:
-    """Columns of the four terms, for formats that are not read by line."""
+    """Columns of the four terms, for formats that are not line-based."""
     if file.format == "jelly":
         for frame in read_frame_rows(file):
             kept = keep_terms(frame, file, work, len(TERMS))
@@ -216,7 +220,7 @@ def _make_empty(problems: list[Problem]) -> Rows:
 def _make_batch(
     rows: Rows, file: InputFile, settings: Settings, columns: list[tuple[str, bool]]
 ) -> Iterator[Any]:
-    """The rows as a record batch of the columns asked for, if there are any."""
+    """The rows as a record batch with the requested columns, if there are any."""
     problems = rows.problems if settings.mode is Mode.PERMISSIVE else []
     count = len(rows.positions)
     if not count + len(problems):
@@ -260,8 +264,8 @@ def _make_problem_column(name: str, problems: list[Problem], kind: Any) -> Any:
 
 
 def _put_in_order(batch: Any, positions: Words, problems: list[Problem]) -> Any:
-    """Problems among the rows where they stand in the file, those without a position last."""
+    """Problems among the rows at their positions in the file, those without a position last."""
     last = np.iinfo(np.int64).max
-    places = [last if problem.position is None else problem.position for problem in problems]
-    order = np.argsort(np.concatenate([positions, np.array(places, np.int64)]), kind="stable")
+    theirs = [last if problem.position is None else problem.position for problem in problems]
+    order = np.argsort(np.concatenate([positions, np.array(theirs, np.int64)]), kind="stable")
     return batch.take(pa.array(order))

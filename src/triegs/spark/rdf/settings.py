@@ -1,4 +1,4 @@
-"""What the options of ``format("rdf")`` say."""
+"""The options of ``format("rdf")``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triegs.errors import InputError
 from triegs.inputs.files import COMPRESSIONS, ENDINGS
 from triegs.terms import canonical_term, iri
 
-#: Formats of `triegs.inputs` that are RDF.
+#: The formats of `triegs.inputs` that are RDF.
 FORMATS = ("n-triples", "n-quads", "turtle", "trig", "rdf-xml", "jelly")
 BY_LINE = ("n-triples", "n-quads")
 WITH_GRAPHS = ("n-quads", "trig")
@@ -26,7 +26,7 @@ _GLOB = re.compile(r"[*?\[]")
 
 
 class Mode(StrEnum):
-    """What becomes of a malformed record."""
+    """What happens to a malformed record."""
 
     PERMISSIVE = "PERMISSIVE"
     DROPMALFORMED = "DROPMALFORMED"
@@ -34,7 +34,7 @@ class Mode(StrEnum):
 
 
 class OnMissing(StrEnum):
-    """What becomes of a stream whose file is gone, or is not what it was."""
+    """What a stream does if a file is missing or has changed."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -45,7 +45,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 @dataclass(frozen=True)
 class Settings:
-    """Options, checked. ``max_…`` are limits of a micro-batch, None for no limit."""
+    """Validated options. ``max_…`` are limits of a micro-batch, None for no limit."""
 
     paths: tuple[str, ...]
     format: str | None = None
@@ -67,7 +67,7 @@ class Settings:
 
     @property
     def seen_folder(self) -> Path:
-        """Where a stream writes down in which order it has seen files."""
+        """Where a stream keeps its file log."""
         if self.seen is not None:
             return Path(self.seen)
         first = self.paths[0]
@@ -76,21 +76,21 @@ class Settings:
 
 
 def read_settings(options: Mapping[str, str]) -> Settings:
-    """The settings that options tell; `InputError` for one that makes no sense.
+    """The settings from options; `InputError` for an invalid one.
 
     >>> read_settings({"path": "/data", "maxBytesPerTrigger": "10m"}).max_bytes
     10485760
     >>> read_settings({"path": "/data", "mode": "lenient"})
     Traceback (most recent call last):
-    triegs.errors.InputError: mode is one of PERMISSIVE, DROPMALFORMED, FAILFAST; 'lenient' is none
+    triegs.errors.InputError: mode must be one of PERMISSIVE, DROPMALFORMED, FAILFAST, not 'lenient'
     """
     asked = options.get("format")
     known = ENDINGS.get(asked, asked) if asked else None
     if known is not None and known not in FORMATS:
-        raise InputError(f"the format {asked!r} is no RDF; it is one of {', '.join(FORMATS)}")
+        raise InputError(f"the format {asked!r} is not RDF; use one of {', '.join(FORMATS)}")
     compression = options.get("compression")
     if compression is not None and compression not in COMPRESSIONS:
-        raise InputError(f"the compression {compression!r} is unknown; it is none, gzip or zstd")
+        raise InputError(f"unknown compression {compression!r}; use none, gzip or zstd")
     return Settings(
         paths=_read_paths(options),
         format=known,
@@ -108,12 +108,12 @@ def read_settings(options: Mapping[str, str]) -> Settings:
 
 
 def is_pattern(path: str) -> bool:
-    """Whether a path is a glob; a file that has such a name is meant as it is."""
+    """Whether a path is a glob; an existing file of that name takes precedence."""
     return _GLOB.search(path) is not None and not Path(path).exists()
 
 
 def split_pattern(path: str) -> tuple[Path, str]:
-    """A glob as the directory that it starts from, and the rest.
+    """A glob as the directory that it starts from, and the pattern below it.
 
     >>> [str(part) for part in split_pattern("/data/2024-*/part-?.nt")]
     ['/data', '2024-*/part-?.nt']
@@ -133,25 +133,25 @@ def _choose(options: Mapping[str, str], name: str, default: Choice) -> Choice:
         if kind.value.lower() == asked.lower():
             found: Choice = kind
             return found
-    raise InputError(f"{name} is one of {', '.join(kinds)}; {asked!r} is none")
+    raise InputError(f"{name} must be one of {', '.join(kinds)}, not {asked!r}")
 
 
 def _read_paths(options: Mapping[str, str]) -> tuple[str, ...]:
     given = [options["path"]] if options.get("path") else []
     given += json.loads(options.get("paths") or "[]")
     if not given:
-        raise InputError('there is no path: load("…") takes a file, a directory or a glob')
+        raise InputError('no path: load("…") takes a file, a directory or a glob')
     return tuple(_read_path(path) for path in given)
 
 
 def _read_path(text: str) -> str:
-    """An absolute path: who reads it may run elsewhere on the machine."""
-    parts = urlsplit(text)
-    if parts.scheme == "file":
-        return unquote(parts.path)
+    """An absolute path: other processes on the machine may read it."""
+    url = urlsplit(text)
+    if url.scheme == "file":
+        return unquote(url.path)
     if "://" in text:
         raise InputError(
-            f"{text}: rdf reads files that have a path on every machine, not {parts.scheme}://"
+            f"{text}: rdf reads only files with a path on every machine, not {url.scheme}://"
         )
     return str(Path(text).absolute())
 
@@ -162,14 +162,14 @@ def _read_optional_path(options: Mapping[str, str], name: str) -> str | None:
 
 
 def _read_count(options: Mapping[str, str], name: str) -> int | None:
-    """A number from 1 on; of bytes also with a unit."""
+    """A positive number; bytes may have a unit."""
     text = options.get(name)
     if text is None:
         return None
     found = _SIZE.fullmatch(text.strip())
     if found is None or (found[2] and "Bytes" not in name) or not int(found[1]):
-        form = "a number of bytes from 1 on, such as 32m" if "Bytes" in name else "1 or more"
-        raise InputError(f"{name} is {form}, not {text!r}")
+        form = "a positive number of bytes, such as 32m" if "Bytes" in name else "at least 1"
+        raise InputError(f"{name} must be {form}, not {text!r}")
     return int(found[1]) << 10 * " kmgt".index(found[2].lower() or " ")
 
 

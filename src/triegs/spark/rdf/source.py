@@ -1,8 +1,8 @@
 """The data source ``rdf`` as Spark sees it.
 
-Spark makes a source and its readers in Python processes of their own: one to plan a batch, one that
-lives as long as a stream and is asked for offsets, and workers that read. So a reader is pickled,
-and all that a stream has to remember is in the offsets and the log of `triegs.spark.rdf.seen`.
+Spark runs a source and its readers in separate Python processes: one to plan a batch, one that
+lives as long as a stream and computes offsets, and workers that read. So readers are pickled, and
+all state of a stream is in its offsets and the log of `triegs.spark.rdf.file_log`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from triegs.errors import InputError
+from triegs.spark.rdf.batch_limits import Limits, find_batch_end, read_rate
+from triegs.spark.rdf.file_log import FileLog, Offset, find_new_splits, read_offset
 from triegs.spark.rdf.listing import list_files, require_paths
-from triegs.spark.rdf.parts import Part, plan_parts
-from triegs.spark.rdf.seen import Offset, SeenLog, find_new, read_offset
 from triegs.spark.rdf.settings import Settings, read_settings
-from triegs.spark.rdf.taking import Limits, read_rate, take
+from triegs.spark.rdf.splits import FileSplit, plan_splits
 
-# Nothing of `triegs.spark` needs Spark to be imported, and old ones have no limits of streams.
+# `triegs.spark` can be imported without Spark, and older versions lack stream limits.
 try:
     from pyspark.sql.datasource import (
         DataSource,
@@ -55,14 +55,14 @@ SCHEMA = {
     "record": "string",
 }
 TIMED_SCHEMA = {"time": "bigint", **SCHEMA}
-#: A limit for Spark's sake: the true one is read when the offset is asked for.
+#: A placeholder limit: the real one is read with each offset.
 UNKNOWN_ROWS = 1 << 62
 
 
 class RdfSource(DataSource):  # type: ignore[misc]
-    """Files of RDF as rows: ``spark.read.format("rdf")`` and ``spark.readStream.format("rdf")``.
+    """RDF files as rows: ``spark.read.format("rdf")`` and ``spark.readStream.format("rdf")``.
 
-    ``docs/spark.md`` has columns and options.
+    ``docs/spark.md`` lists columns and options.
     """
 
     @classmethod
@@ -80,7 +80,7 @@ class RdfSource(DataSource):  # type: ignore[misc]
 
     def streamReader(self, schema: Any) -> RdfStreamReader:  # noqa: N802
         if not HAS_LIMITS:
-            raise InputError("streams of rdf need PySpark 4.2: pip install -U 'triegs[spark]'")
+            raise InputError("streaming rdf needs PySpark 4.2: pip install -U 'triegs[spark]'")
         return RdfStreamReader(self._check(schema), list_columns(schema))
 
     def _check(self, schema: Any) -> Settings:
@@ -91,19 +91,19 @@ class RdfSource(DataSource):  # type: ignore[misc]
                 ours = ", ".join(f"{name} {kind}" for name, kind in known.items())
                 raise InputError(
                     f"rdf has no column {field.name} {field.dataType.simpleString()}; "
-                    f"a schema takes some of: {ours}"
+                    f"its columns are {ours}"
                 )
         require_paths(settings)
         return settings
 
 
 def list_columns(schema: Any) -> list[tuple[str, bool]]:
-    """Names of the columns that are asked for, and whether they may be null."""
+    """The names of the requested columns, and whether they are nullable."""
     return [(field.name, field.nullable) for field in schema.fields]
 
 
 class RdfReader(DataSourceReader):  # type: ignore[misc]
-    """Reads the files that there are when the query is planned."""
+    """Reads the files that exist when the query is planned."""
 
     def __init__(self, settings: Settings, columns: list[tuple[str, bool]]) -> None:
         self._settings = settings
@@ -111,7 +111,7 @@ class RdfReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> list[Any]:
         files = list_files(self._settings)
-        wanted = [Part(path, 0, size, 1) for path, size in files.items()]
+        wanted = [FileSplit(path, 0, size, 1) for path, size in files.items()]
         return make_partitions(wanted, self._settings)
 
     def read(self, partition: Any) -> Iterator[Any]:
@@ -119,15 +119,15 @@ class RdfReader(DataSourceReader):  # type: ignore[misc]
 
 
 class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Reads files as they come and grow. Spark asks one such object, in one thread, for offsets;
-    copies of it read.
+    """Reads files as they appear and grow. Spark calls one object in one thread for offsets; copies
+    of it read.
     """
 
     def __init__(self, settings: Settings, columns: list[tuple[str, bool]]) -> None:
         self._settings = settings
         self._columns = columns
-        self._log: SeenLog | None = None
-        #: What there was when a query that ends by itself began; None once it is in the log.
+        self._log: FileLog | None = None
+        #: The files that existed when an availableNow query started; None once they are in the log.
         self._found: dict[str, int] | None = None
         self._is_ending = False
 
@@ -135,7 +135,7 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         return Offset().as_dict()
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
-        """One of the limits that were set; `latestOffset` keeps them all."""
+        """One of the limits that are set; `latestOffset` applies all of them."""
         settings = self._settings
         if settings.max_rows is not None:
             return ReadMaxRows(settings.max_rows)
@@ -152,49 +152,49 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: N802
         """The end of the next batch; ``start`` itself if there is nothing new.
 
-        Looks at the files only if what is in the log does not fill the batch.
+        Lists files only if the log does not fill the batch.
         """
         begin = read_offset(start)
         log = self._open(begin.log)
         limits = self._find_limits(limit)
-        end, is_full = take(log, begin, limits, self._settings)
+        end, is_full = find_batch_end(log, begin, limits, self._settings)
         found = None if is_full else self._look()
-        if found is not None and (new := find_new(log, found, self._settings)):
+        if found is not None and (new := find_new_splits(log, found, self._settings)):
             log.append(new)
-            end, _ = take(log, begin, limits, self._settings)
+            end, _ = find_batch_end(log, begin, limits, self._settings)
         return start if end[1:] == begin[1:] else end.as_dict()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """The end of the log: how far the stream is behind what it has seen."""
+        """The end of the log, which shows how far the stream is behind."""
         if self._log is None or not self._log.entries:
             return None
         return Offset(self._log.name, len(self._log.entries)).as_dict()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
-        behind = read_offset(end)
-        if not behind.log:
+        last = read_offset(end)
+        if not last.log:
             return []
-        parts = self._open(behind.log).list_parts(read_offset(start), behind)
-        return make_partitions(parts, self._settings)
+        splits = self._open(last.log).list_splits(read_offset(start), last)
+        return make_partitions(splits, self._settings)
 
     def read(self, partition: Any) -> Iterator[Any]:
         return read_partition(partition, self._settings, self._columns)
 
-    def _open(self, name: str) -> SeenLog:
+    def _open(self, name: str) -> FileLog:
         if self._log is None or (name and self._log.name != name):
             folder = self._settings.seen_folder
-            self._log = SeenLog.open(folder, name) if name else SeenLog.make(folder)
+            self._log = FileLog.open(folder, name) if name else FileLog.make(folder)
         return self._log
 
     def _look(self) -> dict[str, int] | None:
-        """The files that there are; None if the query takes no more."""
+        """The current files; None if the query takes no more."""
         if not self._is_ending:
             return list_files(self._settings)
         found, self._found = self._found, None
         return found
 
     def _find_limits(self, limit: Any) -> Limits:
-        """All limits that were set, and Spark's; none if Spark wants all."""
+        """All limits that are set, and Spark's; none if Spark wants everything."""
         if isinstance(limit, ReadAllAvailable):
             return Limits()
         settings = self._settings
@@ -213,16 +213,16 @@ def _drop_unknown(rows: float) -> float:
     return math.inf if rows >= UNKNOWN_ROWS else rows
 
 
-def make_partitions(wanted: list[Part], settings: Settings) -> list[Any]:
-    return [InputPartition(parts) for parts in plan_parts(wanted, settings)]
+def make_partitions(wanted: list[FileSplit], settings: Settings) -> list[Any]:
+    return [InputPartition(splits) for splits in plan_splits(wanted, settings)]
 
 
 def read_partition(
     partition: Any, settings: Settings, columns: list[tuple[str, bool]]
 ) -> Iterator[Any]:
-    """Record batches of the parts of a task; Spark has a task without parts for no files."""
-    # Late: the readers load the kernels, which those who only plan do not need.
-    from triegs.spark.rdf.reading import read_part
+    """Record batches of the splits of a task; without files, Spark runs a task without splits."""
+    # Imported here: readers load the kernels, which planning does not need.
+    from triegs.spark.rdf.reading import read_split
 
-    for part in partition.value or ():
-        yield from read_part(part, settings, columns)
+    for split in partition.value or ():
+        yield from read_split(split, settings, columns)

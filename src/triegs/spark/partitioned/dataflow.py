@@ -1,0 +1,86 @@
+"""The DataFrames of a partitioned pipeline: events to partitions, their output to changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from triegs.durable.source import QuerySource
+from triegs.spark.answers import free_name
+from triegs.spark.cells import select_columns
+from triegs.spark.partitioned.job import Job
+from triegs.spark.partitioned.partition import CHANGES, COUNTED, REPORT
+from triegs.spark.partitioned.processor import OUTPUT_SCHEMA, PartitionProcessor
+from triegs.spark.partitioned.results import make_summer, make_unpacker
+from triegs.spark.partitioned.routing import BAD, SPARK_SCHEMA, make_router
+
+#: State store settings that a partitioned pipeline requires, whatever the session has.
+SETTINGS = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # A batch then costs the state store what it changes, not the whole state.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+MULTIPLICITY, CHANGE = "multiplicity", "change"
+
+
+def make_stream(events: Any, job: Job, columns: Mapping[str, str]) -> Any:
+    """The output of the partitions, as a streaming DataFrame."""
+    router = make_router(columns, job)
+    routed = select_columns(events, columns).mapInArrow(router, SPARK_SCHEMA)
+    return routed.groupBy("slot").transformWithStateInPandas(
+        statefulProcessor=PartitionProcessor(job), outputStructType=OUTPUT_SCHEMA,
+        outputMode="Append", timeMode="None",
+    )  # fmt: skip
+
+
+def make_changes(stream: Any, job: Job, name: str, quarantine: str | None = None) -> Any:
+    """The changes of a query from the output of the partitions, as a streaming DataFrame.
+    Quarantined events go to files in `quarantine`.
+    """
+    (placement,) = (each for each in job.layout.queries if each.name == name)
+    schema = find_schema(job, name, CHANGE)
+    rows = stream.where(stream["kind"].isin(CHANGES, BAD)).select("partition", "kind", "payload")
+    found = rows.mapInArrow(make_unpacker(schema, quarantine), write_schema(schema))
+    if placement.is_summed:
+        found = add_up(found, schema, job.layout.partitions)
+    return found
+
+
+def observe_figures(stream: Any, name: str) -> Any:
+    """Report the partitions' counts to Spark as observed metrics, by batch."""
+    from pyspark.sql import functions
+
+    report = functions.when(stream["kind"] == REPORT, stream["payload"].cast("string"))
+    sums = [
+        functions.sum(functions.get_json_object(report, f"$.{each}").cast("long")).alias(each)
+        for each in COUNTED
+    ]
+    return stream.observe(name, *sums)
+
+
+def add_up(frame: Any, schema: pa.Schema, partitions: int) -> Any:
+    """Sum over all partitions; the DataFrame may be static or streaming."""
+    keys = [f"`{column}`" for column in schema.names[:-1]]
+    grouped = frame.repartition(partitions, *keys) if keys else frame.coalesce(1)
+    return grouped.mapInArrow(make_summer(schema, schema.names[-1]), write_schema(schema))
+
+
+def find_schema(job: Job, name: str, weight: str) -> pa.Schema:
+    """The columns of a query's answers, or of its changes with their time in front."""
+    heads = [variable[1:] for variable in QuerySource.read(job.queries[name]).parse().head]
+    fields = [(head, pa.string()) for head in heads]
+    weight = free_name(weight, heads)
+    fields.append((weight, pa.int64()))
+    if weight.startswith(CHANGE):
+        fields.insert(0, (free_name("time", [*heads, weight]), pa.int64()))
+    return pa.schema(fields)
+
+
+def write_schema(schema: pa.Schema) -> str:
+    """A schema in Spark's DDL syntax."""
+    kinds = {pa.string(): "string", pa.int64(): "long"}
+    return ", ".join(f"`{field.name}` {kinds[field.type]}" for field in schema)

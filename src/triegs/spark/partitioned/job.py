@@ -1,0 +1,70 @@
+"""What the tasks of a partitioned pipeline need to know: plain data that Spark can send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from triegs.durable.source import QuerySource
+from triegs.mode import Mode
+from triegs.partition.layout import Layout
+from triegs.spark.partitioned.slots import find_slots
+from triegs.sparql.window import Window
+from triegs.windows.settings import EventTime
+
+#: A limit that no event exceeds: stray times are judged once for all partitions, by their newest
+#: time.
+FAR = "36500d"
+
+
+class Job(NamedTuple):
+    """``identity`` distinguishes this pipeline's engines from others in a process; ``slots`` are
+    the keys of the partitions; ``queries`` maps names to the output of `QuerySource.write`.
+    """
+
+    identity: str
+    layout: Layout
+    slots: tuple[int, ...]
+    queries: Mapping[str, Mapping[str, Any]]
+    mode: str
+    window: Window | None
+    event_time: EventTime
+    stream: str | None
+    is_timed: bool
+    #: Queries whose changes the partitions output; for the others they only maintain the state.
+    wanted: tuple[str, ...] = ()
+    #: Queries with a new sink, and its first batch, in which partitions also output the answers so
+    #: far.
+    firsts: tuple[tuple[str, int], ...] = ()
+    #: Where partitions keep files while they run.
+    folder: str | None = None
+    #: Where a partition without state finds its initial events, and the newest time at that point.
+    seeds: str | None = None
+    newest: int | None = None
+    #: Keys of retired partitions, and the batch in which they are notified.
+    retired: tuple[int, ...] = ()
+    retired_in: int = -1
+
+    def list_sources(self, partition: int) -> list[QuerySource]:
+        """The queries that a partition maintains, with the tags that they read there."""
+        return [
+            QuerySource.read(self.queries[placement.name])._replace(labels=placement.labels)
+            for placement in self.layout.queries
+            if partition in placement.partitions
+        ]
+
+    def make_event_time(self) -> EventTime:
+        given = self.event_time
+        return EventTime(given.lateness, given.late, FAR, given.idle_timeout)
+
+
+def make_job(
+    layout: Layout, queries: Mapping[str, QuerySource], mode: str | Mode | None,
+    window: Window | None, event_time: EventTime | None, stream: str | None, is_timed: bool,
+) -> Job:  # fmt: skip
+    sources = {name: source.write() for name, source in queries.items()}
+    return Job(
+        uuid4().hex, layout, find_slots(layout.partitions), sources,
+        Mode(mode or Mode.MULTIGRAPH).value, window, event_time or EventTime(), stream, is_timed,
+    )  # fmt: skip
