@@ -12,7 +12,7 @@ from tests.property.random_queries import random_query
 
 from triegs.compiler import compile_query
 from triegs.compiler.choices import Chooser
-from triegs.compiler.component import Part, build_component
+from triegs.compiler.component import QueryComponent, build_component
 from triegs.compiler.hypergraph import connected_groups, cyclic_core
 from triegs.compiler.plan import Alias, PlanClass
 from triegs.sparql.model import Atom
@@ -39,11 +39,13 @@ def class_of(edges, head):
     position = {v: i for i, v in enumerate(NAMES)}
     for group in connected_groups(edges):
         inside = frozenset().union(*(edges[i] for i in group))
-        part = Part(
+        component = QueryComponent(
             tuple(Alias(as_atom(edges[i])) for i in group),
             tuple(v for v in head if v in inside), (), (),
         )  # fmt: skip
-        found = max(found, build_component(part, position, Chooser()).plan_class, key=order.index)
+        found = max(
+            found, build_component(component, position, Chooser()).plan_class, key=order.index
+        )
     return found.value
 
 

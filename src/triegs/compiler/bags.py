@@ -2,9 +2,9 @@
 
 The width of a bag is the least number of edges that cover it, so a bag over *n*-row relations
 has at most *n* to the width rows. Up to `EXHAUSTIVE` variables every elimination order is
-considered (a dynamic programme over sets of eliminated variables); beyond, the order that adds
-the fewest links. Neighbouring bags are then joined while that does not raise the width: the
-fewer bags, the fewer rows that no answer needs.
+considered (dynamic programming over sets of eliminated variables); beyond, the order that adds the
+fewest links is taken. Neighbouring bags are then joined as long as the width does not grow: fewer
+bags store fewer rows that no answer needs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ SEARCHED = 14
 def cover_width(bag: Edge, edges: Sequence[Edge]) -> int:
     """The least number of edges whose union holds the bag.
 
-    Edges that alone hold a variable are taken first, which settles every acyclic case; what is
-    left is searched up to `SEARCHED` edges, and taken widest first beyond.
+    Edges that alone hold a variable are taken first, which settles every acyclic case. The rest is
+    searched exhaustively up to `SEARCHED` edges, and greedily, widest first, beyond.
 
     >>> cover_width(frozenset("abc"), [frozenset("ab"), frozenset("bc"), frozenset("ca")])
     2
@@ -67,9 +67,9 @@ def _union(edges: Iterable[Edge]) -> Edge:
 
 
 def decompose(edges: Sequence[Edge], covers: Sequence[Edge]) -> list[Edge]:
-    """Bags such that every edge lies in one and together they are acyclic, of least width.
+    """Acyclic bags of least width such that every edge lies in one of them.
 
-    `covers` are the edges that may pay for a bag: a filter is an edge to be placed, but it
+    `covers` are the edges that may cover a bag. A filter is an edge to be assigned to a bag, but it
     binds no variable.
 
     >>> square = [frozenset("ab"), frozenset("bc"), frozenset("cd"), frozenset("da")]
@@ -83,7 +83,7 @@ def decompose(edges: Sequence[Edge], covers: Sequence[Edge]) -> list[Edge]:
     links = {v: _union(e for e in edges if v in e) - {v} for v in variables}
 
     def reached(variable: str, gone: Edge) -> Edge:
-        """The bag made when `variable` goes after `gone`: itself and what it still touches."""
+        """The bag of eliminating `variable` after `gone`: itself and its remaining neighbours."""
         seen, stack = {variable}, [variable]
         while stack:
             for other in links[stack.pop()] - seen:
@@ -98,7 +98,7 @@ def decompose(edges: Sequence[Edge], covers: Sequence[Edge]) -> list[Edge]:
 
     @cache
     def best(gone: Edge) -> tuple[int, int, tuple[str, ...]]:
-        """Least (largest width, sum of widths, order) of eliminating what is not gone yet."""
+        """Least (largest width, sum of widths, order) of eliminating the remaining variables."""
         rest = [v for v in variables if v not in gone]
         if not rest:
             return (0, 0, ())
@@ -123,8 +123,8 @@ def decompose(edges: Sequence[Edge], covers: Sequence[Edge]) -> list[Edge]:
     return _join_neighbours(bags, covers)
 
 
-def _inside_another(place: int, bag: Edge, bags: Sequence[Edge]) -> bool:
-    return any(bag < other or (bag == other and i < place) for i, other in enumerate(bags))
+def _inside_another(index: int, bag: Edge, bags: Sequence[Edge]) -> bool:
+    return any(bag < other or (bag == other and i < index) for i, other in enumerate(bags))
 
 
 def _join_neighbours(bags: list[Edge], covers: Sequence[Edge]) -> list[Edge]:

@@ -1,8 +1,8 @@
-"""Legal choices, replayed: a compilation is a function of its list of picks.
+"""Replayable choices: a compilation is a function of its list of picks.
 
-The elimination asks a `Chooser` wherever several moves are legal. A chooser follows a script and
-picks the first option beyond its end (or any, given a source of randomness), so every compilation
-can be repeated, forced or varied.
+The elimination calls a `Chooser` wherever several moves are legal. A chooser follows a script;
+beyond its end it picks the first option, or a random one if given a source of randomness. So every
+compilation can be repeated, forced or varied.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Chooser:
-    """Picks by a script; remembers what was picked and out of how many.
+    """Picks by a script, and records each pick with the number of options.
 
     >>> chooser = Chooser([1])
     >>> chooser.pick("abc"), chooser.pick("de"), chooser.pick("f")
@@ -32,7 +32,7 @@ class Chooser:
         self._trail: list[tuple[int, int]] = []
 
     def pick(self, options: Sequence[T], forced: T | None = None) -> T:
-        """A single option is no choice, and leaves no trace; a forced one is not varied."""
+        """A single option is not recorded; a forced one is recorded but never varied."""
         if len(options) == 1:
             return options[0]
         step = len(self._trail)
@@ -52,7 +52,7 @@ class Chooser:
         return tuple(pick for pick, _ in self._trail)
 
     def next_script(self) -> tuple[int, ...] | None:
-        """The script that comes next in depth-first order; None after the last one."""
+        """The next script in depth-first order; None after the last one."""
         trail = list(self._trail)
         while trail:
             pick, options = trail.pop()

@@ -3,10 +3,10 @@
 1. `filters`: sort the filters by where they can be decided.
 2. Split into connected components (`hypergraph`), each compiled on its own:
    `component` runs the elimination phases, `choose` takes the cheapest legal choice.
-3. Put the components under one root; a query of several has a nullary one.
-4. Roles and payloads: what each node must keep (needs the whole tree: a witness is one because
-   of what lies below it).
-5. `keys`, `naming`, cursor order, `access`: all read the finished tree.
+3. Put the components under one root, which is nullary if there are several.
+4. Roles and payloads: what each node must keep. This needs the whole tree, because the nodes below
+   decide whether a node is a witness.
+5. `keys`, `naming`, cursor order and `promise`, which read the finished tree.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from random import Random
 from typing import NamedTuple
 
 from triegs.compiler.choices import Chooser
-from triegs.compiler.choose import Priced, cheapest, every_way, one_way
-from triegs.compiler.component import Part
+from triegs.compiler.choose import Priced, cheapest, every_build, one_build
+from triegs.compiler.component import QueryComponent
 from triegs.compiler.elimination import Draft
 from triegs.compiler.filters import SortedFilters, sort_filters
 from triegs.compiler.hypergraph import connected_groups
@@ -44,8 +44,8 @@ from triegs.compiler.promise import describe_promise, query_warnings
 from triegs.errors import PlanError, UnsupportedQuery
 from triegs.sparql.model import Expression, Query, Values, expression_variables
 
-#: Lists of picks looked at when all legal plans of one component are wanted.
-LOOKED_AT = 4_000
+#: Lists of picks that `legal_plans` tries per component.
+MOST_BUILDS = 4_000
 
 
 def compile_query(
@@ -55,11 +55,11 @@ def compile_query(
     choices: Sequence[Sequence[int]] | None = None,
     keep: Collection[str] = (),
 ) -> Plan:
-    """Compile a query to its cheapest plan, or to the one that is asked for.
+    """Compile a query to its cheapest plan, or to a given one.
 
     `root` forces a head variable (``"z"`` or ``"?z"``) to the top of its component, `choices`
-    replays another plan's `Plan.choices`, `keep` asks for payloads: ``"count"`` for O(1) totals,
-    ``"slice"`` for access by position. Raises `PlanError` for what the query does not have.
+    replays another plan's `Plan.choices`, and `keep` adds payloads: ``"count"`` for O(1) totals,
+    ``"slice"`` for access by position. Raises `PlanError` if they do not fit the query.
 
     >>> from triegs.sparql.model import Atom, Form
     >>> atoms = (Atom("?x", "<a>", "?y"), Atom("?y", "<b>", "?z"))
@@ -68,22 +68,23 @@ def compile_query(
     ('full-acyclic', ('?y',))
     """
     kept = _read_keep(keep)
-    parts = _Parts(query)
-    wanted = _read_root(root, parts)
-    if choices is not None and len(choices) != len(parts.parts):
-        raise PlanError(f"{len(choices)} lists of choices for {len(parts.parts)} components")
-    ways: list[Priced] = []
-    for number, part in enumerate(parts.parts):
-        here = wanted if wanted in part.head else None
+    split = _SplitQuery(query)
+    wanted = _read_root(root, split)
+    if choices is not None and len(choices) != len(split.components):
+        raise PlanError(f"{len(choices)} lists of choices for {len(split.components)} components")
+    builds: list[Priced] = []
+    for number, component in enumerate(split.components):
+        here = wanted if wanted in component.head else None
         if choices is None:
-            ways.append(cheapest(part, parts.position, here))
+            builds.append(cheapest(component, split.position, here))
         else:
-            ways.append(one_way(part, parts.position, Chooser(choices[number]), here))
-    return _assemble(query, parts, ways, kept)
+            chooser = Chooser(choices[number])
+            builds.append(one_build(component, split.position, chooser, here))
+    return _assemble(query, split, builds, kept)
 
 
 class LegalPlans(NamedTuple):
-    """Different plans of one query, and whether they are only a sample of all there are."""
+    """Distinct plans of one query, and whether they are only a sample of all plans."""
 
     plans: list[Plan]
     is_sample: bool
@@ -92,9 +93,9 @@ class LegalPlans(NamedTuple):
 def legal_plans(
     query: Query, *, keep: Collection[str] = (), limit: int = 200, seed: int = 0
 ) -> LegalPlans:
-    """All legal plans of a query, different ones only; beyond `limit`, a random sample of them.
+    """All distinct legal plans of a query; beyond `limit`, a random sample of them.
 
-    Cost: up to `LOOKED_AT` compilations per component, so meant for tests and for curiosity.
+    Cost: up to `MOST_BUILDS` compilations per component. For tests and experiments.
 
     >>> from triegs.sparql.model import Atom, Form
     >>> path = (Atom("?x", "<a>", "?y"), Atom("?y", "<b>", "?z"))
@@ -103,39 +104,39 @@ def legal_plans(
     ([('?x',), ('?y',), ('?z',), ('?x', '?y'), ('?y', '?z')], False)
     """
     kept = _read_keep(keep)
-    parts = _Parts(query)
-    ways = [_different(every_way(part, parts.position), limit) for part in parts.parts]
-    if None not in ways and prod(len(some or ()) for some in ways) <= limit:
-        every = product(*(some or () for some in ways))
-        return LegalPlans([_assemble(query, parts, list(way), kept) for way in every], False)
+    split = _SplitQuery(query)
+    options = [_different(every_build(each, split.position), limit) for each in split.components]
+    if None not in options and prod(len(some or ()) for some in options) <= limit:
+        every = product(*(some or () for some in options))
+        return LegalPlans([_assemble(query, split, list(some), kept) for some in every], False)
     random = Random(seed)
     sampled: dict[tuple[object, ...], Plan] = {}
     for _ in range(4 * limit):
-        way = [one_way(part, parts.position, Chooser((), random)) for part in parts.parts]
+        builds = [one_build(each, split.position, Chooser((), random)) for each in split.components]
         sampled.setdefault(
-            tuple(_shape(priced) for priced in way), _assemble(query, parts, way, kept)
+            tuple(_shape(priced) for priced in builds), _assemble(query, split, builds, kept)
         )
         if len(sampled) == limit:
             break
     return LegalPlans(list(sampled.values()), True)
 
 
-def _different(ways: Iterator[Priced], limit: int) -> list[Priced] | None:
-    """The ways that end in different rules; None when there are too many to look at."""
+def _different(builds: Iterator[Priced], limit: int) -> list[Priced] | None:
+    """The builds with different rules; None if there are too many to try."""
     seen: dict[object, Priced] = {}
-    for looked_at, priced in enumerate(ways):
+    for tried, priced in enumerate(builds):
         seen.setdefault(_shape(priced), priced)
-        if len(seen) > limit or looked_at == LOOKED_AT:
+        if len(seen) > limit or tried == MOST_BUILDS:
             return None
     return list(seen.values())
 
 
 def _shape(priced: Priced) -> object:
-    """Equal for builds that are the same rules, in whatever order they were written."""
+    """Equal for builds with the same rules in any order."""
     drafts, top = priced[2].drafts, priced[2].top
 
-    def shape(place: int) -> tuple[object, ...]:
-        draft = drafts[place]
+    def shape(number: int) -> tuple[object, ...]:
+        draft = drafts[number]
         guard: object = draft.guard
         if isinstance(guard, Join):
             inputs = [(i.use, i.variables, shape(i.node)) for i in guard.inputs]
@@ -146,8 +147,8 @@ def _shape(priced: Priced) -> object:
     return shape(top)
 
 
-class _Parts:
-    """A query cut into what is compiled apart: its guards by connected component."""
+class _SplitQuery:
+    """A query split into its connected components, which are compiled separately."""
 
     def __init__(self, query: Query) -> None:
         filters: SortedFilters = sort_filters(query)
@@ -161,24 +162,24 @@ class _Parts:
             Static(block, own) for block, own in zip(query.values, filters.values, strict=True)
         ]
         if filters.never:
-            # A filter that no row can pass is an empty relation without columns.
+            # A filter that no row passes is an empty relation without columns.
             guards.append(Static(Values((), ())))
         self.position = {v: i for i, v in enumerate(query.variables)}
         links = [guard.variables for guard in guards]
         links += [expression_variables(e) for e in filters.across_body]
         free = query.free
-        self.parts: list[Part] = []
+        self.components: list[QueryComponent] = []
         self.atoms: list[tuple[int, ...]] = []
         self.filters = self._between(filters.across_head, links)
         for group in connected_groups(links):
             inside = {v for i in group for v in links[i]}
-            part = Part(
+            component = QueryComponent(
                 tuple(guards[i] for i in group if i < len(guards)),
                 tuple(v for v in free if v in inside),
                 tuple(filters.across_body[i - len(guards)] for i in group if i >= len(guards)),
                 tuple(e for e in filters.across_head if inside.issuperset(expression_variables(e))),
             )
-            self.parts.append(part)
+            self.components.append(component)
             self.atoms.append(tuple(i for i in group if i < len(query.atoms)))
 
     @staticmethod
@@ -201,24 +202,26 @@ def _read_keep(keep: Collection[str]) -> frozenset[Keep]:
     return frozenset(known[name] for name in keep)
 
 
-def _read_root(root: str | None, parts: _Parts) -> str | None:
+def _read_root(root: str | None, split: _SplitQuery) -> str | None:
     if root is None:
         return None
     name = root if root.startswith("?") else f"?{root}"
-    heads = [v for part in parts.parts for v in part.head]
+    heads = [v for component in split.components for v in component.head]
     if name not in heads:
         raise PlanError(
             f"{name} cannot be the root: it must be one of the head variables "
-            f"that the pattern binds ({', '.join(heads) or 'there are none'})"
+            f"that the pattern binds ({', '.join(heads) or 'none'})"
         )
     return name
 
 
-def _assemble(query: Query, parts: _Parts, ways: list[Priced], kept: frozenset[Keep]) -> Plan:
+def _assemble(
+    query: Query, split: _SplitQuery, builds: list[Priced], kept: frozenset[Keep]
+) -> Plan:
     drafts: list[Draft] = []
     components: list[Component] = []
-    filters = list(parts.filters)
-    for (cost, picks, built), atoms in zip(ways, parts.atoms, strict=True):
+    filters = list(split.filters)
+    for (cost, picks, built), atoms in zip(builds, split.atoms, strict=True):
         offset = len(drafts)
         drafts += [_shifted(draft, offset) for draft in built.drafts]
         components.append(
@@ -236,9 +239,9 @@ def _assemble(query: Query, parts: _Parts, ways: list[Priced], kept: frozenset[K
     widest = max(nodes, key=lambda node: len(node.bag), default=None)
     if widest is not None and len(widest.bag) > MOST_COLUMNS:
         raise UnsupportedQuery(
-            f"a part that must be materialised over {len(widest.bag)} variables; at most "
+            f"a component must be materialised over {len(widest.bag)} variables; at most "
             f"{MOST_COLUMNS} are supported", line=1, column=1, construct="materialised variables",
-            hint="show the variables that link the others, or fewer of them",
+            hint="select the variables that link the others, or select fewer variables",
         )  # fmt: skip
     order = list(PlanClass)
     worst = max((c.plan_class for c in components), key=order.index, default=order[0])
@@ -261,8 +264,8 @@ def _make_nodes(
     drafts: Sequence[Draft], root: int, free: frozenset[str], kept: frozenset[Keep]
 ) -> tuple[Node, ...]:
     names = name_nodes(drafts, root)
-    asked = {Keep.COUNT: Payload.TOTAL, Keep.SLICE: Payload.POSITION}
-    extra = tuple(payload for keep, payload in asked.items() if keep in kept)
+    payloads = {Keep.COUNT: Payload.TOTAL, Keep.SLICE: Payload.POSITION}
+    extra = tuple(payload for keep, payload in payloads.items() if keep in kept)
     nodes: list[Node] = []
     keyed: list[Keyed] = []
     for draft, name in zip(drafts, names, strict=True):
@@ -277,16 +280,16 @@ def _make_nodes(
 
 
 def _cursor_order(nodes: Sequence[Node], root: int) -> tuple[int, ...]:
-    """Witness nodes, parents first; leaves last, so that they form a plain product at the end."""
+    """Witness nodes, parents first and leaves last, so that the leaves form a plain product."""
     inner: list[int] = []
     leaves: list[int] = []
 
-    def below(place: int) -> list[int]:
-        return [c for c in nodes[place].children if nodes[c].role is Role.WITNESS]
+    def below(number: int) -> list[int]:
+        return [c for c in nodes[number].children if nodes[c].role is Role.WITNESS]
 
     stack = [root] if nodes[root].role is Role.WITNESS else []
     while stack:
-        place = stack.pop()
-        (inner if below(place) else leaves).append(place)
-        stack += reversed(below(place))
+        number = stack.pop()
+        (inner if below(number) else leaves).append(number)
+        stack += reversed(below(number))
     return tuple(inner + leaves)

@@ -1,12 +1,12 @@
 """Compile one connected component: the phases of elimination, in order.
 
-1. Remove body variables (marginals).                 All gone: free-connex so far.
+1. Remove body variables (marginals). If all go, the component is free-connex.
 2. If a cyclic core is left, cover it with bags, and remove body variables again.
 3. If body variables are left, join what they link into materialised components.
 4. Choose a root and remove the head variables outside it (views along a join tree).
 
-Body variables go first because a marginal may forget only what no answer shows; a core is looked
-for before components are joined because a join tree must exist for the rest.
+Body variables go first because a marginal may drop only what no answer shows. The core is covered
+before components are joined because the rest needs a join tree.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from triegs.compiler.plan import Guard, Input, Join, PlanClass, Use
 from triegs.errors import PlanError
 from triegs.sparql.model import Expression, expression_variables
 
-#: Names written out in a warning; more are counted.
+#: Names listed in a warning; more are only counted.
 SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What is to be compiled: a component's guards, head variables and crossing filters."""
+class QueryComponent:
+    """A connected component of a query: its guards, head variables and crossing filters."""
 
     guards: tuple[Guard, ...]
     head: tuple[str, ...]
@@ -38,7 +38,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """Rules of a component with their top; `filters` found no join and run while enumerating."""
+    """The rules of a component; `filters` fit no join and run during enumeration."""
 
     drafts: tuple[Draft, ...]
     top: int
@@ -57,22 +57,24 @@ def roots(factors: Sequence[Factor], head: Sequence[str]) -> list[Edge]:
 
 
 def build_component(
-    part: Part, position: dict[str, int], chooser: Chooser, root: str | None = None
+    component: QueryComponent, position: dict[str, int], chooser: Chooser, root: str | None = None
 ) -> Built:
     """Compile a component by the chooser's picks; `root` forces the root variable."""
-    return _Compilation(part, position, chooser).run(root)
+    return _Compilation(component, position, chooser).run(root)
 
 
 class _Compilation:
-    def __init__(self, part: Part, position: dict[str, int], chooser: Chooser) -> None:
-        self.part = part
+    def __init__(
+        self, component: QueryComponent, position: dict[str, int], chooser: Chooser
+    ) -> None:
+        self.component = component
         self.chooser = chooser
-        self.state = Elimination(part.guards, position)
-        self.waiting = list(part.across_body)
-        self.optional = list(part.across_head)
+        self.state = Elimination(component.guards, position)
+        self.waiting = list(component.across_body)
+        self.optional = list(component.across_head)
         self.warnings: list[str] = []
-        variables = {v for guard in part.guards for v in guard.variables}
-        self.body = variables - set(part.head)
+        variables = {v for guard in component.guards for v in guard.variables}
+        self.body = variables - set(component.head)
         self.plan_class = PlanClass.FREE_CONNEX if self.body else PlanClass.FULL_ACYCLIC
 
     def run(self, root: str | None) -> Built:
@@ -84,7 +86,7 @@ class _Compilation:
         if self.waiting:
             raise AssertionError(f"no join took the filters {self.waiting}")
         kept = self._pick_root(root)
-        state.remove(set(self.part.head) - kept, self.chooser)
+        state.remove(set(self.component.head) - kept, self.chooser)
         top = state.finish(state.merge(list(state.factors)), ())
         return Built(
             tuple(state.drafts), top, state.ordered(kept), self.plan_class,
@@ -92,11 +94,11 @@ class _Compilation:
         )  # fmt: skip
 
     def _pick_root(self, root: str | None) -> Edge:
-        options = roots(self.state.factors, self.part.head)
+        options = roots(self.state.factors, self.component.head)
         if root is None:
             return self.chooser.pick(options)
-        if root not in self.part.head:
-            names = ", ".join(self.part.head) or "none"
+        if root not in self.component.head:
+            names = ", ".join(self.component.head) or "none"
             raise PlanError(f"{root} cannot be the root: the head variables here are {names}")
         return self.chooser.pick(options, forced=frozenset({root}))
 
@@ -108,11 +110,11 @@ class _Compilation:
         return {v for f in self.state.factors for v in f.variables} & self.body
 
     def _cover_core(self) -> bool:
-        """Replace the factors of each cyclic core by bags; False when there is no core."""
+        """Replace the factors of each cyclic core by bags; returns whether there is a core."""
         factors = self.state.factors
-        places = [f.variables for f in factors]
-        places += [frozenset(expression_variables(e)) for e in self.waiting]
-        core = cyclic_core(places)
+        edges = [f.variables for f in factors]
+        edges += [frozenset(expression_variables(e)) for e in self.waiting]
+        core = cyclic_core(edges)
         if not core:
             return False
         self.plan_class = PlanClass.CYCLIC
@@ -130,12 +132,12 @@ class _Compilation:
         wide = [f for f in before if len(f.variables) > 1]
         for bag in bags:
             inside = [f for f in wide if f.variables <= bag and f in self.state.factors]
-            partly = [f for f in members if f not in inside and len(f.variables & bag) > 1]
-            partly += self._cover_rest(bag, inside + partly, before)
+            supports = [f for f in members if f not in inside and len(f.variables & bag) > 1]
+            supports += self._cover_rest(bag, inside + supports, before)
             inputs = [self._input(f, Use.COUNT, bag) for f in inside]
-            inputs += [self._input(f, Use.SUPPORT, bag) for f in partly]
+            inputs += [self._input(f, Use.SUPPORT, bag) for f in supports]
             self._add_join(inputs, bag, inside, real)
-        closed = [frozenset(expression_variables(e)) for e in self.part.across_body]
+        closed = [frozenset(expression_variables(e)) for e in self.component.across_body]
         by_filter = any(core[n] <= edge for n in group if n >= len(before) for edge in closed)
         shown = "; ".join(
             f"{{{self._listing(bag)}}} of width {cover_width(bag, real)}" for bag in bags[:SHOWN]
@@ -143,7 +145,7 @@ class _Compilation:
         self.warnings.append(
             f"cyclic: {self._listing(frozenset().union(*edges))} form a cycle"
             f"{', closed by a filter across atoms' if by_filter else ''}, "
-            f"kept as materialised bags {shown}; updates and space pay for them"
+            f"kept as materialised bags {shown}, which add to update cost and space"
         )
 
     def _join_stuck(self) -> None:
@@ -164,9 +166,9 @@ class _Compilation:
             across = [crossing[i - len(factors)] for i in group if i >= len(factors)]
             bound = frozenset(v for f in members for v in f.variables)
             bag = (bound.union(*across) if across else bound) - self.body
-            partly = self._cover_rest(bag, members, factors)
+            supports = self._cover_rest(bag, members, factors)
             inputs = [self._input(f, Use.COUNT, f.variables) for f in members]
-            inputs += [self._input(f, Use.SUPPORT, bag - bound) for f in partly]
+            inputs += [self._input(f, Use.SUPPORT, bag - bound) for f in supports]
             self._add_join(inputs, bag, members, [f.variables for f in factors])
             self.warnings.append(self._explain_stuck(linked, bag, bool(across)))
 
@@ -176,7 +178,7 @@ class _Compilation:
         why = "a filter across atoms on" if by_filter else "not free-connex because of"
         return (
             f"{why} {names}, which the head does not show: its component is materialised "
-            f"over {shown}; updates and space pay for it"
+            f"over {shown}, which adds to update cost and space"
         )
 
     def _listing(self, variables: Iterable[str]) -> str:
@@ -187,7 +189,7 @@ class _Compilation:
     def _cover_rest(
         self, bag: Edge, inputs: Sequence[Factor], candidates: Sequence[Factor]
     ) -> list[Factor]:
-        """More factors, as supports, until every variable of the bag is bound by an input."""
+        """Further factors, as supports, until an input binds every variable of the bag."""
         missing = set(bag).difference(*(f.variables for f in inputs))
         chosen: list[Factor] = []
         while missing:

@@ -1,19 +1,16 @@
-"""The cost model: what a legal choice is expected to cost per update.
-
-Three things, added up:
+"""The cost model: the expected cost of a plan per update, the sum of three terms.
 
 - **stored relations**: a private index of live tuples (weight 3), a map of exact marginals (2), a
   product of several factors (1), an atom's selection by filter or repeated variable (2). Other
   leaves store nothing: they read the shared base index.
-- **base indexes**: 1 for every distinct (relation, key columns) that the plan must have.
+- **base indexes**: 1 for every distinct (relation, key columns) that the plan needs.
 - **expected fan-out**: for every atom, the bindings that one changed tuple is expected to touch
-  on its way to the root: a changed child entry meets `FAN_OUT` guard tuples for each variable
-  that it does not bind, and every second one changes in turn. Beyond two base atoms on a
-  root-to-leaf path this is where sliding windows lose amortised constant updates, so deep trees
-  pay for their depth here.
+  on its way to the root. A changed child entry meets `FAN_OUT` guard tuples for each variable that
+  it does not bind, and every second one changes in turn. This penalises deep trees: beyond two base
+  atoms on a root-to-leaf path, sliding windows lose amortised constant updates.
 
-Only comparisons between plans of one component are meaningful. Statistics of the graph do not
-enter yet: the same query compiles to the same plan everywhere.
+Only costs of plans of one component are comparable. Statistics of the graph are not used: the same
+query compiles to the same plan everywhere.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from triegs.compiler.plan import Alias, Join, Static
 FAN_OUT = 4.0
 CHANGES_ONE_IN = 2.0
 LIVE_INDEX, EXACT_MAP, PRODUCT, BASE_INDEX = 3.0, 2.0, 1.0, 1.0
-#: Keeps long paths comparable without leaving the range of floats.
+#: Keeps the cost of long paths within the range of floats.
 LARGEST = 1e30
 
 
@@ -53,18 +50,18 @@ def _base_indexes(drafts: Sequence[Draft]) -> set[tuple[object, ...]]:
         if isinstance(draft.guard, Alias):
             atom = draft.guard.atom
             for interface in [draft.interface, *(drafts[c].interface for c in draft.children)]:
-                places = tuple(i for i, term in enumerate(atom) if term in interface)
-                wanted.add((draft.guard.label, places))
+                columns = tuple(i for i, term in enumerate(atom) if term in interface)
+                wanted.add((draft.guard.label, columns))
     return wanted
 
 
 def _fan_out(drafts: Sequence[Draft], top: int) -> float:
-    """Walks from the top: `above` is what one change of this node's marginal costs above it."""
+    """Walks down from the top; `above` is the cost, above a node, of one change of its marginal."""
     total = 0.0
     stack = [(top, 0.0)]
     while stack:
-        place, above = stack.pop()
-        draft = drafts[place]
+        number, above = stack.pop()
+        draft = drafts[number]
         changed = 1.0 + above / CHANGES_ONE_IN
         if isinstance(draft.guard, Alias | Static | Join):
             total += changed
@@ -72,7 +69,7 @@ def _fan_out(drafts: Sequence[Draft], top: int) -> float:
             open_variables = len(draft.bag) - len(drafts[child].interface)
             stack.append((child, min(changed * FAN_OUT**open_variables, LARGEST)))
         if isinstance(draft.guard, Join):
-            # A change of an input meets the other inputs' tuples on every variable it leaves open.
+            # A change of an input meets tuples of the others on every variable it leaves open.
             names = len(draft.guard.variables)
             stack += [
                 (source.node, min(changed * FAN_OUT ** (names - len(source.variables)), LARGEST))

@@ -1,16 +1,15 @@
-"""Elimination: the two moves that decide a query's class, and are its plan.
+"""Elimination: two moves that decide a query's class and build its plan.
 
-A *factor* is an edge of the shrinking hypergraph together with the relation it stands for. Moves:
+A *factor* is an edge of the shrinking hypergraph together with its relation. Moves:
 
-1. **Sum out** variables that no other factor has: the factor's rule is finished, its marginal
-   over the remaining variables goes on as a factor.
-2. **Absorb** a factor whose variables another one has: it becomes a child of the other's rule.
+1. **Sum out** variables that no other factor has. This finishes the factor's rule; its marginal
+   over the remaining variables stays as a factor.
+2. **Absorb** a factor whose variables are a subset of another's. It becomes a child of that rule.
 
-Factors over *equal* variables are merged as soon as they are seen, whatever their order (a
-product: one rule with all of them as children), summing out comes before absorbing into a larger
-factor, and only factors that still hold a removable variable are absorbed. So join trees that
-differ only in the order of factors over one interface are one plan, and the choices that remain
-are real ones.
+Factors over *equal* variables are merged at once, in any order, into a product: one rule with all
+of them as children. Summing out comes before absorbing into a larger factor, and only factors that
+still hold a removable variable are absorbed. So join trees that differ only in the order of factors
+over one interface are one plan, and only real choices remain.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Draft:
 
 @dataclass(slots=True, eq=False)
 class Factor:
-    """A rule in the making over `variables`: an optional guard, and the children so far."""
+    """An unfinished rule over `variables`: an optional guard, and the children so far."""
 
     variables: frozenset[str]
     guard: Guard | None
@@ -44,8 +43,8 @@ class Factor:
 class Elimination:
     """The factors of one connected component, and the rules finished so far.
 
-    `position` orders variables by first appearance in the query, so that equal queries give
-    equal plans. Cost: about linear in the number of factors, unless many share one variable.
+    `position` orders variables by first appearance in the query, so that equal queries give equal
+    plans. Cost: about linear in the number of factors, unless many share one variable.
     """
 
     def __init__(self, guards: Iterable[Guard], position: dict[str, int]) -> None:
@@ -57,13 +56,13 @@ class Elimination:
         return tuple(sorted(variables, key=self.position.__getitem__))
 
     def remove(self, removable: Collection[str], chooser: Chooser) -> None:
-        """Make moves on the removable variables until none is left to make."""
+        """Apply moves to the removable variables until none is possible."""
         index = _Index(self.factors, frozenset(removable))
         while self._merge_equal(index) or self._sum_private(index) or self._absorb(index, chooser):
             pass
 
     def finish(self, factor: Factor, interface: Iterable[str]) -> int:
-        """Write the factor's rule with that interface; a rule that only repeats its child is
+        """Add the factor's rule with that interface; a rule that only repeats its child becomes
         that child.
         """
         kept = self.ordered(interface)
@@ -76,16 +75,16 @@ class Elimination:
         return len(self.drafts) - 1
 
     def share(self, factor: Factor) -> int:
-        """Finish the factor over all its variables and let it go on as that rule's marginal."""
+        """Finish the factor over all its variables and replace it by that rule's marginal."""
         node = self.finish(factor, factor.variables)
         factor.guard, factor.children = None, [node]
         return node
 
     def merge(self, factors: Sequence[Factor]) -> Factor:
-        """One factor for the product of several; all others have variables of the first's bag.
+        """Merge several factors into one for their product; returns the host.
 
-        The host is the first factor with a guard over the widest variables: a product then
-        needs no rule of its own.
+        The host is the first widest factor that has a guard, so that a product needs no rule of
+        its own. The variables of all others are a subset of the host's.
         """
         widest = max(len(factor.variables) for factor in factors)
         hosts = [f for f in factors if len(f.variables) == widest]
@@ -139,11 +138,11 @@ class Elimination:
 
 
 class _Index:
-    """Which moves there are on some wanted variables, kept while the moves are made.
+    """The possible moves on some wanted variables, maintained while moves are made.
 
-    Factors only shrink and go, so a move opens others only at the factors that it changed: they
-    alone are looked at again, and a long chain is eliminated in linear time. All lists are in the
-    order of the factors, so that equal queries give equal plans.
+    Factors only shrink or disappear, so a move enables others only at the factors that it changed.
+    Only those are examined again, and a long chain is eliminated in linear time. All lists are in
+    the order of the factors, so that equal queries give equal plans.
     """
 
     def __init__(self, factors: Sequence[Factor], wanted: frozenset[str]) -> None:
@@ -154,8 +153,8 @@ class _Index:
         for factor in factors:
             for variable in factor.variables:
                 self.holders.setdefault(variable, set()).add(factor)
-        #: Factors with a wanted variable that changed since equal ones were looked for, and since
-        #: larger ones were.
+        #: Factors with a wanted variable that changed since the last `take_equal`, and since the
+        #: last `contained`.
         self.changed = {factor for factor in factors if factor.variables & wanted}
         self.small = set(self.changed)
         self.private = {v for v in wanted if len(self.holders.get(v, ())) == 1}
@@ -186,7 +185,7 @@ class _Index:
         return [(factor, frozenset(found[factor])) for factor in self._ordered(found)]
 
     def contained(self) -> list[tuple[Factor, Factor]]:
-        """Every factor with a wanted variable, beside each one that has all its variables."""
+        """Every factor with a wanted variable, paired with each larger factor that contains it."""
         for small in self.small:
             fewest = min((self.holders[v] for v in small.variables), key=len)
             larger = [big for big in fewest if small.variables < big.variables]
@@ -205,7 +204,7 @@ class _Index:
         return pairs
 
     def follow(self, factor: Factor) -> None:
-        """The factor has lost variables."""
+        """Update the index after a factor lost variables."""
         self.larger.pop(factor, None)
         self.small.discard(factor)
         self.changed.discard(factor)
@@ -214,7 +213,7 @@ class _Index:
             self.small.add(factor)
 
     def forget(self, factor: Factor) -> None:
-        """The factor is a child of another one now."""
+        """Remove a factor that became a child of another one."""
         del self.rank[factor]
         self.larger.pop(factor, None)
         self.small.discard(factor)

@@ -1,10 +1,13 @@
-"""Sort the filters by where they can be decided.
+"""Sort filters by where they can be evaluated.
 
-A filter inside one atom belongs to that alias. One across atoms that touches a body variable is
-a hyperedge of its own: its variables must meet in one materialised join before the body variable
-is summed out. One across atoms over head variables only runs in a join that happens to have them
-all, else while enumerating. One without bound variables is decided now. Conjunctions
-are split first: each side is decided where it can be.
+- A filter inside one atom belongs to that alias.
+- A filter across atoms with a body variable is a hyperedge of its own: its variables must meet in
+  one materialised join before the body variable is summed out.
+- A filter across atoms over head variables runs in a join that has them all, if there is one, else
+  during enumeration.
+- A filter without bound variables is evaluated now.
+
+Conjunctions are split first, so that each side is evaluated as early as possible.
 """
 
 from __future__ import annotations
@@ -29,9 +32,9 @@ class SortedFilters:
 
 
 def split_conjunctions(filters: Iterable[Expression]) -> Iterator[Expression]:
-    """Each side of a conjunction as a filter of its own: a row passes both, or neither as one.
+    """Split conjunctions into filters of their own; the same rows pass.
 
-    >>> [part.operator for part in split_conjunctions([Call("&&", (Call("<", ("?x", "?y")),
+    >>> [each.operator for each in split_conjunctions([Call("&&", (Call("<", ("?x", "?y")),
     ...     Call("ISIRI", ("?z",))))])]
     ['<', 'ISIRI']
     """
@@ -56,7 +59,7 @@ def sort_filters(query: Query) -> SortedFilters:
         wanted = set(expression_variables(expression))
         unbound = wanted - bound
         if unbound:
-            raise PlanError(f"a filter names {' '.join(sorted(unbound))}, which no atom binds")
+            raise PlanError(f"a filter uses {' '.join(sorted(unbound))}, which no atom binds")
         fitting = [i for i, host in enumerate(hosts) if wanted <= host]
         if not wanted:
             never = never or not holds(expression, {})
@@ -66,7 +69,7 @@ def sort_filters(query: Query) -> SortedFilters:
             across_head.append(expression)
         else:
             across_body.append(expression)
-    filters = [tuple(part) for part in pushed]
+    filters = [tuple(each) for each in pushed]
     n = len(query.atoms)
     return SortedFilters(
         tuple(filters[:n]), tuple(filters[n:]), tuple(across_body), tuple(across_head), never

@@ -1,4 +1,4 @@
-"""Sets of variables: connectivity, and what the two elimination moves cannot remove."""
+"""Hypergraphs of variables: connectivity, and the core that elimination cannot remove."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Edge = frozenset[str]
 
 
 def connected_groups(edges: Sequence[Iterable[str]]) -> list[list[int]]:
-    """Group edges that are linked by shared variables; an edge without variables stands alone.
+    """Group edges that share variables, directly or not; an edge without variables is alone.
 
     >>> connected_groups([{"?x", "?y"}, {"?z"}, {"?y", "?w"}, set()])
     [[0, 2], [1], [3]]
@@ -33,10 +33,10 @@ def connected_groups(edges: Sequence[Iterable[str]]) -> list[list[int]]:
 
 
 def cyclic_core(edges: Sequence[Edge]) -> dict[int, Edge]:
-    """What is left when variables of one edge and edges inside others are removed for as long
-    as possible (the GYO reduction): empty exactly when the hypergraph is acyclic.
+    """The GYO reduction: remove variables of a single edge, and edges inside others, until none is
+    left. The result is empty exactly if the hypergraph is acyclic.
 
-    Every order of removals leaves the same core. Returns edge number → what remains of it.
+    Every order of removals leaves the same core. Returns the remaining variables by edge number.
 
     >>> cyclic_core([frozenset("xy"), frozenset("yz")])
     {}
@@ -62,7 +62,7 @@ def cyclic_core(edges: Sequence[Edge]) -> dict[int, Edge]:
         if holders or not edge:
             for variable in edge:
                 where[variable].discard(i)
-                if len(where[variable]) == 1:  # only then can another edge lose something
+                if len(where[variable]) == 1:  # only then can another edge shrink
                     queue += where[variable]
             del rest[i]
     return {i: frozenset(edge) for i, edge in rest.items()}

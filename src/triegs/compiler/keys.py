@@ -1,26 +1,26 @@
-"""Canonical keys: two nodes have one key only if they mean the same relations, column by column.
+"""Canonical keys: two nodes have equal keys only if they mean equal relations, column by column.
 
-Queries of one engine share what has one key, so a key that says too little is a wrong answer in
-somebody's query. It is therefore a hash of the node's whole meaning, with its variables replaced by
-column numbers:
+Queries of one engine share nodes with equal keys, so a key that omits something gives wrong
+answers. A key is therefore a hash of the node's whole meaning, with variables replaced by column
+numbers:
 
 1. the guard: the atom with its graph, constants, repetitions and filters; the rows of ``VALUES``;
    or the inputs of a join, each with its use, its key, and the join's column *for each column of
    the input's marginal*;
 2. the children, each with its key and the column for each column of its marginal;
-3. the columns of the bag, and those of the interface, in the order in which they are stored;
+3. the columns of the bag and of the interface, in storage order;
 4. the role and the payload.
 
 **Equal keys, equal relations.** By induction over the children. The meaning is a nested tuple of
-strings and numbers, and `repr` writes different ones differently, so equal keys have equal
-meanings (but for a collision of 128 bits). Equal meanings differ only in the names of variables:
-numbering is one-to-one, and inputs and children with equal keys have equal marginals, column by
-column. The two equations of `triegs.compiler.plan` do not depend on names, so the marginals over
-the interface and the live tuples over the bag are equal, column by column.
+strings and numbers, and `repr` is injective on those, so equal keys have equal meanings (barring a
+collision of 128 bits). Equal meanings differ only in the names of variables: numbering is
+one-to-one, and inputs and children with equal keys have equal marginals, column by column. The two
+equations of `triegs.compiler.plan` do not depend on names, so the marginals over the interface and
+the live tuples over the bag are equal, column by column.
 
-The reverse does not hold: a numbering is one of several (as the atom has the variables, as the
-least child has them, as a join's inputs come up, sorted by key), and no other is searched. That
-costs sharing, never an answer.
+The converse does not hold: of several possible numberings (the order of the atom, of the least
+child, or of a join's inputs sorted by key) only one is tried. That may miss sharing, but never
+changes an answer.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from triegs.compiler.elimination import Draft
 from triegs.compiler.plan import Alias, Join, Payload, Role, Static
 from triegs.sparql.model import Aggregate, Call, Expression, is_variable
 
-#: Nested tuples of strings and numbers; what `repr` writes of one, it writes of no other.
+#: Nested tuples of strings and numbers, on which `repr` is injective.
 Meaning = tuple[object, ...]
 
 
 class Keyed(NamedTuple):
-    """A node's key, and its bag and interface in the order in which the key numbers them.
+    """A node's key, with its bag and interface in the order of the key's numbering.
 
-    So two nodes with equal keys have equal marginals column by column.
+    Two nodes with equal keys have equal marginals, column by column.
     """
 
     key: str
@@ -65,7 +65,7 @@ def canonical_key(
         tuple(number[v] for v in bag),
         tuple(number[v] for v in interface),
         role.name,
-        tuple(part.name for part in payload),
+        tuple(each.name for each in payload),
     )
     return Keyed(blake2b(repr(meaning).encode(), digest_size=16).hexdigest(), bag, interface)
 
@@ -88,8 +88,8 @@ def _number_join(join: Join, keyed: Sequence[Keyed]) -> tuple[tuple[str, ...], M
     inputs = sorted(join.inputs, key=lambda source: keyed[source.node].key)
     order = [v for s in inputs for v in keyed[s.node].interface if v in s.variables]
     columns = tuple(dict.fromkeys(order))
-    # `source.variables` are in the order of the query. What is joined is the marginal, so each of
-    # its columns is told, None for one that the join does not read.
+    # `source.variables` are in the order of the query, but the join reads the marginal: list each
+    # of its columns, None for one that the join does not read.
     described = tuple(
         (
             source.use.name,
@@ -107,8 +107,8 @@ def _number_join(join: Join, keyed: Sequence[Keyed]) -> tuple[tuple[str, ...], M
 def alias_text(alias: Alias) -> str:
     """An atom with its variables replaced by column numbers, in its graph, with its filters.
 
-    Different for atoms that differ in anything else: constants are in N-Triples form, which tells
-    where each ends, and neither they nor columns begin as a graph or a filter does.
+    Injective up to renaming: constants are in N-Triples form, which is self-delimiting, and neither
+    constants nor columns start like a graph or a filter.
 
     >>> from triegs.sparql.model import Atom
     >>> alias_text(Alias(Atom("?v", "<p>", "?v")))
@@ -123,9 +123,9 @@ def alias_text(alias: Alias) -> str:
 
 
 def static_text(static: Static) -> str:
-    """A ``VALUES`` block without the names of its variables; the order of rows is nothing.
+    """A ``VALUES`` block without the names of its variables or the order of its rows.
 
-    The number of columns is told, because a block without rows has none to tell it by.
+    The number of columns is explicit, because a block without rows does not show it.
 
     >>> from triegs.sparql.model import Values
     >>> static_text(Static(Values(("?v",), (("<b>",), ("<a>",)))))
@@ -141,7 +141,7 @@ def _filters(filters: Sequence[Expression], columns: Sequence[str]) -> list[str]
 
 
 def expression_text(expression: Expression | None, columns: Sequence[str]) -> str:
-    """An expression in prefix form, variables as column numbers. Deep ones do not recurse.
+    """An expression in prefix form, variables as column numbers. Not recursive.
 
     >>> expression_text(Call("<", ("?x", Call("+", ("?y", "?x")))), ["?y", "?x"])
     '(< #1 (+ #0 #1))'
@@ -150,21 +150,21 @@ def expression_text(expression: Expression | None, columns: Sequence[str]) -> st
     words: list[str] = []
     stack: list[Expression | _End | None] = [expression]
     while stack:
-        part = stack.pop()
-        if isinstance(part, _End):
+        item = stack.pop()
+        if isinstance(item, _End):
             words[-1] += ")"
-        elif isinstance(part, str):
-            words.append(number[part] if is_variable(part) else part)
-        elif isinstance(part, Call):
-            words.append(f"({part.operator}")
-            stack += [_End(), *reversed(part.arguments)]
-        elif isinstance(part, Aggregate):
-            words.append(f"({part.function} {part.duplicates.name}")
-            stack += [_End(), part.argument]
+        elif isinstance(item, str):
+            words.append(number[item] if is_variable(item) else item)
+        elif isinstance(item, Call):
+            words.append(f"({item.operator}")
+            stack += [_End(), *reversed(item.arguments)]
+        elif isinstance(item, Aggregate):
+            words.append(f"({item.function} {item.duplicates.name}")
+            stack += [_End(), item.argument]
         else:
             words.append("*")
     return " ".join(words)
 
 
 class _End:
-    """Where the brackets of a call close."""
+    """Marks the closing bracket of a call."""

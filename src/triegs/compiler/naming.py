@@ -1,6 +1,6 @@
-"""Names for nodes, close to the report's: `V0` is the root, `V1`, `V2`, … the views below it from
-the top down, `B1`, … the materialised joins, and a leaf takes the initial of its label (`L` for
-likedBy, `H` for hasCreator, then `H2`).
+"""Names of nodes: `V0` is the root, `V1`, `V2`, … are the views below it from the top down, `B1`, …
+the materialised joins. A leaf takes the initial of its label: `L` for likedBy, `H` for hasCreator,
+then `H2`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from triegs.compiler.plan import Alias, Join, Static
 
 
 def local_name(term: str) -> str:
-    """The part of an IRI, or of any term, that people read.
+    """The readable end of an IRI or any other term.
 
     >>> local_name("<http://example.org/ns#hasReply>"), local_name('"5"^^<http://w3/integer>')
     ('hasReply', '"5"')
@@ -32,19 +32,19 @@ def name_nodes(drafts: Sequence[Draft], root: int) -> list[str]:
         counts[stem] = counts.get(stem, first - 1) + 1
         return f"{stem}{counts[stem]}"
 
-    for place in _from_top(drafts, root):
-        draft = drafts[place]
-        if place == root:
-            names[place] = "V0"
+    for number in _from_top(drafts, root):
+        draft = drafts[number]
+        if number == root:
+            names[number] = "V0"
         elif isinstance(draft.guard, Join):
-            names[place] = numbered("B", 1)
+            names[number] = numbered("B", 1)
         elif draft.children:
-            names[place] = numbered("V", 1)
-    for place, draft in enumerate(drafts):
-        if not names[place]:
+            names[number] = numbered("V", 1)
+    for number, draft in enumerate(drafts):
+        if not names[number]:
             stem = _initial(draft)
             counts[stem] = counts.get(stem, 0) + 1
-            names[place] = stem if counts[stem] == 1 else f"{stem}{counts[stem]}"
+            names[number] = stem if counts[stem] == 1 else f"{stem}{counts[stem]}"
     return names
 
 
@@ -53,7 +53,7 @@ def _initial(draft: Draft) -> str:
         return "Values"
     if isinstance(draft.guard, Alias) and draft.guard.label is not None:
         letters = re.sub(r"[^A-Za-z]", "", local_name(draft.guard.label))
-        # V and B are taken by views and joins.
+        # V and B are reserved for views and joins.
         return letters[:1].upper() if letters and letters[0] not in "vVbB" else "Leaf"
     return "Triples"
 
@@ -62,11 +62,11 @@ def _from_top(drafts: Sequence[Draft], root: int) -> list[int]:
     order: list[int] = []
     queue = [root]
     while queue:
-        place = queue.pop(0)
-        if place in order:
+        number = queue.pop(0)
+        if number in order:
             continue
-        order.append(place)
-        guard = drafts[place].guard
-        queue += drafts[place].children
+        order.append(number)
+        guard = drafts[number].guard
+        queue += drafts[number].children
         queue += [source.node for source in guard.inputs] if isinstance(guard, Join) else []
     return order

@@ -1,14 +1,14 @@
-"""The plan: a query as data, to be run bottom-up by any executor.
+"""The plan: a compiled query as data, evaluated bottom-up.
 
 A plan is a list of nodes, children before parents. Node *u* has a bag ``X`` of variables, an
-optional guard ``G`` over that bag, children *c* with interfaces ``I_c``, and means
+optional guard ``G`` over that bag, and children *c* with interfaces ``I_c``. It means
 
     ``V_u(a) = G_u(a) * product of P_c(a restricted to I_c)``
     ``P_u(b) = sum of V_u(a) over the a that restrict to b``
 
-where ``b`` ranges over the node's own interface. Without a guard some child has the whole bag
-as its interface: a product node. The root has the empty interface, so ``P_root`` is the total
-multiplicity. ``triegs.testing.reference`` is this definition, executed.
+where ``b`` ranges over the node's own interface. In a node without a guard, a product node, some
+child has the whole bag as its interface. The root has the empty interface, so ``P_root`` is the
+total multiplicity. ``triegs.testing.reference`` executes this definition.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from enum import Enum
 
 from triegs.sparql.model import Atom, Expression, Query, Values, is_variable
 
-#: Of a relation; wider bags are refused.
+#: The most columns of a relation; wider bags are refused.
 MOST_COLUMNS = 16
 
 
 class PlanClass(Enum):
-    """What can be promised; ordered from the strongest promise to the weakest."""
+    """The class of a query, from the strongest promise to the weakest."""
 
     FULL_ACYCLIC = "full-acyclic"
     FREE_CONNEX = "free-connex"
@@ -48,14 +48,14 @@ class Payload(Enum):
 
 
 class Keep(Enum):
-    """Payloads that a user asks for: O(1) totals, and access by position."""
+    """Optional payloads: O(1) totals, and access by position."""
 
     COUNT = "count"
     SLICE = "slice"
 
 
 class Use(Enum):
-    """How a join reads an input: with its counts, or only whether a count is positive."""
+    """How a join reads an input: its counts, or only whether a count is positive."""
 
     COUNT = "count"
     SUPPORT = "support"
@@ -65,13 +65,13 @@ class Use(Enum):
 class Alias:
     """One atom as a relation over its variables, with the filters that fit inside it.
 
-    Constants and repeated variables of the atom are selections. Two atoms over one label are
-    two aliases of one base relation.
+    Constants and repeated variables of the atom are selections. Two atoms over one label are two
+    aliases of one base relation.
     """
 
     atom: Atom
     filters: tuple[Expression, ...] = ()
-    #: The graph that it reads, empty for that of the engine.
+    #: The graph that it reads; empty for the engine's graph.
     graph: str = ""
 
     @property
@@ -80,7 +80,7 @@ class Alias:
 
     @property
     def relation(self) -> str | None:
-        """What it reads: its label, in its graph; None for all triples of the engine's graph."""
+        """What it reads: its label in its graph; None for all triples of the engine's graph."""
         name = self.label or ""
         return f"{self.graph} {name}".strip() or None
 
@@ -92,7 +92,7 @@ class Alias:
 
     @property
     def is_selected(self) -> bool:
-        """Whether an index must leave tuples out: a filter, or a variable that repeats.
+        """Whether an index must omit tuples, because of a filter or a repeated variable.
 
         Constants select too, but they lead the key of the plain base index.
         """
@@ -113,7 +113,7 @@ class Static:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What a join reads of another node: its marginal, over the variables it has there."""
+    """The marginal of another node that a join reads, with its variables in the join."""
 
     node: int
     use: Use
@@ -122,11 +122,11 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A materialised relation: a bag of a cyclic part, or a stuck component.
+    """A materialised relation: a bag of a cyclic core, or a component that is not free-connex.
 
     Its value at a tuple of the node's bag is the sum, over the other variables of its inputs,
-    of the product of the inputs used with their counts, where every support is positive and
-    every filter holds. ``width`` is the least number of inputs that cover its variables.
+    of the product of the inputs used by count, where every support is positive and every filter
+    holds. ``width`` is the least number of inputs that cover its variables.
     """
 
     inputs: tuple[Input, ...]
@@ -143,10 +143,10 @@ Guard = Alias | Static | Join
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One rule of the plan; see the module's text for what it means.
+    """One rule of the plan; the module's docstring defines its meaning.
 
-    ``key`` is equal for two nodes, of one query or of two, whose marginals are equal on every
-    graph by construction; variable names do not enter it.
+    Nodes of any queries with equal ``key`` have equal marginals on every graph. The key does not
+    depend on variable names.
     """
 
     name: str
@@ -160,18 +160,18 @@ class Node:
 
     @property
     def introduces(self) -> tuple[str, ...]:
-        """The variables of the bag that the parent does not know."""
+        """The variables of the bag that are not in the interface."""
         return tuple(v for v in self.bag if v not in self.interface)
 
     @property
     def is_leaf(self) -> bool:
-        """A leaf stores nothing of its own: a shared index is its view."""
+        """Whether it is a leaf, which stores nothing: a shared index is its view."""
         return isinstance(self.guard, Alias | Static) and not self.children
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A connected part of the query: its class, its top node, and the choices made for it.
+    """A compiled connected component: its class, its top node, and the choices made for it.
 
     ``choices`` replays the compilation of the component; ``root`` is the top node's bag.
     """
@@ -189,8 +189,8 @@ class Component:
 class Plan:
     """A compiled query: immutable, comparable, printable.
 
-    ``order`` lists the witness nodes as an enumerator opens its cursors, parents first;
-    ``filters`` are those that run while enumerating, over head variables only.
+    ``order`` lists the witness nodes in the order in which enumeration opens cursors, parents
+    first. ``filters`` run during enumeration, over head variables only.
     """
 
     query: Query

@@ -1,4 +1,4 @@
-"""What a plan promises, in words: the class's guarantee and the conditions on it."""
+"""The promise of a plan in words: the guarantee of its class, and conditions."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ PROMISES = {
         "is summed into exact counts; an update costs the state it affects"
     ),
     PlanClass.MATERIALIZED: (
-        "constant delay between answers; update cost and space include the materialised parts"
+        "constant delay between answers; update cost and space include the materialised components"
     ),
     PlanClass.CYCLIC: (
         "constant delay between answers; update cost and space include the materialised bags"
     ),
 }
 
-SCALAR = "one number, kept exact and read at once"
+SCALAR = "one exact number, read in constant time"
 
-#: With liveness only, one window width and no explicit deletes (CROWN, Lemma 6.9).
+#: The bound holds with liveness only, one window width and no explicit deletes (CROWN, Lemma 6.9).
 AMORTISED_ATOMS = 2
 
 
 def describe_promise(plan: Plan) -> str:
-    """The promise of the plan's class, weakened or strengthened by what this plan has."""
+    """The promise of the plan's class, adjusted to this plan."""
     top = plan.nodes[plan.root]
-    parts = [PROMISES[plan.plan_class]]
+    sentences = [PROMISES[plan.plan_class]]
     if top.role is Role.EXISTENTIAL:
-        parts = [PROMISES[plan.plan_class].replace("constant delay between answers", SCALAR)]
+        sentences = [PROMISES[plan.plan_class].replace("constant delay between answers", SCALAR)]
     if plan.filters:
-        parts.append("a filter that runs while enumerating adds the answers it drops to the delay")
+        sentences.append("a filter during enumeration adds the answers it drops to the delay")
     if _only_liveness(plan) and _atoms_on_path(plan) <= AMORTISED_ATOMS:
-        parts.append(
+        sentences.append(
             "updates are amortised constant while all data slides in one window "
             "and nothing is deleted explicitly"
         )
-    return "; ".join(parts)
+    return "; ".join(sentences)
 
 
 def query_warnings(plan: Plan) -> tuple[str, ...]:
@@ -49,28 +49,30 @@ def query_warnings(plan: Plan) -> tuple[str, ...]:
     query = plan.query
     for expression in plan.filters:
         names = " ".join(expression_variables(expression))
-        found.append(f"a filter on {names} spans several atoms and runs while enumerating")
+        found.append(f"a filter on {names} spans several atoms and runs during enumeration")
     found += query.warnings
     if len(plan.components) > 1:
         found.append(
-            f"disconnected: {len(plan.components)} parts share no variable, "
+            f"disconnected: {len(plan.components)} components share no variable; "
             "the answers are their cross product"
         )
     return tuple(found)
 
 
 def _only_liveness(plan: Plan) -> bool:
-    """Exact counts have no amortised bound, and neither have rows that never expire."""
+    """Whether all state is liveness: exact counts and rows that never expire have no amortised
+    bound.
+    """
     bare = (Payload.LIVENESS,)
     return all(n.payload == bare and not isinstance(n.guard, Static) for n in plan.nodes)
 
 
 def _atoms_on_path(plan: Plan) -> int:
-    """The most base atoms between the root and a leaf."""
+    """The most base atoms on a path from the root to a leaf."""
     longest = [0] * len(plan.nodes)
-    for place, node in enumerate(plan.nodes):
+    for number, node in enumerate(plan.nodes):
         below = [longest[c] for c in node.children]
         if isinstance(node.guard, Join):
             below += [longest[source.node] for source in node.guard.inputs]
-        longest[place] = max(below, default=0) + isinstance(node.guard, Alias)
+        longest[number] = max(below, default=0) + isinstance(node.guard, Alias)
     return longest[plan.root]

@@ -1,7 +1,7 @@
 """The invariants of the packed store, numbered as in `docs/trie.md`, checked on its words.
 
-Plain Python that shares the layout with the kernels and no code: a visit of every node, for tests
-and for doubt.
+Plain Python that shares the layout with the kernels but no code. It visits every node; use it in
+tests and for diagnosis.
 """
 
 from __future__ import annotations
@@ -51,11 +51,12 @@ from triegs.kernels.layout import (
 from triegs.kernels.words import Words
 from triegs.store.bounds import ID_LIMIT
 from triegs.store.contract import StoreCorrupt
-from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
+from triegs.store.relations import PackedRelation, PackedVersion
 from triegs.store.room import CLASS_WORDS
+from triegs.store.versions import VersionedArena
 
 Nodes = dict[int, int]  # offset to class
-Numbers = tuple[int, int]  # answers and rows
+Counts = tuple[int, int]  # of answers and rows
 
 
 def fail(invariant: int, where: str, what: str) -> StoreCorrupt:
@@ -63,7 +64,7 @@ def fail(invariant: int, where: str, what: str) -> StoreCorrupt:
 
 
 class Visit:
-    """A walk over the relations of one version, or of the epoch in the making."""
+    """A walk over the relations of one version, or of the current epoch."""
 
     def __init__(self, words: Words, where: str, number: int) -> None:
         self.words = words
@@ -75,9 +76,9 @@ class Visit:
         """The words of a node, once; invariants 6 and 9."""
         size = CLASS_WORDS[size_class]
         if node % 2 or not START <= node <= int(self.words[BUMP]) - size:
-            raise fail(9, self.where, f"no node can be at {node}")
+            raise fail(9, self.where, f"{node} is not a valid node offset")
         if node in self.nodes:
-            raise fail(9, self.where, f"two ways lead to node {node}")
+            raise fail(9, self.where, f"node {node} is reached twice")
         self.nodes[node] = size_class
         content: list[int] = self.words[node : node + size].tolist()
         if not 1 <= content[0] <= min(oldest_parent, self.number):
@@ -94,7 +95,7 @@ class Visit:
         children = {digit: word for digit, word in enumerate(words) if word}
         for digit in set(range(FANOUT)) - children.keys():
             if any(content[HEAD + FANOUT + digit :: FANOUT]):
-                raise fail(13, self.where, f"node {node} has numbers beside no word")
+                raise fail(13, self.where, f"node {node} has counts for an empty word")
         if content[1] & LOW != sum(1 << digit for digit in children):
             raise fail(2, self.where, f"the bitmap of node {node} is {content[1] & LOW:b}")
         if not children:
@@ -102,9 +103,9 @@ class Visit:
         return content, children
 
     def check_flag(self, node: int, bitmap: int, size_class: int) -> None:
-        """A hub or an inner node says of which class it is, and no more; invariant 2."""
+        """A hub or an inner node flags its class and nothing else; invariant 2."""
         if bitmap & ~LOW != (SUMMED if size_class == SUMMED_CLASS else 0):
-            raise fail(2, self.where, f"node {node} is no leaf and has touch flags")
+            raise fail(2, self.where, f"node {node} is not a leaf but has touch flags")
 
     def walk_relation(self, root: int, shape: int) -> int:
         """Check a relation; returns the number of its tuples."""
@@ -123,16 +124,16 @@ class Visit:
             if set(children) == {0}:
                 raise fail(1, self.where, f"the trie at {top} is higher than its ids need")
         tuples = 0
-        for word, birth, numbers in self.walk_trie(top, height, 0, self.number, inner, leaf):
+        for word, birth, counts in self.walk_trie(top, height, 0, self.number, inner, leaf):
             tuples += 1 if arity == 1 else self.walk_set(word, arity - 2, birth)
             if layout != PLAIN and arity == 2 and word & 1:
-                self.check_below(word, numbers)
+                self.check_counts(word, counts)
         return tuples
 
     def walk_trie(
         self, node: int, height: int, key: int, parent_birth: int, inner: int, leaf: int
-    ) -> Iterator[tuple[int, int, Numbers]]:
-        """The words of a trie, each with the birth of its leaf and the numbers beside it."""
+    ) -> Iterator[tuple[int, int, Counts]]:
+        """The words of a trie, each with the birth of its leaf and its counts."""
         content, children = self.read_children(node, inner if height else leaf, parent_birth)
         if height:
             self.check_flag(node, content[1], inner)
@@ -140,28 +141,28 @@ class Visit:
             longer = key << BITS | digit
             if height:
                 if inner == SUMMED_CLASS:
-                    self.check_below(word | 1, beside(content, digit))
+                    self.check_counts(word | 1, counts_at(content, digit))
                 yield from self.walk_trie(word, height - 1, longer, content[0], inner, leaf)
             elif longer >= ID_LIMIT:
-                raise fail(1, self.where, f"{longer} is no id")
+                raise fail(1, self.where, f"{longer} is not an id")
             else:
-                yield word, content[0], beside(content, digit)
+                yield word, content[0], counts_at(content, digit)
 
-    def check_below(self, reference: int, numbers: Numbers) -> None:
-        """The numbers beside a summed node are the sums of those inside; invariant 13."""
+    def check_counts(self, reference: int, counts: Counts) -> None:
+        """The counts of a node are the sums of the counts inside it; invariant 13."""
         node = reference - 1
         content = self.words[node : node + SUMMED_WORDS].tolist()
         start = HEAD + FANOUT
         found = sum(content[start : start + FANOUT]), sum(content[start + FANOUT :])
-        if found != numbers:
-            raise fail(13, self.where, f"{numbers} beside node {node}, which has {found}")
+        if found != counts:
+            raise fail(13, self.where, f"node {node} has counts {found}, its parent has {counts}")
 
     def walk_set(self, reference: int, sets_below: int, parent_birth: int) -> int:
-        """Check a set and what is below; returns the number of tuples."""
+        """Check a set and all below it; returns the number of tuples."""
         tuples, seen = 0, set()
         for key, word, birth in self.walk_entries(reference, 0, 0, parent_birth):
             if key in seen:
-                raise fail(1, self.where, f"{key} is twice in one set")
+                raise fail(1, self.where, f"{key} occurs twice in one set")
             seen.add(key)
             tuples += self.walk_set(word, sets_below - 1, birth) if sets_below else 1
         return tuples
@@ -174,10 +175,11 @@ class Visit:
             return self.walk_hub(reference - 1, shift, low_bits, parent_birth)
         size_class = self.read_class(reference)
         content = self.read(reference, size_class, parent_birth)
-        places, size = SMALLEST << size_class, content[1] & LOW
-        if not (places // 4 if size_class else 0) < size <= places:
-            raise fail(4, self.where, f"the block at {reference} has {size} of {places} entries")
-        keys, counts = content[HEAD : HEAD + size], content[HEAD + places : HEAD + places + size]
+        capacity, size = SMALLEST << size_class, content[1] & LOW
+        if not (capacity // 4 if size_class else 0) < size <= capacity:
+            raise fail(4, self.where, f"the block at {reference} has {size} of {capacity} entries")
+        keys = content[HEAD : HEAD + size]
+        counts = content[HEAD + capacity : HEAD + capacity + size]
         for key, word in zip(keys, counts, strict=True):
             if not 0 <= key < ID_LIMIT or key & ((1 << shift) - 1) != low_bits:
                 raise fail(1, self.where, f"{key} is in the wrong block, at {reference}")
@@ -187,7 +189,7 @@ class Visit:
 
     def read_class(self, block: int) -> int:
         if not START <= block < int(self.words[BUMP]):
-            raise fail(9, self.where, f"no block can be at {block}")
+            raise fail(9, self.where, f"{block} is not a valid block offset")
         size_class = int(self.words[block + 1]) >> 32
         if not 0 <= size_class <= LARGEST:
             raise fail(4, self.where, f"the block at {block} has class {size_class}")
@@ -206,20 +208,20 @@ class Visit:
             bits = low_bits | digit << shift
             entries += self.walk_entries(below, shift + BITS, bits, content[0])
             if size_class == SUMMED_CLASS and below & 1:
-                self.check_below(below, beside(content, digit))
+                self.check_counts(below, counts_at(content, digit))
         if len(entries) <= MERGE_AT:
-            raise fail(5, self.where, f"the hub at {hub} has {len(entries)} entries only")
+            raise fail(5, self.where, f"the hub at {hub} has {len(entries)} entries, too few")
         return entries
 
 
-def beside(content: list[int], digit: int) -> Numbers:
-    """The numbers beside a word of a summed node; of a plain one, none."""
+def counts_at(content: list[int], digit: int) -> Counts:
+    """The counts of a word; zeros in a node without counts."""
     at = HEAD + FANOUT + digit
     return (content[at], content[at + FANOUT]) if len(content) == SUMMED_WORDS else (0, 0)
 
 
-def check_relation(store: PackedStore, relation: PackedRelation) -> Nodes:
-    """Invariants 1 to 6 and 8 of a relation in the epoch in the making."""
+def check_relation(store: VersionedArena, relation: PackedRelation) -> Nodes:
+    """Invariants 1 to 6 and 8 of a relation in the current epoch."""
     visit = Visit(store.words, relation.name, int(store.words[EPOCH]))
     root, entries = store.read_slot(relation)
     found = visit.walk_relation(root, relation.shape)
@@ -308,26 +310,26 @@ def count_words(nodes: Nodes) -> int:
     return sum(CLASS_WORDS[size_class] for size_class in nodes.values())
 
 
-def check_partition(words: Words, parts: dict[str, Nodes], runs: dict[int, int]) -> None:
-    """Invariant 9: every word from the first node on belongs to one node of one part, or to a run
-    of free words.
+def check_partition(words: Words, groups: dict[str, Nodes], runs: dict[int, int]) -> None:
+    """Invariant 9: every word from the first node on belongs to one node of one group, or to a
+    run of free words.
     """
     spans = [
-        (node, CLASS_WORDS[size_class], part)
-        for part, nodes in parts.items()
+        (node, CLASS_WORDS[size_class], group)
+        for group, nodes in groups.items()
         for node, size_class in nodes.items()
     ]
     spans = sorted(spans + [(run, size, "run") for run, size in runs.items()])
     expected, before = START, "the start"
-    for node, size, part in spans:
+    for node, size, group in spans:
         if node != expected:
-            raise fail(9, part, f"node {node} follows {before}, which ends at {expected}")
-        expected, before = node + size, f"{part} node {node}"
+            raise fail(9, group, f"node {node} follows {before}, which ends at {expected}")
+        expected, before = node + size, f"{group} node {node}"
     if expected != words[BUMP]:
         raise fail(9, "arena", f"nodes end at {expected}, not at {int(words[BUMP])}")
 
 
-def check_store(store: PackedStore, held: Iterable[PackedVersion]) -> None:
+def check_store(store: VersionedArena, held: Iterable[PackedVersion]) -> None:
     """All invariants of a store, whose holds are up to date."""
     words = store.words
     if words[:SUMMED_WORDS].any():

@@ -1,4 +1,4 @@
-"""Room under the limit of a packed store: what is in use, what is free, and compaction."""
+"""Space in the arena of a packed store: used and free words, and compaction."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from triegs.kernels.memory import WORD_BYTES, give_back
 from triegs.kernels.words import Words
 
 CLASS_WORDS = (10, 18, 34, 66, 98)
-#: What inserts leave free under a limit: the room of one change.
+#: Inserts leave this much free under a limit, enough for one change.
 RESERVE_BYTES = ROOM_WORDS * WORD_BYTES
-#: What a limit may be exceeded by, and what may be free and of no use, is one part in so many.
-PART = 16
+#: A limit may be exceeded by, and a store may hold as unusable free space, 1 / LIMIT_FRACTION.
+LIMIT_FRACTION = 16
 
 
 def count_free(words: Words) -> int:
-    """The words that were used and are free now."""
+    """The words on the free lists."""
     counts = words[FREE_COUNT : FREE_COUNT + CLASSES].tolist()
     return int(words[RUN_WORDS]) + sum(map(int.__mul__, counts, CLASS_WORDS))
 
@@ -37,10 +37,10 @@ def count_used(words: Words) -> int:
 
 
 def compact(words: Words, walk: Words, shapes: Sequence[int]) -> None:
-    """Move all nodes together, and give the memory behind them back to the system.
+    """Move all nodes together and return the memory behind them to the system.
 
-    Only while no version is held, and nothing has changed since the newest. Costs two visits of
-    each node, and a move of each.
+    Only while no version is held and nothing has changed since the newest. Costs two visits and a
+    move of each node.
     """
     size = (int(words[BUMP]) - START) // SPAN + 1
     used, before = np.zeros(size, np.int64), np.empty(size, np.int64)

@@ -222,7 +222,7 @@ class PlainStore:
             if isinstance(held, int):
                 raise VersionGone(f"version {held} is not held")
             if not isinstance(held, PlainVersion) or held._store is not self:
-                raise VersionGone("a version of another store")
+                raise VersionGone("the version belongs to another store")
             if not held.holders and held is not self._newest:
                 raise VersionGone(f"version {held.number} is not held")
             held.holders += 1

@@ -1,0 +1,132 @@
+"""The memory limit of a packed store: growing, compacting, and exceeding it temporarily."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from triegs.errors import MemoryLimitReached
+from triegs.kernels.layout import BUMP, FRESH, LIMIT, RETAINED, ROOM_WORDS, SLOT_WORDS, SLOTS, START
+from triegs.kernels.measure import measure_fresh
+from triegs.kernels.memory import WORD_BYTES, copy_arena, grow_arena, make_arena, slack_words
+from triegs.store.relations import PackedVersion
+from triegs.store.room import LIMIT_FRACTION, RESERVE_BYTES, compact, count_free, count_used
+from triegs.store.versions import VersionedArena
+
+SMALLEST_LIMIT = 2 * RESERVE_BYTES
+
+
+class LimitedArena(VersionedArena):
+    """A versioned arena that grows up to a limit. `memory_limit` is in bytes; None is no limit."""
+
+    def __init__(self, memory_limit: int | None, reserve: bool) -> None:
+        if memory_limit is not None and memory_limit < SMALLEST_LIMIT:
+            raise ValueError(
+                f"memory_limit {memory_limit}: must be at least {SMALLEST_LIMIT:,} bytes"
+            )
+        self._limit_bytes = memory_limit
+        self._limit_words = None if memory_limit is None else memory_limit // WORD_BYTES
+        super().__init__(make_arena(self._limit_words, reserve=reserve))
+        self._compacted: PackedVersion | None = None  # the newest version at the last compaction
+
+    @property
+    def memory_limit(self) -> int | None:
+        return self._limit_bytes
+
+    def make_room(self) -> bool:
+        """Make room for the next changes; returns whether there was any to be had.
+
+        Before the first change of an epoch this may move all nodes, which ends the writer's scans.
+        """
+        with self._memory:
+            return self._make_room(moves=True)
+
+    def _make_room(self, *, moves: bool) -> bool:
+        """Free what readers have released, grow, or compact. The caller has locked `_memory`.
+
+        Without `moves` no node moves, because the writer may be in the middle of a scan.
+        """
+        if self._follow_pins():
+            return True
+        larger = grow_arena(self.words, self._limit_words)
+        if larger is None:
+            return moves and self._compact()
+        self.words = larger
+        return True
+
+    def refuse(self, what: str, why: str = "") -> MemoryLimitReached:
+        """The error of a change that found no room."""
+        limit = self._limit_bytes or self.words.nbytes
+        return MemoryLimitReached(f"{what}: no room under {limit:,} bytes{why}")
+
+    def _compact(self, *, again: bool = False) -> bool:
+        """Move all nodes together if that frees enough; returns whether it did.
+
+        Only between epochs and while no version is held; unless `again`, at most once per version.
+        The caller has locked `_memory`. Costs a visit of every node.
+        """
+        words, newest = self.words, self._newest
+        limit = self._limit_words or words.size - START
+        if (self._compacted is newest and not again) or LIMIT_FRACTION * count_free(words) < limit:
+            return False
+        end = SLOTS + newest.roots.size
+        with self._pins:  # so that nobody pins meanwhile
+            if self._held or words[FRESH] or words[RETAINED]:
+                return False
+            slots = words[SLOTS : SLOTS + SLOT_WORDS * len(self._shapes)]
+            if (words[SLOTS:end] != newest.roots).any() or slots[newest.roots.size :].any():
+                return False  # in the middle of an epoch
+            compact(words, self._walk, self._shapes)
+            newest.words, newest.digest = words, None
+            newest.roots[:] = words[SLOTS:end]
+            self._compacted = newest
+        return True
+
+    def lift_limit(self) -> None:
+        """Allow more than the limit until `restore_limit`: enough to copy all nodes, or to drop
+        any number of relations. Costs a copy of the arena if it has to grow.
+        """
+        if self._limit_words is None:
+            return
+        with self._memory:
+            wanted = START + self._limit_words + slack_words(self._limit_words)
+            if self.words.size < wanted:
+                self.words = copy_arena(self.words, wanted)
+            self.words[LIMIT] = wanted
+
+    def restore_limit(self) -> None:
+        """Enforce the limit again; changes fail until enough memory is free.
+
+        If the arena exceeds the limit by a sixteenth and no version is held, it is compacted and
+        the excess goes back to the system. Otherwise the excess is reused first.
+        """
+        if self._limit_words is None:
+            return
+        with self._memory:
+            self._follow_pins()
+            words = self.words
+            words[LIMIT] = min(START + self._limit_words, words.size)
+            if int(words[BUMP]) - START > self._limit_words + self._limit_words // LIMIT_FRACTION:
+                self._compact(again=True)
+
+    def is_within_limit(self) -> bool:
+        """Whether one more change would find room if the current epoch were published now.
+
+        Costs a visit of each node that the epoch has retired.
+        """
+        if self._limit_words is None:
+            return True
+        with self._memory:
+            self._follow_pins()
+            freed = int(measure_fresh(self.words, self.holds))
+            return count_used(self.words) - freed + ROOM_WORDS <= self._limit_words
+
+    @contextmanager
+    def without_limit(self) -> Iterator[None]:
+        limit, self._limit_words = self._limit_words, None
+        self.words[LIMIT] = self.words.size
+        try:
+            yield
+        finally:
+            self._limit_words = limit
+            self.restore_limit()
