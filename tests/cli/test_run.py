@@ -187,7 +187,7 @@ def test_integer_cells(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ([], "there is no input"),
-        (["-i", "no/such/file.nt"], "there is no such file"),
+        (["-i", "no/such/file.nt"], "no such file"),
         (["-i", "-"], "does not tell the format"),
         (["-i", EVENTS, "--input-format", "odd"], "'odd' is unknown"),
     ],
@@ -270,10 +270,10 @@ def test_formats_by_option_and_by_name(tmp_path: Path, likes: str) -> None:
 
 
 def test_option_values_are_those_of_the_package() -> None:
-    from triegs.inputs.work import TermReading
+    from triegs.inputs.context import TermReading
     from triegs.mode import Mode
     from triegs.outputs import Format, Multiplicity, TermText
-    from triegs.run.reporting import Emit
+    from triegs.run.reporter import Emit
 
     for repeated, own in (
         (options.FormatOption, Format),
@@ -411,7 +411,7 @@ def test_an_input_that_breaks_off_fails_after_what_it_had(tmp_path: Path) -> Non
     path = tmp_path / "events.nt.gz"
     path.write_bytes(gzip.compress("".join(like("a", f"b{n}") for n in range(999)).encode())[:-9])
     done = run(LIKES, "-i", str(path), "--format", "csv", code=1)
-    assert "gzip data end in the middle" in done.stderr
+    assert "gzip data is truncated" in done.stderr
     assert read_csv(done.stdout)
 
 

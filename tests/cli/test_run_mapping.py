@@ -168,9 +168,13 @@ def test_names_go_out_as_asked(tmp_path: Path) -> None:
         (("--map", "{form} :paid {to}"), 1, "no column 'form'; its columns: ts, from, to"),
         (("--map", "{from} :paid {to}", "--window", "10m"), 1, "--columns time=NAME"),
         (("--base", "http://b/"), 2, "only a mapping makes names"),
-        (("--map", "{from} :paid {to}", "--base", "b"), 2, "is no IRI"),
+        (("--map", "{from} :paid {to}", "--base", "b"), 2, "is not an IRI"),
         (("--map", "{from} :paid {to}", "--columns", "time=when"), 1, "no column 'when' for time"),
-        (("--map", "{from} :paid {to}", "--delimiter", "ab"), 2, "a delimiter is one sign"),
+        (
+            ("--map", "{from} :paid {to}", "--delimiter", "ab"),
+            2,
+            "delimiter must be one character",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(

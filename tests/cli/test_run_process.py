@@ -253,11 +253,11 @@ def test_a_signal_while_a_run_begins_is_not_lost() -> None:
     """Python only tells of an exception in a finaliser, and goes on."""
     program = (
         "import os, signal\n"
-        "from triegs.run.stopping import ending_at_once\n"
+        "from triegs.run.stop import exiting_on_interrupt\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "class Closing:\n"
         "    def __del__(self): os.kill(os.getpid(), signal.SIGINT); signal.getsignal(2)\n"
-        "with ending_at_once():\n"
+        "with exiting_on_interrupt():\n"
         "    closing = Closing()\n"
         "    del closing\n"
         "    print('lost')\n"

@@ -282,10 +282,10 @@ def test_deletions_that_find_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([EDGES, "--window", "soon"], "'soon' is no duration"),
+        ([EDGES, "--window", "soon"], "'soon' is not a duration"),
         ([EDGES, "--slide", "5s"], "a slide needs a window"),
         ([EDGES, "--lateness", "5s"], "only windows wait for events"),
-        ([EDGES, "--window", "5s", "--lateness", "x"], "'x' is no duration"),
+        ([EDGES, "--window", "5s", "--lateness", "x"], "'x' is not a duration"),
         ([EDGES, "--window", "5s", "--batch", "3"], "its slides are the epochs"),
         ([EDGES, "--stream", ":s=file.csv"], "no window reads the stream"),
         ([RSPQL, "--window", "5s"], "all queries have windows in their text"),

@@ -127,7 +127,9 @@ def test_a_file_that_is_shorter_than_what_was_read(place):
     place.run()
     place.write(event(1, "a", "b"))
     done = place.run(code=1)
-    assert re.search(r"events.csv was read before and is shorter: \d+ bytes, not \d+", done.stderr)
+    assert re.search(
+        r"events.csv was read before and is now shorter: \d+ bytes, not \d+", done.stderr
+    )
 
 
 def test_a_file_that_grew_in_the_middle_of_a_line(place):
@@ -143,9 +145,7 @@ def test_a_file_that_was_not_read_to_its_end_and_is_gone(place):
     assert "more.csv.gz: " in place.run("-i", broken, code=1).stderr
     broken.unlink()
     done = place.run("-i", place.events, code=1)
-    assert (
-        "more.csv.gz was not read to its end, and is no file of the input any more" in done.stderr
-    )
+    assert "more.csv.gz was not read to its end and is no longer part of the input" in done.stderr
 
 
 def test_one_run_at_a_time(place):

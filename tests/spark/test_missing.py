@@ -76,7 +76,7 @@ def test_the_format_rdf_without_spark() -> None:
         "import sys\n"
         "{}\n"
         "import pyspark_rdf\n"
-        "assert not {{'numba', 'triegs.inputs.scanning'}} & sys.modules.keys()\n"
+        "assert not {{'numba', 'triegs.inputs.scan_kernels'}} & sys.modules.keys()\n"
         "print(pyspark_rdf.DefaultSource.name())"
     )
     for line in ("", "sys.modules['pyspark'] = None"):

@@ -123,7 +123,10 @@ def test_columns_streams_and_ids(spark: LocalSpark, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"subject": "who"}, "the DataFrame has no column 'who'; its columns: time, op, subject"),
+        (
+            {"subject": "who"},
+            "the DataFrame has no column 'who' for subject; its columns: time, op, subject",
+        ),
         ({"columns": '{"graph": "g"}'}, "there is no column 'graph'; ours are time, op"),
         ({"columns": "subject"}, "the option 'columns' is a JSON object of texts"),
         ({"source": "a/b"}, "a source has letters, digits, '.', '_' and '-', not 'a/b'"),

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from triegs.cli.generate import generate
-from triegs.cli.output import ending_quietly, write_result
+from triegs.cli.output import quiet_exit, write_result
 from triegs.cli.run import EngineOption, run
 
 app = typer.Typer(
@@ -41,7 +41,7 @@ def _show_version(is_wanted: bool) -> None:
     if is_wanted:
         from importlib.metadata import version
 
-        with ending_quietly():
+        with quiet_exit():
             write_result(f"triegs {version('triegs')}\n")
         raise typer.Exit
 
@@ -123,8 +123,8 @@ def explain(
     ] = None,
 ) -> None:
     """Show how a query is kept: class, promise, join tree, views, indexes."""
-    with ending_quietly():
-        from triegs.cli.explaining import run_explain
+    with quiet_exit():
+        from triegs.cli.explain_command import run_explain
 
         kept = [option.value for option in keep or ()]
         write_result(
@@ -150,7 +150,7 @@ def demo(
     ] = None,
 ) -> None:
     """Show standing queries at work on a generated stream of events."""
-    with ending_quietly():
+    with quiet_exit():
         if example:
             from triegs.cli.example import run_example
 
@@ -173,8 +173,8 @@ def check(
     Reads every file and restores the engine in memory; nothing on disk is changed.
     The exit code is 0 if all is good, 1 if something is damaged, 2 for a wrong call.
     """
-    with ending_quietly():
-        from triegs.cli.state import run_check
+    with quiet_exit():
+        from triegs.cli.state_commands import run_check
 
         code = run_check(directory, as_json)
     raise typer.Exit(code)
@@ -191,8 +191,8 @@ def backup(
 
     The copy is verified as by triegs check. Nothing is ever overwritten.
     """
-    with ending_quietly():
-        from triegs.cli.state import run_backup
+    with quiet_exit():
+        from triegs.cli.state_commands import run_backup
 
         run_backup(directory, target)
 
@@ -204,8 +204,8 @@ def warm() -> None:
     For images and for the workers of a cluster. TRIEGS_CACHE says where compiled
     code is kept; the same directory must be there, and writable, later on.
     """
-    with ending_quietly():
-        from triegs.cli.warming import run_warm
+    with quiet_exit():
+        from triegs.cli.warm_command import run_warm
 
         write_result(run_warm())
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from triegs.cli.output import ending_quietly
+from triegs.cli.output import quiet_exit
 
 
 class EventFormat(Enum):
@@ -112,13 +112,13 @@ def generate(
     the time as a property of graphs; nt, ttl and jelly have no time. None of these
     five has deletes.
     """
-    with ending_quietly():
-        from triegs.cli.generating import Wish, list_workloads, run_generate
+    with quiet_exit():
+        from triegs.cli.generate_command import GenerateOptions, list_workloads, run_generate
 
         if is_list:
             list_workloads()
             return
-        wish = Wish(
+        options = GenerateOptions(
             workload=workload or "",
             events=events,
             seed=seed,
@@ -134,4 +134,4 @@ def generate(
             inserts_only=inserts_only,
             integers=integers,
         )
-        run_generate(wish)
+        run_generate(options)

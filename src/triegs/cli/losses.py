@@ -16,7 +16,7 @@ from triegs.cli.run import Request
 from triegs.inputs import Source
 from triegs.inputs.report import Fault, InputReport
 from triegs.reasons import Reason
-from triegs.run.driver import Arrived
+from triegs.run.driver import StreamBatch
 from triegs.run.refusals import Refusal, Refusals
 from triegs.sparql.window import Kind, Window
 
@@ -158,8 +158,8 @@ def show_time(time: int) -> str:
 
 
 def watch_times(
-    arriving: Iterator[Arrived], sources: Mapping[str | None, Source], windows: Iterable[Window]
-) -> Iterator[Arrived]:
+    arriving: Iterator[StreamBatch], sources: Mapping[str | None, Source], windows: Iterable[Window]
+) -> Iterator[StreamBatch]:
     """All that arrives. The first batch of each stream tells whether it has times where windows
     need them, and whether they look as if they counted seconds.
     """

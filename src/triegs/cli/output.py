@@ -28,7 +28,7 @@ def fail(message: str) -> NoReturn:
 
 
 @contextmanager
-def ending_quietly() -> Iterator[None]:
+def quiet_exit() -> Iterator[None]:
     """Ctrl-C and a closed pipe end a command without a message, an error of ours with one."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""``triegs run``: its options. The work is in `triegs.cli.running`, imported late."""
+"""``triegs run``: its options. The work is in `triegs.cli.run_command`, imported late."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from triegs.cli.output import ending_quietly
+from triegs.cli.output import quiet_exit
 from triegs.errors import QueryWarning
 
 
@@ -369,10 +369,10 @@ def run(
     --follow, which has no other end, with 0. With --state the next run goes on.
     """
     request = Request(**locals())
-    from triegs.run.stopping import ending_at_once
+    from triegs.run.stop import exiting_on_interrupt
 
-    with ending_quietly(), ending_at_once(), warnings.catch_warnings():
-        from triegs.cli.running import run_queries
+    with quiet_exit(), exiting_on_interrupt(), warnings.catch_warnings():
+        from triegs.cli.run_command import run_queries
 
         warnings.simplefilter("ignore", QueryWarning)  # they are messages of this command
         code = run_queries(request)

@@ -16,8 +16,8 @@ from triegs.errors import InputError, MappingError
 from triegs.inputs import Source, open_input
 from triegs.names import BASE, check_base
 from triegs.run.bookmarks import read_start
-from triegs.run.following import FollowedFile
-from triegs.run.stopping import Stop
+from triegs.run.followed_file import FollowedFile
+from triegs.run.stop import Stop
 from triegs.sparql.window import Window
 
 #: The paths of each stream; None is the name of the only one, or of all there is without windows.
@@ -34,22 +34,22 @@ def find_streams(
     for part in request.streams or ():
         name, sign, path = part.partition("=")
         if not sign or not path:
-            wrong(f"{part!r} is not NAME=FILE", "--stream")
+            reject(f"{part!r} is not NAME=FILE", "--stream")
         found = [each for each in names if each is not None and is_name(each, name, prefixes)]
         if not found:
             known = ", ".join(name for name in names if name is not None) or "no stream by name"
-            wrong(f"no window reads the stream {name}; they read {known}", "--stream")
+            reject(f"no window reads the stream {name}; they read {known}", "--stream")
         streams.setdefault(found[0], []).append(path)
     left = [name for name in names or [None] if name not in streams]
     if len(left) > 1:
         known = ", ".join(name or "one without a name" for name in left)
-        wrong(f"windows read several streams; --stream NAME=FILE says which is which: {known}",
+        reject(f"windows read several streams; --stream NAME=FILE says which is which: {known}",
               "--input")  # fmt: skip
     if left and not given:
         what = f"of the stream {left[0]}" if left[0] else "; name a file, a directory, or -"
-        wrong(f"there is no input {what}".replace(" ;", ";"), "--input")
+        reject(f"there is no input {what}".replace(" ;", ";"), "--input")
     if given and not left:
-        wrong("all streams that windows read have their own files", "--input")
+        reject("all streams that windows read have their own files", "--input")
     if left:
         streams[left[0]] = given
     return streams
@@ -81,7 +81,7 @@ def open_sources(
     all prefixes, those of queries too.
     """
     if request.follow and (len(streams) > 1 or any(len(paths) > 1 for paths in streams.values())):
-        wrong("one file can be followed, not several", "--follow")
+        reject("one file can be followed, not several", "--follow")
     columns = read_columns(request.columns or ())
     graph_time = expand_property(request.graph_time, known)
     make = choose_source(request, stack)
@@ -106,7 +106,7 @@ def open_sources(
                 fail(f"error: {error}")
             option = "--map" if isinstance(error, MappingError) else "--input"
             raise typer.BadParameter(str(error), param_hint=option) from None
-        source.pass_told(start.get("told", 0))
+        source.skip_quarantined(start.get("told", 0))
         sources[name] = stack.enter_context(source)
     return sources
 
@@ -123,7 +123,7 @@ def expand_property(text: str | None, prefixes: Mapping[str, str]) -> str | None
     if sign and prefix in prefixes and not local.startswith("//"):
         return prefixes[prefix] + local
     if not sign or (prefix.lower() not in ("urn", "tag") and not local.startswith("//")):
-        wrong(f"{text!r} is no IRI; --prefix {prefix if sign else 'ex'}=IRI declares a prefix, "
+        reject(f"{text!r} is no IRI; --prefix {prefix if sign else 'ex'}=IRI declares a prefix, "
               "or write it in full", "--graph-time")  # fmt: skip
     return text
 
@@ -132,7 +132,7 @@ def read_base(request: Request, prefixes: dict[str, str]) -> str:
     """What stands before plain names, also as the empty prefix; nothing without a mapping."""
     if not request.map:
         if request.base is not None:
-            wrong("only a mapping makes names; --map gives one", "--base")
+            reject("only a mapping makes names; --map gives one", "--base")
         return ""
     try:
         base = check_base(request.base or BASE)
@@ -147,7 +147,7 @@ def choose_source(request: Request, stack: ExitStack) -> Callable[..., Source]:
     if request.engine != "spark":
         return Source
     if request.follow:
-        wrong("Spark reads the files that there are; --engine direct can follow one", "--follow")
+        reject("Spark reads the files that there are; --engine direct can follow one", "--follow")
     from triegs.spark import LocalSpark, SparkSource
 
     return partial(SparkSource, spark=stack.enter_context(LocalSpark()))
@@ -157,14 +157,14 @@ def make_empty(path: str) -> None:
     try:
         Path(path).write_bytes(b"")
     except OSError as error:
-        wrong(f"cannot write {path}: {error.strerror}", "--quarantine")
+        reject(f"cannot write {path}: {error.strerror}", "--quarantine")
 
 
 def follow(path: str, stop: Stop) -> FollowedFile:
     if path.endswith((".gz", ".zst")):
-        wrong(f"{path} is compressed; only plain text can be followed", "--follow")
+        reject(f"{path} is compressed; only plain text can be followed", "--follow")
     try:
-        return FollowedFile(path, lambda: stop.is_asked)
+        return FollowedFile(path, lambda: stop.is_requested)
     except OSError as error:
         message = f"cannot follow {path}: {error.strerror}"
         raise typer.BadParameter(message, param_hint="--follow") from None
@@ -179,12 +179,12 @@ def read_columns(given: Iterable[str]) -> dict[str, str]:
     for part in (part for text in given for part in text.split(",")):
         ours, sign, theirs = part.partition("=")
         if not sign or not theirs.strip():
-            wrong(f"{part!r} is not OURS=THEIRS", "--columns")
+            reject(f"{part!r} is not OURS=THEIRS", "--columns")
         columns[ours.strip()] = theirs.strip()
     return columns
 
 
-def wrong(message: str, option: str) -> None:
+def reject(message: str, option: str) -> None:
     raise typer.BadParameter(message, param_hint=option)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from triegs.cli.progress import Progress, SharedTerminal, is_terminal
 from triegs.cli.run import Request
-from triegs.cli.run_inputs import wrong
+from triegs.cli.run_inputs import reject
 from triegs.outputs import (
     CannotWrite,
     Format,
@@ -27,7 +27,7 @@ from triegs.outputs import (
 from triegs.outputs.formats import BINARY, ENDINGS, MIXED, RESULTS, SINGLE
 from triegs.outputs.sinks import find_places
 from triegs.outputs.table import find_width
-from triegs.run.reporting import When
+from triegs.run.reporter import When
 
 
 def read_options(request: Request, kinds: Iterable[tuple[Kind, ...]]) -> Options:
@@ -42,25 +42,27 @@ def read_options(request: Request, kinds: Iterable[tuple[Kind, ...]]) -> Options
     ending = Path(path).suffix
     if chosen is None and ending and "{" not in ending and find_format(path) is None:
         known = ", ".join(f".{each}" for each in ENDINGS)
-        wrong(f"{ending} is no ending of a format: {known}; --format says it otherwise", "--output")
+        reject(
+            f"{ending} is no ending of a format: {known}; --format says it otherwise", "--output"
+        )
     multiplicity = Multiplicity(request.multiplicity) if request.multiplicity else None
     terms = TermText(request.result_terms) if request.result_terms else None
     if terms is None and request.map and kind not in RESULTS:
         terms = TermText.PLAIN  # as names came in, they go out
     all_kinds = list(kinds)
     if multiplicity is Multiplicity.NONE and any(Kind.CHANGES in each for each in all_kinds):
-        wrong("a change without its number says nothing", "--multiplicity")
+        reject("a change without its number says nothing", "--multiplicity")
     if terms is not None and kind in RESULTS:
-        wrong(f"the format {kind} says itself how terms are written", "--result-terms")
+        reject(f"the format {kind} says itself how terms are written", "--result-terms")
     if len(all_kinds) > 1 and kind not in MIXED and "query" not in places:
-        wrong(f"queries have columns of their own; {kind} needs {{query}} in its name", "--output")
+        reject(f"queries have columns of their own; {kind} needs {{query}} in its name", "--output")
     if kind in BINARY and request.output is None and sys.stdout.isatty():
-        wrong(f"{kind} is not for a terminal; name a file or use a pipe", "--output")
+        reject(f"{kind} is not for a terminal; name a file or use a pipe", "--output")
     if kind in SINGLE and not places & {"epoch", "time"}:
         if request.every not in (None, When.END):
-            wrong(f"{kind} is one result; --every end, or {{epoch}} in its name", "--output")
+            reject(f"{kind} is one result; --every end, or {{epoch}} in its name", "--output")
         if any(len(each) > 1 for each in all_kinds) and "kind" not in places:
-            wrong(f"{kind} is one result; --emit both needs {{kind}} in its name", "--output")
+            reject(f"{kind} is one result; --emit both needs {{kind}} in its name", "--output")
     return Options(kind, multiplicity, terms, request.stamps, request.rows)
 
 
@@ -82,7 +84,7 @@ def open_outputs(
     if request.output is not None and Path(request.output).exists():
         for path in read:
             if Path(path).exists() and Path(path).samefile(request.output):
-                wrong(f"{path} is read; it cannot be written as well", "--output")
+                reject(f"{path} is read; it cannot be written as well", "--output")
     stdout: Any = sys.stdout.buffer
     is_seen = request.output is None and is_terminal(sys.stdout)
     if is_seen:

@@ -15,7 +15,7 @@ from triegs.cli.queries import show_query_error
 from triegs.engine import Engine
 from triegs.errors import QueryError, WindowError
 from triegs.outputs import Head, Kind
-from triegs.run.reporting import Asked, Emit, Sign
+from triegs.run.reporter import Emit, RunQuery, Sign
 from triegs.sparql import Query, parse
 from triegs.sparql.model import Form, Operator
 from triegs.sparql.window import Window
@@ -121,7 +121,9 @@ def check_changes(given: Given, kinds: tuple[Kind, ...]) -> None:
         )
 
 
-def register(engine: Engine, given: Given, emit: str | None, windows: tuple[Window, ...]) -> Asked:
+def register(
+    engine: Engine, given: Given, emit: str | None, windows: tuple[Window, ...]
+) -> RunQuery:
     """Register a query; one that the engine does not run ends the command."""
     try:
         query = engine.register(given.text, given.name, window=find_own(given, windows))
@@ -135,13 +137,15 @@ def find_own(given: Given, windows: tuple[Window, ...]) -> Window | None:
     return windows[0] if windows and not given.query.windows else None
 
 
-def ask(query: StandingQuery, given: Given, emit: str | None, windows: tuple[Window, ...]) -> Asked:
+def ask(
+    query: StandingQuery, given: Given, emit: str | None, windows: tuple[Window, ...]
+) -> RunQuery:
     kinds, sign = choose_kinds(given.query, emit)
     LOG.info("registered %s: %s", query.name, query.plan.plan_class.value)
-    return Asked(query, kinds, sign, windows)
+    return RunQuery(query, kinds, sign, windows)
 
 
-def describe_head(asked: Asked, prefixes: dict[str, str], base: str = "") -> Head:
+def describe_head(asked: RunQuery, prefixes: dict[str, str], base: str = "") -> Head:
     query = asked.query.query
     names = tuple(name.lstrip("?") for name in query.head)
     return Head(asked.query.name, names, query.form is Form.ASK, asked.kinds, prefixes, base)

@@ -12,7 +12,7 @@ import typer
 from triegs.cli.output import fail
 from triegs.cli.queries import show_query_error
 from triegs.cli.run import Request
-from triegs.cli.run_inputs import wrong
+from triegs.cli.run_inputs import reject
 from triegs.cli.run_queries import Given, ask, find_own
 from triegs.durable.directory import read_settings
 from triegs.durable.files import DiskFiles
@@ -23,7 +23,7 @@ from triegs.mode import Mode
 from triegs.names import BASE
 from triegs.outputs import Kind
 from triegs.run.bookmarks import QUERIES, STATIC, name_hold, note_epoch
-from triegs.run.reporting import Asked
+from triegs.run.reporter import RunQuery
 from triegs.sparql import parse
 from triegs.sparql.window import Window
 from triegs.standing_query import StandingQuery
@@ -36,15 +36,15 @@ def check_state(request: Request) -> None:
     """Options that need one another, before anything is opened."""
     if request.state is None:
         if request.sync is not None:
-            wrong("there is nothing to be synced without --state", "--sync")
+            reject("there is nothing to be synced without --state", "--sync")
         return
     try:
         read_sync(request.sync or "100ms")
     except (ValueError, WindowError):
-        wrong(f"{request.sync!r} is not always, never, or a duration such as 100ms", "--sync")
+        reject(f"{request.sync!r} is not always, never, or a duration such as 100ms", "--sync")
     path = Path(request.state)
     if path.exists() and not path.is_dir():
-        wrong(f"{path} is a file, not a directory", "--state")
+        reject(f"{path} is a file, not a directory", "--state")
 
 
 def open_state(request: Request, prefixes: Mapping[str, str], event_time: EventTime) -> Engine:
@@ -63,11 +63,11 @@ def open_state(request: Request, prefixes: Mapping[str, str], event_time: EventT
         event_time=event_time if is_said else None,
     )
     assert engine.recovery is not None
-    tell_recovery(path, engine.recovery)
+    log_recovery(path, engine.recovery)
     return engine
 
 
-def tell_recovery(directory: Path, found: Recovery) -> None:
+def log_recovery(directory: Path, found: Recovery) -> None:
     """What is to be known of a directory that was opened; nothing if all is as it was left."""
     if found.cut is not None:
         file, offset, size, reason = found.cut
@@ -91,7 +91,7 @@ def register_again(
     queries: Iterable[Given],
     emit: str | None,
     windows: dict[str, tuple[Window, ...]],
-) -> list[Asked]:
+) -> list[RunQuery]:
     """The queries of this run: those that are kept already, and those that are new or other ones
     than before. What an earlier run has registered and this one does not ask for is closed.
     """
@@ -106,7 +106,7 @@ def register_again(
 
 def _register(
     engine: Engine, given: Given, emit: str | None, windows: tuple[Window, ...], names: list[str]
-) -> Asked:
+) -> RunQuery:
     own = find_own(given, windows)
     before = engine.queries.get(given.name)
     if before is not None and not is_same(before, given, own):

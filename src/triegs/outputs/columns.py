@@ -13,8 +13,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from triegs.errors import TriegsError
-from triegs.outputs.bulletins import ANSWER, Bulletin, Head, Kind, Multiplicity, TermText, arrange
 from triegs.outputs.lines import SPELLINGS, Columns, Speller
+from triegs.outputs.result_batch import (
+    ANSWER,
+    Head,
+    Kind,
+    Multiplicity,
+    ResultBatch,
+    TermText,
+    arrange,
+)
 
 #: Rows that are gathered for a row group, or a batch of a file.
 GROUP_ROWS = 131_072
@@ -51,11 +59,11 @@ class ColumnWriter:
     def open(self, sink: BinaryIO) -> Any:
         raise NotImplementedError
 
-    def write(self, bulletin: Bulletin) -> int:
-        """Take in the rows of a bulletin; how many they are. Some may wait until there are more."""
+    def write(self, result: ResultBatch) -> int:
+        """Take in the rows of a result; how many they are. Some may wait until there are more."""
         written = 0
-        for batch in arrange(bulletin, self.head, self.multiplicity):
-            made = self._make(batch, bulletin)
+        for batch in arrange(result, self.head, self.multiplicity):
+            made = self._make(batch, result)
             self.waiting.append(made)
             self.waiting_rows += made.num_rows
             self.waiting_bytes += made.nbytes
@@ -64,13 +72,13 @@ class ColumnWriter:
                 self.put()
         return written
 
-    def _make(self, batch: pa.RecordBatch, bulletin: Bulletin) -> pa.RecordBatch:
+    def _make(self, batch: pa.RecordBatch, result: ResultBatch) -> pa.RecordBatch:
         rows = batch.num_rows
         counts = batch.column(batch.num_columns - 1)
         none = pa.nulls(rows, pa.int64())
-        time = pa.repeat(pa.scalar(bulletin.time, pa.int64()), rows)
-        is_snapshot = bulletin.kind is Kind.SNAPSHOT
-        stamps = [pa.repeat(pa.scalar(bulletin.epoch, pa.int64()), rows), time,
+        time = pa.repeat(pa.scalar(result.time, pa.int64()), rows)
+        is_snapshot = result.kind is Kind.SNAPSHOT
+        stamps = [pa.repeat(pa.scalar(result.epoch, pa.int64()), rows), time,
                   pa.repeat(self.head.query, rows)]  # fmt: skip
         ends = [counts if is_snapshot else none, none if is_snapshot else counts]
         kept = [array for name, array in zip(self.columns[:3], stamps, strict=True) if name]
@@ -112,12 +120,12 @@ class ArrowFileWriter(ColumnWriter):
 
 
 class ArrowStreamWriter(ColumnWriter):
-    """An Arrow IPC stream, of which a reader gets each bulletin as it is written."""
+    """An Arrow IPC stream, of which a reader gets each result as it is written."""
 
     def open(self, sink: BinaryIO) -> Any:
         return pa.ipc.new_stream(sink, self.schema)
 
-    def write(self, bulletin: Bulletin) -> int:
-        written = super().write(bulletin)
+    def write(self, result: ResultBatch) -> int:
+        written = super().write(result)
         self.put()
         return written

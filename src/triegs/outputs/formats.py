@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, BinaryIO, Protocol
 
-from triegs.outputs.bulletins import Bulletin, Head, Multiplicity, TermText
 from triegs.outputs.lines import CsvWriter, JsonLinesWriter, name_columns
+from triegs.outputs.result_batch import Head, Multiplicity, ResultBatch, TermText
 from triegs.outputs.results import SparqlCsvWriter, SparqlTsvWriter, SrjWriter, SrxWriter
 
 
@@ -36,7 +36,7 @@ RESULTS: dict[Format, Any] = {
 BINARY = frozenset({Format.ARROW, Format.PARQUET})
 #: Several queries, each with columns of its own, fit into one stream of these.
 MIXED = frozenset({Format.TABLE, Format.JSONL})
-#: Only the first bulletin fits into one stream of these.
+#: Only the first result fits into one stream of these.
 SINGLE = frozenset({Format.SRX, Format.SPARQL_CSV, Format.SPARQL_TSV})
 
 ENDINGS = {
@@ -55,13 +55,13 @@ ENDINGS = {
 
 
 class Writer(Protocol):
-    """Writes the bulletins of one query."""
+    """Writes the results of one query."""
 
-    def write(self, bulletin: Bulletin) -> int:
-        """Write the rows of a bulletin; how many they are."""
+    def write(self, result: ResultBatch) -> int:
+        """Write the rows of a result; how many they are."""
 
     def close(self) -> None:
-        """Write what stands behind the last bulletin. The sink stays open."""
+        """Write what stands behind the last result. The sink stays open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def open_writer(
     width: int | None = None,
     is_coloured: bool = False,
 ) -> Writer:
-    r"""A writer of one query's bulletins to a binary file.
+    r"""A writer of one query's results to a binary file.
 
     `is_mixed` says that other queries write there too; rows then name their query. `is_stream`
     chooses the form of Arrow IPC that can be read before it is complete.
@@ -114,7 +114,7 @@ def open_writer(
     >>> batch = pa.record_batch({"x": pa.array(["<a:b>"]).dictionary_encode(), "multiplicity": [2]})
     >>> sink = BytesIO()
     >>> writer = open_writer(sink, Head("q", ("x",)), Options(Format.CSV))
-    >>> writer.write(Bulletin(Kind.SNAPSHOT, 3, 20, [batch]))
+    >>> writer.write(ResultBatch(Kind.SNAPSHOT, 3, 20, [batch]))
     1
     >>> sink.getvalue()
     b'epoch,time,x,multiplicity\n3,20,<a:b>,2\n'

@@ -9,12 +9,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from triegs.outputs.bulletins import (
+from triegs.outputs.result_batch import (
     ANSWER,
-    Bulletin,
     Head,
     Kind,
     Multiplicity,
+    ResultBatch,
     TermText,
     arrange,
     pick_name,
@@ -178,20 +178,20 @@ class LineWriter:
         """What stands before a value of that column."""
         raise NotImplementedError
 
-    def write(self, bulletin: Bulletin) -> int:
-        """Write the rows of a bulletin; how many they are."""
+    def write(self, result: ResultBatch) -> int:
+        """Write the rows of a result; how many they are."""
         written = 0
-        between = self._between(bulletin)
-        for batch in arrange(bulletin, self.head, self.multiplicity):
+        between = self._between(result)
+        for batch in arrange(result, self.head, self.multiplicity):
             rows = join_rows(self._spell(batch, len(between) - 1), between, batch.num_rows)
             write_rows(self.sink, rows)
             written += batch.num_rows
         return written
 
-    def _between(self, bulletin: Bulletin) -> list[str]:
-        """What stands before, between and behind the cells: all that is equal in a bulletin."""
+    def _between(self, result: ResultBatch) -> list[str]:
+        """What stands before, between and behind the cells: all that is equal in a result."""
         texts = [self.start]
-        for place, (name, text) in enumerate(self._fields(bulletin)):
+        for place, (name, text) in enumerate(self._fields(result)):
             texts[-1] += ("," if place else "") + self.label(name)
             if text is None:
                 texts.append("")
@@ -200,16 +200,16 @@ class LineWriter:
         texts[-1] += self.end
         return texts
 
-    def _fields(self, bulletin: Bulletin) -> list[tuple[str, str | None]]:
+    def _fields(self, result: ResultBatch) -> list[tuple[str, str | None]]:
         """The columns by name, each with the text that all rows have there, None for a cell.
 
-        Where both kinds of bulletins are written, a row has one of the two counts.
+        Where both kinds of results are written, a row has one of the two counts.
         """
         epoch, time, query, multiplicity, change = self.columns
-        is_snapshot = bulletin.kind is Kind.SNAPSHOT
+        is_snapshot = result.kind is Kind.SNAPSHOT
         fields: list[tuple[str, str | None]] = [
-            (epoch, str(bulletin.epoch)),
-            (time, self.unbound if bulletin.time is None else str(bulletin.time)),
+            (epoch, str(result.epoch)),
+            (time, self.unbound if result.time is None else str(result.time)),
             (query, self.query),
             *((name, None) for name in self.values),
             (multiplicity, None if is_snapshot else self.unbound),

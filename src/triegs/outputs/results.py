@@ -1,4 +1,4 @@
-"""The result formats of SPARQL 1.1: JSON, XML, CSV and TSV. Each bulletin is a document of its own.
+"""The result formats of SPARQL 1.1: JSON, XML, CSV and TSV. Each result is a document of its own.
 
 They know no epochs and no multiplicities: by default an answer is written as often as it counts.
 With a column, the count is one more variable, of xsd:integer.
@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from triegs.outputs.bulletins import Bulletin, Head, Kind, Multiplicity, arrange, pick_name
 from triegs.outputs.lines import Cells, Speller, join_rows, spell_numbers, write_rows
+from triegs.outputs.result_batch import Head, Kind, Multiplicity, ResultBatch, arrange, pick_name
 from triegs.outputs.texts import (
     join,
     keep_ntriples,
@@ -58,20 +58,20 @@ class ResultWriter:
         """The document of an ASK."""
         raise NotImplementedError
 
-    def write(self, bulletin: Bulletin) -> int:
+    def write(self, result: ResultBatch) -> int:
         """Write a document; how many rows it has."""
         if self.head.is_ask:
-            return self._write_answer(bulletin)
+            return self._write_answer(result)
         names = list(self.head.names)
-        is_counted = self.multiplicity is Multiplicity.COLUMN or bulletin.kind is Kind.CHANGES
+        is_counted = self.multiplicity is Multiplicity.COLUMN or result.kind is Kind.CHANGES
         count = ""
         if is_counted:
-            count = "multiplicity" if bulletin.kind is Kind.SNAPSHOT else "change"
+            count = "multiplicity" if result.kind is Kind.SNAPSHOT else "change"
             count = pick_name(count, names)
             names.append(count)
         self.sink.write(self.begin(names).encode())
         written = 0
-        for batch in arrange(bulletin, self.head, self.multiplicity):
+        for batch in arrange(result, self.head, self.multiplicity):
             cells = [
                 speller.spell(column)
                 for speller, column in zip(self.spellers, batch.columns, strict=False)
@@ -94,8 +94,8 @@ class ResultWriter:
         """Write the rows of a batch."""
         write_rows(self.sink, rows)
 
-    def _write_answer(self, bulletin: Bulletin) -> int:
-        for batch in arrange(bulletin, self.head, self.multiplicity):
+    def _write_answer(self, result: ResultBatch) -> int:
+        for batch in arrange(result, self.head, self.multiplicity):
             for verdict in batch.column(0).to_pylist():
                 self.sink.write(self.answer("true" if verdict else "false").encode())
         return 1

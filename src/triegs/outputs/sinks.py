@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any, BinaryIO, cast
 
 from triegs.errors import CannotWrite
-from triegs.outputs.bulletins import Bulletin, Head
 from triegs.outputs.formats import BINARY, SINGLE, Options, Writer, open_writer
+from triegs.outputs.result_batch import Head, ResultBatch
 
 _PLACES = re.compile(r"\{(\w*)\}")
 PLACES = ("query", "kind", "epoch", "time")
@@ -24,7 +24,7 @@ class Outputs:
     r"""The writers of all queries of a run, and the files behind them. A context manager.
 
     `path` is None for `stdout`, else a file name, in which ``{query}``, ``{kind}``, ``{epoch}`` and
-    ``{time}`` stand for those of the bulletin. Files are replaced, and directories made. Those that
+    ``{time}`` stand for those of the result. Files are replaced, and directories made. Those that
     are known from the start are opened at once, so that what is wrong is told at once. `sizes` is
     what `measure` said in the run that this one goes on from: these files are cut to that length
     and gone on with.
@@ -68,15 +68,15 @@ class Outputs:
             self._close_sinks()
             raise
 
-    def write(self, query: str, bulletin: Bulletin) -> int:
-        """Write a bulletin of that query; how many rows it had."""
-        values = {"kind": bulletin.kind, "epoch": bulletin.epoch, "time": bulletin.time}
+    def write(self, query: str, result: ResultBatch) -> int:
+        """Write a result of that query; how many rows it had."""
+        values = {"kind": result.kind, "epoch": result.epoch, "time": result.time}
         path = fill(self._path or "", query=query, **values)
         writer = self._writers.get((query, path))
         if writer is None:
             self._close_done(query, path)
             writer = self._open(query, path)
-        return writer.write(bulletin)
+        return writer.write(result)
 
     def _open(self, query: str, path: str) -> Writer:
         if not self._is_mixed and any(

@@ -17,11 +17,11 @@ from triegs.inputs import Source
 from triegs.mapping.rows import count_rows
 from triegs.run.epochs import Published
 from triegs.run.refusals import Refusals
-from triegs.run.reporting import Asked, Reporter
+from triegs.run.reporter import Reporter, RunQuery
 
 #: Names of what is noted. Streams and files have theirs behind it.
 STREAM, FILE, STATIC = "run stream ", "run file ", "run static "
-TOLD, TIME, QUERIES = "run told", "run time", "run queries"
+REPORTED, TIME, QUERIES = "run told", "run time", "run queries"
 
 
 def name_hold(query: str) -> str:
@@ -37,7 +37,7 @@ def read_start(positions: Mapping[str, Any], stream: str | None) -> dict[str, An
     return {"tick": 0, "files": files, **noted}
 
 
-class Track:
+class StreamProgress:
     """The batches of one stream, and how far they were taken."""
 
     def __init__(self, stream: str | None, source: Source, positions: Mapping[str, Any]) -> None:
@@ -79,9 +79,9 @@ class Track:
         self._noted["events"] = self.taken = self._before + taken
         for each in [each for each in entries if each != name]:
             del entries[each]
-        return {**found, **self.describe_told()}
+        return {**found, **self.describe_quarantined()}
 
-    def describe_told(self) -> dict[str, Any]:
+    def describe_quarantined(self) -> dict[str, Any]:
         """How many of the malformed records that come next are in the quarantine file already."""
         before = sum(self._noted["quarantined"].values())
         told = sum(self._source.report.quarantined.values()) - before
@@ -99,7 +99,7 @@ class Bookmarks:
     """Notes for one run what it took and what it wrote; `resume` goes on from them."""
 
     engine: Engine
-    tracks: Mapping[str | None, Track]
+    tracks: Mapping[str | None, StreamProgress]
     reporter: Reporter
     refusals: Refusals
 
@@ -116,7 +116,7 @@ class Bookmarks:
             "epoch": engine.epoch,
             "outputs": reporter.outputs.measure(),
         }
-        engine.note({TOLD: told}, now=True)
+        engine.note({REPORTED: told}, now=True)
 
     @property
     def events(self) -> int:
@@ -131,7 +131,7 @@ class Bookmarks:
     def is_ready(self) -> bool:
         """Whether what the next changes are from is the newest epoch, which a checkpoint keeps."""
         newest = self.engine.epoch
-        if self.engine.positions[TOLD]["epoch"] != newest:
+        if self.engine.positions[REPORTED]["epoch"] != newest:
             return False
         return all(
             each.before is None or each.before.epoch == newest or each.query.error is not None
@@ -141,15 +141,15 @@ class Bookmarks:
     def finish(self, is_left: bool) -> None:
         """The run ends, `is_left` before its input did."""
         for track in self.tracks.values():
-            self.engine.note(track.describe_told() if is_left else track.describe_end())
+            self.engine.note(track.describe_quarantined() if is_left else track.describe_end())
         self.keep()
 
     def resume(self) -> Published | None:
         """Go on as the run before; the epoch that it may have died before writing, if there is."""
         positions, newest = self.engine.positions, self.engine.epoch
-        told = positions.get(TOLD)
+        told = positions.get(REPORTED)
         if told is None:
-            self.engine.note({TOLD: {"epoch": newest}}, now=True)
+            self.engine.note({REPORTED: {"epoch": newest}}, now=True)
             return None
         with self.reporter.asked[0].query.snapshot() as snapshot:
             time = positions.get(TIME) if snapshot.time is None else snapshot.time
@@ -162,7 +162,7 @@ class Bookmarks:
         return None if told["epoch"] == newest else last
 
 
-def move_holds(engine: Engine, asked: Iterable[Asked]) -> None:
+def move_holds(engine: Engine, asked: Iterable[RunQuery]) -> None:
     """Hold, by name, the epochs that the next changes are from."""
     holds = engine.holds
     for each in asked:
@@ -175,22 +175,22 @@ def move_holds(engine: Engine, asked: Iterable[Asked]) -> None:
 
 def note_epoch(engine: Engine, more: Mapping[str, Any], make: Callable[[], Any]) -> Any:
     """Make an epoch that no run writes, such as that of a query; `more` is noted with it."""
-    told = engine.positions.get(TOLD, {})
+    told = engine.positions.get(REPORTED, {})
     before = {**told, "epoch": told.get("epoch", engine.epoch)}
     # An epoch that was not written yet is not passed over because of this one.
     step = before["epoch"] == engine.epoch
-    engine.note({**more, TOLD: {**before, "epoch": before["epoch"] + step}})
+    engine.note({**more, REPORTED: {**before, "epoch": before["epoch"] + step}})
     try:
         found = make()
     except BaseException:
-        engine.note({TOLD: before, **dict.fromkeys(more)})
+        engine.note({REPORTED: before, **dict.fromkeys(more)})
         raise
     if step and engine.epoch == before["epoch"]:  # there was none to be made
-        engine.note({TOLD: before}, now=True)
+        engine.note({REPORTED: before}, now=True)
     return found
 
 
 def find_sizes(positions: Mapping[str, Any]) -> Mapping[str, int]:
     """The files that earlier runs wrote, and how long they were."""
-    found: Mapping[str, int] = positions.get(TOLD, {}).get("outputs", {})
+    found: Mapping[str, int] = positions.get(REPORTED, {}).get("outputs", {})
     return found

@@ -14,12 +14,12 @@ from triegs.engine import Engine
 from triegs.mapping.rows import count_rows
 from triegs.run.epochs import Epochs, Published
 from triegs.run.refusals import Refusals
-from triegs.run.reporting import Reporter
+from triegs.run.reporter import Reporter
 from triegs.run.statistics import Statistics
-from triegs.run.stopping import Stop, Stopped
+from triegs.run.stop import Stop, Stopped
 
 #: A stream and a batch of its events.
-Arrived = tuple[str | None, pa.RecordBatch | None]
+StreamBatch = tuple[str | None, pa.RecordBatch | None]
 
 log = logging.getLogger("triegs.run")
 
@@ -28,7 +28,7 @@ def _say_nothing(_: Statistics) -> None:
     """For a run that nobody watches."""
 
 
-class Keeping(Protocol):
+class RunProgress(Protocol):
     """Notes where a run stands, so that another can go on there."""
 
     def resume(self) -> Published | None:
@@ -54,14 +54,14 @@ class Run:
     """
 
     engine: Engine
-    source: Iterable[Arrived]
+    source: Iterable[StreamBatch]
     epochs: Epochs
     reporter: Reporter
     stop: Stop = field(default_factory=Stop)
     watch: Callable[[Statistics], None] = _say_nothing
     statistics: Statistics = field(default_factory=Statistics)
     refusals: Refusals = field(default_factory=Refusals)
-    keeping: Keeping | None = None
+    keeping: RunProgress | None = None
 
     def go(self) -> Statistics:
         """Run to the end of the input, or until `stop` is asked; then write what is due.
@@ -75,9 +75,9 @@ class Run:
                 self._resume(self.keeping)
             for stream, batch in self._read():
                 self._take(stream, batch)
-                if self.stop.is_asked:
+                if self.stop.is_requested:
                     break
-            is_left = self.stop.is_asked
+            is_left = self.stop.is_requested
             self._publish(self.epochs.leave() if is_left else self.epochs.finish())
             self.refusals.add(self.epochs.take_refused())
             self.reporter.finish(self.engine.epoch)
@@ -91,17 +91,17 @@ class Run:
         self.watch(self.statistics)
         return self.statistics
 
-    def _resume(self, keeping: Keeping) -> None:
+    def _resume(self, keeping: RunProgress) -> None:
         """Write what the run before has not, and what it had begun to publish."""
         epoch = keeping.resume()
         if epoch is not None:
             self._publish(iter([epoch]))
-        if not self.stop.is_asked:
+        if not self.stop.is_requested:
             self._publish(self.epochs.resume())
 
-    def _read(self) -> Iterator[Arrived]:
+    def _read(self) -> Iterator[StreamBatch]:
         arriving = iter(self.source)
-        while not self.stop.is_asked:
+        while not self.stop.is_requested:
             try:
                 with self.stop.waiting():
                     arrived = next(arriving, None)
@@ -145,5 +145,5 @@ class Run:
                 self.keeping.keep()
             numbers.rows, numbers.reports = self.reporter.rows, self.reporter.reports
             self.watch(numbers)
-            if self.stop.is_asked:
+            if self.stop.is_requested:
                 return

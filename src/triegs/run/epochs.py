@@ -185,7 +185,7 @@ class WindowedEpochs:
 
     The watermark moves after each batch, to its largest time less the allowed lateness. With `note`
     the run can go on later: it is called before each push, and streams stay open at the end of the
-    input. Late events are refused only if `tells_late`.
+    input. Late events are refused only if `reports_late`.
     """
 
     def __init__(
@@ -194,12 +194,12 @@ class WindowedEpochs:
         *,
         strict: bool = False,
         note: Note | None = None,
-        tells_late: bool = True,
+        reports_late: bool = True,
     ) -> None:
         self._engine = engine
         self._strict = strict
         self._note = note
-        self._tells_late = tells_late
+        self._tells_late = reports_late
         self._refused: list[Refusal] = []
 
     def feed(self, batch: pa.RecordBatch, stream: str | None = None) -> Iterator[Published]:

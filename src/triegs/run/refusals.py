@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from triegs.errors import CannotWrite
-from triegs.inputs.aside import AsideFile
+from triegs.inputs.quarantine_file import QuarantineFile
 from triegs.reasons import Why
 
 
@@ -28,7 +28,7 @@ class Refusals:
 
     >>> from triegs.reasons import Reason
     >>> refusals = Refusals()
-    >>> refusals.add([Refusal(Reason.NO_EVENT.tell(), 5, "- <a:a> <a:p> <a:b>")])
+    >>> refusals.add([Refusal(Reason.NO_EVENT.describe(), 5, "- <a:a> <a:p> <a:b>")])
     >>> refusals.total, refusals.reasons.most_common()
     (1, [('no live event states this', 1)])
     """
@@ -39,10 +39,10 @@ class Refusals:
         self.added = 0
         self.reasons: Counter[str] = Counter()
         self.first: Refusal | None = None
-        self._file: AsideFile | None = None
+        self._file: QuarantineFile | None = None
         if path is not None:
             try:
-                self._file = AsideFile(path, append=True)
+                self._file = QuarantineFile(path, append=True)
             except OSError as error:
                 raise CannotWrite.name(path, error) from error
 

@@ -17,8 +17,8 @@ from triegs.dictionary.columns import is_text
 from triegs.errors import InvalidUpdate
 from triegs.events import OP, check_many, encode_columns, encode_tuples, take_columns
 from triegs.inputs import times as reading
-from triegs.inputs.shaping import show_cell
-from triegs.inputs.work import TERMS
+from triegs.inputs.context import TERMS
+from triegs.inputs.event_columns import show_cell
 from triegs.maintain.standing import Refused
 from triegs.mapping.rows import SAME_ROW
 from triegs.reasons import Reason, Why, shorten
@@ -97,7 +97,7 @@ def _encode_tuples(
     good: list[int] = []
     for place, event in enumerate(given):
         if type(event) not in (tuple, list) or not 4 <= len(event) <= 6:
-            reasons[place] = Reason.BAD_ROW.tell(_FORM + shorten(event))
+            reasons[place] = Reason.BAD_ROW.describe(_FORM + shorten(event))
         else:
             good.append(place)
     times, states = reading.read_time_values([given[place][0] for place in good])
@@ -110,7 +110,7 @@ def _encode_tuples(
             try:
                 ids[at] = identities.encode_one(name_identity(event[5]))
             except (TypeError, ValueError) as problem:
-                reasons[place] = Reason.BAD_ID.tell(str(problem))
+                reasons[place] = Reason.BAD_ID.describe(str(problem))
     if reasons:
         kept = [at for at, place in enumerate(good) if place not in reasons]
         good, times, ids = [good[at] for at in kept], times[kept], ids[kept]
@@ -119,8 +119,8 @@ def _encode_tuples(
     reasons.update((good[at], reason) for at, reason in batch.refused)
     refused = [Refused(place, reason) for place, reason in sorted(reasons.items())]
     places = np.array(good, np.int64)
-    if batch.places is not None:
-        times, ids, places = times[batch.places], ids[batch.places], places[batch.places]
+    if batch.kept is not None:
+        times, ids, places = times[batch.kept], ids[batch.kept], places[batch.kept]
     return Events(times, batch.rows, ids, len(given), places if refused else None, refused)
 
 
@@ -142,11 +142,11 @@ def _encode_table(words: Dictionary, identities: Dictionary, table: pa.Table) ->
     if ID in columns:
         for place, why in identities.encode_into(_name_identities(columns[ID]), ids):
             if columns[ID][place].is_valid:
-                reasons.setdefault(place, Reason.BAD_ID.tell(why))
+                reasons.setdefault(place, Reason.BAD_ID.describe(why))
     batch = encode_columns(words, columns, table.num_rows, reasons)
-    if batch.places is not None:
-        times, ids = times[batch.places], ids[batch.places]
-    return Events(times, batch.rows, ids, table.num_rows, batch.places, batch.refused)
+    if batch.kept is not None:
+        times, ids = times[batch.kept], ids[batch.kept]
+    return Events(times, batch.rows, ids, table.num_rows, batch.kept, batch.refused)
 
 
 def _name_identities(column: pa.ChunkedArray) -> pa.ChunkedArray:

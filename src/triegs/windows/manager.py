@@ -403,9 +403,9 @@ class Windows:
         bound = self._bound(stream)
         first, accepted, late, astray = stream.add(found, bound, self.settings.max_ahead)
         refused = [Refused(first + place, reason) for place, reason in found.refused]
-        refused += [Refused(number, Reason.TOO_EARLY.tell()) for number in astray]
+        refused += [Refused(number, Reason.TOO_EARLY.describe()) for number in astray]
         if self.settings.late is Late.QUARANTINE:
-            why = Reason.LATE.tell(f"its time is at or before the watermark, {bound}")
+            why = Reason.LATE.describe(f"its time is at or before the watermark, {bound}")
             refused += [Refused(number, why) for number in late.tolist()]
         self.late += len(late)
         self.ahead += len(astray)

@@ -12,22 +12,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from triegs.dictionary.sound import Unsound
+from triegs.dictionary.validation import DamagedColumn
 from triegs.errors import InputError, InvalidUpdate
 from triegs.events import Batch
-from triegs.inputs.mapped import read_mapping
-from triegs.inputs.report import InputReport, Quarantine
-from triegs.inputs.shaping import shape_events
-from triegs.inputs.time_units import check_unit
-from triegs.inputs.work import (
+from triegs.inputs.context import (
     COLUMNS,
     Clock,
     Options,
+    ReadContext,
     TermReading,
-    Work,
     find_columns,
     refuse_untimed,
 )
+from triegs.inputs.event_columns import shape_events
+from triegs.inputs.mapped import read_mapping
+from triegs.inputs.report import InputReport, Quarantine
+from triegs.inputs.time_units import check_unit
 from triegs.maintain.standing import Refused
 from triegs.mapping.rows import find_starts
 from triegs.reasons import Reason, Why
@@ -74,7 +74,7 @@ class Aside(Quarantine):
         self.refused: list[Refused] = []
 
     def add(self, file: str, line: int, reason: Reason, detail: str, record: str | bytes) -> None:  # noqa: ARG002
-        self.refused.append(Refused(line, reason.tell(detail)))
+        self.refused.append(Refused(line, reason.describe(detail)))
 
 
 class ReadRows(NamedTuple):
@@ -94,7 +94,7 @@ class ReadRows(NamedTuple):
 
     def place_batch(self, found: Batch) -> Batch:
         """The same for updates."""
-        places = self._place(found.places, len(found.rows))
+        places = self._place(found.kept, len(found.rows))
         return Batch(found.rows, places, sorted([*self.refused, *self._tell(found.refused)]))
 
     def _place(self, places: Words | None, count: int) -> Words:
@@ -121,7 +121,7 @@ def read_rows(given: Any, reading: RowReading, place: str, first: int, is_timed:
     if is_timed and "time" not in names:
         raise refuse_untimed(TABLE, table.schema.names)
     aside = Aside()
-    work = Work(options, Clock(0), aside, InputReport())
+    work = ReadContext(options, Clock(0), aside, InputReport())
     parts: list[Any] = []
     start = 0
     for batch in table.combine_chunks().to_batches():
@@ -136,7 +136,7 @@ def read_rows(given: Any, reading: RowReading, place: str, first: int, is_timed:
 
         try:
             found = shape_events(columns, batch.num_rows, work, TABLE, "", locate, origin=number)
-        except Unsound as problem:
+        except DamagedColumn as problem:
             raise InputError(f"the table is damaged: {problem}") from None
         parts.append(found)
         start += batch.num_rows
@@ -168,17 +168,17 @@ def judge_rows(
     malformed: dict[int, Why] = {}
     for place, reason in batch.refused:
         malformed.setdefault(int(numbers[place]), reason)
-    if batch.places is not None:
-        numbers = numbers[batch.places]
+    if batch.kept is not None:
+        numbers = numbers[batch.kept]
     kept = ~np.isin(numbers, list(malformed))
     rows, numbers = batch.rows[kept], numbers[kept]
     invalid = _find_invalid(rows, numbers, count)
     if invalid and strict:
-        refused = tuple(Refused(number, Reason.NO_EVENT.tell()) for number in invalid)
+        refused = tuple(Refused(number, Reason.NO_EVENT.describe()) for number in invalid)
         message = f"{len(invalid)} updates of a strict epoch were invalid; nothing changed"
         raise InvalidUpdate(message, refused)
     good = ~np.isin(numbers, invalid)
-    reasons = malformed | dict.fromkeys(invalid, Reason.NO_EVENT.tell())
+    reasons = malformed | dict.fromkeys(invalid, Reason.NO_EVENT.describe())
     refused_rows = [Refused(number, reason) for number, reason in sorted(reasons.items())]
     return Batch(rows[good], numbers[good], refused_rows)
 

@@ -95,7 +95,7 @@ def _describe_refused(refused: Iterable[Refused]) -> list[list[Any]]:
 
 
 def _read_refused(described: Iterable[list[Any]]) -> list[Refused]:
-    return [Refused(place, Reason(kind).tell(detail)) for place, kind, detail in described]
+    return [Refused(place, Reason(kind).describe(detail)) for place, kind, detail in described]
 
 
 def _describe(feed: Feed) -> dict[str, Any]:

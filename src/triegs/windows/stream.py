@@ -177,7 +177,7 @@ class Stream:
             gone = self.pending.remove(np.array(astray))
             if is_told:
                 self.astray += sorted(
-                    Refused(number, Reason.TOO_EARLY.tell(self._describe(gone, place)))
+                    Refused(number, Reason.TOO_EARLY.describe(self._describe(gone, place)))
                     for place, number in enumerate(gone.arrivals.tolist())
                     if gone.ids[place] != SAME_ROW
                 )
@@ -240,7 +240,7 @@ class Stream:
         is_first = due.ids != SAME_ROW
         self.repeated += int(np.count_nonzero((outcomes == REPEATED) & is_first))
         for place in np.flatnonzero((outcomes > REPEATED) & is_first).tolist():
-            reason = REASONS[int(outcomes[place])].tell(self._describe(due, place))
+            reason = REASONS[int(outcomes[place])].describe(self._describe(due, place))
             self.refused.append(Refused(int(due.arrivals[place]), reason))
 
     def refuse(self, first: int, end: int, reason: Reason) -> list[int]:
@@ -252,7 +252,7 @@ class Stream:
         for slot in slots.tolist():
             terms = " ".join(map(self._words.decode_one, self.log.rows[slot, 1:].tolist()))
             place = int(self.log.arrivals[slot])
-            why = reason.tell(f"{terms} at {self.log.times[slot]}")
+            why = reason.describe(f"{terms} at {self.log.times[slot]}")
             self.refused.append(Refused(place, why))
         positions: list[int] = found.tolist()
         return positions

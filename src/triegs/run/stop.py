@@ -11,7 +11,7 @@ from typing import Any
 
 
 @contextmanager
-def ending_at_once() -> Iterator[None]:
+def exiting_on_interrupt() -> Iterator[None]:
     """While this lasts, Ctrl-C ends the process as it ends any other. The exception that Python
     makes of it may be lost where compiled code or the import of a module calls back.
     """
@@ -33,12 +33,12 @@ class Stopped(BaseException):
 class Stop:
     """Whether a run was asked to stop, and by which signal.
 
-    A run looks at `is_asked` after each epoch. Where it waits for input, which may take for ever,
+    A run looks at `is_requested` after each epoch. Where it waits for input, which may take for ever,
     the signal ends the wait. A second one ends the run at once, by `KeyboardInterrupt`.
 
     >>> stop = Stop()
-    >>> stop.ask(signal.SIGTERM)
-    >>> stop.is_asked, stop.exit_code
+    >>> stop.request(signal.SIGTERM)
+    >>> stop.is_requested, stop.exit_code
     (True, 143)
     """
 
@@ -47,7 +47,7 @@ class Stop:
         self._is_waiting = False
 
     @property
-    def is_asked(self) -> bool:
+    def is_requested(self) -> bool:
         return self.signal is not None
 
     @property
@@ -69,7 +69,7 @@ class Stop:
             self._is_waiting = False
 
     @contextmanager
-    def heeding(self) -> Iterator[None]:
+    def handling_signals(self) -> Iterator[None]:
         """Take the two signals over while this lasts; signals belong to the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -86,7 +86,7 @@ class Stop:
                 signal.signal(number, handler)
 
     def _handle(self, number: int, _: FrameType | Any | None) -> None:
-        if self.is_asked:
+        if self.is_requested:
             raise KeyboardInterrupt
         self.ask(number)
         if self._is_waiting:

@@ -1,4 +1,4 @@
-"""The work of ``triegs generate``: from a wish to files.
+"""The work of ``triegs generate``: from a options to files.
 
 A file appears under its name once it is complete; until then it is hidden beside it, and it goes
 when the work fails.
@@ -36,7 +36,7 @@ ENDINGS = {"gzip": ".gz", "zstd": ".zst"}
 WIDTH = 80
 
 
-class Wish(NamedTuple):
+class GenerateOptions(NamedTuple):
     """The options of the command."""
 
     workload: str
@@ -74,47 +74,49 @@ def list_workloads() -> None:
     out.print(table)
 
 
-def run_generate(wish: Wish) -> None:
+def run_generate(options: GenerateOptions) -> None:
     """Write events, and queries and static facts where they are wanted."""
-    workload = _find_workload(wish.workload)
-    is_folder = wish.output.endswith("/") or Path(wish.output).is_dir()
-    name, packing = _find_format(wish, is_folder)
+    workload = _find_workload(options.workload)
+    is_folder = options.output.endswith("/") or Path(options.output).is_dir()
+    name, packing = _find_format(options, is_folder)
     chosen = FORMATS[name]
-    _check(wish, workload, name, chosen, packing)
+    _check(options, workload, name, chosen, packing)
     try:
         batches = workload.events(
-            wish.events,
-            wish.seed,
-            batch_size=min(BATCH, wish.per_file if is_folder else sys.maxsize),
-            rate=wish.rate,
-            start=wish.start,
-            disorder=wish.disorder,
-            inserts_only=wish.inserts_only,
-            integers=wish.integers,
+            options.events,
+            options.seed,
+            batch_size=min(BATCH, options.per_file if is_folder else sys.maxsize),
+            rate=options.rate,
+            start=options.start,
+            disorder=options.disorder,
+            inserts_only=options.inserts_only,
+            integers=options.integers,
         )
     except ValueError as problem:
         raise typer.BadParameter(str(problem)) from None
     try:
-        _write_extras(wish, workload)
-        job = _Job(workload, chosen, packing, wish.integers)
+        _write_extras(options, workload)
+        job = _Job(workload, chosen, packing, options.integers)
         begun = time.perf_counter()
-        with _show_progress(wish) as advance:
+        with _show_progress(options) as advance:
             if is_folder:
-                size = job.write_folder(Path(wish.output), batches, wish.per_file, advance)
-            elif wish.output == STDOUT:
+                size = job.write_folder(Path(options.output), batches, options.per_file, advance)
+            elif options.output == STDOUT:
                 job.write_stdout(batches, advance)
                 return
             else:
-                size = job.write_file(Path(wish.output), batches, advance)
+                size = job.write_file(Path(options.output), batches, advance)
     except BrokenPipeError:
         raise
     except ModuleNotFoundError as problem:
         fail(f"error: {problem}")
     except OSError as problem:
-        where = problem.filename or wish.output
+        where = problem.filename or options.output
         fail(f"error: cannot write {where}: {problem.strerror or problem}")
     seconds = time.perf_counter() - begun
-    _say(f"wrote {wish.events:,} events to {wish.output} ({size / 1e6:,.1f} MB, {seconds:.1f} s)")
+    _say(
+        f"wrote {options.events:,} events to {options.output} ({size / 1e6:,.1f} MB, {seconds:.1f} s)"
+    )
 
 
 def _find_workload(name: str) -> TimedWorkload:
@@ -126,45 +128,49 @@ def _find_workload(name: str) -> TimedWorkload:
         raise typer.BadParameter(str(problem), param_hint="WORKLOAD") from None
 
 
-def _find_format(wish: Wish, is_folder: bool) -> tuple[str, str | None]:
+def _find_format(options: GenerateOptions, is_folder: bool) -> tuple[str, str | None]:
     """Format and compression as told, else by the name of the file.
 
     A name that tells nothing gives CSV on standard output and in a directory only.
     """
-    if wish.output == STDOUT or is_folder:
-        return wish.format or "csv", wish.compression
-    parts = Path(wish.output).name.lower().split(".")[1:]
-    packing = wish.compression
+    if options.output == STDOUT or is_folder:
+        return options.format or "csv", options.compression
+    parts = Path(options.output).name.lower().split(".")[1:]
+    packing = options.compression
     for known, ending in ENDINGS.items():
         if parts and f".{parts[-1]}" == ending:
             packing = packing or known
             parts.pop()
-    name = wish.format or (parts[-1] if parts else "")
+    name = options.format or (parts[-1] if parts else "")
     if name not in FORMATS:
         raise typer.BadParameter(
-            f"the name {wish.output!r} does not tell the format; it is one of {', '.join(FORMATS)}",
+            f"the name {options.output!r} does not tell the format; it is one of {', '.join(FORMATS)}",
             param_hint="--format",
         )
     return name, packing
 
 
 def _check(
-    wish: Wish, workload: TimedWorkload, name: str, chosen: Format, packing: str | None
+    options: GenerateOptions,
+    workload: TimedWorkload,
+    name: str,
+    chosen: Format,
+    packing: str | None,
 ) -> None:
     """Refuse what would lose something, or what nobody wants on a terminal."""
-    if workload.has_deletes and not chosen.has_op and not wish.inserts_only:
+    if workload.has_deletes and not chosen.has_op and not options.inserts_only:
         _refuse(
             f"{name} cannot say that a fact ends, so the deletes of {workload.name} would be lost; "
             "--inserts-only leaves them out, csv, jsonl, parquet and arrow have them",
             "--format",
         )
-    if wish.integers and not chosen.has_op:
+    if options.integers and not chosen.has_op:
         _refuse(f"{name} has no integers as subjects", "--integers")
     if packing and chosen.packs_itself is not None and packing not in chosen.packs_itself:
         _refuse(f"{name} files are packed by {', '.join(chosen.packs_itself)}", "--compression")
-    if wish.static and not workload.static:
+    if options.static and not workload.static:
         _refuse(f"{workload.name} has no facts that never change", "--static")
-    if wish.output == STDOUT and sys.stdout.isatty() and (chosen.is_binary or packing):
+    if options.output == STDOUT and sys.stdout.isatty() and (chosen.is_binary or packing):
         _refuse("a terminal shows no binary data; name a file", "--output")
     if not chosen.has_time:
         what = "frame" if name == "jelly" else "statement"
@@ -179,23 +185,23 @@ def _say(message: str) -> None:
     sys.stderr.write(f"{message}\n")
 
 
-def _write_extras(wish: Wish, workload: TimedWorkload) -> None:
-    if wish.queries is not None:
-        wish.queries.mkdir(parents=True, exist_ok=True)
+def _write_extras(options: GenerateOptions, workload: TimedWorkload) -> None:
+    if options.queries is not None:
+        options.queries.mkdir(parents=True, exist_ok=True)
         for query in workload.asked:
-            path = wish.queries / f"{query.name}.rq"
+            path = options.queries / f"{query.name}.rq"
             path.write_text(query.file_text, encoding="utf-8")
-        _say(f"wrote {len(workload.asked)} queries to {wish.queries}")
-    if wish.static is not None:
+        _say(f"wrote {len(workload.asked)} queries to {options.queries}")
+    if options.static is not None:
         lines = "".join(f"{' '.join(fact)} .\n" for fact in workload.static)
-        wish.static.write_text(lines, encoding="utf-8")
-        _say(f"wrote {len(workload.static)} static facts to {wish.static}")
+        options.static.write_text(lines, encoding="utf-8")
+        _say(f"wrote {len(workload.static)} static facts to {options.static}")
 
 
 @contextmanager
-def _show_progress(wish: Wish) -> Iterator[Any]:
+def _show_progress(options: GenerateOptions) -> Iterator[Any]:
     """A bar on a terminal, if the events themselves do not go there; a function that moves it."""
-    shares_screen = wish.output == STDOUT and sys.stdout.isatty()
+    shares_screen = options.output == STDOUT and sys.stdout.isatty()
     if shares_screen or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -207,7 +213,7 @@ def _show_progress(wish: Wish) -> Iterator[Any]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(wish.workload, total=wish.events, rate="")
+        task = progress.add_task(options.workload, total=options.events, rate="")
         begun = time.perf_counter()
 
         def advance(count: int) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from triegs.outputs import Bulletin, Kind, Outputs
+from triegs.outputs import Kind, Outputs, ResultBatch
 from triegs.read.snapshot import Snapshot
 from triegs.run.epochs import Published
-from triegs.run.ordering import sort_rows
+from triegs.run.row_order import sort_rows
 from triegs.sparql.window import Window
 from triegs.standing_query import StandingQuery
 
@@ -56,7 +56,7 @@ class When(StrEnum):
 
 
 @dataclass(slots=True)
-class Asked:
+class RunQuery:
     """A query of a run, what is wanted of it, the windows that it reads, and the snapshot that the
     next changes are from, None for no answers at all.
     """
@@ -83,7 +83,7 @@ class Reporter:
     and not in that of the engine, which another process that goes on with it does not have.
     """
 
-    asked: list[Asked]
+    asked: list[RunQuery]
     outputs: Outputs
     every: When | int
     rows: int = 0
@@ -153,15 +153,15 @@ class Reporter:
             self.stalled.add(query.name)
         return True
 
-    def _write_query(self, each: Asked, epoch: Published) -> None:
+    def _write_query(self, each: RunQuery, epoch: Published) -> None:
         now = each.query.snapshot()
         try:
             for kind in each.kinds:
                 batches = read_batches(each, now, kind)
                 if self.is_sorted:
                     batches = sort_rows(batches)
-                bulletin = Bulletin(kind, now.epoch, epoch.time, batches)
-                self.rows += self.outputs.write(each.query.name, bulletin)
+                result = ResultBatch(kind, now.epoch, epoch.time, batches)
+                self.rows += self.outputs.write(each.query.name, result)
         except BaseException:
             now.close()
             raise
@@ -173,7 +173,7 @@ class Reporter:
         each.before = now
 
 
-def read_batches(each: Asked, now: Snapshot, kind: Kind) -> Iterable[pa.RecordBatch]:
+def read_batches(each: RunQuery, now: Snapshot, kind: Kind) -> Iterable[pa.RecordBatch]:
     """The answers of a snapshot, or how they differ from the one before."""
     if kind is Kind.SNAPSHOT:
         return now.batches()

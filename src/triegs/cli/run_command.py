@@ -16,7 +16,7 @@ from triegs.cli.output import FAILED, fail
 from triegs.cli.progress import Progress, is_terminal
 from triegs.cli.queries import read_prefixes
 from triegs.cli.run import Request
-from triegs.cli.run_inputs import InputSize, find_streams, open_sources, read_base, wrong
+from triegs.cli.run_inputs import InputSize, find_streams, open_sources, read_base, reject
 from triegs.cli.run_outputs import is_single, open_outputs, read_options
 from triegs.cli.run_queries import (
     check_changes,
@@ -42,14 +42,14 @@ from triegs.mode import Mode
 from triegs.names import BASE
 from triegs.outputs import Options
 from triegs.outputs.texts import find_prefixes
-from triegs.run.arriving import arrive
-from triegs.run.bookmarks import TIME, Bookmarks, Track, find_sizes
-from triegs.run.driver import Arrived, Run
+from triegs.run.bookmarks import TIME, Bookmarks, StreamProgress, find_sizes
+from triegs.run.driver import Run, StreamBatch
 from triegs.run.epochs import AppliedEpochs, Epochs, Note, WholeBatches, WindowedEpochs
+from triegs.run.merge import merge_streams
 from triegs.run.refusals import Refusals
-from triegs.run.reporting import Reporter, When
+from triegs.run.reporter import Reporter, When
 from triegs.run.statistics import describe
-from triegs.run.stopping import Stop, Stopped
+from triegs.run.stop import Stop, Stopped
 from triegs.sparql.window import read_span
 from triegs.windows.settings import EventTime, Late
 
@@ -80,7 +80,7 @@ def _run(request: Request) -> int:
     every = read_every(request.every, has_windows)
     for path in request.static or ():
         if not is_file(path):
-            wrong(f"{path}: there is no such file", "--static")
+            reject(f"{path}: there is no such file", "--static")
     check_state(request)
     known = prefixes | find_prefixes(query.text for query in queries)
     streams = find_streams(request, (w for each in windows.values() for w in each), known)
@@ -119,21 +119,21 @@ def _run(request: Request) -> int:
         sizes = find_sizes(positions or {})
         outputs = stack.enter_context(open_outputs(request, options, heads, progress, sizes))
         # Before this Ctrl-C ends the command at once: nothing is written yet.
-        stack.enter_context(stop.heeding())
+        stack.enter_context(stop.handling_signals())
         reporter = Reporter(asked, outputs, When.END, is_sorted=positions is not None)
         bookmarks = None
         if positions is not None:
-            tracks = {name: Track(name, each, positions) for name, each in sources.items()}
+            tracks = {name: StreamProgress(name, each, positions) for name, each in sources.items()}
             bookmarks = Bookmarks(engine, tracks, reporter, refusals)
             engine.pace_checkpoints(bookmarks.is_ready)
         note = None if bookmarks is None else bookmarks.note
-        arriving = arrive(sources if bookmarks is None else bookmarks.tracks)
+        arriving = merge_streams(sources if bookmarks is None else bookmarks.tracks)
         read = [window for each in windows.values() for window in each]
         arriving = watch_times(arriving, sources, read)
         if has_windows:
             epochs: Epochs = WindowedEpochs(
                 engine, strict=request.strict, note=note,
-                tells_late=positions is None or request.quarantine is not None,
+                reports_late=positions is None or request.quarantine is not None,
             )  # fmt: skip
             every = every or (When.END if is_single(options, request.output) else When.SLIDE)
         else:
@@ -157,11 +157,13 @@ def _run(request: Request) -> int:
     taken = run.statistics.events - refusals.added - late
     reports = [source.report for source in sources.values()]
     # A run that goes on, or that was stopped, may have found nothing new.
-    may_be_empty = bool(positions) or stop.is_asked
+    may_be_empty = bool(positions) or stop.is_requested
     is_lost = show_losses(request, reports, refusals, late, taken, may_be_empty=may_be_empty)
     if request.stats:
         show_statistics(run, sources.values(), None if bookmarks is None else bookmarks.events)
-    return find_exit_code(request, sources.values(), reporter, stop, is_lost and not stop.is_asked)
+    return find_exit_code(
+        request, sources.values(), reporter, stop, is_lost and not stop.is_requested
+    )
 
 
 class Messages(logging.StreamHandler[TextIO]):
@@ -199,9 +201,9 @@ def read_event_time(request: Request, has_windows: bool) -> EventTime:
              "--idle-timeout": request.idle_timeout}  # fmt: skip
     for option, value in given.items():
         if value is not None and not has_windows:
-            wrong("only windows wait for events; --window gives one", option)
+            reject("only windows wait for events; --window gives one", option)
     if request.batch is not None and has_windows:
-        wrong("with a window, its slides are the epochs", "--batch")
+        reject("with a window, its slides are the epochs", "--batch")
     # What is kept may be gone on with by a run that has a quarantine.
     is_dropped = request.quarantine is None and request.state is None
     late = Late.DROP if is_dropped else Late.QUARANTINE
@@ -218,7 +220,7 @@ def read_every(text: str | None, has_windows: bool) -> When | int | None:
     if text is None:
         return None
     if text == When.SLIDE and not has_windows:
-        wrong("there is no window, so no slide; --window gives one", "--every")
+        reject("there is no window, so no slide; --window gives one", "--every")
     if text in list(When):
         return When(text)
     try:
@@ -226,13 +228,13 @@ def read_every(text: str | None, has_windows: bool) -> When | int | None:
     except WindowError:
         period = 0
     if period < 1:
-        wrong(f"{text!r} is not slide, epoch, end, or a duration such as 10s", "--every")
+        reject(f"{text!r} is not slide, epoch, end, or a duration such as 10s", "--every")
     return period
 
 
 def look_at_first(
-    arriving: Iterator[Arrived], source: Source, stop: Stop
-) -> tuple[Iterator[Arrived], bool]:
+    arriving: Iterator[StreamBatch], source: Source, stop: Stop
+) -> tuple[Iterator[StreamBatch], bool]:
     """All that arrives, and whether events have times of their own: the first batch tells."""
     try:
         with stop.waiting():
@@ -290,7 +292,7 @@ def find_exit_code(
     broken = [each for source in sources for each in source.report.broken]
     for file, reason in broken:
         sys.stderr.write(f"error: {file}: {reason}\n")
-    if stop.is_asked and not request.follow:
+    if stop.is_requested and not request.follow:
         sys.stderr.write("stopped before the input was read to its end\n")
     if broken or reporter.stalled or is_failed:
         return FAILED

@@ -24,7 +24,7 @@ ANSWER = "answer"
 
 
 class Kind(StrEnum):
-    """What the rows of a bulletin are."""
+    """What the rows of a result are."""
 
     SNAPSHOT = "snapshot"
     CHANGES = "changes"
@@ -49,7 +49,7 @@ class TermText(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Head:
     """A query as its writers see it: its name, its columns, whether it only says yes or no, and
-    the kinds of bulletins that will come.
+    the kinds of results that will come.
     """
 
     query: str
@@ -61,7 +61,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Bulletin:
+class ResultBatch:
     """The rows of one query at one epoch. ``time`` is in milliseconds, None where there is none."""
 
     kind: Kind
@@ -70,15 +70,17 @@ class Bulletin:
     batches: Iterable[pa.RecordBatch]
 
 
-def arrange(bulletin: Bulletin, head: Head, multiplicity: Multiplicity) -> Iterator[pa.RecordBatch]:
+def arrange(
+    result: ResultBatch, head: Head, multiplicity: Multiplicity
+) -> Iterator[pa.RecordBatch]:
     """The batches as they are to be written: expanded if asked for, none of them huge.
 
     An ASK becomes one row with the column ``answer``, and a change of it a row where it flips.
     """
     if head.is_ask:
-        yield _answer_yes_or_no(bulletin)
+        yield _answer_yes_or_no(result)
         return
-    for batch in bulletin.batches:
+    for batch in result.batches:
         if multiplicity is Multiplicity.EXPAND:
             parts = expand(batch)
         else:
@@ -87,9 +89,9 @@ def arrange(bulletin: Bulletin, head: Head, multiplicity: Multiplicity) -> Itera
             yield from cut(part)
 
 
-def _answer_yes_or_no(bulletin: Bulletin) -> pa.RecordBatch:
-    counts = [count for batch in bulletin.batches for count in batch.column(0).to_pylist()]
-    if bulletin.kind is Kind.SNAPSHOT:
+def _answer_yes_or_no(result: ResultBatch) -> pa.RecordBatch:
+    counts = [count for batch in result.batches for count in batch.column(0).to_pylist()]
+    if result.kind is Kind.SNAPSHOT:
         verdicts = [bool(counts)]
     else:
         verdicts = [count > 0 for count in counts]
