@@ -36,7 +36,7 @@ UPDATE = ("+", 1, P, 2)
         ("abc", r"not 'abc'; load reads a file"),
         (Path("a.nt"), r"load reads a file"),
         (b"abc", "not bytes"),
-        (UPDATE, r"give a list of updates: \[\('\+', 1"),
+        (UPDATE, r"expected a list of updates, not one; write \[\('\+', 1"),
         ({"subject": [1]}, r"pyarrow\.table"),
         (None, "not None"),
         (5, "not 5"),

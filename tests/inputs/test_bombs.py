@@ -138,4 +138,4 @@ def test_packed_tables_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MOST_HELD", 1000)
     rows, report = read(packed, "parquet", compression="gzip")
     assert rows == []
-    assert "unpack it to a file" in report.broken[0][1]
+    assert "decompress it to a file" in report.broken[0][1]

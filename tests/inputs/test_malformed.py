@@ -46,7 +46,7 @@ def make_events(count: int) -> list[Event]:
 # Records ------------------------------------------------------------------------------------------
 
 CSV_RECORDS = [
-    ("soon,+,<a:a>,<a:p>,<a:b>,", "bad time: 'soon' is not a number"),
+    ("soon,+,<a:a>,<a:p>,<a:b>,", "bad time: 'soon' is neither a number"),
     (",+,<a:a>,<a:p>,<a:b>,", "no time"),
     ("253402300800000,+,<a:a>,<a:p>,<a:b>,", "bad time: '253402300800000' is before the year 1"),
     ("99999999999999999999,+,<a:a>,<a:p>,<a:b>,", "bad time"),
@@ -390,7 +390,7 @@ def test_a_directory_with_other_files(tmp_path: Path) -> None:
     assert [b["subject"].to_pylist() for b in source] == [["<a:a.nt.gz>"], ["<a:b.nt>"]]
     skipped = [Path(name).name for name in source.report.skipped]
     assert skipped == [".hidden.nt", "README.md", "_SUCCESS", "sub"]
-    with pytest.raises(InputError, match="has no file with a known ending"):
+    with pytest.raises(InputError, match="has no file with a known extension"):
         open_input(folder / "sub")
 
 

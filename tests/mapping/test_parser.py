@@ -132,7 +132,7 @@ def test_a_cell_that_is_none_of_its_type_is_told(kind, bad):
         ('{a} :p "}"', "column 9: unbalanced brace; {{ and }} are literal braces"),
         ('{a} :p "{b}"^^5', "column 15: a datatype must be an IRI, not '5'"),
         (["{a} :p {b}", "{a} :q"], "mapping 2, line 1, column 7"),
-        ([5], "a mapping is a text such as"),
+        ([5], "a mapping is a str such as"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(text, message):

@@ -199,7 +199,7 @@ def test_answers_without_columns(kind: Format) -> None:
 @pytest.mark.parametrize("kind", [Format.ARROW, Format.PARQUET])
 def test_no_columns_at_all(kind: Format) -> None:
     none = Options(kind, multiplicity=Multiplicity.NONE, stamps=False)
-    with pytest.raises(TriegsError, match="has no columns"):
+    with pytest.raises(TriegsError, match="has no columns to write"):
         write(Head("q", ()), none, make_result((), [()], [1]))
 
 

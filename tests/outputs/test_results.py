@@ -166,5 +166,5 @@ def test_json_documents_follow_one_another_in_lines() -> None:
 @pytest.mark.parametrize("term", sorted(NOT_IN_XML))
 def test_what_xml_cannot_say_is_refused(term: str) -> None:
     result = make_result(NAMES, [(term, term)], [1])
-    with pytest.raises(TriegsError, match=r"XML cannot have the character U\+00.*srj"):
+    with pytest.raises(TriegsError, match=r"XML cannot represent the character U\+00.*srj"):
         write(HEAD, Options(Format.SRX), result)

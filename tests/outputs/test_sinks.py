@@ -9,7 +9,7 @@ import pytest
 from tests.outputs.answers import make_result
 
 from triegs.outputs import CannotWrite, Format, Head, Kind, Options, Outputs
-from triegs.outputs.sinks import find_places
+from triegs.outputs.sinks import find_placeholders
 
 HEADS = [Head("a", ("x",)), Head("b", ("x", "y"))]
 ONE = make_result(("x",), [("<a:a>",)], [1], epoch=1)
@@ -91,5 +91,5 @@ def test_two_queries_of_one_file(tmp_path: Path) -> None:
 
 
 def test_unknown_places() -> None:
-    with pytest.raises(ValueError, match=r"\{name\} is none of \{query\}"):
-        find_places("{query}/{name}.csv")
+    with pytest.raises(ValueError, match=r"unknown placeholder \{name\}; use \{query\}"):
+        find_placeholders("{query}/{name}.csv")

@@ -58,9 +58,9 @@ def test_long_values_fold_and_lose_nothing() -> None:
 def test_rows_are_bounded_and_that_is_said() -> None:
     text = show(make_result(NAMES, ROWS, [2, 1]), options=Options(most_rows=1))
     assert "more than 1 answers" in text
-    assert "the first 1; there are more (--rows)" in text
+    assert "first 1 rows; use --rows to show more" in text
     assert "other" not in text
-    assert "the first" not in show(make_result(NAMES, ROWS, [2, 1]), options=Options(most_rows=2))
+    assert "use --rows" not in show(make_result(NAMES, ROWS, [2, 1]), options=Options(most_rows=2))
 
 
 def test_multiplicity_by_choice() -> None:

@@ -133,7 +133,7 @@ def test_columns_streams_and_ids(spark: LocalSpark, tmp_path: Path) -> None:
         ({"terms": "turtle"}, "terms are one of ntriples, plain, integers"),
         ({"strict": "true"}, "batch 0, partition 0, line 6: bad term: object: "),
         ({"path": "s3://b/x"}, "on a disk that all executors see, not 's3://b/x'"),
-        ({"time": "op"}, "'+' is not a number of milliseconds"),
+        ({"time": "op"}, "'+' is neither a number of milliseconds"),
     ],
 )
 def test_what_is_wrong_is_told(

@@ -237,7 +237,8 @@ def index_ids(
 ) -> tuple[Word, Word]:
     """Write dictionary indices of rows, and new ids into ``fresh``.
 
-    Returns the number of new ids, or -1 - row for a bad id, and whether a row has no term. Outer variables repeat for many rows, so a row equal to the previous one takes a fast path.
+    Returns the number of new ids, or -1 - row for a bad id, and whether a row has no term. Outer
+    variables repeat for many rows, so a row equal to the previous one takes a fast path.
     """
     found = 0
     has_gaps = 0

@@ -275,8 +275,8 @@ class _Parser:
             self._fail(token.start, f"{token.text}: {problem}")
         if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", clear[0]):
             name = clear[0].strip("/#") or "name"
-            self._fail(token.start, f"{token.text} has no scheme such as http:; a name under the base "
-                       f"is :{name}")  # fmt: skip
+            self._fail(token.start, f"{token.text} has no scheme such as http:; a name under the "
+                       f"base is :{name}")  # fmt: skip
         if not columns:
             return Constant(iri(clear[0]))
         return Filled(Form.IRI, tuple(clear), tuple(columns))

@@ -1,7 +1,7 @@
-"""The result formats of SPARQL 1.1: JSON, XML, CSV and TSV. Each result is a document of its own.
+"""The SPARQL 1.1 result formats: JSON, XML, CSV and TSV. Each result batch is a document.
 
-They know no epochs and no multiplicities: by default an answer is written as often as it counts.
-With a column, the count is one more variable, of xsd:integer.
+They have no epochs or multiplicities: by default an answer is repeated by its multiplicity. With a
+multiplicity column, the count is an additional variable of type xsd:integer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INTEGER = f"^^<{XSD}integer>"
 
 
 class ResultWriter:
-    """What the four have in common: a beginning, rows of cells, an end; or a yes or no."""
+    """Common base of the four formats: start, rows of cells, end; or the answer of an ASK."""
 
     #: Whether several documents may follow one another in one file.
     is_sequence = False
@@ -59,7 +59,7 @@ class ResultWriter:
         raise NotImplementedError
 
     def write(self, result: ResultBatch) -> int:
-        """Write a document; how many rows it has."""
+        """Write a document; returns its number of rows."""
         if self.head.is_ask:
             return self._write_answer(result)
         names = list(self.head.names)
@@ -124,7 +124,7 @@ class SrjWriter(ResultWriter):
         return f'{{"head":{{}},"boolean":{verdict}}}\n'
 
     def put(self, rows: Any, is_first: bool) -> None:
-        # Each member starts with a comma, as it cannot know whether one before it is bound.
+        # Each member starts with a comma, because the members before it may be unbound.
         rows = pc.replace_substring(rows, ",{,", ",{", max_replacements=1)
         write_rows(self.sink, rows, skip=1 if is_first else 0)
 
@@ -149,12 +149,12 @@ class SrxWriter(ResultWriter):
 
 
 class SparqlCsvWriter(ResultWriter):
-    """SPARQL 1.1 Query Results CSV: bare texts, so datatypes and languages are lost."""
+    """SPARQL 1.1 Query Results CSV: plain texts, without datatypes and languages."""
 
     separator, row_end = ",", "\r\n"
 
     def unbound(self) -> str:
-        # A line with nothing in it would be no row.
+        # An empty line would not be a row.
         return '""' if len(self.head.names) == 1 else ""
 
     def spell(self, name: str, terms: Any) -> Any:  # noqa: ARG002
@@ -168,7 +168,7 @@ class SparqlCsvWriter(ResultWriter):
 
 
 class SparqlTsvWriter(ResultWriter):
-    """SPARQL 1.1 Query Results TSV: terms in N-Triples form, which has no tabs in it."""
+    """SPARQL 1.1 Query Results TSV: terms in N-Triples form, which contains no tabs."""
 
     separator, row_end = "\t", "\n"
 

@@ -1,4 +1,4 @@
-"""Answers as tables for people: prefixed names, titles, the width of the terminal."""
+"""Human-readable tables with prefixed names, fitted to the terminal."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from triegs.outputs.result_batch import (
     arrange,
 )
 
-#: A time in milliseconds from here on (1973) is shown as a date.
+#: Times in milliseconds from here on (1973) are shown as dates.
 WALL_CLOCK = 100_000_000_000
-#: Where no terminal limits a line.
+#: The line width without a terminal.
 UNLIMITED = 100_000
 
 
 class TableWriter:
-    """Writes results as tables. `most_rows` bounds the rows of a result (0: all are shown)."""
+    """Writes result batches as tables of up to `most_rows` rows (0 for all)."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class TableWriter:
         self.spellers = [Speller(SPELLINGS[terms](head)) for _ in head.names]
 
     def write(self, result: ResultBatch) -> int:
-        """Write a title and the rows of a result; how many rows were there to be seen."""
+        """Write a title and the rows; returns the number of rows shown."""
         rows = self._rows(result)
         shown = list(islice(rows, self.most_rows)) if self.most_rows else list(rows)
         is_cut = bool(self.most_rows) and next(rows, None) is not None
@@ -72,7 +72,7 @@ class TableWriter:
         if shown and not self.head.is_ask:
             console.print(self._table(result, shown))
             if is_cut:
-                note = f"the first {self.most_rows:,}; there are more (--rows)"
+                note = f"first {self.most_rows:,} rows; use --rows to show more"
                 console.print(note, style="dim", soft_wrap=True)
             console.print()
         elif shown:
@@ -124,7 +124,7 @@ class TableWriter:
         return f"{number} {thing}" + ("" if len(shown) == 1 and not is_cut else "s")
 
     def close(self) -> None:
-        """Each table is complete when it is written."""
+        """Nothing follows the last table."""
 
 
 def describe_moment(epoch: int, time: int | None) -> str:
@@ -138,7 +138,7 @@ def describe_moment(epoch: int, time: int | None) -> str:
 
 
 def describe_time(time: int) -> str:
-    """Milliseconds, or the date and time where they can hardly mean anything else.
+    """Milliseconds as a number, or as date and time if they are plausible as such.
 
     >>> describe_time(20), describe_time(1_700_000_000_500)
     ('20', '2023-11-14T22:13:20.500Z')
@@ -154,7 +154,7 @@ def describe_time(time: int) -> str:
 
 
 def find_width(sink: BinaryIO) -> int | None:
-    """The columns of the terminal behind a sink; None where a line may be of any length."""
+    """The width of the terminal behind a sink; None for unlimited."""
     given = os.environ.get("COLUMNS", "")
     if given.isdigit() and int(given) > 0:
         return int(given)
