@@ -574,7 +574,7 @@ def test_memory_is_freed_when_a_lease_ends_unread():
 
 def test_a_lease_that_is_no_duration_is_refused(engine):
     query = engine.register(f"SELECT ?x {{ ?x {P} ?y }}")
-    with pytest.raises(ValueError, match="'soon' is no duration"):
+    with pytest.raises(ValueError, match="'soon' is not a duration"):
         query.snapshot(lease="soon")
     assert engine.metrics()["pins"] == []
 

@@ -19,11 +19,11 @@ from tests.spark.columns import KINDS, NAMES, SIGNS, TIMES, Columns, make_table
 from tests.spark.streams import sum_changes
 
 from triegs import Engine, InputError
-from triegs.cli.explaining import observe_file
+from triegs.cli.explain_command import observe_file
 from triegs.compiler.layout import lay_out
 from triegs.compiler.observing import observe
 from triegs.compiler.partitions import Key
-from triegs.dictionary.writing import write_terms
+from triegs.dictionary.term_texts import write_terms
 from triegs.durable.source import QuerySource
 from triegs.inputs import Source, open_input
 from triegs.mode import Mode

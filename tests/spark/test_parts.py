@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from triegs.compiler.layout import Layout, lay_out
 from triegs.compiler.observing import observe
 from triegs.compiler.partitions import Key, Observed, plan_partitions
-from triegs.dictionary.placing import find_parts
+from triegs.dictionary.partition_hash import find_partitions
 from triegs.durable.source import QuerySource
 from triegs.spark.distributed import hosting, parts
 from triegs.spark.distributed.job import Job
@@ -245,13 +245,13 @@ def test_a_term_is_in_one_part_however_it_comes(terms):
     integer = '"{}"^^<http://www.w3.org/2001/XMLSchema#integer>'.format
     texts = [integer(term) if isinstance(term, int) else f"<a:{term}>" for term in terms]
     column = pa.array(texts)
-    whole = find_parts([column], 7)
-    assert whole.tolist() == find_parts([column.dictionary_encode()], 7).tolist()
-    assert whole.tolist() == find_parts([pa.array(texts, pa.large_string())], 7).tolist()
+    whole = find_partitions([column], 7)
+    assert whole.tolist() == find_partitions([column.dictionary_encode()], 7).tolist()
+    assert whole.tolist() == find_partitions([pa.array(texts, pa.large_string())], 7).tolist()
     for place, term in enumerate(terms):
-        assert find_parts([column.slice(place, 1)], 7)[0] == whole[place]
+        assert find_partitions([column.slice(place, 1)], 7)[0] == whole[place]
         if isinstance(term, int):
-            assert find_parts([pa.array([term])], 7)[0] == whole[place]
+            assert find_partitions([pa.array([term])], 7)[0] == whole[place]
 
 
 @pytest.mark.parametrize("partitions", [2, 3, 5])

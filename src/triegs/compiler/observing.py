@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from triegs.compiler.partitions import OBJECT, SUBJECT, Key, Observed
+from triegs.dictionary.term_texts import write_terms
 from triegs.dictionary.values import write_value
-from triegs.dictionary.writing import write_terms
 
 COLUMNS = {SUBJECT: "subject", OBJECT: "object"}
 #: So many keys of a label are looked at, the most frequent ones.

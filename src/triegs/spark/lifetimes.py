@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from triegs.dictionary.columns import is_text
-from triegs.dictionary.writing import spell_texts, write_terms
+from triegs.dictionary.term_texts import spell_texts, write_terms
 from triegs.errors import InputError, WindowError
+from triegs.inputs.context import choose_columns
 from triegs.inputs.signs import CHANGES
 from triegs.inputs.times import GOOD, MISSING, REASONS, read_times
-from triegs.inputs.work import choose_columns
 from triegs.spark.cells import quote, read_instants
 from triegs.spark.coding import INTEGERS
 from triegs.spark.parcels import check_kinds
@@ -155,7 +155,7 @@ def _read_sign(column: Any) -> Any:
     from pyspark.sql import functions
 
     text = column.cast("string")
-    wrong = functions.concat(functions.lit("the sign is + or - (or 1 or -1), not "), text)
+    wrong = functions.concat(functions.lit("the sign must be + or - (or 1 or -1), not "), text)
     return (
         functions.when(text.isNull() | text.isin(*SIGNS[1]), 1)
         .when(text.isin(*SIGNS[-1]), -1)

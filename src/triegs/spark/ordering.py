@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from triegs.errors import InputError
+from triegs.inputs.context import Options, find_columns
 from triegs.inputs.files import InputFile
-from triegs.inputs.work import Options, find_columns
 
 #: What Spark is asked to read a format as. It gives texts line by line: cells are read by
 #: `triegs.inputs`, so that a malformed record is the same record with Spark and without.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from triegs.compiler.layout import Layout, Route
 from triegs.compiler.observing import write_term
 from triegs.dictionary.arrays import Words
-from triegs.dictionary.placing import find_parts
+from triegs.dictionary.partition_hash import find_partitions
 from triegs.dictionary.values import TermForm, read_value, write_value
 from triegs.mapping.rows import SAME_ROW
 from triegs.spark.distributed.job import Job
@@ -280,7 +280,7 @@ def _find_parts(
 ) -> Words:
     if positions not in hashes:
         columns = [table.column(TERMS[position]) for position in positions]
-        hashes[positions] = find_parts(columns, partitions)
+        hashes[positions] = find_partitions(columns, partitions)
     return hashes[positions]
 
 

@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 
 from triegs.dictionary.arrays import Words
 from triegs.errors import InputError
+from triegs.inputs.context import Clock, Options, ReadContext, TermReading
 from triegs.inputs.documents import read_columns
 from triegs.inputs.files import InputFile
 from triegs.inputs.frames import keep_terms, read_frame_rows
 from triegs.inputs.graph_times import TimedGraphs
 from triegs.inputs.lines import read_lines
-from triegs.inputs.report import LONGEST_SHOWN, InputReport, Quarantine
+from triegs.inputs.report import LONGEST_WRITTEN, InputReport, Quarantine
 from triegs.inputs.statements import StatementScanner
 from triegs.inputs.streams import CHUNK, BrokenFile, drop_mark
-from triegs.inputs.work import Clock, Options, TermReading, Work
 from triegs.reasons import Reason
 from triegs.spark.rdf.listing import is_by_line, open_file
 from triegs.spark.rdf.parts import Part, is_there
@@ -62,7 +62,7 @@ class Collector(Quarantine):
 
     def add(self, file: str, line: int, reason: Reason, detail: str, record: str | bytes) -> None:
         super().add(file, line, reason, detail, record)
-        self._found.append((line, str(reason.tell(detail)), record))
+        self._found.append((line, str(reason.describe(detail)), record))
 
     def drain(self, *, is_counted: bool) -> list[Problem]:
         """What was set aside since; ``is_counted``: its lines are positions."""
@@ -78,8 +78,8 @@ class Collector(Quarantine):
 
 def _show(record: str | bytes) -> str:
     if isinstance(record, str):
-        record = record[:LONGEST_SHOWN].encode("utf-8", "backslashreplace")
-    return record[: 4 * LONGEST_SHOWN].decode("utf-8", "backslashreplace")[:LONGEST_SHOWN]
+        record = record[:LONGEST_WRITTEN].encode("utf-8", "backslashreplace")
+    return record[: 4 * LONGEST_WRITTEN].decode("utf-8", "backslashreplace")[:LONGEST_WRITTEN]
 
 
 def read_part(part: Part, settings: Settings, columns: list[tuple[str, bool]]) -> Iterator[Any]:
@@ -115,7 +115,7 @@ def _is_passing(problem: BrokenFile) -> bool:
     return isinstance(cause, OSError) and cause.errno is not None
 
 
-def _make_work(settings: Settings) -> Work:
+def _make_work(settings: Settings) -> ReadContext:
     options = Options(
         columns={},
         given=frozenset(),
@@ -125,11 +125,11 @@ def _make_work(settings: Settings) -> Work:
         graph_time=settings.graph_time,
     )
     collector = Collector(is_strict=settings.mode is Mode.FAILFAST)
-    return Work(options, Clock(0), collector, InputReport())
+    return ReadContext(options, Clock(0), collector, InputReport())
 
 
 def _read_rows(
-    file: InputFile, part: Part, settings: Settings, work: Work, collector: Collector
+    file: InputFile, part: Part, settings: Settings, work: ReadContext, collector: Collector
 ) -> Iterator[Rows]:
     if is_by_line(file, settings):
         yield from _scan(file, part, _read_range(part), work, collector)
@@ -147,7 +147,7 @@ def _read_rows(
 
 
 def _scan(
-    file: InputFile, part: Part, chunks: Iterator[bytes], work: Work, collector: Collector
+    file: InputFile, part: Part, chunks: Iterator[bytes], work: ReadContext, collector: Collector
 ) -> Iterator[Rows]:
     scanner = StatementScanner(file, work)
     rows = work.options.batch_rows
@@ -178,7 +178,7 @@ def _read_bytes(part: Part) -> Iterator[bytes]:
         raise InputError(f"{part.path}: {problem.strerror}", file=part.path) from problem
 
 
-def _read_statements(file: InputFile, work: Work) -> Iterator[list[Any]]:
+def _read_statements(file: InputFile, work: ReadContext) -> Iterator[list[Any]]:
     """Columns of the four terms, for formats that are not read by line."""
     if file.format == "jelly":
         for frame in read_frame_rows(file):
