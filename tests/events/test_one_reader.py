@@ -35,7 +35,7 @@ def through_push(events: Any, count: int) -> Outcome:
     outcome: Outcome = [""] * count
     for place, why in found.refused:
         outcome[place] = why.kind.value
-    places = range(count) if found.places is None else found.places.tolist()
+    places = range(count) if found.kept is None else found.kept.tolist()
     for place, time, row in zip(places, found.times.tolist(), found.rows.tolist(), strict=True):
         outcome[place] = ("event", time, row[0])
     return outcome

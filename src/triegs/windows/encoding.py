@@ -32,7 +32,7 @@ _FORM = "an event is (time, subject, predicate, object[, op[, id]]), not "
 
 
 class Events(NamedTuple):
-    """Events by ids; `places` are the indexes of the kept rows in what was given, None for all.
+    """Events by ids; `kept` are the indexes of the kept rows in what was given, None for all.
 
     All triples of a table row have the index of the row.
     """
@@ -41,7 +41,7 @@ class Events(NamedTuple):
     rows: Words
     ids: Words
     given: int
-    places: Words | None
+    kept: Words | None
     refused: list[Refused]
 
 
@@ -76,16 +76,16 @@ def _group_rows(found: Events, table: pa.Table) -> Events:
     """
     same = np.asarray(table.column(SAME_ROW).to_numpy(), np.bool_)
     numbers = np.cumsum(~same) - 1
-    places = np.arange(len(same)) if found.places is None else found.places
+    rows = np.arange(len(same)) if found.kept is None else found.kept
     reasons: dict[int, Why] = {}
-    for place, reason in found.refused:
-        reasons.setdefault(int(numbers[place]), reason)
-    kept = ~np.isin(numbers[places], list(reasons)) if reasons else np.ones(len(places), np.bool_)
-    ids = np.where(same[places], SAME_ID, found.ids)
+    for row, reason in found.refused:
+        reasons.setdefault(int(numbers[row]), reason)
+    kept = ~np.isin(numbers[rows], list(reasons)) if reasons else np.ones(len(rows), np.bool_)
+    ids = np.where(same[rows], SAME_ID, found.ids)
     refused = [Refused(number, reason) for number, reason in sorted(reasons.items())]
     given = int(numbers[-1]) + 1 if len(numbers) else 0
     return Events(
-        found.times[kept], found.rows[kept], ids[kept], given, numbers[places[kept]], refused
+        found.times[kept], found.rows[kept], ids[kept], given, numbers[rows[kept]], refused
     )
 
 
@@ -95,33 +95,33 @@ def _encode_tuples(
     given = list(events)
     reasons: dict[int, Why] = {}
     good: list[int] = []
-    for place, event in enumerate(given):
+    for row, event in enumerate(given):
         if type(event) not in (tuple, list) or not 4 <= len(event) <= 6:
-            reasons[place] = Reason.BAD_ROW.describe(_FORM + shorten(event))
+            reasons[row] = Reason.BAD_ROW.describe(_FORM + shorten(event))
         else:
-            good.append(place)
-    times, states = reading.read_time_values([given[place][0] for place in good])
+            good.append(row)
+    times, states = reading.read_time_values([given[row][0] for row in good])
     ids = np.full(len(good), NO_ID, np.int64)
-    for at, place in enumerate(good):
-        event = given[place]
+    for at, row in enumerate(good):
+        event = given[row]
         if states[at] != reading.GOOD:
-            reasons[place] = reading.explain_time(event[0], int(states[at]))
+            reasons[row] = reading.explain_time(event[0], int(states[at]))
         elif len(event) > 5 and event[5] is not None:
             try:
                 ids[at] = identities.encode_one(name_identity(event[5]))
             except (TypeError, ValueError) as problem:
-                reasons[place] = Reason.BAD_ID.describe(str(problem))
+                reasons[row] = Reason.BAD_ID.describe(str(problem))
     if reasons:
-        kept = [at for at, place in enumerate(good) if place not in reasons]
+        kept = [at for at, row in enumerate(good) if row not in reasons]
         good, times, ids = [good[at] for at in kept], times[kept], ids[kept]
-    chosen = [given[place] for place in good]
+    chosen = [given[row] for row in good]
     batch = encode_tuples(words, [(e[4] if len(e) > 4 else "+", *e[1:4]) for e in chosen])
     reasons.update((good[at], reason) for at, reason in batch.refused)
-    refused = [Refused(place, reason) for place, reason in sorted(reasons.items())]
-    places = np.array(good, np.int64)
+    refused = [Refused(row, reason) for row, reason in sorted(reasons.items())]
+    rows = np.array(good, np.int64)
     if batch.kept is not None:
-        times, ids, places = times[batch.kept], ids[batch.kept], places[batch.kept]
-    return Events(times, batch.rows, ids, len(given), places if refused else None, refused)
+        times, ids, rows = times[batch.kept], ids[batch.kept], rows[batch.kept]
+    return Events(times, batch.rows, ids, len(given), rows if refused else None, refused)
 
 
 def name_identity(value: object) -> object:
@@ -135,14 +135,14 @@ def _encode_table(words: Dictionary, identities: Dictionary, table: pa.Table) ->
         times, states = reading.read_times(columns[TIME])
     except TypeError as problem:
         raise InvalidUpdate(f"{problem}; nothing changed") from None
-    for place in np.flatnonzero(states).tolist():
-        shown = show_cell(columns[TIME][place])
-        reasons.setdefault(place, reading.explain_time(shown, int(states[place])))
+    for row in np.flatnonzero(states).tolist():
+        shown = show_cell(columns[TIME][row])
+        reasons.setdefault(row, reading.explain_time(shown, int(states[row])))
     ids = np.full(table.num_rows, NO_ID, np.int64)
     if ID in columns:
-        for place, why in identities.encode_into(_name_identities(columns[ID]), ids):
-            if columns[ID][place].is_valid:
-                reasons.setdefault(place, Reason.BAD_ID.describe(why))
+        for row, why in identities.encode_into(_name_identities(columns[ID]), ids):
+            if columns[ID][row].is_valid:
+                reasons.setdefault(row, Reason.BAD_ID.describe(why))
     batch = encode_columns(words, columns, table.num_rows, reasons)
     if batch.kept is not None:
         times, ids = times[batch.kept], ids[batch.kept]

@@ -66,8 +66,8 @@ class RowReading(NamedTuple):
         )
 
 
-class Aside(Quarantine):
-    """Keeps what is wrong with rows by their places."""
+class RowQuarantine(Quarantine):
+    """Collects the problems of rows by their indexes."""
 
     def __init__(self) -> None:
         super().__init__(InputReport(), None, strict=False, append=False)
@@ -88,19 +88,19 @@ class ReadRows(NamedTuple):
     def place_events(self, found: Events) -> Events:
         """Events of the triples, by row of the table that was given."""
         return found._replace(
-            given=self.given, places=self._place(found.places, len(found.times)),
-            refused=sorted([*self.refused, *self._tell(found.refused)]),
+            given=self.given, kept=self._find_rows(found.kept, len(found.times)),
+            refused=sorted([*self.refused, *self._by_row(found.refused)]),
         )  # fmt: skip
 
     def place_batch(self, found: Batch) -> Batch:
         """The same for updates."""
-        places = self._place(found.kept, len(found.rows))
-        return Batch(found.rows, places, sorted([*self.refused, *self._tell(found.refused)]))
+        kept = self._find_rows(found.kept, len(found.rows))
+        return Batch(found.rows, kept, sorted([*self.refused, *self._by_row(found.refused)]))
 
-    def _place(self, places: Words | None, count: int) -> Words:
-        return self.rows[np.arange(count) if places is None else places]
+    def _find_rows(self, kept: Words | None, count: int) -> Words:
+        return self.rows[np.arange(count) if kept is None else kept]
 
-    def _tell(self, refused: Iterable[Refused]) -> list[Refused]:
+    def _by_row(self, refused: Iterable[Refused]) -> list[Refused]:
         return [Refused(int(self.rows[place]), reason) for place, reason in refused]
 
 
@@ -120,8 +120,8 @@ def read_rows(given: Any, reading: RowReading, place: str, first: int, is_timed:
     names = find_columns(table.schema.names, TABLE, options)
     if is_timed and "time" not in names:
         raise refuse_untimed(TABLE, table.schema.names)
-    aside = Aside()
-    work = ReadContext(options, Clock(0), aside, InputReport())
+    quarantine = RowQuarantine()
+    work = ReadContext(options, Clock(0), quarantine, InputReport())
     parts: list[Any] = []
     start = 0
     for batch in table.combine_chunks().to_batches():
@@ -141,8 +141,8 @@ def read_rows(given: Any, reading: RowReading, place: str, first: int, is_timed:
         parts.append(found)
         start += batch.num_rows
     kept = np.ones(table.num_rows, np.bool_)
-    kept[[row for row, _ in aside.refused]] = False
-    return ReadRows(_join(parts, names), np.flatnonzero(kept), table.num_rows, aside.refused)
+    kept[[row for row, _ in quarantine.refused]] = False
+    return ReadRows(_join(parts, names), np.flatnonzero(kept), table.num_rows, quarantine.refused)
 
 
 def _join(parts: list[Any], names: Mapping[str, int]) -> pa.Table:

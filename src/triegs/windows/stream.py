@@ -111,8 +111,8 @@ class Stream:
         first = self.arrivals
         self.arrivals += events.given
         arrivals = np.arange(first, self.arrivals)
-        if events.places is not None:
-            arrivals = arrivals[events.places]
+        if events.kept is not None:
+            arrivals = arrivals[events.kept]
         # A row is one event, whatever the number of its triples, so it is sifted once.
         is_first = events.ids != SAME_ROW
         is_plain = bool(is_first.all())
