@@ -42,7 +42,7 @@ def test_nothing_is_overwritten(state, tmp_path):
     (tmp_path / "copy").mkdir()
     assert "exists already" in back_up(state, tmp_path / "copy", code=2).stderr
     (tmp_path / "other.unfinished").mkdir()
-    assert "perhaps from a copy that was interrupted" in " ".join(
+    assert "perhaps from an interrupted copy" in " ".join(
         back_up(state, tmp_path / "other", code=2).stderr.split()
     )
     assert "there is no engine" in back_up(tmp_path, tmp_path / "third", code=2).stderr

@@ -552,7 +552,7 @@ def test_a_lease_ends(engine, lease):
     assert next(reading).multiplicity == 1
     time.sleep(0.03)
     for read in (snapshot.count, lambda: next(reading), snapshot.to_arrow, lambda: list(snapshot)):
-        with pytest.raises(SnapshotExpired, match="lease is over"):
+        with pytest.raises(SnapshotExpired, match="lease has expired"):
             read()
     snapshot.close()
 
