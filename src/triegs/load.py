@@ -1,4 +1,4 @@
-"""RDF files to updates by ids: every statement of a file is an insertion."""
+"""Loads RDF files: every statement is an insertion."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ FORMATS = ("n-triples", "n-quads", "turtle", "trig", "rdf-xml")
 
 
 def list_statements(source: Any, name: str | None = None) -> Iterator[pa.RecordBatch]:
-    """All statements of a file, as batches of events; `InvalidUpdate` if it is not well-formed."""
+    """All statements of a file as event batches; `InvalidUpdate` if it is malformed."""
     is_path = isinstance(source, str | PathLike)
     label = fspath(source) if is_path else str(getattr(source, "name", "the file"))
     try:
         if is_path and name is None and Path(source).is_dir():
-            raise InputError(f"{label} is a directory; load takes a file, or the format of all")
+            raise InputError(f"{label} is a directory; load takes a file, or give the format")
         if find_format(label, name, None)[0] not in FORMATS:
-            raise InputError(f"{label}: the format is one of {', '.join(FORMATS)}")
+            raise InputError(f"{label}: the format must be one of {', '.join(FORMATS)}")
         yield from open_input(source, format=name, strict=True)
     except InputError as problem:
         raise InvalidUpdate(f"{problem}; nothing changed") from problem
 
 
 def read_statements(dictionary: Dictionary, source: Any, name: str | None) -> Batch:
-    """All statements of a file as insertions; `InvalidUpdate` if it is not well-formed.
+    """All statements of a file as insertions; `InvalidUpdate` if it is malformed.
 
     >>> from io import BytesIO
     >>> read_statements(Dictionary(), BytesIO(b"<a:a> <a:p> <a:b> ."), "n-triples").rows

@@ -1,8 +1,8 @@
-r"""Plain names as IRIs of a base, and back.
+r"""Converts plain names to IRIs under a base, and back.
 
-A name is a cell of a table, such as ``New York``. Its IRI is the base followed by the name, with
-``%XX`` for what no prefixed name of a query has: ``:New%20York`` in a query names it. Letters and
-digits of all scripts stay as they are.
+A name is a table cell such as ``New York``. Its IRI is the base followed by the name, with ``%XX``
+for characters that a prefixed name cannot contain, so a query can write ``:New%20York``. Letters
+and digits of all scripts are unchanged.
 
 >>> name_iri("New York, café"), read_name("<urn:triegs:New%20York>", BASE)
 ('<urn:triegs:New%20York%2C%20café>', 'New York')
@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from triegs.errors import InputError
 from triegs.terms import Kind, iri, parse_term
 
-#: Where plain names are, unless a base is given.
+#: The default base.
 BASE = "urn:triegs:"
 _LETTERS = (
     r"A-Za-z0-9_.~\-",
@@ -27,7 +27,7 @@ ENCODED = re.compile(f"[^{''.join(_LETTERS)}]")
 
 
 def check_base(base: str) -> str:
-    """A base as it is, without brackets; `InputError` if no IRI begins so.
+    """The base without brackets; `InputError` if it is not the start of an IRI.
 
     >>> check_base("<http://bank/>")
     'http://bank/'
@@ -38,7 +38,7 @@ def check_base(base: str) -> str:
     except ValueError as problem:
         raise InputError(f"base: {problem}") from None
     if ":" not in bare:
-        raise InputError(f"base: {base!r} is no IRI; one is http://example.org/")
+        raise InputError(f"base: {base!r} is not an IRI; an example is http://example.org/")
     return bare
 
 
@@ -60,9 +60,9 @@ def name_iri(name: str, base: str = BASE) -> str:
 
 
 def read_name(term: str, base: str) -> str | None:
-    """The name of a term that is an IRI of the base; None for every other term.
+    """The name of an IRI under the base; None for all other terms.
 
-    Only what `encode_name` writes is a name, so two terms never have the same one.
+    Only the encoding of `encode_name` counts, so no two terms share a name.
     """
     if not (base and term.startswith("<" + base)):
         return None
@@ -77,13 +77,13 @@ def read_name(term: str, base: str) -> str | None:
 
 
 def read_plain_name(term: str, base: str) -> str | None:
-    """The same, but None too for a name that looks like a term, which it is not to be taken for."""
+    """Like `read_name`, but also None for a name that could be mistaken for a term."""
     name = read_name(term, base)
     return None if name is None or name.startswith(("<", '"', "_:")) else name
 
 
 def write_plain(term: str, base: str) -> str:
-    """The name of a term, the text of a literal, or else the term: as people write it.
+    """The name of a term, the text of a literal, or else the term itself.
 
     >>> write_plain('"67.00"^^<http://www.w3.org/2001/XMLSchema#decimal>', BASE)
     '67.00'

@@ -1,7 +1,6 @@
-"""What objects look like in a notebook: small tables of HTML.
+"""HTML representations for notebooks.
 
-All texts are escaped and cut. Colours are those of the page, so that it looks right on dark and on
-light ones.
+All text is escaped and shortened. Colours are inherited, so the tables suit light and dark themes.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-#: Rows that are shown, and characters of a cell.
+#: Limits on rows and on characters per cell.
 MOST_SHOWN, LONGEST_CELL = 10, 80
 _CELL = "text-align:left;padding:2px 12px 2px 0;vertical-align:top"
 _FAINT = "opacity:.65;font-weight:normal"
@@ -17,7 +16,7 @@ _NUMBER = "text-align:right;padding:2px 0 2px 12px;vertical-align:top"
 
 
 def write_card(title: str, facts: Iterable[tuple[str, object]]) -> str:
-    """A title, and a line for each fact.
+    """A title with a line per fact.
 
     >>> write_card("Window", [("width", "<10s>")]).count("&lt;10s&gt;")
     1
@@ -33,7 +32,7 @@ def write_card(title: str, facts: Iterable[tuple[str, object]]) -> str:
 def write_table(
     names: Sequence[str], rows: Iterable[Sequence[object]], note: str = "", *, counts: bool = False
 ) -> str:
-    """A table, with a note below it; with `counts` the last column is of numbers.
+    """A table with a note below it; with `counts`, the last column is numeric.
 
     >>> "<td" in write_table(["x"], [["<a>"]]), "<a>" in write_table(["x"], [["<a>"]])
     (True, False)
@@ -56,7 +55,7 @@ def write_table(
 
 
 def _write_cell(value: object) -> str:
-    """A text, cut and escaped; the whole of it, up to a bound, is shown on pointing at it."""
+    """Escaped text, shortened; a tooltip shows more of it."""
     text = "" if value is None else str(value)
     if len(text) <= LONGEST_CELL:
         return escape(text)

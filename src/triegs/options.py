@@ -1,6 +1,6 @@
-"""Options that are one of a few words, as types: editors offer the words, mypy knows no others.
+"""Option values as literal types, for editors and type checkers.
 
-A word that is none of them is `triegs.errors.BadOption`, which lists those that are.
+At run time, an invalid value raises `triegs.errors.BadOption`, which lists the valid ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BoundsName: TypeAlias = Literal["(]", "[)"]
 OperatorName: TypeAlias = Literal["RSTREAM", "ISTREAM", "DSTREAM"]
 PolicyName: TypeAlias = Literal["slide", "change", "non-empty", "periodic"]
 ExplainName: TypeAlias = Literal["text", "mermaid", "svg", "json"]
-#: Terms of rows, of Arrow columns, and of a stream of them without end.
+#: Term forms of rows, of Arrow columns, and of unbounded streams of them.
 RowTerms: TypeAlias = Literal["ntriples", "python", "plain", "ids", "rdflib", "pyoxigraph"]
 ArrowTerms: TypeAlias = Literal["ntriples", "python", "plain", "ids"]
 StreamTerms: TypeAlias = Literal["ntriples", "ids"]
@@ -29,37 +29,37 @@ SPARQL_FORMATS: tuple[str, ...] = get_args(SparqlFormat)
 
 
 def check_text(text: object) -> None:
-    """Refuse the path of a query; what else is no text is refused where it is read."""
+    """Reject a path given as a query; other types are rejected by the parser."""
     if isinstance(text, PathLike):
-        raise TypeError(f"a query is a str, not {type(text).__name__}; give path.read_text()")
+        raise TypeError(f"a query must be a str, not {type(text).__name__}; pass path.read_text()")
 
 
 def check_prefixes(prefixes: object) -> None:
-    """Refuse what are no prefixes.
+    """Reject invalid prefixes.
 
     >>> check_prefixes("http://ex/")
     Traceback (most recent call last):
-    triegs.errors.BadOption: prefixes are IRIs by name, {'ex': 'http://ex/'}, not 'http://ex/'
+    triegs.errors.BadOption: prefixes must map names to IRIs: {'ex': 'http://…'}, not 'http://ex/'
     """
     pairs = prefixes.items() if isinstance(prefixes, Mapping) else [(None, None)]
     if not all(isinstance(name, str) and isinstance(iri, str) for name, iri in pairs):
-        raise BadOption(f"prefixes are IRIs by name, {{'ex': 'http://ex/'}}, not {prefixes!r}")
+        raise BadOption(f"prefixes must map names to IRIs: {{'ex': 'http://…'}}, not {prefixes!r}")
 
 
 def check_number(name: str, value: object) -> None:
-    """Refuse what is no integer from 0 on."""
+    """Reject anything but a non-negative integer."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise BadOption(f"{name} is an integer from 0 on, not {value!r}")
+        raise BadOption(f"{name} must be a non-negative integer, not {value!r}")
 
 
 def check_word(name: str, word: object, words: Iterable[str]) -> None:
-    """Refuse what is none of the words of an option.
+    """Reject an unknown value of an option.
 
     >>> check_word("mode", "fast", MODES)
     Traceback (most recent call last):
-    triegs.errors.BadOption: mode is 'multigraph' or 'rdf', not 'fast'
+    triegs.errors.BadOption: mode must be 'multigraph' or 'rdf', not 'fast'
     """
     known = list(words)
     if word not in known:
         shown = ", ".join(map(repr, known[:-1])) + f" or {known[-1]!r}"
-        raise BadOption(f"{name} is {shown}, not {word!r}")
+        raise BadOption(f"{name} must be {shown}, not {word!r}")

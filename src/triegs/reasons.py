@@ -1,4 +1,4 @@
-"""Why a record was set aside, or an event refused: the same words for files, tables and engines."""
+"""Reasons for quarantined records and refused events, shared by files, tables and engines."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 class Reason(StrEnum):
-    """Every reason, by the text that is shown and counted."""
+    """All reasons, with the text that is shown and counted."""
 
-    # A record that is none: by whoever reads it.
+    # Malformed records.
     BAD_LINE = "bad line"
     BAD_STATEMENT = "bad statement"
     BAD_ROW = "bad row"
@@ -25,7 +25,7 @@ class Reason(StrEnum):
     BAD_CELL = "bad cell"
     NO_TRIPLE = "no triple"
     NO_ROW_ID = "no id"
-    # An event that the engine cannot take.
+    # Events that the engine refuses.
     NO_EVENT = "no live event states this"
     NO_ID = "no live event has this id"
     OTHER_CONTENT = "a live event has this id and other content"
@@ -37,19 +37,19 @@ class Reason(StrEnum):
     def __repr__(self) -> str:
         return repr(self.value)
 
-    def tell(self, detail: str = "") -> Why:
-        """The reason in words, with what is particular behind it.
+    def describe(self, detail: str = "") -> Why:
+        """The reason as text, followed by a detail.
 
-        >>> Reason.BAD_TERM.tell("subject: not an N-Triples term: 'a'")
+        >>> Reason.BAD_TERM.describe("subject: not an N-Triples term: 'a'")
         "bad term: subject: not an N-Triples term: 'a'"
         """
         return Why(self, detail)
 
 
 class Why(str):
-    """A reason in words; `kind` says which it is, so nobody has to read them.
+    """A reason as text; `kind` identifies it.
 
-    >>> Reason.LATE.tell("its time is at or before the watermark, 5").kind is Reason.LATE
+    >>> Reason.LATE.describe("its time is at or before the watermark, 5").kind is Reason.LATE
     True
     """
 
@@ -70,7 +70,7 @@ class Why(str):
 
 
 def shorten(value: object) -> str:
-    """A value as Python writes it, if that is short.
+    """The repr of a value, shortened.
 
     >>> shorten("x" * 100)[-5:]
     'xxxx…'

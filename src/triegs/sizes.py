@@ -1,4 +1,4 @@
-"""Sizes in bytes as people write them."""
+"""Parses sizes in bytes."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
 def read_size(value: object, name: str) -> int:
-    """A number of bytes: an integer, or a text such as ``"1GB"`` or ``"512MiB"``; `BadOption` for
-    anything else, which calls the option by its name.
+    """A number of bytes from an integer or a string such as ``"1GB"`` or ``"512MiB"``.
+
+    Anything else raises `BadOption` with the name of the option.
 
     >>> read_size("1GB", "memory_limit"), read_size("1.5 KiB", "memory_limit"), read_size(7, "n")
     (1000000000, 1536, 7)
     >>> read_size("much", "memory_limit")
     Traceback (most recent call last):
-    triegs.errors.BadOption: memory_limit is a number of bytes, 512MiB or 1GB, not 'much'
+    triegs.errors.BadOption: memory_limit must be a size such as 512MiB or 1GB, not 'much'
     """
     found = -1
     if type(value) is not bool and isinstance(value, Integral):
         found = int(value)
     elif isinstance(value, float):
-        found = int(value) if value.is_integer() else -1  # 1e9 is good
+        found = int(value) if value.is_integer() else -1  # accepts 1e9
     elif isinstance(value, str) and (parts := _SIZE.fullmatch(value)):
         found = int(float(parts[1]) * UNITS.get(parts[2].lower(), -1))
     if not 0 < found < 1 << 62:
-        raise BadOption(f"{name} is a number of bytes, 512MiB or 1GB, not {value!r}")
+        raise BadOption(f"{name} must be a size such as 512MiB or 1GB, not {value!r}")
     return found

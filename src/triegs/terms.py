@@ -1,9 +1,9 @@
-r"""RDF terms as strings: the N-Triples form, taken apart and put together.
+r"""RDF terms as strings in N-Triples form.
 
-Everywhere in the package a term is one string in N-Triples form, and two terms are the same
-exactly if their strings are. That needs one spelling per term: ``"x"^^xsd:string`` is written
-``"x"``, language tags are in lower case, and control characters are always escaped the same way
-(the spelling that ``str()`` of a pyoxigraph term gives).
+Throughout the package a term is a string in N-Triples form, and two terms are equal exactly if
+their strings are. This requires a canonical spelling: ``"x"^^xsd:string`` is written ``"x"``,
+language tags are lower case, and control characters are always escaped the same way (the spelling
+of ``str()`` of a pyoxigraph term).
 
 >>> parse_term('"01"^^<http://www.w3.org/2001/XMLSchema#integer>').lexical
 '01'
@@ -22,7 +22,7 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 XSD_STRING = XSD + "string"
 RDF_LANG_STRING = RDF + "langString"
-#: The least and the largest value of each datatype of integers, None for no bound.
+#: The minimum and maximum of each integer datatype, None for unbounded.
 INTEGER_RANGES: dict[str, tuple[int | None, int | None]] = {
     "integer": (None, None),
     "nonPositiveInteger": (None, 0),
@@ -52,9 +52,9 @@ class Kind(Enum):
 
 
 class Term(NamedTuple):
-    """A term in parts. ``lexical`` is the IRI, the blank label or the literal's text.
+    """A parsed term. ``lexical`` is the IRI, the blank node label or the text of the literal.
 
-    ``datatype`` (a bare IRI) is empty for what is not a literal, ``language`` for what has none.
+    ``datatype`` (a bare IRI) is empty for IRIs and blank nodes; ``language`` may be empty.
     """
 
     kind: Kind
@@ -85,7 +85,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class BadEscape(ValueError):
-    """A backslash sequence that means nothing; ``offset`` says where in the text it starts."""
+    """An invalid escape sequence; ``offset`` is its start in the text."""
 
     def __init__(self, sequence: str, offset: int) -> None:
         super().__init__(f"bad escape sequence {sequence!r}")
@@ -125,7 +125,7 @@ def unescape(text: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def parse_term(text: str) -> Term:
-    """The parts of a term in N-Triples form; ``ValueError`` if it is none.
+    """Parse a term in N-Triples form; ``ValueError`` if it is not one.
 
     >>> parse_term('"hi"@en').language, parse_term("_:b").kind
     ('en', <Kind.BLANK: 'blank'>)
@@ -153,11 +153,10 @@ def _shorten(text: str) -> str:
 
 
 def canonical_term(text: str) -> str:
-    r"""The one spelling of a term; ``ValueError`` says why a text is no term.
+    r"""The canonical spelling of a term; ``ValueError`` if a text is not a term.
 
-    Stricter than :func:`parse_term`, which takes terms apart that are known to be good: an IRI has
-    only characters that an IRI may have, a blank node a label that N-Triples allows, and every
-    character can be written in UTF-8. Linear in the text; nothing is kept.
+    Stricter than :func:`parse_term`, which expects valid terms: also checks the characters of IRIs
+    and blank node labels, and that the text can be encoded as UTF-8. Linear; nothing is cached.
 
     >>> canonical_term('"\\u0041"@EN-us'), canonical_term('"x"^^<http://www.w3.org/2001/XMLSchema#string>')
     ('"A"@en-us', '"x"')
@@ -167,7 +166,7 @@ def canonical_term(text: str) -> str:
     """
     term = _split_term(text)
     if _LONE_SURROGATE.search(text):
-        raise ValueError(f"half of a surrogate pair is no character: {_shorten(text)}")
+        raise ValueError(f"a lone surrogate is not a character: {_shorten(text)}")
     if term.kind is Kind.BLANK and _LABEL.fullmatch(term.lexical) is None:
         raise ValueError(f"not a blank node label: {_shorten(term.lexical)}")
     if term.kind is Kind.IRI:
@@ -178,7 +177,7 @@ def canonical_term(text: str) -> str:
 
 
 def iri(text: str) -> str:
-    """An IRI in N-Triples form; ``ValueError`` for a character that none may have.
+    """An IRI in N-Triples form; ``ValueError`` for an invalid character.
 
     >>> iri("http://ex/é")
     '<http://ex/é>'
@@ -190,11 +189,10 @@ def iri(text: str) -> str:
 
 
 def scope_label(term: str, scope: str) -> str:
-    """A blank node named apart from those of other files or feeds; any other term as it is.
+    """A blank node with a label unique to its file or stream; other terms are unchanged.
 
-    The new label spells out the scope and its length, so two different pairs of scope and label
-    never meet, in this process or the next. A term that is no blank node is not changed, nor is
-    one without a label, which stays the error that it was.
+    The new label contains the scope and its length, so different pairs of scope and label never
+    collide, in this process or another. A malformed label is unchanged and stays an error.
 
     >>> scope_label("_:b", "a.nt"), scope_label("_:b", ""), scope_label("<http://ex/b>", "a.nt")
     ('_:g6-a-2Ent-b', '_:b', '<http://ex/b>')
@@ -205,7 +203,7 @@ def scope_label(term: str, scope: str) -> str:
 
 
 def scope_prefix(scope: str) -> str:
-    """What :func:`scope_label` puts in place of ``_:``.
+    """The replacement for ``_:`` in :func:`scope_label`.
 
     >>> scope_prefix("é")
     '_:g6--C3-A9-'
@@ -218,10 +216,10 @@ def scope_prefix(scope: str) -> str:
 
 
 class Text(str):
-    """The plain text of a literal, as a value: prints and compares as the text it is.
+    """The text of a plain literal as a Python value; prints and compares like a ``str``.
 
-    A ``str`` stands for a term in N-Triples form; this is how a literal without language and
-    datatype looks among Python values, and it is encoded as that literal again.
+    A ``str`` is a term in N-Triples form; a `Text` is the value of a literal without language and
+    datatype, and is encoded as that literal again.
 
     >>> Text("hi") == "hi", Text("hi").term
     (True, '"hi"')
@@ -235,7 +233,7 @@ class Text(str):
 
 
 def format_term(term: Term) -> str:
-    """The one N-Triples spelling of a term.
+    """The canonical N-Triples spelling of a term.
 
     >>> format_term(Term(Kind.BLANK, "b0"))
     '_:b0'
@@ -248,9 +246,9 @@ def format_term(term: Term) -> str:
 
 
 def literal(text: str, datatype: str = XSD_STRING, language: str = "") -> str:
-    """A literal in N-Triples form, from its text as it reads; a language wins over the datatype.
+    """A literal in N-Triples form from plain text; a language overrides the datatype.
 
-    Elsewhere a ``str`` is a whole term, so this is how plain text is given.
+    Use it to pass plain text where a ``str`` would be read as a whole term.
 
     >>> literal("hello"), literal("hello", language="en")
     ('"hello"', '"hello"@en')

@@ -164,7 +164,7 @@ def test_file_that_is_no_text(tmp_path: Path) -> None:
         (["--text", SHORT, "--prefix", "nonsense"], "NAME=IRI"),
         (["--text", SHORT, "--all-plans", "--format", "svg"], "text or json"),
         (["--text", SHORT, "--partitions", "2", "--format", "svg"], "text or json"),
-        (["--text", SHORT, "--sample", "a.csv"], "a sample is for --partitions"),
+        (["--text", SHORT, "--sample", "a.csv"], "requires --partitions"),
         (["--text", SHORT, "--partitions", "2", "--sample", "gone.csv"], "gone.csv"),
         (["--text", SHORT, "--nonsense"], "--nonsense"),
     ],

@@ -160,7 +160,7 @@ def test_inserts_only() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name a workload"),
+        ([], "give a workload"),
         (["nothing"], "there is no workload 'nothing'"),
         (["social", "--format", "nt"], "deletes of social would be lost"),
         (["social", "--format", "jelly"], "deletes of social would be lost"),
@@ -168,10 +168,10 @@ def test_inserts_only() -> None:
         (["social", "--events", "-1"], "greater than or equal to 0"),
         (["social", "--rate", "0"], "a rate is more than 0"),
         (["social", "--integers"], "not integers"),
-        (["path3", "--integers", "--format", "nq"], "no integers as subjects"),
-        (["path3", "--static", "s.nt"], "no facts that never change"),
+        (["path3", "--integers", "--format", "nq"], "cannot have integers as subjects"),
+        (["path3", "--static", "s.nt"], "has no static facts"),
         (["path3", "--format", "arrow", "--compression", "gzip"], "packed by zstd"),
-        (["path3", "--output", "events.txt"], "does not tell the format"),
+        (["path3", "--output", "events.txt"], "unknown extension of"),
     ],
 )
 def test_wrong_calls(

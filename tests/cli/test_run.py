@@ -186,9 +186,9 @@ def test_integer_cells(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "there is no input"),
-        (["-i", "no/such/file.nt"], "there is no such file"),
-        (["-i", "-"], "does not tell the format"),
+        ([], "no input; give a file"),
+        (["-i", "no/such/file.nt"], "no such file"),
+        (["-i", "-"], "unknown file extension"),
         (["-i", EVENTS, "--input-format", "odd"], "'odd' is unknown"),
     ],
 )
@@ -270,10 +270,10 @@ def test_formats_by_option_and_by_name(tmp_path: Path, likes: str) -> None:
 
 
 def test_option_values_are_those_of_the_package() -> None:
-    from triegs.inputs.work import TermReading
+    from triegs.inputs.context import TermReading
     from triegs.mode import Mode
     from triegs.outputs import Format, Multiplicity, TermText
-    from triegs.run.reporting import Emit
+    from triegs.run.reporter import Emit
 
     for repeated, own in (
         (options.FormatOption, Format),
@@ -323,18 +323,18 @@ def test_stamps_are_there_unless_refused(likes: str) -> None:
 
 def test_rows_of_a_table(likes: str) -> None:
     done = run(LIKES, "-i", likes, "--rows", "1")
-    assert "the first 1; there are more (--rows)" in done.stdout
-    assert "there are more" not in run(LIKES, "-i", likes, "--rows", "0").stdout
+    assert "first 1 rows; use --rows to show more" in done.stdout
+    assert "use --rows" not in run(LIKES, "-i", likes, "--rows", "0").stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--format", "csv", f"second={LIKES}"], "needs {query} in its name"),
-        (["--output", "{name}.csv"], "{name} is none of {query}"),
+        (["--format", "csv", f"second={LIKES}"], "add {query} to the name"),
+        (["--output", "{name}.csv"], "unknown placeholder {name}; use {query}"),
         (["--format", "srx", "--every", "epoch"], "one result"),
-        (["--format", "srx", "--emit", "both"], "--emit both needs {kind}"),
-        (["--format", "srj", "--result-terms", "plain"], "says itself how terms are written"),
+        (["--format", "srx", "--emit", "both"], "--emit both requires {kind}"),
+        (["--format", "srj", "--result-terms", "plain"], "defines the form of terms"),
         (["--emit", "changes", "--multiplicity", "none"], "says nothing"),
         (["--output", f"{EVENTS}/out.csv"], "cannot write"),
         (["--quarantine", f"{EVENTS}/out"], "cannot write"),
@@ -362,7 +362,7 @@ def test_no_room_for_results(timed: str) -> None:
 def test_an_input_is_not_written_over(timed: str) -> None:
     before = Path(timed).read_text()
     done = run(LIKES, "-i", timed, "--output", timed, code=2)
-    assert "it cannot be written as well" in " ".join(done.stderr.split())
+    assert "is also an input" in " ".join(done.stderr.split())
     assert Path(timed).read_text() == before
 
 
@@ -371,8 +371,8 @@ def test_malformed_records_are_set_aside_and_told(tmp_path: Path) -> None:
     path.write_text(like("a", "b") + "nonsense\n" + like("b", "c"))
     done = run(LIKES, "-i", str(path), "--format", "csv")
     assert len(read_csv(done.stdout)) == 2
-    assert done.stderr.startswith("1 record was malformed and set aside (")
-    assert "--quarantine FILE keeps them" in done.stderr
+    assert done.stderr.startswith("1 record was malformed and quarantined (")
+    assert "use --quarantine FILE to keep them" in done.stderr
     kept = tmp_path / "bad.jsonl"
     kept.write_text("old")
     done = run(LIKES, "-i", str(path), "--quarantine", str(kept))
@@ -411,7 +411,7 @@ def test_an_input_that_breaks_off_fails_after_what_it_had(tmp_path: Path) -> Non
     path = tmp_path / "events.nt.gz"
     path.write_bytes(gzip.compress("".join(like("a", f"b{n}") for n in range(999)).encode())[:-9])
     done = run(LIKES, "-i", str(path), "--format", "csv", code=1)
-    assert "gzip data end in the middle" in done.stderr
+    assert "gzip data is truncated" in done.stderr
     assert read_csv(done.stdout)
 
 
@@ -422,7 +422,7 @@ def test_engine(timed: str) -> None:
     given = [LIKES, "-i", timed, "--format", "csv"]
     assert run(*given, "--engine", "direct").stdout == run(*given).stdout
     done = run(*given, "--engine", "spark", "--follow", code=2)
-    assert "--engine direct can follow one" in done.stderr
+    assert "use --engine direct" in done.stderr
 
 
 # Help

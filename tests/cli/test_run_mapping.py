@@ -75,7 +75,7 @@ def test_windows_hold_what_rows_say(tmp_path: Path, unit: str, scale: int) -> No
             expected[t * scale] = chains
     assert read(done.stdout) == expected
     bare = sum(not (r["from"] and r["to"]) for r in rows)
-    assert f"{bare} records were malformed and set aside (no triple {bare})" in done.stderr
+    assert f"{bare} records were malformed and quarantined (no triple {bare})" in done.stderr
 
 
 def test_a_run_that_goes_on_ends_where_one_run_ends(tmp_path: Path) -> None:
@@ -167,10 +167,14 @@ def test_names_go_out_as_asked(tmp_path: Path) -> None:
         (("--map", "{from} paid {to}"), 2, "a name has a colon, :paid"),
         (("--map", "{form} :paid {to}"), 1, "no column 'form'; its columns: ts, from, to"),
         (("--map", "{from} :paid {to}", "--window", "10m"), 1, "--columns time=NAME"),
-        (("--base", "http://b/"), 2, "only a mapping makes names"),
-        (("--map", "{from} :paid {to}", "--base", "b"), 2, "is no IRI"),
+        (("--base", "http://b/"), 2, "requires --map"),
+        (("--map", "{from} :paid {to}", "--base", "b"), 2, "is not an IRI"),
         (("--map", "{from} :paid {to}", "--columns", "time=when"), 1, "no column 'when' for time"),
-        (("--map", "{from} :paid {to}", "--delimiter", "ab"), 2, "a delimiter is one sign"),
+        (
+            ("--map", "{from} :paid {to}", "--delimiter", "ab"),
+            2,
+            "delimiter must be one character",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(

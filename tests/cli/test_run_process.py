@@ -79,7 +79,7 @@ def test_a_signal_ends_a_run_after_its_epoch(number: int, code: int) -> None:
         rest, message = process.communicate(timeout=60)
     assert process.returncode == code
     assert [line[:4] for line in rest.splitlines()] == ["3,2,", "3,2,"]
-    assert message == "stopped before the input was read to its end\n"
+    assert message == "stopped before the end of the input\n"
 
 
 def test_a_stop_in_the_middle_of_a_file_completes_files(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_results_for_programs_are_not_for_terminals(tmp_path: Path) -> None:
     ) as process:  # fmt: skip
         text = terminal.read()
     assert process.returncode == 2
-    assert "not for a terminal" in " ".join(text.split())
+    assert "to a terminal; give a file" in " ".join(text.split())
 
 
 def test_a_second_signal_ends_at_once() -> None:
@@ -253,11 +253,11 @@ def test_a_signal_while_a_run_begins_is_not_lost() -> None:
     """Python only tells of an exception in a finaliser, and goes on."""
     program = (
         "import os, signal\n"
-        "from triegs.run.stopping import ending_at_once\n"
+        "from triegs.run.stop import exiting_on_interrupt\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "class Closing:\n"
         "    def __del__(self): os.kill(os.getpid(), signal.SIGINT); signal.getsignal(2)\n"
-        "with ending_at_once():\n"
+        "with exiting_on_interrupt():\n"
         "    closing = Closing()\n"
         "    del closing\n"
         "    print('lost')\n"

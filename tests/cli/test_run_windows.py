@@ -249,7 +249,7 @@ def test_late_events(tmp_path: Path) -> None:
     given = [EDGES, "-i", first, "-i", second, "--window", "100", "--slide", "10"]
     done = run(*given, "--every", "end", "--format", "csv", "--stats")
     assert ("c", "d") not in read_rows(done.stdout)[30]
-    assert "1 record was late and dropped; --quarantine FILE keeps them" in done.stderr
+    assert "1 record was late and dropped; use --quarantine FILE to keep them" in done.stderr
     assert "late                 1" in done.stderr
     done = run(*given, "--every", "end", "--format", "csv", "--lateness", "20ms")
     assert ("c", "d") in read_rows(done.stdout)[30]
@@ -282,14 +282,14 @@ def test_deletions_that_find_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([EDGES, "--window", "soon"], "'soon' is no duration"),
-        ([EDGES, "--slide", "5s"], "a slide needs a window"),
-        ([EDGES, "--lateness", "5s"], "only windows wait for events"),
-        ([EDGES, "--window", "5s", "--lateness", "x"], "'x' is no duration"),
-        ([EDGES, "--window", "5s", "--batch", "3"], "its slides are the epochs"),
+        ([EDGES, "--window", "soon"], "'soon' is not a duration"),
+        ([EDGES, "--slide", "5s"], "requires --window"),
+        ([EDGES, "--lateness", "5s"], "requires a window; see --window"),
+        ([EDGES, "--window", "5s", "--lateness", "x"], "'x' is not a duration"),
+        ([EDGES, "--window", "5s", "--batch", "3"], "where slides are the epochs"),
         ([EDGES, "--stream", ":s=file.csv"], "no window reads the stream"),
-        ([RSPQL, "--window", "5s"], "all queries have windows in their text"),
-        ([RSPQL, EDGES], "has no window in its text"),
+        ([RSPQL, "--window", "5s"], "all queries define windows in their text"),
+        ([RSPQL, EDGES], "has no window, but others have"),
         ([EDGES + " LIMIT 3", "--emit", "changes"], "LIMIT or OFFSET"),
         ([RSPQL, "--stream", "nonsense"], "is not NAME=FILE"),
     ],

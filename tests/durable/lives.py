@@ -23,7 +23,7 @@ from triegs.durable import checkpoint_manager
 from triegs.durable.files import DiskFile, DiskFiles
 from triegs.inputs import lines, open_input
 from triegs.outputs.sinks import Outputs
-from triegs.run.reporting import Reporter
+from triegs.run.reporter import Reporter
 
 BATCH_ROWS = 7
 CHECKPOINT_BYTES = 3_000
@@ -108,7 +108,7 @@ def go_through(arguments: list[str], kills: list[int]) -> list[int]:
 
 def warm_up() -> None:
     """Load what every life needs, without starting a thread that a fork would not have."""
-    import triegs.cli.running  # noqa: F401
+    import triegs.cli.run_command  # noqa: F401
 
     with TemporaryDirectory() as folder:
         for _ in range(2):

@@ -31,7 +31,7 @@ def test_a_copy_has_the_newest_checkpoint_and_what_is_behind(state, tmp_path):
     assert done.stdout.startswith(
         f"copied {state} to {copy}: the checkpoint of record 7 and the log up to record 10, "
     )
-    assert done.stdout.endswith("good: opening gives epoch 10, up to record 10, with 1 query\n")
+    assert done.stdout.endswith("good: restores epoch 10, up to record 10, with 1 query\n")
     assert [path.name for path in sorted(copy.iterdir())] == ["checkpoints", "engine.json", "log"]
     assert len(list_files(copy, "checkpoints")) == 1
     with Engine.open(copy) as engine, engine.queries["all"].snapshot() as snapshot:
@@ -42,7 +42,7 @@ def test_nothing_is_overwritten(state, tmp_path):
     (tmp_path / "copy").mkdir()
     assert "exists already" in back_up(state, tmp_path / "copy", code=2).stderr
     (tmp_path / "other.unfinished").mkdir()
-    assert "perhaps from a copy that was interrupted" in " ".join(
+    assert "perhaps from an interrupted copy" in " ".join(
         back_up(state, tmp_path / "other", code=2).stderr.split()
     )
     assert "there is no engine" in back_up(tmp_path, tmp_path / "third", code=2).stderr

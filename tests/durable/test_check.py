@@ -58,7 +58,7 @@ def test_all_is_good(state):
     done = check(state)
     lines = done.stdout.splitlines()
     assert [line.split()[1] for line in lines[:-2]] == ["good"] * 5
-    assert lines[-1] == "good: opening gives epoch 10, up to record 10, with 1 query"
+    assert lines[-1] == "good: restores epoch 10, up to record 10, with 1 query"
     (state / "lock").unlink()
     check(state)
 
@@ -80,7 +80,7 @@ def test_a_torn_tail_is_no_damage_and_is_not_cut_here(state):
     done = check(state)
     assert "torn" in done.stdout
     assert "8 bytes at" in done.stdout
-    assert "opening gives epoch 10" in done.stdout
+    assert "restores epoch 10" in done.stdout
 
 
 def test_an_unfinished_checkpoint_is_no_damage(state):
@@ -102,7 +102,7 @@ def test_flipped_bits_in_the_newest_checkpoint_lose_nothing(state, part):
     path = list_files(state, "checkpoints")[-1]
     flip(path, path.stat().st_size * part // 12)
     done = check(state, code=1)
-    assert "damaged, and yet nothing is lost: opening gives epoch 10" in done.stdout
+    assert "damaged, but nothing is lost: restores epoch 10" in done.stdout
 
 
 def test_flipped_bits_in_the_settings(state):
@@ -146,7 +146,7 @@ def test_a_directory_that_is_open(state):
         owner = find_owner(state)
         done: Any = check(state)
         assert done.stdout.splitlines()[-1] == (
-            f"open by {owner}: only the files were looked at; no file is damaged"
+            f"in use by {owner}: checked the files only; no file is damaged"
         )
         engine.apply([("+", 1, "<a:p>", 1)])
         flip(list_files(state, "checkpoints")[-1], 100)

@@ -22,7 +22,7 @@ from triegs.durable import backup, inbox, opening
 from triegs.durable.files import DiskFiles
 from triegs.durable.inbox import Inbox, commit_batch
 from triegs.inputs import lines, open_input
-from triegs.inputs.aside import AsideFile
+from triegs.inputs.quarantine_file import QuarantineFile
 from triegs.outputs import sinks
 
 LIKES = "likes=SELECT ?x ?y { ?x <a:likes> ?y }"
@@ -80,7 +80,7 @@ def test_a_run_goes_on_after_every_refusal(shape, tmp_path, monkeypatch):
     (tmp_path / "whole").mkdir()
     (tmp_path / "full").mkdir()
     assert run("whole").exit_code == 0
-    for owner, method in ((sinks._Sink, "flush"), (AsideFile, "flush")):
+    for owner, method in ((sinks._Sink, "flush"), (QuarantineFile, "flush")):
         calls = iter([True, True, False])
         flush = getattr(owner, method)
 
@@ -146,7 +146,7 @@ def test_a_quarantine(tmp_path):
 def test_lines_that_are_set_aside_stay_whole(tmp_path):
     path = tmp_path / "aside"
     path.write_text("first\nhalf of a l")
-    file = AsideFile(path, append=True)
+    file = QuarantineFile(path, append=True)
     file.write("sec")
     file.write("ond\n")
     file.flush()
@@ -158,7 +158,7 @@ def test_lines_that_are_set_aside_stay_whole(tmp_path):
     file.close()
     assert path.read_text() == "first\nsecond\nthird\n"
     path.write_text("no line at all")
-    AsideFile(path, append=True).close()
+    QuarantineFile(path, append=True).close()
     assert path.read_text() == ""
 
 

@@ -220,10 +220,10 @@ class TestUndo:
         log = open_log(disk)
         fill(log, 2)
         disk.fail(0, Fault())
-        with pytest.raises(LogFailed, match="not taken away"):
+        with pytest.raises(LogFailed, match="not removed"):
             log.undo(2)
         assert log.synced == 1
-        with pytest.raises(LogFailed, match="not taken away"):
+        with pytest.raises(LogFailed, match="not removed"):
             log.append(0, [])
 
 
@@ -364,7 +364,7 @@ class TestRefusal:
         fill(log, 2)
         disk.fail(0, Fault(errno.ENOSPC, 30), times=2)
         for _ in range(2):
-            with pytest.raises(LogFailed, match="not taken away"):
+            with pytest.raises(LogFailed, match="not removed"):
                 log.append(0, [bytes(100)])
         assert log.broken
         log.close()

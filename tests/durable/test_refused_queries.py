@@ -88,4 +88,4 @@ def test_a_run_tells_of_it(tmp_path: Path) -> None:
         engine.register(REFUSED, name="twice")
     done = CliRunner().invoke(app, ["run", ALL, "--input", str(events), "--state", str(state)])
     assert done.exit_code == 0, done.stderr
-    assert "twice is refused by this version, and closed: line 1, column 42" in done.stderr
+    assert "closed twice, which this version does not support: line 1, column 42" in done.stderr

@@ -36,7 +36,7 @@ UPDATE = ("+", 1, P, 2)
         ("abc", r"not 'abc'; load reads a file"),
         (Path("a.nt"), r"load reads a file"),
         (b"abc", "not bytes"),
-        (UPDATE, r"give a list of updates: \[\('\+', 1"),
+        (UPDATE, r"expected a list of updates, not one; write \[\('\+', 1"),
         ({"subject": [1]}, r"pyarrow\.table"),
         (None, "not None"),
         (5, "not 5"),
@@ -81,7 +81,7 @@ def test_sizes_are_written_with_units(tmp_path: Path) -> None:
     with pytest.raises(MemoryLimitReached, match="no room under 1,048,576 bytes"):
         Engine(memory_limit="1 MiB").apply([("+", n, P, n) for n in range(50_000)])
     for bad in ("", 0, -5, True, math.nan, "1 apple", "-1GB", [1], 1.5):
-        with pytest.raises(BadOption, match="memory_limit is a number of bytes"):
+        with pytest.raises(BadOption, match="memory_limit must be a size such as"):
             Engine(memory_limit=bad)  # type: ignore[arg-type]
     Engine.open(tmp_path / "kept", checkpoint_bytes="64MiB").close()
 
@@ -125,11 +125,11 @@ def test_options_of_register() -> None:
     assert engine.register(TEXT, keep=["count"]).plan == query.plan
     with pytest.raises(WindowError, match=r"write Window\('10 minutes'\)"):
         engine.register(TEXT, window="10 minutes")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"a query is a str.*read_text"):
+    with pytest.raises(TypeError, match=r"a query must be a str.*read_text"):
         engine.register(Path("query.rq"))  # type: ignore[arg-type]
-    with pytest.raises(BadOption, match="mode is 'multigraph' or 'rdf', not 'RDF'"):
+    with pytest.raises(BadOption, match="mode must be 'multigraph' or 'rdf', not 'RDF'"):
         Engine("RDF")  # type: ignore[arg-type]
-    with pytest.raises(BadOption, match="prefixes are IRIs by name"):
+    with pytest.raises(BadOption, match="prefixes must map names to IRIs"):
         Engine(prefixes="http://ex/")  # type: ignore[arg-type]
     for bad in (-1, 1.5, "2", True):
         with pytest.raises(BadOption, match="retain_epochs is an integer"):

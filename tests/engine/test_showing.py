@@ -67,7 +67,7 @@ def test_representations_say_what_there_is(engine: Engine) -> None:
     assert "full-acyclic" in read_html(query)
     with query.subscribe() as subscription:
         assert repr(subscription) == "<Subscription to ?x ?y, delivered up to epoch 3>"
-        assert "one for each" not in read_html(subscription)
+        assert "one per" not in read_html(subscription)
     query.close()
     assert repr(query) == "<StandingQuery '<script>', closed, ?x ?y>"
     read_html(query)

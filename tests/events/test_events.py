@@ -33,7 +33,7 @@ def decode(words: Dictionary, batch: Batch) -> list[tuple[Any, ...]]:
     assert batch.rows.dtype == np.int64
     assert batch.rows.flags.c_contiguous
     assert batch.rows.flags.writeable
-    places = range(len(batch.rows)) if batch.places is None else batch.places.tolist()
+    places = range(len(batch.rows)) if batch.kept is None else batch.kept.tolist()
     return [
         (place, change, *map(words.decode_one, ids))
         for place, (change, *ids) in zip(places, batch.rows.tolist(), strict=True)
@@ -84,7 +84,7 @@ def test_tuples(rows: list[tuple[Any, ...]], as_lists: bool) -> None:
     kept, refused = expect(rows)
     assert decode(words, batch) == kept
     assert [place for place, _ in batch.refused] == refused
-    assert (batch.places is None) == (not refused)
+    assert (batch.kept is None) == (not refused)
     words.check()
 
 
@@ -108,7 +108,7 @@ def test_tables(data: st.DataObject, with_numbers: bool, in_shape: tuple[Any, ..
     kept, refused = expect(rows)
     assert decode(words, batch) == kept
     assert [place for place, _ in batch.refused] == refused
-    assert (batch.places is None) == (not refused)
+    assert (batch.kept is None) == (not refused)
     words.check()
 
 
@@ -117,13 +117,13 @@ def test_what_is_no_update(update: Any) -> None:
     for updates in ([update], [update, GOOD[0]]):
         batch = encode_tuples(Dictionary(), updates)
         assert len(batch.rows) == len(updates) - 1
-        assert batch.refused[0].reason.startswith("bad row: an update is (sign, subject, ")
+        assert batch.refused[0].reason.startswith("bad row: an update must be (sign, subject, ")
 
 
 def test_reasons() -> None:
     batch = encode_tuples(Dictionary(), [("?", 1, 2, 3), ([], 1, 2, 3), ("+", 1, "b" * 200, 3)])
     sign, unhashable, term = (reason for _, reason in batch.refused)
-    assert sign == "bad op: the sign is + or - (or 1 or -1), not '?'"
+    assert sign == "bad op: the sign must be + or - (or 1 or -1), not '?'"
     assert unhashable.endswith("not []")
     assert term.startswith("bad term: predicate: not an N-Triples term: 'bbb")
     assert len(term) < 150
@@ -176,7 +176,7 @@ def test_unsigned_signs(kind: pa.DataType) -> None:
     )
     batch = encode_table(Dictionary(), table)
     assert batch.rows[:, 0].tolist() == [1]
-    assert batch.refused == [(1, f"bad op: the sign is + or - (or 1 or -1), not {largest}")]
+    assert batch.refused == [(1, f"bad op: the sign must be + or - (or 1 or -1), not {largest}")]
 
 
 def test_tables_that_are_wrong_as_a_whole() -> None:
@@ -187,12 +187,12 @@ def test_tables_that_are_wrong_as_a_whole() -> None:
         encode_table(
             Dictionary(), good.append_column("op", pa.array(["+"])).append_column("op", [[1]])
         )
-    with pytest.raises(InvalidUpdate, match="object: a column of binary has no terms"):
+    with pytest.raises(InvalidUpdate, match="object: a binary column cannot hold terms"):
         encode_table(Dictionary(), good.set_column(2, "object", pa.array([b"x"])))
     column = pa.array([1], pa.timestamp("s", "Nowhere/Atall"))
     with pytest.raises(InvalidUpdate, match=r"object: .*timezone"):
         encode_table(Dictionary(), good.set_column(2, "object", column))
-    with pytest.raises(InvalidUpdate, match="op: a column of double has no signs"):
+    with pytest.raises(InvalidUpdate, match="op: a double column cannot hold signs"):
         encode_table(Dictionary(), good.append_column("op", pa.array([1.0])))
     empty = encode_table(Dictionary(), good.append_column("op", pa.nulls(1)))
     assert empty.rows[:, 0].tolist() == [1]
@@ -206,7 +206,7 @@ def test_many_predicates() -> None:
     predicate = pa.DictionaryArray.from_arrays(pa.array(places, pa.int16()), pa.array(texts))
     table = pa.table({"subject": places, "predicate": predicate, "object": places})
     batch = encode_table(words, table)
-    assert batch.places is None
+    assert batch.kept is None
     assert words.decode(batch.rows[:, 2]).to_pylist() == [texts[place] for place in places]
     few = predicate[:3].cast(pa.string()).dictionary_encode()
     batch = encode_table(words, table[:3].set_column(1, "predicate", few))

@@ -35,7 +35,7 @@ def through_push(events: Any, count: int) -> Outcome:
     outcome: Outcome = [""] * count
     for place, why in found.refused:
         outcome[place] = why.kind.value
-    places = range(count) if found.places is None else found.places.tolist()
+    places = range(count) if found.kept is None else found.kept.tolist()
     for place, time, row in zip(places, found.times.tolist(), found.rows.tolist(), strict=True):
         outcome[place] = ("event", time, row[0])
     return outcome
@@ -186,11 +186,11 @@ def test_late_events_are_told_apart_by_their_kind() -> None:
         "time": [100, 5, 101], "op": [1] * 3, "subject": ["<a:a>", "<a:a>", "late: its time is"],
         "predicate": [P] * 3, "object": [1] * 3,
     }  # fmt: skip
-    for tells_late in (False, True):
+    for reports_late in (False, True):
         engine = Engine(window=Window(10), event_time=settings)
         engine.register(f"SELECT ?x {{ ?x {P} ?y }}")
-        epochs = WindowedEpochs(engine, tells_late=tells_late)
+        epochs = WindowedEpochs(engine, reports_late=reports_late)
         list(epochs.feed(pa.RecordBatch.from_pydict({name: c[:1] for name, c in rows.items()})))
         list(epochs.feed(pa.RecordBatch.from_pydict({name: c[1:] for name, c in rows.items()})))
         kinds = [refusal.reason.kind for refusal in epochs.take_refused()]
-        assert kinds == ([Reason.LATE] if tells_late else []) + [Reason.BAD_TERM]
+        assert kinds == ([Reason.LATE] if reports_late else []) + [Reason.BAD_TERM]

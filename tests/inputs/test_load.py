@@ -53,7 +53,7 @@ def test_a_bad_file_changes_nothing(tmp_path: Path) -> None:
         for wrong in ("nowhere.nt", "a.csv", "a"):
             with pytest.raises(InvalidUpdate, match="nothing changed"):
                 engine.load(tmp_path / wrong)
-        with pytest.raises(InvalidUpdate, match="the format is one of n-triples"):
+        with pytest.raises(InvalidUpdate, match="the format must be one of n-triples"):
             engine.load(io.BytesIO(b""), format="csv")
         assert engine.epoch == before
         with query.snapshot() as snapshot:

@@ -46,13 +46,13 @@ def make_events(count: int) -> list[Event]:
 # Records ------------------------------------------------------------------------------------------
 
 CSV_RECORDS = [
-    ("soon,+,<a:a>,<a:p>,<a:b>,", "bad time: 'soon' is not a number"),
+    ("soon,+,<a:a>,<a:p>,<a:b>,", "bad time: 'soon' is neither a number"),
     (",+,<a:a>,<a:p>,<a:b>,", "no time"),
     ("253402300800000,+,<a:a>,<a:p>,<a:b>,", "bad time: '253402300800000' is before the year 1"),
     ("99999999999999999999,+,<a:a>,<a:p>,<a:b>,", "bad time"),
     ("10000-01-01,+,<a:a>,<a:p>,<a:b>,", "bad time"),
     ("2023-02-29,+,<a:a>,<a:p>,<a:b>,", "bad time"),
-    ("1,insert,<a:a>,<a:p>,<a:b>,", "bad op: the sign is + or - (or 1 or -1), not 'insert'"),
+    ("1,insert,<a:a>,<a:p>,<a:b>,", "bad op: the sign must be + or - (or 1 or -1), not 'insert'"),
     ("1,2,<a:a>,<a:p>,<a:b>,", "bad op"),
     ("1,+,a,<a:p>,<a:b>,", "bad term: subject: not an N-Triples term: 'a'"),
     ("1,+,<a:a>,p,<a:b>,", "bad term: predicate: not an N-Triples term: 'p'"),
@@ -62,8 +62,8 @@ CSV_RECORDS = [
     ("1,+,<a:a>,<a:p>,<a:b>", "bad line: the line does not have 6 fields"),
     ("1,+,<a:a>,<a:p>,<a:b>,,", "bad line: the line does not have 6 fields"),
     ('1,+,<a:a>,<a:p>,"<a:b>,', "bad line: a quote is not closed"),
-    ('1,+,<a:a>,<a:p>,"""x"" ,"b,', "bad line: there is text behind a closing quote"),
-    ('1,+,<a:a>,<a:p>,"x"@en,', "bad line: there is text behind a closing quote"),
+    ('1,+,<a:a>,<a:p>,"""x"" ,"b,', "bad line: there is text after a closing quote"),
+    ('1,+,<a:a>,<a:p>,"x"@en,', "bad line: there is text after a closing quote"),
     ("nonsense", "bad line"),
 ]
 
@@ -201,9 +201,9 @@ def test_a_file_that_breaks_gives_what_was_before(
     assert subjects[-3:] == [event.subject for event in events[:3]]
     ((name, reason),) = source.report.broken
     assert name.endswith(f"a.{ending}{packing}")
-    assert "end in the middle" in reason
+    assert "is truncated" in reason
     assert source.report.has_failed
-    with pytest.raises(InputError, match="end in the middle"):
+    with pytest.raises(InputError, match="is truncated"):
         list(open_input(tmp_path, strict=True))
 
 
@@ -282,7 +282,7 @@ def test_utf_16_is_told(ending: str, encoding: str, tmp_path: Path) -> None:
     data = PLAIN_FORMATS[ending](ONE).decode().encode(encoding)
     rows, source = read(data, ending, tmp_path)
     assert rows == []
-    assert source.report.broken[0][1] == "the text is in UTF-16, not in UTF-8"
+    assert source.report.broken[0][1] == "the text is UTF-16, not UTF-8"
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "nt", "nq"])
@@ -390,23 +390,26 @@ def test_a_directory_with_other_files(tmp_path: Path) -> None:
     assert [b["subject"].to_pylist() for b in source] == [["<a:a.nt.gz>"], ["<a:b.nt>"]]
     skipped = [Path(name).name for name in source.report.skipped]
     assert skipped == [".hidden.nt", "README.md", "_SUCCESS", "sub"]
-    with pytest.raises(InputError, match="has no file with a known ending"):
+    with pytest.raises(InputError, match="has no file with a known extension"):
         open_input(folder / "sub")
 
 
 WRONG_CALLS: list[tuple[dict[str, Any], str]] = [
-    ({"given": "nowhere.csv"}, "nowhere.csv: there is no such file or directory"),
-    ({"given": "-"}, "standard input: the name does not tell the format"),
-    ({"given": "-", "format": "xml"}, "the format 'xml' is unknown; it is one of csv"),
+    ({"given": "nowhere.csv"}, "nowhere.csv: no such file or directory"),
+    ({"given": "-"}, "standard input: unknown file extension; give a format"),
+    ({"given": "-", "format": "xml"}, "unknown format 'xml': csv"),
     ({"given": "-", "format": "csv", "compression": "rar"}, "the compression 'rar' is unknown"),
-    ({"given": "-", "format": "csv", "columns": {"when": "x"}}, "there is no column 'when'"),
+    ({"given": "-", "format": "csv", "columns": {"when": "x"}}, "unknown column 'when'"),
     ({"given": "-", "format": "csv", "terms": "turtle"}, "'turtle' is none"),
-    ({"given": "-", "format": "csv", "graph_time": "a:t"}, "graph_time needs N-Quads or TriG"),
+    ({"given": "-", "format": "csv", "graph_time": "a:t"}, "graph_time requires N-Quads or TriG"),
     ({"given": "-", "format": "nq", "graph_time": "a t"}, "graph_time: an IRI cannot contain"),
-    ({"given": "-", "format": "csv", "batch_rows": 0}, "at least one row"),
-    ({"given": []}, "there is no input"),
-    ({"given": "-", "format": "csv", "start": {"file": "x"}}, "x: it is no file of this input"),
-    ({"given": "-", "format": "csv", "quarantine": "/nowhere/x"}, "cannot be written"),
+    ({"given": "-", "format": "csv", "batch_rows": 0}, "batch_rows must be at least 1"),
+    ({"given": []}, "no input was given"),
+    (
+        {"given": "-", "format": "csv", "start": {"file": "x"}},
+        "cannot resume: x is not a file of this input",
+    ),
+    ({"given": "-", "format": "csv", "quarantine": "/nowhere/x"}, "cannot write the quarantine"),
 ]
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triegs.inputs import open_input
-from triegs.inputs.scanning import PLAIN, split_statements
+from triegs.inputs.scan_kernels import PLAIN, split_statements
 from triegs.terms import canonical_term
 
 FORMATS = {"n-triples": rdf.RdfFormat.N_TRIPLES, "n-quads": rdf.RdfFormat.N_QUADS}

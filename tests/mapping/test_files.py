@@ -86,10 +86,10 @@ def test_every_format_gives_the_same_triples(tmp_path, ending, batch_rows):
     line = 3 if ending in ("jsonl", "parquet", "arrow") else 4
     assert (entries[0]["line"], entries[0]["reason"]) == (
         line,
-        "bad cell: amount: 'x' is no decimal",
+        "bad cell: amount: 'x' is not a valid decimal",
     )
     assert "New, York" in entries[0]["record"]
-    assert entries[1]["reason"] == "no triple: there is nothing in from, to, amount"
+    assert entries[1]["reason"] == "no triple: no value in from, to, amount"
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "arrow"])
@@ -148,7 +148,7 @@ def test_delimiter_encoding_and_cells_of_several_lines(tmp_path):
     path.write_bytes(b"who;x\n\xff\xfe\xfa;y\n")
     with open_input(path, map="{who} :p 1", delimiter=";", encoding="ascii") as source:
         assert list(source) == []
-        assert source.report.broken[0][1].startswith("the text is not in ascii")
+        assert source.report.broken[0][1].startswith("the text is not valid ascii")
 
 
 @pytest.mark.parametrize(
@@ -196,17 +196,20 @@ def test_options_that_make_no_sense_are_refused(tmp_path):
     path = write(tmp_path / "a.csv")
     (tmp_path / "a.nt").write_text("")
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"map": MAPPING, "columns": {"object": "to"}}, "a mapping says what object is"),
-        ({"map": MAPPING, "base": "here"}, "base: 'here' is no IRI"),
-        ({"base": "http://x/"}, "there is no mapping"),
+        (
+            {"map": MAPPING, "columns": {"object": "to"}},
+            "only time, op, id, not object",
+        ),
+        ({"map": MAPPING, "base": "here"}, "base: 'here' is not an IRI"),
+        ({"base": "http://x/"}, "base applies only to a mapping"),
         ({"map": MAPPING, "time_unit": "h"}, "one of s, ms, us, ns"),
-        ({"map": MAPPING, "delimiter": ";;"}, "a delimiter is one sign"),
-        ({"map": MAPPING, "encoding": "klingon"}, "the encoding 'klingon' is unknown"),
+        ({"map": MAPPING, "delimiter": ";;"}, "the delimiter must be one character"),
+        ({"map": MAPPING, "encoding": "klingon"}, "unknown encoding 'klingon'"),
     ]
     for options, message in wrong:
         with pytest.raises(InputError, match=message):
             open_input(path, **options)
-    with pytest.raises(InputError, match="n-triples has triples already"):
+    with pytest.raises(InputError, match="n-triples already contains triples"):
         open_input(tmp_path / "a.nt", map=MAPPING)
     with pytest.raises(InputError, match="delimiter is for CSV"):
         open_input(write(tmp_path / "a.jsonl"), map=MAPPING, delimiter=";")

@@ -86,7 +86,7 @@ def test_triples_are_written_as_in_turtle():
 def test_a_null_leaves_out_its_triple_and_a_row_without_triples_is_malformed():
     assert len(map_one("{a} :p {b} ; :q {e}")[0]) == 1
     assert map_one('{a} :p {e} ; :q "{a}{e}"') == (
-        [], {0: "no triple: there is nothing in e"}
+        [], {0: "no triple: no value in e"}
     )  # fmt: skip
 
 
@@ -108,28 +108,31 @@ def test_a_cell_that_is_none_of_its_type_is_told(kind, bad):
     ("text", "message"),
     [
         ("", "the mapping is empty"),
-        (":a :p :b", "reads no column"),
+        (":a :p :b", "uses no column"),
         ("{a} :p", "line 1, column 7: an object is missing before the end"),
         ("{a}", "line 1, column 4: a predicate is missing before the end"),
         ("{a} . :p {b}", "column 5: a predicate is missing before '.'"),
-        ("{a} paid {b}", "column 5: 'paid' is no term; a name has a colon, :paid"),
-        ("{a} :p {b", "column 8: '{b': a brace is not closed"),
+        ("{a} paid {b}", "column 5: 'paid' is not a term; a name has a colon, :paid"),
+        ("{a} :p {b", "column 8: '{b': unbalanced brace"),
         ("{a} :p {}", "column 8: {} names no column"),
-        ("{a} :p {b} {n}", "column 12: '{n}' where a triple ends; write . ; or ,"),
-        ("{a}\n  5 {b}", "line 2, column 3: a predicate is an IRI, not the literal 5"),
-        ("{a} {n:integer} {b}", "column 5: a predicate is an IRI"),
-        ("{a} [] {b}", "column 5: a predicate is an IRI, not the node of the row"),
-        ("{a} ex:p {b}", "column 5: the prefix 'ex:' is not declared; there are rdf:, xsd:"),
-        ("{a} <paid> {b}", "has no scheme such as http:; a name of the base is :paid"),
-        ("{a} <{b}> {b}", "column 5: an IRI begins with a text; is the cell one, it is {b:iri}"),
-        ("{a} :p _:b", "column 8: '_:b': a blank node is []"),
+        ("{a} :p {b} {n}", "column 12: unexpected '{n}' after a triple; write . ; or ,"),
+        ("{a}\n  5 {b}", "line 2, column 3: a predicate must be an IRI, not the literal 5"),
+        ("{a} {n:integer} {b}", "column 5: a predicate must be an IRI"),
+        ("{a} [] {b}", "column 5: a predicate must be an IRI, not the node of the row"),
+        ("{a} ex:p {b}", "column 5: undeclared prefix 'ex:'; known prefixes: rdf:, xsd:"),
+        ("{a} <paid> {b}", "has no scheme such as http:; a name under the base is :paid"),
+        (
+            "{a} <{b}> {b}",
+            "column 5: for a cell that is an IRI write {b:iri}",
+        ),
+        ("{a} :p _:b", "column 8: '_:b': the only blank node is []"),
         ("{a} :p [ :q {b} ]", "column 8: [ … ] is not supported"),
         ("{a} :p <http://ex/ {b}>", "an IRI cannot contain ' '"),
         ('{a} :p "x\\q"', "bad escape sequence"),
-        ('{a} :p "}"', "column 9: a brace is not closed; {{ and }} are braces"),
-        ('{a} :p "{b}"^^5', "column 15: a datatype is an IRI, not '5'"),
+        ('{a} :p "}"', "column 9: unbalanced brace; {{ and }} are literal braces"),
+        ('{a} :p "{b}"^^5', "column 15: a datatype must be an IRI, not '5'"),
         (["{a} :p {b}", "{a} :q"], "mapping 2, line 1, column 7"),
-        ([5], "a mapping is a text such as"),
+        ([5], "a mapping is a str such as"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(text, message):

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from triegs.outputs import Bulletin, Head, Kind, Options, open_writer
+from triegs.outputs import Head, Kind, Options, ResultBatch, open_writer
 from triegs.terms import XSD, literal
 
 NASTY = [
@@ -66,17 +66,17 @@ def make_batch(names: Sequence[str], rows: Sequence[Row], counts: Sequence[int])
     return pa.record_batch([*columns, pa.array(counts, pa.int64())], [*names, "multiplicity"])
 
 
-def make_bulletin(
+def make_result(
     names: Sequence[str], rows: Sequence[Row], counts: Sequence[int], kind: Kind = Kind.SNAPSHOT,
     epoch: int = 3, time: int | None = 20,
-) -> Bulletin:  # fmt: skip
-    return Bulletin(kind, epoch, time, [make_batch(names, rows, counts)])
+) -> ResultBatch:  # fmt: skip
+    return ResultBatch(kind, epoch, time, [make_batch(names, rows, counts)])
 
 
-def write(head: Head, options: Options, *bulletins: Bulletin, **how: Any) -> bytes:
+def write(head: Head, options: Options, *results: ResultBatch, **how: Any) -> bytes:
     sink = io.BytesIO()
     writer = open_writer(sink, head, options, **how)
-    for bulletin in bulletins:
-        writer.write(bulletin)
+    for result in results:
+        writer.write(result)
     writer.close()
     return sink.getvalue()

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rdflib.query import Result
-from tests.outputs.answers import NASTY, NOT_IN_XML, Row, make_bulletin, terms, write
+from tests.outputs.answers import NASTY, NOT_IN_XML, Row, make_result, terms, write
 
 from triegs.dictionary.values import write_value
 from triegs.errors import TriegsError
 from triegs.outputs import Format, Head, Multiplicity, Options
-from triegs.outputs import Kind as BulletinKind
+from triegs.outputs import Kind as ResultKind
 from triegs.terms import Kind, canonical_term, parse_term
 
 NAMES = ("x", "y")
@@ -61,7 +61,7 @@ PAIRS = [(a, b) for a, b in zip(NASTY, [*NASTY[1:], None], strict=True)]
 @pytest.mark.parametrize("kind", EXACT)
 def test_nasty_terms_come_back_through_pyoxigraph(kind: Format) -> None:
     rows = [row for row in PAIRS if kind is not Format.SRX or NOT_IN_XML.isdisjoint(row)]
-    text = write(HEAD, Options(kind), make_bulletin(NAMES, rows, [1] * len(rows)))
+    text = write(HEAD, Options(kind), make_result(NAMES, rows, [1] * len(rows)))
     assert read_ox(text, kind) == rows
 
 
@@ -71,12 +71,12 @@ def test_nasty_terms_come_back_through_rdflib(
 ) -> None:
     monkeypatch.setattr("rdflib.NORMALIZE_LITERALS", False)
     rows = [row for row in PAIRS if kind is not Format.SRX or NOT_IN_XML.isdisjoint(row)]
-    text = write(HEAD, Options(kind), make_bulletin(NAMES, rows, [1] * len(rows)))
+    text = write(HEAD, Options(kind), make_result(NAMES, rows, [1] * len(rows)))
     assert read_rdflib(text, kind) == rows
 
 
 def test_csv_has_the_texts_alone() -> None:
-    text = write(HEAD, Options(Format.SPARQL_CSV), make_bulletin(NAMES, PAIRS, [1] * len(PAIRS)))
+    text = write(HEAD, Options(Format.SPARQL_CSV), make_result(NAMES, PAIRS, [1] * len(PAIRS)))
     header, *rows = csv.reader(io.StringIO(text.decode(), newline=""))
     plain = {None: ""} | {term: read_text(term) for term in NASTY}
     assert header == list(NAMES)
@@ -95,20 +95,20 @@ def read_text(term: str) -> str:
 )
 def test_any_terms_come_back(rows: list[Row], data: st.DataObject, kind: Format) -> None:
     counts = data.draw(st.lists(st.integers(1, 3), min_size=len(rows), max_size=len(rows)))
-    text = write(HEAD, Options(kind), make_bulletin(NAMES, rows, counts))
+    text = write(HEAD, Options(kind), make_result(NAMES, rows, counts))
     assert read_ox(text, kind) == expanded(rows, counts)
 
 
 @pytest.mark.parametrize("kind", EXACT)
 def test_rows_are_as_many_as_the_multiplicity_says(kind: Format) -> None:
     rows, counts = [("<a:a>", "<a:b>"), ("<a:b>", None)], [3, 2]
-    bulletin = make_bulletin(NAMES, rows, counts)
-    assert Counter(read_ox(write(HEAD, Options(kind), bulletin), kind)) == {rows[0]: 3, rows[1]: 2}
+    result = make_result(NAMES, rows, counts)
+    assert Counter(read_ox(write(HEAD, Options(kind), result), kind)) == {rows[0]: 3, rows[1]: 2}
     none = Options(kind, multiplicity=Multiplicity.NONE)
-    assert read_ox(write(HEAD, none, bulletin), kind) == rows
+    assert read_ox(write(HEAD, none, result), kind) == rows
     column = Options(kind, multiplicity=Multiplicity.COLUMN)
     integer = '"{}"^^<http://www.w3.org/2001/XMLSchema#integer>'.format
-    assert read_ox(write(HEAD, column, bulletin), kind) == [
+    assert read_ox(write(HEAD, column, result), kind) == [
         (*row, integer(count)) for row, count in zip(rows, counts, strict=True)
     ]
 
@@ -118,7 +118,7 @@ def test_changes_have_their_sign(kind: Format) -> None:
     rows = [("<a:a>", "<a:b>"), ("<a:b>", "<a:c>")]
     text = write(
         HEAD, Options(kind, multiplicity=Multiplicity.COLUMN),
-        make_bulletin(NAMES, rows, [2, -1], BulletinKind.CHANGES),
+        make_result(NAMES, rows, [2, -1], ResultKind.CHANGES),
     )  # fmt: skip
     assert [row[-1].split('"')[1] for row in read_ox(text, kind) if row[-1]] == ["2", "-1"]
 
@@ -127,7 +127,7 @@ def test_changes_have_their_sign(kind: Format) -> None:
 @pytest.mark.parametrize(("counts", "verdict"), [([1], True), ([], False)])
 def test_yes_or_no(kind: Format, counts: list[int], verdict: bool) -> None:
     head = Head("q", (), is_ask=True)
-    text = write(head, Options(kind), make_bulletin((), [()] * len(counts), counts))
+    text = write(head, Options(kind), make_result((), [()] * len(counts), counts))
     if kind in (Format.SRJ, Format.SRX):
         assert bool(ox.parse_query_results(text, OX[kind])) is verdict
         assert Result.parse(io.BytesIO(text), format=RDFLIB[kind]).askAnswer is verdict
@@ -138,7 +138,7 @@ def test_yes_or_no(kind: Format, counts: list[int], verdict: bool) -> None:
 @pytest.mark.parametrize("kind", EXACT)
 @pytest.mark.parametrize("names", [(), ("x",), NAMES])
 def test_no_answers_make_a_document_too(kind: Format, names: tuple[str, ...]) -> None:
-    text = write(Head("q", names), Options(kind), make_bulletin(names, [], []))
+    text = write(Head("q", names), Options(kind), make_result(names, [], []))
     found = ox.parse_query_results(text, OX[kind])
     assert isinstance(found, ox.QuerySolutions)
     assert [v.value for v in found.variables] == list(names)
@@ -147,26 +147,24 @@ def test_no_answers_make_a_document_too(kind: Format, names: tuple[str, ...]) ->
 
 @pytest.mark.parametrize("kind", [Format.SRJ, Format.SRX])
 def test_answers_without_columns(kind: Format) -> None:
-    text = write(Head("q", ()), Options(kind), make_bulletin((), [()], [3]))
+    text = write(Head("q", ()), Options(kind), make_result((), [()], [3]))
     assert read_ox(text, kind) == [(), (), ()]
 
 
 def test_a_lone_unbound_column_is_a_row_in_csv() -> None:
-    text = write(
-        Head("q", ("x",)), Options(Format.SPARQL_CSV), make_bulletin(("x",), [(None,)], [1])
-    )
+    text = write(Head("q", ("x",)), Options(Format.SPARQL_CSV), make_result(("x",), [(None,)], [1]))
     assert text == b'x\r\n""\r\n'
 
 
 def test_json_documents_follow_one_another_in_lines() -> None:
-    bulletin = make_bulletin(NAMES, PAIRS, [1] * len(PAIRS))
-    lines = write(HEAD, Options(Format.SRJ), bulletin, bulletin).decode().rstrip("\n").split("\n")
+    result = make_result(NAMES, PAIRS, [1] * len(PAIRS))
+    lines = write(HEAD, Options(Format.SRJ), result, result).decode().rstrip("\n").split("\n")
     assert len(lines) == 2
     assert len(json.loads(lines[1])["results"]["bindings"]) == len(PAIRS)
 
 
 @pytest.mark.parametrize("term", sorted(NOT_IN_XML))
 def test_what_xml_cannot_say_is_refused(term: str) -> None:
-    bulletin = make_bulletin(NAMES, [(term, term)], [1])
-    with pytest.raises(TriegsError, match=r"XML cannot have the character U\+00.*srj"):
-        write(HEAD, Options(Format.SRX), bulletin)
+    result = make_result(NAMES, [(term, term)], [1])
+    with pytest.raises(TriegsError, match=r"XML cannot represent the character U\+00.*srj"):
+        write(HEAD, Options(Format.SRX), result)

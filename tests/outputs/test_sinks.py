@@ -6,14 +6,14 @@ import io
 from pathlib import Path
 
 import pytest
-from tests.outputs.answers import make_bulletin
+from tests.outputs.answers import make_result
 
 from triegs.outputs import CannotWrite, Format, Head, Kind, Options, Outputs
-from triegs.outputs.sinks import find_places
+from triegs.outputs.sinks import find_placeholders
 
 HEADS = [Head("a", ("x",)), Head("b", ("x", "y"))]
-ONE = make_bulletin(("x",), [("<a:a>",)], [1], epoch=1)
-TWO = make_bulletin(("x", "y"), [("<a:a>", "<a:b>")], [2], epoch=2)
+ONE = make_result(("x",), [("<a:a>",)], [1], epoch=1)
+TWO = make_result(("x", "y"), [("<a:a>", "<a:b>")], [2], epoch=2)
 CSV = Options(Format.CSV)
 
 
@@ -42,8 +42,8 @@ def test_a_file_per_epoch_is_complete_when_the_next_begins(tmp_path: Path) -> No
     with Outputs(HEADS, Options(Format.SRJ), path, io.BytesIO()) as outputs:
         assert list_files(tmp_path) == {}
         outputs.write("a", ONE)
-        outputs.write("a", make_bulletin(("x",), [("<a:a>",)], [1], Kind.CHANGES, epoch=1))
-        outputs.write("a", make_bulletin(("x",), [], [], epoch=2))
+        outputs.write("a", make_result(("x",), [("<a:a>",)], [1], Kind.CHANGES, epoch=1))
+        outputs.write("a", make_result(("x",), [], [], epoch=2))
         found = list_files(tmp_path)
     assert found["a-1-snapshot.srj"].endswith("]}}\n")
     assert found["a-1-changes.srj"].endswith("]}}\n")
@@ -91,5 +91,5 @@ def test_two_queries_of_one_file(tmp_path: Path) -> None:
 
 
 def test_unknown_places() -> None:
-    with pytest.raises(ValueError, match=r"\{name\} is none of \{query\}"):
-        find_places("{query}/{name}.csv")
+    with pytest.raises(ValueError, match=r"unknown placeholder \{name\}; use \{query\}"):
+        find_placeholders("{query}/{name}.csv")

@@ -113,8 +113,8 @@ def test_a_large_dictionary_is_not_read_for_each_epoch() -> None:
     indices = pa.array([5] * 40, pa.int32())
     column = pa.DictionaryArray.from_arrays(indices, words)
     part = pa.record_batch({"op": pa.array([1] * 40, pa.int8()), "subject": column})
-    assert epochs.join_parts([part]).column("subject").to_pylist() == ["<a:5>"] * 40
-    assert not pa.types.is_dictionary(epochs.join_parts([part]).column("subject").type)
+    assert epochs.join_batches([part]).column("subject").to_pylist() == ["<a:5>"] * 40
+    assert not pa.types.is_dictionary(epochs.join_batches([part]).column("subject").type)
 
 
 @pytest.mark.parametrize("few", [0, 8])

@@ -102,8 +102,8 @@ def test_rows_of_a_stream_are_mapped(session, tmp_path, partitions):
             assert +changes == expected[name]
     aside = pq.read_table(tmp_path / "state" / "quarantine").to_pylist()
     assert sorted(each["reason"] for each in aside) == [
-        "bad cell: amount: 'x' is no decimal",
-        "no triple: there is nothing in from, to, amount",
+        "bad cell: amount: 'x' is not a valid decimal",
+        "no triple: no value in from, to, amount",
     ]
 
 

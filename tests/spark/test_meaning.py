@@ -20,7 +20,7 @@ from tests.spark.streams import sum_changes
 
 from triegs import Engine, InputError
 from triegs.cli.explaining import observe_file
-from triegs.dictionary.writing import write_terms
+from triegs.dictionary.term_texts import write_terms
 from triegs.durable.source import QuerySource
 from triegs.inputs import Source, open_input
 from triegs.mode import Mode

@@ -67,7 +67,7 @@ def test_following(tmp_path: Path) -> None:
     given = ["run", QUERY, "--input", str(tmp_path / "a.csv"), "--engine", "spark", "--follow"]
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 2
-    assert "Spark reads the files that there are" in done.stderr
+    assert "not supported with --engine spark" in done.stderr
 
 
 def test_the_format_rdf_without_spark() -> None:
@@ -76,7 +76,7 @@ def test_the_format_rdf_without_spark() -> None:
         "import sys\n"
         "{}\n"
         "import pyspark_rdf\n"
-        "assert not {{'numba', 'triegs.inputs.scanning'}} & sys.modules.keys()\n"
+        "assert not {{'numba', 'triegs.inputs.scan_kernels'}} & sys.modules.keys()\n"
         "print(pyspark_rdf.DefaultSource.name())"
     )
     for line in ("", "sys.modules['pyspark'] = None"):

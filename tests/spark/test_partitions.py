@@ -16,7 +16,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from triegs.dictionary.placing import find_parts
+from triegs.dictionary.partition_hash import find_partitions
 from triegs.durable.source import QuerySource
 from triegs.partition.keys import plan_partitions
 from triegs.partition.layout import Layout, lay_out
@@ -247,13 +247,13 @@ def test_a_term_belongs_to_one_partition_in_any_representation(terms):
     integer = '"{}"^^<http://www.w3.org/2001/XMLSchema#integer>'.format
     texts = [integer(term) if isinstance(term, int) else f"<a:{term}>" for term in terms]
     column = pa.array(texts)
-    whole = find_parts([column], 7)
-    assert whole.tolist() == find_parts([column.dictionary_encode()], 7).tolist()
-    assert whole.tolist() == find_parts([pa.array(texts, pa.large_string())], 7).tolist()
+    whole = find_partitions([column], 7)
+    assert whole.tolist() == find_partitions([column.dictionary_encode()], 7).tolist()
+    assert whole.tolist() == find_partitions([pa.array(texts, pa.large_string())], 7).tolist()
     for place, term in enumerate(terms):
-        assert find_parts([column.slice(place, 1)], 7)[0] == whole[place]
+        assert find_partitions([column.slice(place, 1)], 7)[0] == whole[place]
         if isinstance(term, int):
-            assert find_parts([pa.array([term])], 7)[0] == whole[place]
+            assert find_partitions([pa.array([term])], 7)[0] == whole[place]
 
 
 @pytest.mark.parametrize("partitions", [2, 3, 5])

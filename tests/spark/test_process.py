@@ -77,7 +77,7 @@ def test_an_interrupt_ends_the_run_and_java(tmp_path: Path) -> None:
             process.kill()
     rows = [*first, *rest.splitlines()]
     assert process.returncode == 130, errors
-    assert errors == "stopped before the input was read to its end\n"
+    assert errors == "stopped before the end of the input\n"
     assert len(rows) < FILES
     assert "<a:0>" in rows[1]
     deadline = time.monotonic() + 20

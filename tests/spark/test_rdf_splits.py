@@ -386,7 +386,7 @@ def test_a_broken_file(tmp_path: Path) -> None:
     assert problems == ["broken file: the gzip data end in the middle"]
     assert len(rows) > 1000  # the rows before the break
     assert rows[-1]["subject"] == "<a:1>"
-    with pytest.raises(InputError, match=r"a\.nt\.gz: the gzip data end in the middle"):
+    with pytest.raises(InputError, match=r"a\.nt\.gz: the gzip data is truncated"):
         read_all(tmp_path, mode="DROPMALFORMED")
 
 
@@ -405,7 +405,7 @@ def test_times_of_graphs(tmp_path: Path) -> None:
         ("b.trig", 7, "<a:g>", 2),
         ("b.trig", 7, "<a:g>", 3),
     ]
-    assert rows[1]["problem"] == "no time: no statement near by tells the time of its graph"
+    assert rows[1]["problem"] == "no time: no nearby statement gives the time of its graph"
     (tmp_path / "c.nt").write_text("")
     write(tmp_path / "c.nt", 1)
     with pytest.raises(InputError, match=r"c\.nt: graph_time needs N-Quads or TriG"):

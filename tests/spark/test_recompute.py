@@ -226,13 +226,15 @@ def test_queries_that_are_refused(spark: LocalSpark, text: str, told: str) -> No
 def test_logs_and_times_that_are_refused(spark: LocalSpark) -> None:
     frame = make_frame(spark.get(), [])
     text = "SELECT * { ?x ?p ?y }"
-    with pytest.raises(InputError, match="the DataFrame has no column 'who'; its columns: time,"):
+    with pytest.raises(
+        InputError, match="the DataFrame has no column 'who' for subject; its columns: time,"
+    ):
         recompute(text, frame, columns={"subject": "who"})
     with pytest.raises(InputError, match="columns maps 'graph', which is not one of time, subject"):
         recompute(text, frame, columns={"graph": "g"})
-    with pytest.raises(InputError, match="time: a column of double has no times"):
+    with pytest.raises(InputError, match="time: a double column cannot hold times"):
         recompute(text, frame.withColumn("time", frame["time"].cast("double")))
-    with pytest.raises(InputError, match=r"object: a column of binary has no terms"):
+    with pytest.raises(InputError, match=r"object: a binary column cannot hold terms"):
         recompute(text, frame.withColumn("object", frame["object"].cast("binary")))
     with pytest.raises(WindowError, match="no slide ends at 13; the previous one ends at 10"):
         recompute(text, frame, [13], window=Window(10))

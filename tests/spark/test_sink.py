@@ -123,14 +123,17 @@ def test_columns_streams_and_ids(spark: LocalSpark, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"subject": "who"}, "the DataFrame has no column 'who'; its columns: time, op, subject"),
+        (
+            {"subject": "who"},
+            "the DataFrame has no column 'who' for subject; its columns: time, op, subject",
+        ),
         ({"columns": '{"graph": "g"}'}, "there is no column 'graph'; ours are time, op"),
         ({"columns": "subject"}, "the option 'columns' is a JSON object of texts"),
         ({"source": "a/b"}, "a source has letters, digits, '.', '_' and '-', not 'a/b'"),
         ({"terms": "turtle"}, "terms are one of ntriples, plain, integers"),
         ({"strict": "true"}, "batch 0, partition 0, line 6: bad term: object: "),
         ({"path": "s3://b/x"}, "on a disk that all executors see, not 's3://b/x'"),
-        ({"time": "op"}, "'+' is not a number of milliseconds"),
+        ({"time": "op"}, "'+' is neither a number of milliseconds"),
     ],
 )
 def test_what_is_wrong_is_reported(

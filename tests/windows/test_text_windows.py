@@ -69,8 +69,8 @@ def test_forms_of_windows(window, text):
     ("old", "new", "line", "column", "words"),
     [
         ("WINDOW :two {", "WINDOW :three {", 10, 10, "no window <http://ex/three>"),
-        ("PT10S", "PT10X", 4, 45, "'PT10X' is no duration"),
-        ("STEP 10", "STEP 10 5", 5, 46, "'10 5' is no duration"),
+        ("PT10S", "PT10X", 4, 45, "'PT10X' is not a duration"),
+        ("STEP 10", "STEP 10 5", 5, 46, "'10 5' is not a duration"),
         ("STEP 10", "STEP", 5, 45, "expected a duration, found ']'"),
         ("[NOW]", "[THEN]", 9, 15, "no window starts with 'THEN'"),
         ("[NOW]", "NOW", 9, 14, "'[' and a window"),

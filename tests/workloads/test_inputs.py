@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from triegs import workloads
-from triegs.cli.generating import Wish, run_generate
+from triegs.cli.generate_command import GenerateOptions, run_generate
 from triegs.workloads.formats import FORMATS, TIME_PROPERTY
 
 inputs = pytest.importorskip("triegs.inputs")
@@ -39,7 +39,7 @@ def test_files_are_read_as_they_were_meant(
     source = workloads.get(workload)
     inserts_only = not chosen.has_op
     run_generate(
-        Wish(
+        GenerateOptions(
             workload=workload, events=SIZE, seed=1, format=None, compression=None,
             output=str(path), per_file=1, queries=None, static=None, rate=1000.0, start=None,
             disorder=25, inserts_only=inserts_only, integers=False,

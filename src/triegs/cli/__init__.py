@@ -1,7 +1,7 @@
-"""The command line: ``triegs run``, ``explain``, ``generate``, ``demo``, ``warm``.
+"""The ``triegs`` command line.
 
-Results go to standard output, everything else to standard error. The exit code is 0, or 1 for
-work that failed, or 2 for a wrong call.
+Results go to standard output, everything else to standard error. The exit code is 0 for success, 1
+for failure, and 2 for a usage error.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ INTERRUPTED = 130
 
 
 class WithoutPandas:
-    """Arrow imports pandas, a third of a second, only to find that a list is none of its columns.
-    Commands have no use for it, but for the demo, which has Spark.
+    """An import hook that blocks pandas.
+
+    Arrow imports it, taking a third of a second, only to check argument types. Only the demo needs
+    it, for Spark.
     """
 
     def find_spec(self, name: str, *_: object) -> None:
         if name == "pandas":
-            raise ModuleNotFoundError("commands do without pandas", name=name)
+            raise ModuleNotFoundError("pandas is disabled in commands", name=name)
 
 
 def main() -> None:
     """The entry point of the ``triegs`` command."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that lacks a letter shows its code; that is better than no output.
+        # Characters that the terminal cannot encode are escaped instead of failing.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if "demo" not in sys.argv:

@@ -1,4 +1,4 @@
-"""The commands and their options; each one's work is in a module of its own, imported late."""
+"""The commands and their options. Implementations are imported late, for a fast ``--help``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from triegs.cli.generate import generate
-from triegs.cli.output import ending_quietly, write_result
+from triegs.cli.output import quiet_exit, write_result
 from triegs.cli.run import EngineOption, run
 
 app = typer.Typer(
@@ -22,7 +22,7 @@ app = typer.Typer(
 
 
 class FormatOption(Enum):
-    """`triegs.explain.Format`, repeated here so that ``--help`` need not load it."""
+    """`triegs.explain.Format`, repeated so that ``--help`` need not load it."""
 
     TEXT = "text"
     MERMAID = "mermaid"
@@ -41,7 +41,7 @@ def _show_version(is_wanted: bool) -> None:
     if is_wanted:
         from importlib.metadata import version
 
-        with ending_quietly():
+        with quiet_exit():
             write_result(f"triegs {version('triegs')}\n")
         raise typer.Exit
 
@@ -67,33 +67,33 @@ def explain(
         Path | None,
         typer.Argument(
             metavar="QUERY.rq",
-            help="A file with a SPARQL query; - reads standard input.",
+            help="SPARQL query file, or - for standard input.",
             show_default=False,
         ),
     ] = None,
     text: Annotated[
         str | None,
-        typer.Option("--text", metavar="SPARQL", help="The query itself, instead of a file."),
+        typer.Option("--text", metavar="SPARQL", help="Query text instead of a file."),
     ] = None,
     output: Annotated[
         FormatOption,
-        typer.Option("--format", metavar="text|mermaid|svg|json", help="How to show the plan."),
+        typer.Option("--format", metavar="text|mermaid|svg|json", help="Output format."),
     ] = FormatOption.TEXT,
     root: Annotated[
         str | None,
-        typer.Option("--root", metavar="VAR", help="Put this head variable at the root."),
+        typer.Option("--root", metavar="VAR", help="Use this head variable as the root."),
     ] = None,
     keep: Annotated[
         list[KeepOption] | None,
         typer.Option(
             "--keep",
             metavar="count|slice",
-            help="Also keep the total (count) or positions (slice). May be repeated.",
+            help="Also maintain the total (count) or order statistics (slice). Repeatable.",
             show_default=False,
         ),
     ] = None,
     all_plans: Annotated[
-        bool, typer.Option("--all-plans", help="List all legal plans, not only the chosen one.")
+        bool, typer.Option("--all-plans", help="List all legal plans instead of the chosen one.")
     ] = False,
     partitions: Annotated[
         int | None,
@@ -101,7 +101,7 @@ def explain(
             "--partitions",
             metavar="N",
             min=1,
-            help="Show the keys by which N parts could keep it apart from each other.",
+            help="Show how the query could be split over N partitions.",
         ),
     ] = None,
     sample: Annotated[
@@ -109,7 +109,7 @@ def explain(
         typer.Option(
             "--sample",
             metavar="FILE",
-            help="Events that say what the stream is like, for --partitions.",
+            help="Sample events for --partitions.",
         ),
     ] = None,
     prefix: Annotated[
@@ -117,19 +117,29 @@ def explain(
         typer.Option(
             "--prefix",
             metavar="NAME=IRI",
-            help="Declare a prefix for the query. May be repeated.",
+            help="Declare a prefix for the query. Repeatable.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Show how a query is kept: class, promise, join tree, views, indexes."""
-    with ending_quietly():
-        from triegs.cli.explaining import run_explain
+    """Show the plan of a query: class, guarantees, join tree, views, indexes."""
+    with quiet_exit():
+        from triegs.cli.explain_command import ExplainOptions, run_explain
 
         kept = [option.value for option in keep or ()]
         write_result(
             run_explain(
-                query, text, prefix or (), output.value, root, kept, all_plans, partitions, sample
+                ExplainOptions(
+                    query,
+                    text,
+                    prefix or (),
+                    output.value,
+                    root,
+                    kept,
+                    all_plans,
+                    partitions,
+                    sample,
+                )
             )
         )
 
@@ -137,20 +147,20 @@ def explain(
 @app.command()
 def demo(
     example: Annotated[
-        bool, typer.Option("--example", help="A small example step by step instead, with its plan.")
+        bool, typer.Option("--example", help="Show a small step-by-step example instead.")
     ] = False,
     engine: Annotated[
         EngineOption | None,
         typer.Option(
             "--engine",
             metavar="direct|spark",
-            help="Who reads the files. Default: Spark, if it is installed.",
+            help="What reads the files. Default: Spark, if installed.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Show standing queries at work on a generated stream of events."""
-    with ending_quietly():
+    """Run standing queries on a generated event stream."""
+    with quiet_exit():
         if example:
             from triegs.cli.example import run_example
 
@@ -164,17 +174,17 @@ def demo(
 @app.command()
 def check(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A directory of triegs run --state.")
+        Path, typer.Argument(metavar="DIR", help="State directory of triegs run --state.")
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Verify a directory with the state of an engine, and say what is recoverable.
+    """Verify a state directory and report what is recoverable.
 
-    Reads every file and restores the engine in memory; nothing on disk is changed.
-    The exit code is 0 if all is good, 1 if something is damaged, 2 for a wrong call.
+    Reads every file and restores the engine in memory; never writes to disk. The
+    exit code is 0 if the state is intact, 1 if it is damaged, 2 for a usage error.
     """
-    with ending_quietly():
-        from triegs.cli.state import run_check
+    with quiet_exit():
+        from triegs.cli.state_commands import run_check
 
         code = run_check(directory, as_json)
     raise typer.Exit(code)
@@ -183,29 +193,29 @@ def check(
 @app.command()
 def backup(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A directory of triegs run --state.")
+        Path, typer.Argument(metavar="DIR", help="State directory of triegs run --state.")
     ],
-    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A new directory.")],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="New directory.")],
 ) -> None:
-    """Copy the state of an engine, also while a process has it open.
+    """Copy a state directory, even while it is in use.
 
-    The copy is verified as by triegs check. Nothing is ever overwritten.
+    The copy is verified as by triegs check. Nothing is overwritten.
     """
-    with ending_quietly():
-        from triegs.cli.state import run_backup
+    with quiet_exit():
+        from triegs.cli.state_commands import run_backup
 
         run_backup(directory, target)
 
 
 @app.command()
 def warm() -> None:
-    """Compile everything now, so that no later process has to wait for it.
+    """Compile all kernels now, so that later processes need not wait.
 
-    For images and for the workers of a cluster. TRIEGS_CACHE says where compiled
-    code is kept; the same directory must be there, and writable, later on.
+    For container images and cluster workers. TRIEGS_CACHE sets the cache directory,
+    which must be present and writable later on.
     """
-    with ending_quietly():
-        from triegs.cli.warming import run_warm
+    with quiet_exit():
+        from triegs.cli.warm_command import run_warm
 
         write_result(run_warm())
 

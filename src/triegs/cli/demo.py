@@ -1,6 +1,6 @@
-"""``triegs demo``: a social network as files of events, through Spark into standing queries.
+"""``triegs demo``: standing queries over a social network, with events read through Spark.
 
-Without Spark, or with ``--engine direct``, the same files are read by this process.
+Without Spark, or with ``--engine direct``, this process reads the same files.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ QUERIES = {
     "country-message": "messages by country: who wrote there, on what",
     "forum-tag-class": "the tags of forum posts, their class, and how often",
 }
-#: The slide at which a reader takes its snapshot, and the slides over which it reads it.
+#: The slide that the slow reader pins, and the number of slides over which it reads.
 HELD_AFTER, READ_DURING = 5, 8
 
-#: Files that Spark takes at once, how often they come, and how often we look.
+#: Files per Spark batch, seconds between files, and the poll interval.
 FILES_PER_BATCH, PAUSE_SECONDS, POLL_SECONDS = 1, 0.25, 0.05
 SCHEMA = "time long, op byte, subject string, predicate string, object string, id long"
 
 
 class Slide(NamedTuple):
-    """What was seen at a slide: answers and total multiplicity of each query."""
+    """Answers and total multiplicity of each query at a slide."""
 
     time: int | None
     sizes: tuple[tuple[int, int], ...]
 
 
-class Seen(NamedTuple):
-    """What came of a stream: its slides, and the answers of the last, in an order of their own."""
+class StreamResult(NamedTuple):
+    """The slides of a stream, and the sorted answers of the last one."""
 
     slides: list[Slide]
     answers: list[list[tuple[object, ...]]]
@@ -67,7 +67,7 @@ class Seen(NamedTuple):
 def run_demo(
     engine: str | None = None, console: Console | None = None, events: int = EVENTS
 ) -> None:
-    """Print the whole demonstration; some seconds, and as many more for Spark to start."""
+    """Print the demo; takes some seconds, and as many more to start Spark."""
     out = console or Screen()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="triegs-demo-")))
@@ -89,23 +89,23 @@ def run_demo(
         else:
             write_title(out, "3. Through Spark: answers after each batch, and what changed")
             out.print("Spark is starting, which takes some seconds …\n", style="dim")
-            seen = stream_by_spark(files, spark, Board(out, asked, files), folder / "state")
+            streamed = stream_by_spark(files, spark, Board(out, asked, files), folder / "state")
             write_title(out, "4. The same files without Spark")
-            direct = stream(folder, Board(None, asked), until=seen.slides[-1].time)
-            compare(out, seen, direct)
+            direct = stream(folder, Board(None, asked), until=streamed.slides[-1].time)
+            compare(out, streamed, direct)
     write_title(out, "Where to look next")
     out.print("  triegs demo --example        a small example step by step, with its plan")
     out.print("  triegs run --help            your own queries over your own files")
-    out.print("  docs/spark.md                the same in a Spark job of yours: one call")
+    out.print("  docs/spark.md                the same in your own Spark job")
     out.print("  docs/engine.md               the same in Python")
 
 
 def find_spark(out: Console, engine: str | None, stack: ExitStack) -> LocalSpark | None:
-    """Spark if it is there, unless the direct engine is asked for."""
+    """Spark if available, unless the direct engine is requested."""
     if engine == "direct":
         return None
     try:
-        # Java has no time here to win back what its second compiler costs.
+        # The demo is too short for the second JIT compiler of Java to pay off.
         os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
         return stack.enter_context(LocalSpark())
     except SparkMissing as missing:
@@ -116,7 +116,7 @@ def find_spark(out: Console, engine: str | None, stack: ExitStack) -> LocalSpark
 
 
 class Files:
-    """The workload as Parquet, some thousand events in a file, written one after the other."""
+    """The workload as Parquet files of some thousand events, written one by one."""
 
     def __init__(self, folder: Path, events: int) -> None:
         self.folder = folder
@@ -132,13 +132,13 @@ class Files:
         )
 
     def write_all(self, pause: float = 0.0) -> None:
-        """Write them, with a pause behind each, as a live stream has."""
+        """Write the files, with a pause after each, like a live stream."""
         workload = workloads.get(WORKLOAD)
         batches = workload.events(self._events, SEED, batch_size=PER_FILE)
         for number, batch in enumerate(batches, 1):
-            beside = self.folder / f".events-{number:03}"
-            pq.write_table(pa.table(batch), beside)
-            beside.rename(self.folder / f"events-{number:03}.parquet")
+            temporary = self.folder / f".events-{number:03}"
+            pq.write_table(pa.table(batch), temporary)
+            temporary.rename(self.folder / f"events-{number:03}.parquet")
             self.written += batch.num_rows
             if self._is_stopped.wait(pause):
                 return
@@ -151,8 +151,8 @@ class Files:
         return self.written >= self._events
 
 
-def stream(folder: Path, board: Board, until: int | None = None) -> Seen:
-    """Run the queries over the files, up to a slide, and show each."""
+def stream(folder: Path, board: Board, until: int | None = None) -> StreamResult:
+    """Run the queries over the files up to a slide, showing each slide."""
     workload = workloads.get(WORKLOAD)
     with Engine(prefixes=workload.prefixes) as engine:
         queries = [
@@ -181,8 +181,8 @@ def make_window(query: WindowQuery) -> Window:
     return Window(query.width, slide=query.slide)
 
 
-def stream_by_spark(files: Files, spark: LocalSpark, board: Board, state: Path) -> Seen:
-    """The same by `triegs.spark.start`, while the files are being written."""
+def stream_by_spark(files: Files, spark: LocalSpark, board: Board, state: Path) -> StreamResult:
+    """The same through `triegs.spark.start`, while the files are being written."""
     session = spark.get()
     workload = workloads.get(WORKLOAD)
     reader = session.readStream.option("maxFilesPerTrigger", FILES_PER_BATCH)
@@ -200,12 +200,12 @@ def stream_by_spark(files: Files, spark: LocalSpark, board: Board, state: Path) 
         finally:
             files.stop()
             writer.join()
-        board.tell_spark(pipeline, state / "changes")
+        board.report_spark(pipeline, state / "changes")
         return board.finish()
 
 
 def follow(pipeline: Pipeline, files: Files, board: Board) -> None:
-    """Show each batch, until all events are taken."""
+    """Show each batch until all events are processed."""
     last: int | None = None
     time: int | None = None
     taken = 0
@@ -224,7 +224,7 @@ def follow(pipeline: Pipeline, files: Files, board: Board) -> None:
 
 
 class Board:
-    """Prints a line for each slide, and has a reader hold one of them. ``out`` may be None."""
+    """Prints a line per slide, and lets a slow reader pin one. ``out`` may be None."""
 
     def __init__(
         self, out: Console | None, asked: list[WindowQuery], files: Files | None = None
@@ -246,13 +246,13 @@ class Board:
         self._print(" " * len(start), ["answers  new gone"] * len(queries))
 
     def count(self, events: int) -> None:
-        """So many have come. The clock starts with the first, without what Spark takes to start."""
+        """Count events. The clock starts with the first, excluding the start of Spark."""
         if self._start is None:
             self._start = perf_counter()
         self.events += events
 
     def show(self, epoch: Published) -> None:
-        """The answers of a slide, and how many are new or gone."""
+        """Show the answers of a slide, and how many are new or gone."""
         now = [query.snapshot() for query in self._queries]
         sizes = [(snapshot.support(), snapshot.count()) for snapshot in now]
         self._slides.append(Slide(epoch.time, tuple(sizes)))
@@ -266,28 +266,28 @@ class Board:
             )
             self._print(start, list(map(write_cell, sizes, changes)))
             if self._reader is not None:
-                self._reader.go_on()
+                self._reader.advance()
             elif len(self._slides) == HELD_AFTER:
                 self._reader = SlowReader(self._engine, self._queries[0])
         for snapshot in self._before:
             snapshot.close()
         self._before = now
 
-    def tell_spark(self, pipeline: Pipeline, sinks: Path) -> None:
-        """What the pipeline has done, and left behind."""
+    def report_spark(self, pipeline: Pipeline, sinks: Path) -> None:
+        """Print what the pipeline processed and wrote."""
         if self._out is None:
             return
         figures = pipeline.metrics()
         size = sum(path.stat().st_size for path in sinks.rglob("*.parquet"))
         timing = ", ".join(f"{name} {1e3 * took:.0f}" for name, took in figures["timing"].items())
         self._out.print(
-            f"\n{figures['batches']} batches, each once and in a log; "
+            f"\n{figures['batches']} batches, each processed exactly once; "
             f"{figures['changes']:,} changes as Parquet ({write_bytes(size)}).\n"
-            f"Milliseconds of the last: {timing}",
+            f"Milliseconds of the last batch: {timing}",
             end="",
         )
 
-    def finish(self) -> Seen:
+    def finish(self) -> StreamResult:
         seconds = self._seconds
         if self._out is not None:
             self._out.print(
@@ -298,17 +298,17 @@ class Board:
         last = [sort_answers(snapshot) for snapshot in self._before]
         for snapshot in self._before:
             snapshot.close()
-        return Seen(self._slides, last, seconds)
+        return StreamResult(self._slides, last, seconds)
 
     @property
     def _seconds(self) -> float:
         return 0.0 if self._start is None else perf_counter() - self._start
 
     def _write_start(self, slide: str, events: str, rate: str, waits: str) -> str:
-        """The columns in front; where files come while they are taken, also how many wait."""
+        """The leading columns; with live files, also how many events wait."""
         if self._files is None:
             return f"{slide:9} {events:>8} {rate:>7}"
-        # The first batch has just come: there is no rate to tell.
+        # The first batch has just arrived: there is no rate yet.
         rate = "" if 0 < self._seconds < 0.1 else rate
         return f"{slide[-5:]:5} {events:>7} {rate:>5} {waits:>6}"
 
@@ -318,32 +318,32 @@ class Board:
 
 
 class SlowReader:
-    """Holds one snapshot of a query and reads it bit by bit, a bit at each slide, in a thread."""
+    """Pins a snapshot and reads it in a thread, a part of it at each slide."""
 
     def __init__(self, engine: Engine, query: StandingQuery) -> None:
         self._engine = engine
         self._query = query
         self._snapshot = query.snapshot()
         self._size = self._snapshot.support()
-        self._may_go_on = Semaphore(0)
+        self._may_advance = Semaphore(0)
         self._read = 0
         self._until = 0
         self._thread = Thread(target=self._enumerate, name="reader", daemon=True)
         self._thread.start()
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         """A slide was published."""
-        self._may_go_on.release()
+        self._may_advance.release()
 
     def _enumerate(self) -> None:
         for batch in self._snapshot.batches(max(1, ceil(self._size / READ_DURING))):
-            self._may_go_on.acquire()
+            self._may_advance.acquire()
             self._read += batch.num_rows
             self._until = self._engine.epoch
 
     def finish(self, out: Console) -> None:
-        """Let it read the rest, and say what it has read."""
-        self._may_go_on.release(READ_DURING + 1)
+        """Let it read the rest, and print what it read."""
+        self._may_advance.release(READ_DURING + 1)
         self._thread.join()
         passed = self._until - self._snapshot.epoch
         retained = self._engine.metrics()["retained_bytes"]
@@ -358,7 +358,7 @@ class SlowReader:
 
 
 def count_changes(now: Snapshot, before: Snapshot) -> tuple[int, int]:
-    """How many answers have a larger multiplicity than before, and how many a smaller one."""
+    """How many answers have a larger, and how many a smaller, multiplicity than before."""
     more = less = 0
     for batch in now.diff(before).batches():
         change = batch.column(batch.num_columns - 1)
@@ -371,15 +371,15 @@ def sort_answers(snapshot: Snapshot) -> list[tuple[object, ...]]:
     return sorted(zip(*snapshot.to_arrow().to_pydict().values(), strict=True))
 
 
-def compare(out: Console, seen: Seen, direct: Seen) -> None:
-    """Say whether both readers gave the same."""
-    # Spark may take several slides at once; then only the last of them was seen.
+def compare(out: Console, streamed: StreamResult, direct: StreamResult) -> None:
+    """Print whether both readers gave the same answers."""
+    # Spark may process several slides at once; then only the last was shown.
     sizes = {slide.time: slide.sizes for slide in direct.slides}
-    is_same = all(sizes.get(slide.time) == slide.sizes for slide in seen.slides)
-    is_same = is_same and seen.answers == direct.answers
-    told = "the same answers at every slide" if is_same else "OTHER ANSWERS, which is an error"
-    out.print(f"  {told}; this took {write_seconds(direct.seconds)}.")
-    out.print("  On one machine Spark costs time. It is for streams that come from elsewhere.")
+    is_same = all(sizes.get(slide.time) == slide.sizes for slide in streamed.slides)
+    is_same = is_same and streamed.answers == direct.answers
+    verdict = "the same answers at every slide" if is_same else "DIFFERENT ANSWERS (a bug)"
+    out.print(f"  {verdict}; this took {write_seconds(direct.seconds)}.")
+    out.print("  On one machine Spark only adds overhead; it pays off for distributed sources.")
 
 
 def write_cell(size: tuple[int, int], changes: tuple[int, int]) -> str:

@@ -1,7 +1,7 @@
 """``triegs demo --example``: the running example step by step, then a small generated stream.
 
-Nothing is random but for a fixed seed. Only the views of the running example come from elsewhere,
-the reference executor, because the engine keeps them by variables and not by the plan's names.
+The stream has a fixed seed. The views of the running example come from the reference executor,
+because the engine stores them by variables and not under the names of the plan.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ STEPS: tuple[tuple[str, tuple[Update, ...]], ...] = (
 
 
 def run_example(console: Console | None = None) -> None:
-    """Print the whole example; takes a second or two."""
+    """Print the example; takes a second or two."""
     out = console or Screen()
     with Engine() as engine:
         replies = engine.register(QUERY, name="replies", root="z")
@@ -69,7 +69,7 @@ def run_example(console: Console | None = None) -> None:
             out, "4. A generated stream: three queries, one of them late, and a slow reader"
         )
         show_stream(out, engine)
-        write_title(out, "5. What the engine says about itself")
+        write_title(out, "5. Engine metrics")
         show_metrics(out, engine)
     write_title(out, "Where to look next")
     out.print("  README.md, docs/engine.md          how to use the engine")
@@ -79,9 +79,9 @@ def run_example(console: Console | None = None) -> None:
 
 
 def show_steps(out: Console, engine: Engine, replies: StandingQuery) -> None:
-    """The running example: an epoch per column; its views, its answer, and what a reader holds.
+    """Show the running example, an epoch per column: views, answer, and a pinned snapshot.
 
-    Nothing disappears in this example, so the last epoch has an entry for every row.
+    Nothing disappears here, so the last epoch has an entry for every row.
     """
     plan = replies.plan
     reference = Reference(plan)
@@ -118,7 +118,7 @@ def show_steps(out: Console, engine: Engine, replies: StandingQuery) -> None:
 
 
 def show_stream(out: Console, engine: Engine) -> None:
-    """One line per epoch, then the refusals, the slow reader and some of the answers."""
+    """Show a line per epoch, then refusals, the slow reader and some answers."""
     out.print("  replies   the query above")
     out.print(f"  popular   {POPULAR}")
     out.print(f"  likes     {LIKES}")
@@ -134,10 +134,10 @@ def show_stream(out: Console, engine: Engine) -> None:
         what = f"{len(updates)} updates"
         if report.refused:
             what += f", {len(report.refused)} refused"
-        for place, reason in report.refused:
-            sign, subject, label, target = updates[place]
+        for index, reason in report.refused:
+            sign, subject, label, target = updates[index]
             fact = f"{sign} {local_name(label)}{_tuple((subject, target))}"
-            refused.append(f"epoch {report.epoch}, update {place}: {fact}: {reason}")
+            refused.append(f"epoch {report.epoch}, update {index}: {fact}: {reason}")
         if number == HELD_AFTER:
             held = queries[0].snapshot()
         _add_epoch(table, report.epoch, what, queries, held)
@@ -146,7 +146,7 @@ def show_stream(out: Console, engine: Engine) -> None:
             _add_epoch(table, engine.epoch, "register likes", queries, held)
     out.print(table)
     out.print("\nDistinct answers / total multiplicity. Held: what a slow reader of replies sees.")
-    out.print(f"\nRefused, while the rest of the epoch holds ({len(refused)} in all):")
+    out.print(f"\nRefused updates; the rest of each epoch was applied ({len(refused)} in total):")
     for line in refused[:SHOWN_REFUSALS]:
         out.print(f"  {line}")
     if held is not None:
@@ -167,7 +167,7 @@ def _add_epoch(
 
 
 def show_reader(out: Console, engine: Engine, held: Snapshot) -> None:
-    """What a slow reader costs: the nodes that only it still sees."""
+    """Show what a slow reader costs: the nodes that only it still uses."""
     before = engine.metrics()["retained_bytes"]
     held.close()
     after = engine.metrics()["retained_bytes"]

@@ -1,4 +1,4 @@
-"""``triegs generate``: its options; the work is in a module of its own, imported late."""
+"""Options of ``triegs generate``; the implementation is imported late."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from triegs.cli.output import ending_quietly
+from triegs.cli.output import quiet_exit
 
 
 class EventFormat(Enum):
-    """The names of `triegs.workloads.formats`, repeated so that ``--help`` need not load them."""
+    """The formats of `triegs.workloads.formats`, repeated so that ``--help`` need not load them."""
 
     CSV = "csv"
     JSONL = "jsonl"
@@ -26,7 +26,7 @@ class EventFormat(Enum):
 
 
 class Compression(Enum):
-    """How a file is packed."""
+    """Compression of a file."""
 
     GZIP = "gzip"
     ZSTD = "zstd"
@@ -35,30 +35,31 @@ class Compression(Enum):
 def generate(
     workload: Annotated[
         str | None,
-        typer.Argument(
-            metavar="WORKLOAD", help="Which stream; --list shows them all.", show_default=False
-        ),
+        typer.Argument(metavar="WORKLOAD", help="Workload name; see --list.", show_default=False),
     ] = None,
-    is_list: Annotated[bool, typer.Option("--list", help="Show the workloads and exit.")] = False,
+    is_list: Annotated[bool, typer.Option("--list", help="List the workloads and exit.")] = False,
     events: Annotated[
-        int, typer.Option("--events", "-n", metavar="N", min=0, help="How many events.")
+        int, typer.Option("--events", "-n", metavar="N", min=0, help="Number of events.")
     ] = 100_000,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="S", min=0, help="The same seed, the same events.")
+        int,
+        typer.Option(
+            "--seed", metavar="S", min=0, help="Random seed; equal seeds give equal events."
+        ),
     ] = 1,
     file_format: Annotated[
         EventFormat | None,
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="csv, jsonl, parquet, arrow, nt, nq, ttl, trig or jelly; without it what the "
-            "name of the file tells, else csv.",
+            help="csv, jsonl, parquet, arrow, nt, nq, ttl, trig or jelly. Default: by file "
+            "extension, else csv.",
             show_default=False,
         ),
     ] = None,
     compression: Annotated[
         Compression | None,
-        typer.Option("--compression", metavar="gzip|zstd", help="Pack the file."),
+        typer.Option("--compression", metavar="gzip|zstd", help="Compress the file."),
     ] = None,
     output: Annotated[
         str,
@@ -66,59 +67,58 @@ def generate(
             "--output",
             "-o",
             metavar="FILE|DIR|-",
-            help="A file, an empty directory for several files, or standard output.",
+            help="A file, an empty directory for several files, or - for standard output.",
         ),
     ] = "-",
     per_file: Annotated[
         int,
-        typer.Option("--per-file", metavar="N", min=1, help="Events in each file of a directory."),
+        typer.Option("--per-file", metavar="N", min=1, help="Events per file in a directory."),
     ] = 1_000_000,
     queries: Annotated[
         Path | None,
-        typer.Option("--queries", metavar="DIR", help="Write the queries there, a file for each."),
+        typer.Option("--queries", metavar="DIR", help="Write the queries to this directory."),
     ] = None,
     static: Annotated[
         Path | None,
-        typer.Option(
-            "--static", metavar="FILE.nt", help="Write the facts that never change (social)."
-        ),
+        typer.Option("--static", metavar="FILE.nt", help="Write the static facts (social only)."),
     ] = None,
     rate: Annotated[
-        float, typer.Option("--rate", metavar="R", help="Events in a second of event time.")
+        float, typer.Option("--rate", metavar="R", help="Events per second of event time.")
     ] = 1000.0,
     start: Annotated[
         int | None,
         typer.Option(
             "--start",
             metavar="MS",
-            help="When the stream starts, in ms since 1970; social: in 2010, blocks: 0.",
+            help="Start of the stream in ms since 1970. Default: 2010 for social, 0 for blocks.",
             show_default=False,
         ),
     ] = None,
     disorder: Annotated[
         int,
-        typer.Option("--disorder", metavar="MS", min=0, help="Let events come late, up to this."),
+        typer.Option("--disorder", metavar="MS", min=0, help="Delay events by up to this much."),
     ] = 0,
-    inserts_only: Annotated[
-        bool, typer.Option("--inserts-only", help="Leave out the deletes.")
-    ] = False,
+    inserts_only: Annotated[bool, typer.Option("--inserts-only", help="Omit deletions.")] = False,
     integers: Annotated[
-        bool, typer.Option("--integers", help="Nodes of block workloads as integers, not IRIs.")
+        bool,
+        typer.Option(
+            "--integers", help="Write nodes of block workloads as integers instead of IRIs."
+        ),
     ] = False,
 ) -> None:
-    """Write a stream of events, seeded and of any size, and queries for it.
+    """Generate a seeded event stream of any size, with queries for it.
 
-    The columns are time, op, subject, predicate, object and id. nq and trig have
-    the time as a property of graphs; nt, ttl and jelly have no time. None of these
-    five has deletes.
+    The columns are time, op, subject, predicate, object and id. nq and trig store
+    the time as a property of graphs; nt, ttl and jelly have no times. None of these
+    five has deletions.
     """
-    with ending_quietly():
-        from triegs.cli.generating import Wish, list_workloads, run_generate
+    with quiet_exit():
+        from triegs.cli.generate_command import GenerateOptions, list_workloads, run_generate
 
         if is_list:
             list_workloads()
             return
-        wish = Wish(
+        options = GenerateOptions(
             workload=workload or "",
             events=events,
             seed=seed,
@@ -134,4 +134,4 @@ def generate(
             inserts_only=inserts_only,
             integers=integers,
         )
-        run_generate(wish)
+        run_generate(options)

@@ -1,4 +1,4 @@
-"""Writing results, and ending without noise."""
+"""Writes results and handles the end of a command."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ FAILED, INTERRUPTED = 1, 130
 
 
 def write_result(text: str) -> None:
-    """Write to standard output, now: a reader that has gone is noticed here."""
+    """Write to standard output and flush, so that a closed pipe is detected here."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
 
 def fail(message: str) -> NoReturn:
-    """End the command as failed work, with one message on standard error."""
+    """Exit with a failure and a message on standard error."""
     sys.stderr.write(f"{message}\n")
     raise typer.Exit(FAILED)
 
 
 @contextmanager
-def ending_quietly() -> Iterator[None]:
-    """Ctrl-C and a closed pipe end a command without a message, an error of ours with one."""
+def quiet_exit() -> Iterator[None]:
+    """Exit without a message on Ctrl-C and closed pipes, with one on a `TriegsError`."""
     try:
         yield
         sys.stdout.flush()
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
-        # The reader has what it wanted. What is still in the buffer must not fail again at exit.
+        # The reader is done. Discard the buffer, which would fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit from None
     except TriegsError as error:

@@ -1,4 +1,4 @@
-"""One line on a terminal that says how far a run is."""
+"""The progress line of a run."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from typing import Any, BinaryIO
 from triegs.outputs.table import describe_time
 from triegs.run.statistics import Statistics, write_seconds
 
-#: Seconds between two looks of the line, and before the first: a short run shows none.
+#: Seconds between updates, and before the first one, so that short runs show none.
 PAUSE, FIRST = 0.1, 0.5
 BAR = 10
 
 
 class Progress:
-    """Draws the line on standard error, if that is a terminal.
+    """Draws a progress line on standard error.
 
-    `measure` gives the part of the input that was read, between 0 and 1, or None if that is not
-    known.
+    `measure` returns the fraction of the input that was read, or None if unknown.
     """
 
     def __init__(self, is_shown: bool, measure: Callable[[], float | None]) -> None:
@@ -35,13 +34,13 @@ class Progress:
         self._rate = 0.0
 
     def update(self, statistics: Statistics) -> None:
-        """Draw anew, unless that was done just now."""
+        """Redraw the line, at most once per `PAUSE`."""
         now = monotonic()
         if not self._is_shown or now < self._next:
             return
         self._next = now + PAUSE
         fresh = (statistics.events - self._events) / max(now - self._before, 1e-6)
-        # The rate of the last seconds: what is new has a fifth of the weight.
+        # A moving average: the newest value has a weight of one fifth.
         self._rate = fresh if not self._events else 0.8 * self._rate + 0.2 * fresh
         self._events, self._before = statistics.events, now
         width = get_terminal_size().columns - 1
@@ -50,7 +49,7 @@ class Progress:
         self._is_drawn = True
 
     def hide(self) -> None:
-        """Take the line away; the next update brings it back."""
+        """Erase the line; the next update redraws it."""
         if self._is_drawn:
             self._write("\r\x1b[2K")
             self._is_drawn = False
@@ -61,14 +60,15 @@ class Progress:
         sys.stderr.flush()
 
 
-def describe(statistics: Statistics, rate: float, part: float | None, width: int = 200) -> str:
-    """The line, without its bar where that does not fit.
+def describe(statistics: Statistics, rate: float, fraction: float | None, width: int = 200) -> str:
+    """The progress line, without the bar if it does not fit.
 
-    >>> numbers = Statistics()
-    >>> numbers.events, numbers.newest_event, numbers.newest_epoch = 1_200_000, 30_000, 25_000
-    >>> describe(numbers, 310_400, 0.45)
+    >>> statistics = Statistics()
+    >>> statistics.events = 1_200_000
+    >>> statistics.newest_event, statistics.newest_epoch = 30_000, 25_000
+    >>> describe(statistics, 310_400, 0.45)
     '━━━━       45%  1.2 M events  310.4 k/s  watermark 25000  lag 5.0 s  0 rows'
-    >>> describe(numbers, 310_400, 0.45, 70)
+    >>> describe(statistics, 310_400, 0.45, 70)
     '45%  1.2 M events  310.4 k/s  watermark 25000  lag 5.0 s  0 rows'
     """
     words = [f"{write_count(statistics.events)} events", f"{write_count(int(rate))}/s"]
@@ -78,9 +78,9 @@ def describe(statistics: Statistics, rate: float, part: float | None, width: int
         words.append(f"lag {write_seconds(statistics.lag / 1000) if statistics.lag else '0 s'}")
     words.append(f"{write_count(statistics.rows)} rows")
     text = "  ".join(words)
-    if part is None:
+    if fraction is None:
         return text[:width]
-    done = min(1.0, max(0.0, part))
+    done = min(1.0, max(0.0, fraction))
     text = f"{done:.0%}  {text}"
     bar = f"{'━' * int(BAR * done):{BAR}} "
     return f"{bar}{text}" if len(bar) + len(text) <= width else text[:width]
@@ -98,7 +98,7 @@ def write_count(count: int) -> str:
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether somebody looks, at something that can take a line back."""
+    """Whether a stream is a terminal that can erase lines."""
     try:
         return stream.isatty() and os.environ.get("TERM") != "dumb"
     except (AttributeError, ValueError):
@@ -106,7 +106,7 @@ def is_terminal(stream: Any) -> bool:
 
 
 class SharedTerminal:
-    """Standard output on the terminal where the line is: it goes away while results are written."""
+    """Standard output that erases the progress line before writing."""
 
     def __init__(self, file: BinaryIO, progress: Progress) -> None:
         self._file = file

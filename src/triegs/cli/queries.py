@@ -1,4 +1,4 @@
-"""Query texts from files, standard input or options; errors in them shown in place."""
+"""Reads queries from files, standard input or options, and formats query errors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from triegs.errors import QueryError, UnsupportedQuery
 from triegs.sparql import parse
 from triegs.sparql.model import Query
 
-#: A line longer than this is shown from near the place of the error on.
+#: Longer lines are shown only around the error.
 LONGEST_LINE = 72
 
 
 def read_query(path: Path | None, text: str | None, prefixes: Iterable[str]) -> Query:
-    """Parse what the user gave; a wrong call ends with code 2, a wrong query with code 1."""
+    """Read and parse a query. Exits with code 2 for a usage error, 1 for an invalid query."""
     declared = read_prefixes(prefixes)
     source, given = _read_text(path, text)
     try:
@@ -44,9 +44,9 @@ def read_prefixes(given: Iterable[str]) -> dict[str, str]:
 
 
 def _read_text(path: Path | None, text: str | None) -> tuple[str, str]:
-    """The name of the source, and what it says."""
+    """The name and content of the source."""
     if (path is None) == (text is None):
-        raise typer.BadParameter("give a query file, - for standard input, or --text, and one only")
+        raise typer.BadParameter("give either a query file, - for standard input, or --text")
     if text is not None:
         return "--text", text
     assert path is not None
@@ -62,7 +62,7 @@ def _read_text(path: Path | None, text: str | None) -> tuple[str, str]:
 
 
 def show_query_error(error: QueryError, text: str, source: str) -> str:
-    """The message, the line it is about, a caret under the place, and the hint.
+    """The message, the source line with a caret, and the hint.
 
     >>> error = QueryError("unknown prefix 'ex:'", line=1, column=22, construct="prefix",
     ...                    hint="declare it with PREFIX ex: <…>")
@@ -84,11 +84,11 @@ def show_query_error(error: QueryError, text: str, source: str) -> str:
     return "\n".join(parts)
 
 
-def _cut(line: str, place: int) -> tuple[str, int]:
-    """A piece of the line around the place, and how many columns come before it there."""
-    start = 0 if len(line) <= LONGEST_LINE else max(0, place - LONGEST_LINE // 2)
+def _cut(line: str, offset: int) -> tuple[str, int]:
+    """An excerpt of the line around an offset, and its display column in the excerpt."""
+    start = 0 if len(line) <= LONGEST_LINE else max(0, offset - LONGEST_LINE // 2)
     piece = line[start : start + LONGEST_LINE]
-    before = line[start:place]
+    before = line[start:offset]
     if start:
         piece, before = f"…{piece}", f"…{before}"
     if start + LONGEST_LINE < len(line):
@@ -98,13 +98,13 @@ def _cut(line: str, place: int) -> tuple[str, int]:
 
 
 def check_root(query: Query, root: str | None) -> None:
-    """A root that the query cannot have is a wrong call."""
+    """Reject a root that is not a head variable."""
     if root is None:
         return
     names: Mapping[str, None] = dict.fromkeys(query.free)
     if f"?{root.removeprefix('?')}" not in names:
-        choice = ", ".join(name.removeprefix("?") for name in names) or "none, here"
+        choice = ", ".join(name.removeprefix("?") for name in names) or "none"
         raise typer.BadParameter(
-            f"{root!r} is not a head variable that the pattern binds; there is {choice}",
+            f"{root!r} is not a head variable bound by the pattern; choices: {choice}",
             param_hint="--root",
         )

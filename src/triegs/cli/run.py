@@ -1,4 +1,4 @@
-"""``triegs run``: its options. The work is in `triegs.cli.running`, imported late."""
+"""Options of ``triegs run``; `triegs.cli.run_command`, the implementation, is imported late."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from triegs.cli.output import ending_quietly
+from triegs.cli.output import quiet_exit
 from triegs.errors import QueryWarning
 
 
 class FormatOption(StrEnum):
-    """`triegs.outputs.Format`, repeated here so that ``--help`` need not load it; so below."""
+    """`triegs.outputs.Format`, repeated like those below so that ``--help`` need not load it."""
 
     TABLE = "table"
     CSV = "csv"
@@ -77,7 +77,7 @@ class LevelOption(StrEnum):
 
 @dataclass(frozen=True)
 class Request:
-    """The options as they were given, by the names of `run`."""
+    """The options as given, under the names of `run`."""
 
     queries: list[str]
     inputs: list[str] | None
@@ -120,9 +120,7 @@ class Request:
 
 
 def _list(*names: str, metavar: str, help: str) -> Any:  # noqa: A002
-    return typer.Option(
-        *names, metavar=metavar, help=f"{help} May be repeated.", show_default=False
-    )
+    return typer.Option(*names, metavar=metavar, help=f"{help} Repeatable.", show_default=False)
 
 
 def _text(*names: str, metavar: str, help: str) -> Any:  # noqa: A002
@@ -138,242 +136,241 @@ def run(
         list[str],
         typer.Argument(
             metavar="QUERY",
-            help="A file with a SPARQL query, or its text; name=QUERY gives it a name.",
+            help="SPARQL query file or text; name=QUERY names it.",
             show_default=False,
         ),
     ],
     inputs: Annotated[
         list[str] | None,
-        _list("--input", "-i", metavar="FILE|DIR|-", help="Events; - is standard input."),
+        _list("--input", "-i", metavar="FILE|DIR|-", help="Event files; - is standard input."),
     ] = None,
     streams: Annotated[
         list[str] | None,
         _list(
-            "--stream", metavar="NAME=FILE", help="Events of a stream that windows read by name."
+            "--stream", metavar="NAME=FILE", help="Event files of a named stream."
         ),
     ] = None,
     input_format: Annotated[
         str | None,
         _text(
             "--input-format", metavar="NAME",
-            help="csv, tsv, jsonl, parquet, arrow, nt, nq, ttl, trig, rdf or jelly, where names "
-            "of files do not tell.",
+            help="csv, tsv, jsonl, parquet, arrow, nt, nq, ttl, trig, rdf or jelly. Default: by "
+            "file extension.",
         ),
     ] = None,
     graph_time: Annotated[
         str | None,
         _text(
             "--graph-time", metavar="IRI",
-            help="The property that tells the time of a graph in N-Quads or TriG.",
+            help="Property with the time of a graph, in N-Quads or TriG.",
         ),
     ] = None,
     columns: Annotated[
         list[str] | None,
         _list(
             "--columns", metavar="OURS=THEIRS,…",
-            help="Columns of the input under other names: time=ts,id=event.",
+            help="Input columns with other names: time=ts,id=event.",
         ),
     ] = None,
     map: Annotated[  # noqa: A002
         list[str] | None,
         _list(
             "--map", metavar="TEMPLATE",
-            help="What a row of a table says: '{from} :paid {to}'; several with . ; and , as in "
-            "Turtle. {column} is a node, {column:decimal} a value, [] the row itself.",
+            help="Triples of a table row: '{from} :paid {to}', combined with . ; and , as in "
+            "Turtle. {column} is a node, {column:decimal} a value, [] the row.",
         ),
     ] = None,
     base: Annotated[
         str | None,
         _text(
             "--base", metavar="IRI",
-            help="What stands before names of --map, and for the empty prefix. Default: "
-            "urn:triegs:",
+            help="Base IRI of names in --map, and the empty prefix. Default: urn:triegs:",
         ),
     ] = None,
     time_unit: Annotated[
         TimeUnitOption | None,
-        _choice("--time-unit", TimeUnitOption, "What times count that are numbers. Default: ms."),
+        _choice("--time-unit", TimeUnitOption, "Unit of numeric times. Default: ms."),
     ] = None,
     delimiter: Annotated[
         str | None,
-        _text("--delimiter", metavar="SIGN", help="Between cells of CSV, such as ; or tab."),
+        _text("--delimiter", metavar="SIGN", help="Delimiter of CSV cells, such as ; or tab."),
     ] = None,
     encoding: Annotated[
         str | None,
-        _text("--encoding", metavar="NAME", help="Of CSV, such as latin-1. Default: UTF-8."),
+        _text("--encoding", metavar="NAME", help="CSV encoding, such as latin-1. Default: UTF-8."),
     ] = None,
     terms: Annotated[
         TermsOption,
         _choice(
             "--terms", TermsOption,
-            "What cells of the input are: N-Triples terms (default), plain words, or integers.",
+            "Contents of input cells: N-Triples terms (default), plain text, or integers.",
         ),
     ] = TermsOption.NTRIPLES,
     prefixes: Annotated[
         list[str] | None,
         _list(
             "--prefix", metavar="NAME=IRI",
-            help="A prefix for queries, plain cells and tables.",
+            help="Prefix for queries, plain cells and tables.",
         ),
     ] = None,
     static: Annotated[
         list[str] | None,
-        _list("--static", metavar="FILE", help="RDF that is there from the start and stays."),
+        _list("--static", metavar="FILE", help="RDF loaded at the start that never expires."),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on reading as the input file grows.")
+        bool, typer.Option("--follow", help="Keep reading as the input file grows.")
     ] = False,
     engine: Annotated[
         EngineOption,
         _choice(
             "--engine", EngineOption,
-            "Who reads the files: this process (direct, the default), or Spark in local mode.",
+            "What reads the files: this process (direct, the default) or Spark in local mode.",
         ),
     ] = EngineOption.DIRECT,
     state: Annotated[
         str | None,
         _text(
             "--state", metavar="DIR",
-            help="Keep the engine there, and go on where the last run with it stopped.",
+            help="Store state in this directory, and resume the last run from it.",
         ),
     ] = None,
     sync: Annotated[
         str | None,
         _text(
             "--sync", metavar="always|100ms|never",
-            help="When the log of --state is safe from a loss of power. Default: 100ms.",
+            help="When to sync the log of --state to disk. Default: 100ms.",
         ),
     ] = None,
     mode: Annotated[
         ModeOption | None,
         _choice(
             "--mode", ModeOption,
-            "An assertion weighs as many events as state it (multigraph, the default), or 1 (rdf).",
+            "Count every event that states a triple (multigraph, the default), or once (rdf).",
         ),
     ] = None,
     window: Annotated[
         str | None,
         _text(
             "--window", metavar="10s",
-            help="Events expire after so long. For queries that have no window in their text.",
+            help="Window width, for queries without a window in their text.",
         ),
     ] = None,
     slide: Annotated[
         str | None,
-        _text("--slide", metavar="5s", help="Publish so often. Default: the width of the window."),
+        _text("--slide", metavar="5s", help="Slide of the window. Default: its width."),
     ] = None,
     lateness: Annotated[
         str | None,
-        _text("--lateness", metavar="2s", help="Wait so long for events that are late."),
+        _text("--lateness", metavar="2s", help="How long to wait for late events."),
     ] = None,
     max_ahead: Annotated[
         str | None,
         _text(
             "--max-ahead", metavar="30d",
-            help="Refuse events that are further ahead of their stream. Default: 1d.",
+            help="Refuse events further ahead of their stream. Default: 1d.",
         ),
     ] = None,
     idle_timeout: Annotated[
         str | None,
         _text(
             "--idle-timeout", metavar="1m",
-            help="Do not wait for a stream that is so far behind the others.",
+            help="Stop waiting for a stream this far behind the others.",
         ),
     ] = None,
     batch: Annotated[
         int | None,
         typer.Option(
             "--batch", metavar="N", min=1, show_default=False,
-            help="Without a window: events per epoch. Default: those of equal time.",
+            help="Events per epoch without a window. Default: events of equal time.",
         ),
     ] = None,
     emit: Annotated[
         EmitOption | None,
-        _choice("--emit", EmitOption, "Write all answers (default), what changed, or both."),
+        _choice("--emit", EmitOption, "Write all answers (default), changes, or both."),
     ] = None,
     every: Annotated[
         str | None,
         _text(
             "--every", metavar="slide|epoch|end|10s",
-            help="When to write. Default: each slide, else each epoch, and at the end for events "
-            "without times.",
+            help="When to write. Default: every slide; without windows every epoch, or the end "
+            "if events have no times.",
         ),
     ] = None,
     output_format: Annotated[
         FormatOption | None,
         _choice(
-            "--format", FormatOption, "Default: what the name of the output tells, else table."
+            "--format", FormatOption, "Default: by extension of --output, else table."
         ),
     ] = None,
     output: Annotated[
         str | None,
         _text(
             "--output", metavar="FILE",
-            help="Where to write, instead of standard output. {query}, {kind}, {epoch} and {time} "
-            "in it make a file for each.",
+            help="Output file instead of standard output. The placeholders {query}, {kind}, "
+            "{epoch} and {time} create several files.",
         ),
     ] = None,
     multiplicity: Annotated[
         MultiplicityOption | None,
         _choice(
             "--multiplicity", MultiplicityOption,
-            "How often an answer counts: a column (default), so many equal rows (default of "
-            "SPARQL formats), or nothing.",
+            "Multiplicity of answers: as a column (default), as repeated rows (default of SPARQL "
+            "formats), or omitted.",
         ),
     ] = None,
     result_terms: Annotated[
         ResultTermsOption | None,
         _choice(
             "--result-terms", ResultTermsOption,
-            "How to write terms: exact, their names and values alone (default with --map), or with "
-            "prefixes (default of tables).",
+            "Form of terms: exact, plain names and values (default with --map), or prefixed "
+            "(default of tables).",
         ),
     ] = None,
     stamps: Annotated[
         bool,
-        typer.Option("--stamps/--no-stamps", help="Columns epoch and time.", show_default=False),
+        typer.Option("--stamps/--no-stamps", help="Write epoch and time.", show_default=False),
     ] = True,
     rows: Annotated[
         int,
-        typer.Option("--rows", metavar="N", min=0, help="Rows of a table at most; 0 for all."),
+        typer.Option("--rows", metavar="N", min=0, help="Maximum rows of a table; 0 for all."),
     ] = 100,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="End at the first malformed record or invalid deletion."),
+        typer.Option("--strict", help="Fail at the first malformed record or invalid deletion."),
     ] = False,
     quarantine: Annotated[
         str | None,
-        _text("--quarantine", metavar="FILE", help="Write what was refused there, with reasons."),
+        _text("--quarantine", metavar="FILE", help="Write rejected records there, with reasons."),
     ] = None,
     stats: Annotated[
-        bool, typer.Option("--stats", help="Figures of the run at its end, on standard error.")
+        bool, typer.Option("--stats", help="Print statistics of the run to standard error.")
     ] = False,
     progress: Annotated[
         bool,
         typer.Option(
             "--progress/--no-progress", show_default=False,
-            help="A line that says how far the run is, if standard error is a terminal.",
+            help="Show a progress line if standard error is a terminal.",
         ),
     ] = True,
     log_level: Annotated[
         LevelOption,
         typer.Option(
-            "--log-level", metavar="|".join(LevelOption), help="Which messages are shown."
+            "--log-level", metavar="|".join(LevelOption), help="Minimum level of log messages."
         ),
     ] = LevelOption.WARNING,
 ) -> None:  # fmt: skip
     """Run queries over events and write their answers as they change.
 
-    The exit code is 0, or 1 if the work failed, or 2 for a wrong call; Ctrl-C ends
-    the run after the epoch at hand with 130, SIGTERM with 143, and a run with
-    --follow, which has no other end, with 0. With --state the next run goes on.
+    The exit code is 0 for success, 1 for failure, and 2 for a usage error. Ctrl-C
+    stops the run after the current epoch with code 130, SIGTERM with 143; with
+    --follow both exit with 0. With --state, the next run resumes.
     """
     request = Request(**locals())
-    from triegs.run.stopping import ending_at_once
+    from triegs.run.stop import exiting_on_interrupt
 
-    with ending_quietly(), ending_at_once(), warnings.catch_warnings():
-        from triegs.cli.running import run_queries
+    with quiet_exit(), exiting_on_interrupt(), warnings.catch_warnings():
+        from triegs.cli.run_command import run_queries
 
-        warnings.simplefilter("ignore", QueryWarning)  # they are messages of this command
+        warnings.simplefilter("ignore", QueryWarning)  # shown as messages of this command
         code = run_queries(request)
     raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""The inputs of ``triegs run``: which streams there are, and which files they are read from."""
+"""The inputs of ``triegs run``: streams and their files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 
@@ -16,47 +16,47 @@ from triegs.errors import InputError, MappingError
 from triegs.inputs import Source, open_input
 from triegs.names import BASE, check_base
 from triegs.run.bookmarks import read_start
-from triegs.run.following import FollowedFile
-from triegs.run.stopping import Stop
+from triegs.run.followed_file import FollowedFile
+from triegs.run.stop import Stop
 from triegs.sparql.window import Window
 
-#: The paths of each stream; None is the name of the only one, or of all there is without windows.
+#: The paths of each stream; None is the single unnamed stream.
 Streams = dict[str | None, list[str]]
 
 
 def find_streams(
     request: Request, windows: Iterable[Window], prefixes: Mapping[str, str]
 ) -> Streams:
-    """Which paths each stream that the windows read is read from."""
+    """The paths of each stream that the windows read."""
     given = list(request.inputs or ())
     names = sorted({window.stream for window in windows}, key=lambda name: name or "")
     streams: Streams = {}
-    for part in request.streams or ():
-        name, sign, path = part.partition("=")
+    for entry in request.streams or ():
+        name, sign, path = entry.partition("=")
         if not sign or not path:
-            wrong(f"{part!r} is not NAME=FILE", "--stream")
+            reject(f"{entry!r} is not NAME=FILE", "--stream")
         found = [each for each in names if each is not None and is_name(each, name, prefixes)]
         if not found:
-            known = ", ".join(name for name in names if name is not None) or "no stream by name"
-            wrong(f"no window reads the stream {name}; they read {known}", "--stream")
+            known = ", ".join(name for name in names if name is not None) or "no named stream"
+            reject(f"no window reads the stream {name}; the windows read {known}", "--stream")
         streams.setdefault(found[0], []).append(path)
     left = [name for name in names or [None] if name not in streams]
     if len(left) > 1:
-        known = ", ".join(name or "one without a name" for name in left)
-        wrong(f"windows read several streams; --stream NAME=FILE says which is which: {known}",
+        known = ", ".join(name or "an unnamed stream" for name in left)
+        reject(f"windows read several streams; assign files with --stream NAME=FILE: {known}",
               "--input")  # fmt: skip
     if left and not given:
-        what = f"of the stream {left[0]}" if left[0] else "; name a file, a directory, or -"
-        wrong(f"there is no input {what}".replace(" ;", ";"), "--input")
+        what = f" for the stream {left[0]}" if left[0] else "; give a file, a directory, or -"
+        reject(f"no input{what}", "--input")
     if given and not left:
-        wrong("all streams that windows read have their own files", "--input")
+        reject("all streams have files already, from --stream", "--input")
     if left:
         streams[left[0]] = given
     return streams
 
 
 def is_name(stream: str, given: str, prefixes: Mapping[str, str]) -> bool:
-    """Whether a stream is called so, in full, with brackets or with a prefix.
+    """Whether a name refers to a stream, in full, in brackets or with a prefix.
 
     >>> is_name("<http://ex/s>", "ex:s", {"ex": "http://ex/"}), is_name("<a:b>", "a:b", {})
     (True, True)
@@ -77,11 +77,12 @@ def open_sources(
     positions: Mapping[str, Any] | None = None,
     is_timed: bool = False,
 ) -> dict[str | None, Source]:
-    """A source for each stream, which goes on from `positions`; `stack` closes them. `known` are
-    all prefixes, those of queries too.
+    """Open a source per stream, resuming from `positions`; `stack` closes them.
+
+    `known` includes the prefixes of queries.
     """
     if request.follow and (len(streams) > 1 or any(len(paths) > 1 for paths in streams.values())):
-        wrong("one file can be followed, not several", "--follow")
+        reject("only a single file can be followed", "--follow")
     columns = read_columns(request.columns or ())
     graph_time = expand_property(request.graph_time, known)
     make = choose_source(request, stack)
@@ -92,7 +93,7 @@ def open_sources(
         given: list[Any] = [follow(path, stop) for path in paths] if request.follow else list(paths)
         start = {"tick": 0} if positions is None else read_start(positions, name)
         try:
-            # Several write to the quarantine; a source that starts somewhere appends to it.
+            # All sources share the quarantine file; one with a start position appends to it.
             source = open_input(
                 given, format=request.input_format, columns=columns, terms=request.terms,
                 prefixes=prefixes, strict=request.strict, quarantine=request.quarantine,
@@ -106,13 +107,13 @@ def open_sources(
                 fail(f"error: {error}")
             option = "--map" if isinstance(error, MappingError) else "--input"
             raise typer.BadParameter(str(error), param_hint=option) from None
-        source.pass_told(start.get("told", 0))
+        source.skip_quarantined(start.get("told", 0))
         sources[name] = stack.enter_context(source)
     return sources
 
 
 def expand_property(text: str | None, prefixes: Mapping[str, str]) -> str | None:
-    """An IRI that may be written with a prefix.
+    """Expand an IRI that may have a prefix.
 
     >>> expand_property("prov:generatedAtTime", {"prov": "http://www.w3.org/ns/prov#"})
     'http://www.w3.org/ns/prov#generatedAtTime'
@@ -123,16 +124,16 @@ def expand_property(text: str | None, prefixes: Mapping[str, str]) -> str | None
     if sign and prefix in prefixes and not local.startswith("//"):
         return prefixes[prefix] + local
     if not sign or (prefix.lower() not in ("urn", "tag") and not local.startswith("//")):
-        wrong(f"{text!r} is no IRI; --prefix {prefix if sign else 'ex'}=IRI declares a prefix, "
+        reject(f"{text!r} is not an IRI; declare --prefix {prefix if sign else 'ex'}=IRI, "
               "or write it in full", "--graph-time")  # fmt: skip
     return text
 
 
 def read_base(request: Request, prefixes: dict[str, str]) -> str:
-    """What stands before plain names, also as the empty prefix; nothing without a mapping."""
+    """The base of plain names, also declared as the empty prefix; empty without a mapping."""
     if not request.map:
         if request.base is not None:
-            wrong("only a mapping makes names; --map gives one", "--base")
+            reject("requires --map", "--base")
         return ""
     try:
         base = check_base(request.base or BASE)
@@ -143,11 +144,11 @@ def read_base(request: Request, prefixes: dict[str, str]) -> str:
 
 
 def choose_source(request: Request, stack: ExitStack) -> Callable[..., Source]:
-    """Who reads the files; Spark is started here if it is asked for, and ended by `stack`."""
+    """The source class. Starts Spark if requested; `stack` stops it."""
     if request.engine != "spark":
         return Source
     if request.follow:
-        wrong("Spark reads the files that there are; --engine direct can follow one", "--follow")
+        reject("not supported with --engine spark; use --engine direct", "--follow")
     from triegs.spark import LocalSpark, SparkSource
 
     return partial(SparkSource, spark=stack.enter_context(LocalSpark()))
@@ -157,14 +158,14 @@ def make_empty(path: str) -> None:
     try:
         Path(path).write_bytes(b"")
     except OSError as error:
-        wrong(f"cannot write {path}: {error.strerror}", "--quarantine")
+        reject(f"cannot write {path}: {error.strerror}", "--quarantine")
 
 
 def follow(path: str, stop: Stop) -> FollowedFile:
     if path.endswith((".gz", ".zst")):
-        wrong(f"{path} is compressed; only plain text can be followed", "--follow")
+        reject(f"{path} is compressed; only plain text can be followed", "--follow")
     try:
-        return FollowedFile(path, lambda: stop.is_asked)
+        return FollowedFile(path, lambda: stop.is_requested)
     except OSError as error:
         message = f"cannot follow {path}: {error.strerror}"
         raise typer.BadParameter(message, param_hint="--follow") from None
@@ -176,20 +177,21 @@ def read_columns(given: Iterable[str]) -> dict[str, str]:
     {'time': 'ts', 'id': 'event', 'op': 'sign'}
     """
     columns: dict[str, str] = {}
-    for part in (part for text in given for part in text.split(",")):
-        ours, sign, theirs = part.partition("=")
+    for entry in (entry for text in given for entry in text.split(",")):
+        ours, sign, theirs = entry.partition("=")
         if not sign or not theirs.strip():
-            wrong(f"{part!r} is not OURS=THEIRS", "--columns")
+            reject(f"{entry!r} is not OURS=THEIRS", "--columns")
         columns[ours.strip()] = theirs.strip()
     return columns
 
 
-def wrong(message: str, option: str) -> None:
+def reject(message: str, option: str) -> NoReturn:
+    """Exit with a usage error about an option."""
     raise typer.BadParameter(message, param_hint=option)
 
 
 class InputSize:
-    """How much of all inputs was read, between 0 and 1; None where that is not known."""
+    """The fraction of all inputs that was read, or None if unknown."""
 
     def __init__(self, streams: Streams, sources: Mapping[str | None, Source]) -> None:
         files = [

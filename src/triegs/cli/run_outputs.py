@@ -1,4 +1,4 @@
-"""The outputs of ``triegs run``: whether what was asked for makes sense, and where it goes."""
+"""Checks the output options of ``triegs run`` and opens the outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from triegs.cli.progress import Progress, SharedTerminal, is_terminal
 from triegs.cli.run import Request
-from triegs.cli.run_inputs import wrong
+from triegs.cli.run_inputs import reject
 from triegs.outputs import (
     CannotWrite,
     Format,
@@ -25,16 +25,16 @@ from triegs.outputs import (
     find_format,
 )
 from triegs.outputs.formats import BINARY, ENDINGS, MIXED, RESULTS, SINGLE
-from triegs.outputs.sinks import find_places
+from triegs.outputs.sinks import find_placeholders
 from triegs.outputs.table import find_width
-from triegs.run.reporting import When
+from triegs.run.reporter import When
 
 
 def read_options(request: Request, kinds: Iterable[tuple[Kind, ...]]) -> Options:
-    """How to write; `kinds` are those of each query."""
+    """The output options; `kinds` are the result kinds of each query."""
     path = request.output or ""
     try:
-        places = set(find_places(path))
+        placeholders = set(find_placeholders(path))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--output") from None
     chosen = Format(request.output_format) if request.output_format else None
@@ -42,31 +42,35 @@ def read_options(request: Request, kinds: Iterable[tuple[Kind, ...]]) -> Options
     ending = Path(path).suffix
     if chosen is None and ending and "{" not in ending and find_format(path) is None:
         known = ", ".join(f".{each}" for each in ENDINGS)
-        wrong(f"{ending} is no ending of a format: {known}; --format says it otherwise", "--output")
+        reject(f"unknown extension {ending}; use --format, or one of {known}", "--output")
     multiplicity = Multiplicity(request.multiplicity) if request.multiplicity else None
     terms = TermText(request.result_terms) if request.result_terms else None
     if terms is None and request.map and kind not in RESULTS:
-        terms = TermText.PLAIN  # as names came in, they go out
+        terms = TermText.PLAIN  # names are written as they were read
     all_kinds = list(kinds)
     if multiplicity is Multiplicity.NONE and any(Kind.CHANGES in each for each in all_kinds):
-        wrong("a change without its number says nothing", "--multiplicity")
+        reject("changes require their counts", "--multiplicity")
     if terms is not None and kind in RESULTS:
-        wrong(f"the format {kind} says itself how terms are written", "--result-terms")
-    if len(all_kinds) > 1 and kind not in MIXED and "query" not in places:
-        wrong(f"queries have columns of their own; {kind} needs {{query}} in its name", "--output")
+        reject(f"the format {kind} defines the form of terms", "--result-terms")
+    if len(all_kinds) > 1 and kind not in MIXED and "query" not in placeholders:
+        reject(f"{kind} cannot hold several queries; add {{query}} to the name", "--output")
     if kind in BINARY and request.output is None and sys.stdout.isatty():
-        wrong(f"{kind} is not for a terminal; name a file or use a pipe", "--output")
-    if kind in SINGLE and not places & {"epoch", "time"}:
+        reject(f"will not write {kind} to a terminal; give a file or use a pipe", "--output")
+    if kind in SINGLE and not placeholders & {"epoch", "time"}:
         if request.every not in (None, When.END):
-            wrong(f"{kind} is one result; --every end, or {{epoch}} in its name", "--output")
-        if any(len(each) > 1 for each in all_kinds) and "kind" not in places:
-            wrong(f"{kind} is one result; --emit both needs {{kind}} in its name", "--output")
+            reject(
+                f"{kind} holds one result; use --every end, or {{epoch}} in the name", "--output"
+            )
+        if any(len(each) > 1 for each in all_kinds) and "kind" not in placeholders:
+            reject(
+                f"{kind} holds one result; --emit both requires {{kind}} in the name", "--output"
+            )
     return Options(kind, multiplicity, terms, request.stamps, request.rows)
 
 
 def is_single(options: Options, path: str | None) -> bool:
-    """Whether one step of each query is all that fits."""
-    return options.format in SINGLE and not set(find_places(path or "")) & {"epoch", "time"}
+    """Whether the output can hold only one result per query."""
+    return options.format in SINGLE and not set(find_placeholders(path or "")) & {"epoch", "time"}
 
 
 def open_outputs(
@@ -76,21 +80,21 @@ def open_outputs(
     progress: Progress,
     sizes: Mapping[str, int] | None = None,
 ) -> Outputs:
-    """Where answers go; `sizes` are those of files that an earlier run has written."""
+    """Open the outputs; `sizes` are those of files written by an earlier run."""
     read = [*(request.inputs or ()), *(request.static or ())]
     read += [each.partition("=")[2] for each in request.streams or ()]
     if request.output is not None and Path(request.output).exists():
         for path in read:
             if Path(path).exists() and Path(path).samefile(request.output):
-                wrong(f"{path} is read; it cannot be written as well", "--output")
+                reject(f"{path} is also an input", "--output")
     stdout: Any = sys.stdout.buffer
-    is_seen = request.output is None and is_terminal(sys.stdout)
-    if is_seen:
+    is_shown = request.output is None and is_terminal(sys.stdout)
+    if is_shown:
         stdout = SharedTerminal(stdout, progress)
     try:
         return Outputs(
             heads, options, request.output, cast(BinaryIO, stdout),
-            width=find_width(stdout), is_coloured=is_seen and not os.environ.get("NO_COLOR"),
+            width=find_width(stdout), is_coloured=is_shown and not os.environ.get("NO_COLOR"),
             sizes=sizes,
         )  # fmt: skip
     except CannotWrite as error:

@@ -1,4 +1,4 @@
-"""The queries of ``triegs run``: their texts, their windows, and their place in the engine."""
+"""The queries of ``triegs run``: texts, windows and registration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from triegs.engine import Engine
 from triegs.engine.standing_query import StandingQuery
 from triegs.errors import QueryError, WindowError
 from triegs.outputs import Head, Kind
-from triegs.run.reporting import Asked, Emit, Sign
+from triegs.run.reporter import Emit, RunQuery, Sign
 from triegs.sparql import Query, parse
 from triegs.sparql.model import Form, Operator
 from triegs.sparql.window import Window
@@ -26,8 +26,8 @@ _NAMED = re.compile(r"([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
 SIGNS = {Operator.ISTREAM: Sign.POSITIVE, Operator.DSTREAM: Sign.NEGATIVE}
 
 
-class Given(NamedTuple):
-    """A query as it was given: its name, its text, where that is from, and what it means."""
+class QueryArgument(NamedTuple):
+    """A query argument: name, text, source of the text, and parsed query."""
 
     name: str
     text: str
@@ -35,9 +35,9 @@ class Given(NamedTuple):
     query: Query
 
 
-def read_queries(given: Iterable[str], prefixes: Mapping[str, str]) -> list[Given]:
-    """The queries of files, or of what was given itself if it is a text; names are unique."""
-    found: list[Given] = []
+def read_queries(given: Iterable[str], prefixes: Mapping[str, str]) -> list[QueryArgument]:
+    """Read queries from files or texts; names must be unique."""
+    found: list[QueryArgument] = []
     for number, argument in enumerate(given, 1):
         named = _NAMED.fullmatch(argument)
         name, rest = (named[1], named[2]) if named else ("", argument)
@@ -49,12 +49,12 @@ def read_queries(given: Iterable[str], prefixes: Mapping[str, str]) -> list[Give
             query = parse(text, prefixes)
         except QueryError as error:
             fail(show_query_error(error, text, source))
-        found.append(Given(name, text, source, query))
+        found.append(QueryArgument(name, text, source, query))
     names = [each.name for each in found]
     for name in names:
         if names.count(name) > 1:
             raise typer.BadParameter(
-                f"two queries are called {name}; name=QUERY gives another name", param_hint="QUERY"
+                f"two queries are named {name}; rename one with name=QUERY", param_hint="QUERY"
             )
     return found
 
@@ -67,7 +67,7 @@ def read_text(path: str) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise typer.BadParameter(
-            f"cannot read {path}: {reason}; a query is a file or a text", param_hint="QUERY"
+            f"cannot read {path}: {reason}; give a query file or text", param_hint="QUERY"
         ) from None
 
 
@@ -79,10 +79,10 @@ def is_file(text: str) -> bool:
 
 
 def read_window(width: str | None, slide: str | None) -> Window | None:
-    """The window that options give to queries without their own."""
+    """The window of the options, for queries without their own."""
     if width is None:
         if slide is not None:
-            raise typer.BadParameter("a slide needs a window", param_hint="--slide")
+            raise typer.BadParameter("requires --window", param_hint="--slide")
         return None
     try:
         return Window(width, slide)
@@ -90,58 +90,66 @@ def read_window(width: str | None, slide: str | None) -> Window | None:
         raise typer.BadParameter(str(error), param_hint="--window") from None
 
 
-def find_windows(queries: list[Given], window: Window | None) -> dict[str, tuple[Window, ...]]:
-    """The windows of each query; either all have some, or none."""
+def find_windows(
+    queries: list[QueryArgument], window: Window | None
+) -> dict[str, tuple[Window, ...]]:
+    """The windows of each query; either all queries have windows, or none."""
     given = () if window is None else (window,)
     found = {each.name: tuple(own for _, own in each.query.windows) or given for each in queries}
     if window is not None and all(each.query.windows for each in queries):
-        raise typer.BadParameter("all queries have windows in their text", param_hint="--window")
+        raise typer.BadParameter("all queries define windows in their text", param_hint="--window")
     without = [name for name, windows in found.items() if not windows]
     if without and len(without) < len(found):
         raise typer.BadParameter(
-            f"{without[0]} has no window in its text, as others have; this is for it",
+            f"{without[0]} has no window, but others have; give it one",
             param_hint="--window",
         )
     return found
 
 
 def choose_kinds(query: Query, emit: str | None) -> tuple[tuple[Kind, ...], Sign]:
-    """What to write of a query: what was asked for, or else what its text says."""
+    """What to write for a query: as requested, else as its text says."""
     if emit is not None or query.output is None:
         return Emit(emit or Emit.SNAPSHOT).kinds, Sign.ALL
     sign = SIGNS.get(query.output.operator)
     return (Emit.SNAPSHOT.kinds, Sign.ALL) if sign is None else (Emit.CHANGES.kinds, sign)
 
 
-def check_changes(given: Given, kinds: tuple[Kind, ...]) -> None:
-    """LIMIT and OFFSET cut a list of rows; there is no such list of changes."""
+def check_changes(given: QueryArgument, kinds: tuple[Kind, ...]) -> None:
+    """Reject changes of a query with LIMIT or OFFSET, which apply to lists of rows."""
     if Kind.CHANGES in kinds and (given.query.limit is not None or given.query.offset):
         raise typer.BadParameter(
-            f"{given.name} has LIMIT or OFFSET, which are for snapshots only", param_hint="--emit"
+            f"{given.name} has LIMIT or OFFSET, which apply only to snapshots", param_hint="--emit"
         )
 
 
-def register(engine: Engine, given: Given, emit: str | None, windows: tuple[Window, ...]) -> Asked:
-    """Register a query; one that the engine does not run ends the command."""
+def register(
+    engine: Engine, given: QueryArgument, emit: str | None, windows: tuple[Window, ...]
+) -> RunQuery:
+    """Register a query; exits if the engine does not support it."""
     try:
         query = engine.register(given.text, given.name, window=find_own(given, windows))
     except QueryError as error:
         fail(show_query_error(error, given.text, given.source))
-    return ask(query, given, emit, windows)
+    return make_run_query(query, given, emit, windows)
 
 
-def find_own(given: Given, windows: tuple[Window, ...]) -> Window | None:
-    """The window that options give to a query that has none in its text."""
+def find_own(given: QueryArgument, windows: tuple[Window, ...]) -> Window | None:
+    """The window of the options, for a query without one in its text."""
     return windows[0] if windows and not given.query.windows else None
 
 
-def ask(query: StandingQuery, given: Given, emit: str | None, windows: tuple[Window, ...]) -> Asked:
+def make_run_query(
+    query: StandingQuery, given: QueryArgument, emit: str | None, windows: tuple[Window, ...]
+) -> RunQuery:
     kinds, sign = choose_kinds(given.query, emit)
     LOG.info("registered %s: %s", query.name, query.plan.plan_class.value)
-    return Asked(query, kinds, sign, windows)
+    return RunQuery(query, kinds, sign, windows)
 
 
-def describe_head(asked: Asked, prefixes: dict[str, str], base: str = "") -> Head:
-    query = asked.query.query
+def describe_head(run_query: RunQuery, prefixes: dict[str, str], base: str = "") -> Head:
+    query = run_query.query.query
     names = tuple(name.lstrip("?") for name in query.head)
-    return Head(asked.query.name, names, query.form is Form.ASK, asked.kinds, prefixes, base)
+    return Head(
+        run_query.query.name, names, query.form is Form.ASK, run_query.kinds, prefixes, base
+    )

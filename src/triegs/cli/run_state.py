@@ -1,4 +1,4 @@
-"""``triegs run --state``: the engine of a directory, and what it has of earlier runs."""
+"""``triegs run --state``: opens the state directory and resumes its queries."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import typer
 from triegs.cli.output import fail
 from triegs.cli.queries import show_query_error
 from triegs.cli.run import Request
-from triegs.cli.run_inputs import wrong
-from triegs.cli.run_queries import Given, ask, find_own
+from triegs.cli.run_inputs import reject
+from triegs.cli.run_queries import QueryArgument, find_own, make_run_query
 from triegs.durable.directory import read_settings
 from triegs.durable.files import DiskFiles
 from triegs.durable.opening import read_sync
@@ -25,7 +25,7 @@ from triegs.mode import Mode
 from triegs.names import BASE
 from triegs.outputs import Kind
 from triegs.run.bookmarks import QUERIES, STATIC, name_hold, note_epoch
-from triegs.run.reporting import Asked
+from triegs.run.reporter import RunQuery
 from triegs.sparql import parse
 from triegs.sparql.window import Window
 from triegs.windows.settings import EventTime
@@ -34,110 +34,119 @@ LOG = logging.getLogger("triegs")
 
 
 def check_state(request: Request) -> None:
-    """Options that need one another, before anything is opened."""
+    """Check the options of --state before anything is opened."""
     if request.state is None:
         if request.sync is not None:
-            wrong("there is nothing to be synced without --state", "--sync")
+            reject("requires --state", "--sync")
         return
     try:
         read_sync(request.sync or "100ms")
     except (ValueError, WindowError):
-        wrong(f"{request.sync!r} is not always, never, or a duration such as 100ms", "--sync")
+        reject(f"{request.sync!r} is not always, never, or a duration such as 100ms", "--sync")
     path = Path(request.state)
     if path.exists() and not path.is_dir():
-        wrong(f"{path} is a file, not a directory", "--state")
+        reject(f"{path} is a file, not a directory", "--state")
 
 
 def open_state(request: Request, prefixes: Mapping[str, str], event_time: EventTime) -> Engine:
-    """The engine in the directory; says what a crash had left there."""
+    """Open the engine in the directory, and log what was recovered."""
     assert request.state is not None
     path = Path(request.state)
     given = (request.lateness, request.max_ahead, request.idle_timeout)
     is_there = path.is_dir() and read_settings(DiskFiles(), path) is not None
-    is_said = not is_there or any(value is not None for value in given)
+    is_set = not is_there or any(value is not None for value in given)
     engine = Engine.open(
         path,
         None if request.mode is None else Mode(request.mode),
         sync=request.sync or "100ms",
         prefixes=dict(prefixes),
         base=request.base or BASE,
-        event_time=event_time if is_said else None,
+        event_time=event_time if is_set else None,
     )
     assert engine.recovery is not None
-    tell_recovery(path, engine.recovery)
+    log_recovery(path, engine.recovery)
     return engine
 
 
-def tell_recovery(directory: Path, found: Recovery) -> None:
-    """What is to be known of a directory that was opened; nothing if all is as it was left."""
+def log_recovery(directory: Path, found: Recovery) -> None:
+    """Log the recovery of a directory; warns only if something was lost."""
     if found.cut is not None:
         file, offset, size, reason = found.cut
         LOG.warning(
-            "%s: the last run was ended in the middle of a record, which was cut off: "
+            "%s: removed an incomplete record left by the last run: "
             "%d bytes at %d of %s (%s)",
             directory, size, offset, file.name, reason,
         )  # fmt: skip
     for problem in found.damaged:
-        LOG.warning("%s: a checkpoint was passed over: %s", directory, problem)
+        LOG.warning("%s: skipped a checkpoint: %s", directory, problem)
     for name, reason in found.lost_queries.items():
-        LOG.warning("%s: %s is refused by this version, and closed: %s", directory, name, reason)
+        LOG.warning(
+            "%s: closed %s, which this version does not support: %s", directory, name, reason
+        )
     LOG.info(
-        "opened %s at epoch %d: %d records behind the checkpoint of record %d, in %.3f s",
+        "opened %s at epoch %d: replayed %d records after the checkpoint of record %d in %.3f s",
         directory, found.epoch, found.replayed, found.checkpoint, found.seconds,
     )  # fmt: skip
 
 
 def register_again(
     engine: Engine,
-    queries: Iterable[Given],
+    queries: Iterable[QueryArgument],
     emit: str | None,
     windows: dict[str, tuple[Window, ...]],
-) -> list[Asked]:
-    """The queries of this run: those that are kept already, and those that are new or other ones
-    than before. What an earlier run has registered and this one does not ask for is closed.
+) -> list[RunQuery]:
+    """The queries of this run: resumed if unchanged, else registered.
+
+    Queries of earlier runs that are no longer requested are closed.
     """
     given = list(queries)
     names = [each.name for each in given]
     for name in engine.positions.get(QUERIES) or ():
         if name not in names and name in engine.queries:
-            LOG.warning("%s was not asked for, and is not kept any more", name)
+            LOG.warning("%s is no longer requested and was closed", name)
             close(engine, engine.queries[name])
     return [_register(engine, each, emit, windows[each.name], names) for each in given]
 
 
 def _register(
-    engine: Engine, given: Given, emit: str | None, windows: tuple[Window, ...], names: list[str]
-) -> Asked:
+    engine: Engine,
+    given: QueryArgument,
+    emit: str | None,
+    windows: tuple[Window, ...],
+    names: list[str],
+) -> RunQuery:
     own = find_own(given, windows)
     before = engine.queries.get(given.name)
     if before is not None and not is_same(before, given, own):
-        LOG.warning("%s is another query than before; it starts anew", given.name)
+        LOG.warning("%s has changed and starts from scratch", given.name)
         close(engine, before)
         before = None
     if before is None:
         query = _make(engine, given, own, names)
-        return ask(query, given, emit, windows)
-    asked = ask(before, given, emit, windows)
+        return make_run_query(query, given, emit, windows)
+    run_query = make_run_query(before, given, emit, windows)
     hold = name_hold(given.name)
     assert engine.recovery is not None
-    if Kind.CHANGES in asked.kinds and hold in engine.holds:
-        asked.before = before.snapshot(epoch=hold)
-    elif Kind.CHANGES in asked.kinds and hold in engine.recovery.lost_holds:
+    if Kind.CHANGES in run_query.kinds and hold in engine.holds:
+        run_query.before = before.snapshot(epoch=hold)
+    elif Kind.CHANGES in run_query.kinds and hold in engine.recovery.lost_holds:
         LOG.warning(
-            "%s: what changed between the epochs %d and %d was not written and is not known "
-            "any more; changes go on from there",
+            "%s: the changes between epochs %d and %d were not written and are lost; "
+            "changes continue from there",
             given.name, engine.recovery.lost_holds[hold], engine.epoch,
         )  # fmt: skip
-        asked.before = before.snapshot()
-    return asked
+        run_query.before = before.snapshot()
+    return run_query
 
 
-def _make(engine: Engine, given: Given, own: Window | None, names: list[str]) -> StandingQuery:
-    kept = [*(engine.positions.get(QUERIES) or ()), *names]
+def _make(
+    engine: Engine, given: QueryArgument, own: Window | None, names: list[str]
+) -> StandingQuery:
+    registered = [*(engine.positions.get(QUERIES) or ()), *names]
     try:
         found: StandingQuery = note_epoch(
             engine,
-            {QUERIES: sorted(set(kept))},
+            {QUERIES: sorted(set(registered))},
             lambda: engine.register(given.text, given.name, window=own),
         )
     except QueryError as error:
@@ -145,29 +154,29 @@ def _make(engine: Engine, given: Given, own: Window | None, names: list[str]) ->
     return found
 
 
-def is_same(query: StandingQuery, given: Given, own: Window | None) -> bool:
-    """Whether a kept query means the same as one that is asked for."""
+def is_same(query: StandingQuery, given: QueryArgument, own: Window | None) -> bool:
+    """Whether a registered query is equivalent to a requested one."""
     source = query._source
     return source.window == own and parse(source.text, source.prefixes) == given.query
 
 
 def close(engine: Engine, query: StandingQuery) -> None:
-    """Close a query, and forget what was written of it."""
+    """Close a query and release its hold."""
     if name_hold(query.name) in engine.holds:
         engine.release(name_hold(query.name))
     note_epoch(engine, {}, query.close)
 
 
 def load_once(engine: Engine, paths: Iterable[str]) -> None:
-    """Load static files that were not loaded by an earlier run."""
+    """Load the static files that no earlier run loaded."""
     for path in paths:
         full = Path(path).resolve()
         name, size = f"{STATIC}{full}", full.stat().st_size
         before = engine.positions.get(name)
         if before is not None and before != size:
             fail(
-                f"error: {path} has changed since it was loaded: it has {size:,} bytes, not "
-                f"{before:,}; static facts stay, so put it back, or start anew with another state"
+                f"error: {path} has changed since it was loaded: {size:,} bytes, not "
+                f"{before:,}; restore it, or start with a new state directory"
             )
         if before is not None:
             continue
@@ -179,12 +188,12 @@ def load_once(engine: Engine, paths: Iterable[str]) -> None:
 
 
 def refuse_new_windows(engine: Engine, has_windows: bool) -> None:
-    """A run with windows does not go on as one without, nor the other way round."""
+    """Reject resuming a windowed run without windows, and vice versa."""
     kept = [n for n in engine.positions.get(QUERIES) or () if n in engine.queries]
     for name in kept:
         source = engine.queries[name]._source
         was = source.window is not None or bool(parse(source.text, source.prefixes).windows)
         if was != has_windows:
             raise typer.BadParameter(
-                f"the runs before had {'windows' if was else 'no window'}", param_hint="--state"
+                f"earlier runs had {'windows' if was else 'no window'}", param_hint="--state"
             )

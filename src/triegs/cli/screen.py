@@ -1,4 +1,4 @@
-"""What demonstrations print: titles and plain tables, 80 columns wide."""
+"""Titles and plain tables of the demos, 80 columns wide."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ WIDTH = 80
 
 
 class Screen(Console):
-    """Standard output, with texts as they are."""
+    """Standard output without markup."""
 
     def __init__(self, **options: Any) -> None:
         plain = {"highlight": False, "markup": False, "emoji": False, "soft_wrap": False}
         super().__init__(width=WIDTH, **{**plain, **options})
 
     def on_broken_pipe(self) -> None:
-        """Left to whoever runs the command; Rich would end the process as failed."""
+        """Let the caller handle it; Rich would exit with a failure."""
         raise BrokenPipeError
 
 
@@ -30,7 +30,7 @@ def write_title(out: Console, text: str) -> None:
 
 
 def make_table(*names: str, text_columns: int = 1) -> Table:
-    """A plain table; columns of text to the left, of numbers to the right."""
+    """A plain table; text columns are left-aligned, numbers right-aligned."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for i, name in enumerate(names):
         table.add_column(name, justify="left" if i < text_columns else "right", overflow="fold")

@@ -1,4 +1,4 @@
-"""A small social network as a stream: posts, replies, likes, repeated and withdrawn events."""
+"""A small social network as a stream of posts, replies, likes and deletions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ def iri(name: str) -> str:
 def generate_epochs(seed: int, epochs: int = 12, posts: int = 6) -> Iterator[list[Update]]:
     """Batches of updates, equal for equal seeds.
 
-    Per epoch a few new posts with their creators, replies to recent posts, and likes; one event
-    in ten is stated twice, earlier likes and replies are withdrawn, and now and then somebody
-    withdraws what nobody said.
+    Each epoch has new posts with creators, replies to recent posts, and likes. One event in ten is
+    repeated, earlier likes and replies are deleted, and a few deletions are invalid.
 
     >>> first = next(generate_epochs(seed=1))
     >>> first == next(generate_epochs(seed=1)), {update[0] for update in first} <= {"+", "-"}

@@ -1,8 +1,7 @@
-"""Terms to dense integer ids and back: `Dictionary`.
+"""`Dictionary` maps terms to dense integer ids and back.
 
-Read in this order: `arrays` (what is stored, and the invariants), `dictionary`, `interning` for one
-term and `encoding` for a column, the kernels in `spelling`, `table` and `counting`, and `decoder`
-for the way back.
+Reading order: `arrays` (data layout and invariants), `dictionary`, `interning` for single terms,
+`encoding` for columns, the kernels in `spelling`, `table` and `counting`, and `decoder`.
 """
 
 from __future__ import annotations

@@ -1,28 +1,28 @@
-"""The arrays of a dictionary, and the invariants that hold over them.
+"""The arrays of a dictionary and their invariants.
 
-A *term* is either text, the UTF-8 bytes of its N-Triples form in ``heap``, or an integer of 64
-bits, which is its own value and takes no text. Both have an id, and by id:
+A *term* is either text, stored as the UTF-8 bytes of its N-Triples form in ``heap``, or a 64-bit
+integer, stored as its value. By id:
 
 ==========  =====================================================================================
-spans       start in the heap and length; for an integer its value and `INTEGER`
-counts      how often the engine names the term
-births      first epoch that named it, `UNBORN` before
-stamps      first epoch that no longer names it; meaningful while the count is zero
-states      `FREE`, `USED`, or `LISTED` (in limbo, or waiting for a pin to go)
-cached      1 if the Python side keeps the term in one of its dicts
+spans       start in the heap and length; for an integer, its value and `INTEGER`
+counts      number of references from the engine
+births      first epoch that references it, `UNBORN` before
+stamps      first epoch that no longer references it; valid while the count is zero
+states      `FREE`, `USED`, or `LISTED` (in limbo, or held by a pin)
+cached      1 if the term is in a Python cache
 ==========  =====================================================================================
 
-``texts`` and ``integers`` are hash tables with linear probing, never more than half full. A word of
-``texts`` is ``hash << 32 | id + 1``, a row of ``integers`` is ``value, id + 1``; zero is empty.
+``texts`` and ``integers`` are hash tables with linear probing, at most half full. A word of
+``texts`` is ``hash << 32 | id + 1``; a row of ``integers`` is ``value, id + 1``; zero means empty.
 
-Invariants, as `triegs.dictionary.checks` numbers them:
+Invariants, numbered as in `triegs.dictionary.checks`:
 
-1. Free, listed and merely used ids are disjoint and make up ``0 … top - 1``.
-2. Counts are never negative; an id with count zero is free or listed; ``NAMED`` ids have more.
-3. The tables find each term that is not free, under its id, and hold nothing else.
-4. Heap bytes below ``HEAP_USED`` are never written again; terms that are not free lie there.
-5. A span changes only while its id is free. Growing and compacting make new arrays and leave the
-   old ones as they were, so whoever holds an `Arrays` can go on reading the terms it had.
+1. Free, listed and other used ids are disjoint and make up ``0 … top - 1``.
+2. Counts are never negative; an id with count zero is free or listed; ``NAMED`` counts the rest.
+3. The tables contain exactly the terms that are not free, under their ids.
+4. Heap bytes below ``HEAP_USED`` are never overwritten; all terms that are not free lie there.
+5. A span changes only while its id is free. Growing and compacting create new arrays and leave the
+   old ones unchanged, so a reader that holds an `Arrays` can keep reading its terms.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ Words: TypeAlias = NDArray[np.int64]
 # A 64-bit integer in compiled code; without compilation a NumPy scalar or a Python int.
 Word: TypeAlias = Any
 
-# These numbers are compiled into kernels; naming `triegs.kernels.jit` makes this file one of those
-# whose change empties the cache of compiled code.
+# These constants are compiled into kernels. Mentioning `triegs.kernels.jit` here makes a change of
+# this file invalidate the cache of compiled code.
 INTEGER = -1
 UNBORN = -1
 FREE, USED, LISTED = 0, 1, 2
 
-# Places in `meta`.
+# Indices into `meta`.
 TOP, FREE_IDS, HEAP_USED, HEAP_LIVE, TEXTS, INTEGERS, LIMBO, NAMED = range(8)
 
 LEAST_IDS = 1 << 10
@@ -52,7 +52,7 @@ MOST_IDS = (1 << 31) - 1
 
 
 class Arrays(NamedTuple):
-    """Everything a kernel needs; see the module for what is where."""
+    """All arrays of a dictionary; see the module docstring."""
 
     heap: Bytes
     spans: Words
@@ -69,7 +69,7 @@ class Arrays(NamedTuple):
 
 
 def make_arrays() -> Arrays:
-    """Empty arrays of the least sizes.
+    """Empty arrays of minimum size.
 
     >>> make_arrays().counts.size
     1024

@@ -1,4 +1,4 @@
-"""The invariants of `triegs.dictionary.arrays`, checked one by one. For tests: O(everything)."""
+"""Checks the invariants of `triegs.dictionary.arrays`. For tests: cost O(everything)."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from triegs.dictionary.arrays import (
     Arrays,
     Words,
 )
-from triegs.dictionary.known import Known
 from triegs.dictionary.spelling import hash_bytes, is_canonical, read_integer
 from triegs.dictionary.table import find_integers, find_text
+from triegs.dictionary.term_cache import TermCache
 from triegs.terms import canonical_term
 
 
 class DictionaryCorrupt(AssertionError):
-    """The arrays of a dictionary broke an invariant; says which, and where."""
+    """A dictionary violates an invariant; names it and the location."""
 
 
-def check_dictionary(arrays: Arrays, held: list[Words], known: Known) -> None:
+def check_dictionary(arrays: Arrays, held: list[Words], cache: TermCache) -> None:
     _check_ids(arrays, held)
     _check_counts(arrays)
     _check_texts(arrays)
     _check_integers(arrays)
-    _check_known(arrays, known)
+    _check_cache(arrays, cache)
 
 
 def _demand(truth: object, invariant: int, message: str) -> None:
@@ -105,11 +105,11 @@ def _check_integers(arrays: Arrays) -> None:
     _demand(np.array_equal(found, used), 3, "an integer is found under another id")
 
 
-def _check_known(arrays: Arrays, known: Known) -> None:
-    for text, identity in known.texts.items():
-        _demand(arrays.states[identity] != FREE, 3, f"{text!r} is known under a free id")
-        _demand(arrays.cached[identity], 3, f"{text!r} is known, but {identity} is not marked")
-    for value, identity in known.integers.items():
+def _check_cache(arrays: Arrays, cache: TermCache) -> None:
+    for text, identity in cache.texts.items():
+        _demand(arrays.states[identity] != FREE, 3, f"{text!r} is cached under a free id")
+        _demand(arrays.cached[identity], 3, f"{text!r} is cached, but {identity} is not marked")
+    for value, identity in cache.integers.items():
         span = arrays.spans[identity].tolist()
         alive = arrays.states[identity] != FREE and arrays.cached[identity]
-        _demand(alive and span == [value, INTEGER], 3, f"{value} is known under another id")
+        _demand(alive and span == [value, INTEGER], 3, f"{value} is cached under another id")

@@ -1,7 +1,7 @@
-"""Arrow and NumPy columns, brought into the few forms that the kernels read.
+"""Converts Arrow and NumPy columns to the few layouts that the kernels read.
 
-Those are texts (bytes and offsets), integers of 64 bits, and for every other type a list of
-distinct values, to be written as terms in Python.
+These are texts (bytes and offsets), 64-bit integers, and for all other types a list of distinct
+values that Python writes as terms.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from triegs.dictionary.arrays import Bytes, Words
 from triegs.dictionary.values import pad_year, trim_seconds, write_single, write_zone
 from triegs.terms import XSD, literal, scope_prefix
 
-Places: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+Indices: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 
 DATE_TIME = XSD + "dateTime"
 NO_NULLS: Bytes = np.empty(0, np.uint8)
@@ -33,7 +33,7 @@ class TextBuffers(NamedTuple):
 
 
 def to_arrow(column: Any) -> list[Any]:
-    """The column as Arrow arrays; TypeError if it is no column of terms.
+    """The column as Arrow arrays.
 
     >>> [part.type for part in to_arrow(np.array([1, 2], np.int16))]
     [DataType(int16)]
@@ -53,14 +53,14 @@ def buffer_texts(column: Any) -> TextBuffers:
     word = np.dtype(np.int64 if pa.types.is_large_string(column.type) else np.int32)
     if offsets is None or len(column) == 0:
         return TextBuffers(NO_NULLS, np.zeros(1, np.int64), NO_NULLS)
-    places = np.frombuffer(offsets, word, len(column) + 1, column.offset * word.itemsize)
+    starts = np.frombuffer(offsets, word, len(column) + 1, column.offset * word.itemsize)
     text = np.frombuffer(data, np.uint8) if data is not None else NO_NULLS
-    text.flags.writeable = False  # one type for every buffer, so each kernel is compiled once
-    return TextBuffers(text, places.astype(np.int64), mark_valid(column))
+    text.flags.writeable = False  # one type for all buffers, so that each kernel is compiled once
+    return TextBuffers(text, starts.astype(np.int64), mark_valid(column))
 
 
 def mark_valid(column: Any) -> Bytes:
-    """One byte per row, 0 for null; empty if there is no null."""
+    """One byte per row, 0 for null; empty if there are no nulls."""
     if column.null_count == 0:
         return NO_NULLS
     valid: Bytes = column.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
@@ -69,26 +69,26 @@ def mark_valid(column: Any) -> Bytes:
 
 
 def read_integers(column: Any) -> tuple[Words, NDArray[np.bool_]]:
-    """The values in 64 bits, and which rows do not fit (of uint64 only); nulls are 0."""
+    """The values as int64, and a mask of rows that do not fit (uint64 only); nulls become 0."""
     filled = column.fill_null(0) if column.null_count else column
     values = filled.to_numpy(zero_copy_only=False)
     large = values > np.uint64(2**63 - 1) if values.dtype == np.uint64 else np.zeros(0, np.bool_)
     words = values.astype(np.int64, copy=False)
-    words.flags.writeable = False  # as Arrow's own buffers are
+    words.flags.writeable = False  # like Arrow's buffers
     return words, large
 
 
-def read_places(column: Any) -> Places:
-    """The indices of a dictionary array without nulls, in 32 bits if they are so, else in 64."""
-    places: Places = column.indices.to_numpy()
-    if places.dtype != np.int32:
-        places = places.astype(np.int64, copy=False)
-        places.flags.writeable = False  # as Arrow's own buffers are
-    return places
+def read_indices(column: Any) -> Indices:
+    """The indices of a dictionary array without nulls, as int32 if they are, else as int64."""
+    indices: Indices = column.indices.to_numpy()
+    if indices.dtype != np.int32:
+        indices = indices.astype(np.int64, copy=False)
+        indices.flags.writeable = False  # like Arrow's buffers
+    return indices
 
 
 def scope_texts(column: Any, scope: str) -> Any:
-    """The column with its blank nodes named apart, as `triegs.terms.scope_label` does."""
+    """The column with scoped blank nodes, as by `triegs.terms.scope_label`."""
     if not scope:
         return column
     return pc.replace_substring_regex(
@@ -97,18 +97,18 @@ def scope_texts(column: Any, scope: str) -> Any:
 
 
 def is_text(kind: Any) -> bool:
-    """Whether an Arrow type is one of texts."""
+    """Whether an Arrow type is a string type."""
     return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
 
 
 def require_values(kind: Any) -> None:
-    """Raise `TypeError` for an Arrow type whose values are no terms.
+    """Raise `TypeError` for an Arrow type whose values are not terms.
 
     >>> require_values(pa.binary())
     Traceback (most recent call last):
-    TypeError: a column of binary has no terms; give strings in N-Triples form, integers, ...
+    TypeError: a binary column cannot hold terms; give strings in N-Triples form, ...
     """
     known = (
         pa.types.is_floating(kind)
@@ -121,15 +121,15 @@ def require_values(kind: Any) -> None:
     )
     if not known:
         raise TypeError(
-            f"a column of {kind} has no terms; give strings in N-Triples form, integers, floats, "
+            f"a {kind} column cannot hold terms; give strings in N-Triples form, integers, floats, "
             "booleans, decimals, dates, times or timestamps"
         )
 
 
 def write_column(column: Any) -> list[object]:
-    """The values of an array without text of its own, as Python values or finished terms.
+    """The values of an array that is not text, as Python values or finished terms.
 
-    Meant for distinct values: a Python step for each. Raises as `require_values` does.
+    For distinct values: costs a Python step each. Raises like `require_values`.
     """
     kind = column.type
     require_values(kind)
@@ -157,7 +157,7 @@ def _blank_out(terms: list[object], column: Any) -> list[object]:
 
 
 def _write_dates(column: Any) -> list[object]:
-    """By NumPy, because Python's date ends with the year 9999."""
+    """Through NumPy, because Python dates end with the year 9999."""
     days = column.cast(pa.date32(), safe=False).cast(pa.int32())
     texts = np.datetime_as_string(days.fill_null(0).to_numpy().astype("datetime64[D]"))
     terms: list[object] = [literal(pad_year(str(text)), XSD + "date") for text in texts]
@@ -165,7 +165,7 @@ def _write_dates(column: Any) -> list[object]:
 
 
 def _write_times(column: Any) -> list[object]:
-    """By NumPy, because Python's time ends with the microsecond."""
+    """Through NumPy, because Python times have microsecond precision."""
     clock = column.cast(pa.time64("ns")).cast(pa.int64()).fill_null(0).to_numpy()
     texts = np.datetime_as_string(clock.astype("datetime64[ns]"))
     terms: list[object] = [
@@ -175,7 +175,7 @@ def _write_times(column: Any) -> list[object]:
 
 
 def _write_timestamps(column: Any) -> list[object]:
-    """Nanoseconds, which Python's datetime lacks, are kept; a zone is applied as Arrow has it."""
+    """Keeps nanoseconds, which Python datetimes lack; applies zones as Arrow does."""
     zone = column.type.tz
     clock = pc.local_timestamp(column) if zone else column
     instants = column.cast(pa.timestamp(column.type.unit))
@@ -187,7 +187,7 @@ def _write_timestamps(column: Any) -> list[object]:
         if shift is None:
             terms.append(None)
             continue
-        # Zones before standard time are off by seconds, which xsd:dateTime cannot say.
+        # Local mean times are off by seconds, which xsd:dateTime cannot express.
         is_zone = shift % 60 == 0
         text = trim_seconds(pad_year(str(texts[row] if is_zone else at_utc[row])))
         terms.append(literal(text + (write_zone(shift * is_zone) if zone else ""), DATE_TIME))

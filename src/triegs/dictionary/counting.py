@@ -1,9 +1,9 @@
-"""Kernels that count who names a term, and free the terms that nobody does.
+"""Reference-counting kernels that free unreferenced terms.
 
-`acquire`, `release` and `settle` move counts. A term whose count falls to zero goes into limbo,
-stamped with the first epoch that no longer names it; `sift` looks through limbo later. A term is
-visible in the epochs from its birth up to, not including, its stamp, so it may go once its stamp is
-published and no pin lies in between: the rule by which the store frees its nodes.
+`acquire`, `release` and `settle` change counts. A term whose count drops to zero enters limbo,
+stamped with the first epoch that no longer references it; `sift` later processes limbo. A term is
+visible in the epochs from its birth up to, but excluding, its stamp. It can be freed once its stamp
+is published and no pin lies in between, by the same rule as nodes of the store.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from triegs.dictionary.arrays import (
     Word,
     Words,
 )
-from triegs.dictionary.table import AHEAD, ask_integer, drop_id
+from triegs.dictionary.table import AHEAD, drop_id, prefetch_integer
 from triegs.kernels.jit import brief, kernel
 
 
 @kernel
-def find_stranger(arrays: Arrays, ids: Words) -> Word:
-    """The first row whose id names no term, -1 if there is none."""
+def find_unknown(arrays: Arrays, ids: Words) -> Word:
+    """The first row whose id is not in use; -1 if there is none."""
     top = arrays.meta[TOP]
     for row in range(len(ids)):
         if ids[row] < 0 or ids[row] >= top or arrays.states[ids[row]] == FREE:
@@ -42,11 +42,11 @@ def find_stranger(arrays: Arrays, ids: Words) -> Word:
 
 @kernel
 def acquire_ids(ids: Words, epoch: Word, *all_arrays: Any) -> Word:
-    """Count each id once more; the row of a bad one, and nothing changed, or -1."""
+    """Increment the count of each id. Returns -1, or the row of a bad id and changes nothing."""
     arrays = Arrays(*all_arrays)
-    stranger = find_stranger(arrays, ids)
-    if stranger >= 0:
-        return stranger
+    unknown = find_unknown(arrays, ids)
+    if unknown >= 0:
+        return unknown
     for term in ids:
         arrays.meta[NAMED] += arrays.counts[term] == 0
         arrays.counts[term] += 1
@@ -57,11 +57,11 @@ def acquire_ids(ids: Words, epoch: Word, *all_arrays: Any) -> Word:
 
 @kernel
 def release_ids(ids: Words, epoch: Word, *all_arrays: Any) -> Word:
-    """Count each id once less; the row of a bad one, and nothing changed, or -1."""
+    """Decrement the count of each id. Returns -1, or the row of a bad id and changes nothing."""
     arrays = Arrays(*all_arrays)
-    stranger = find_stranger(arrays, ids)
-    if stranger >= 0:
-        return stranger
+    unknown = find_unknown(arrays, ids)
+    if unknown >= 0:
+        return unknown
     counts, meta = arrays.counts, arrays.meta
     for row in range(len(ids)):
         if counts[ids[row]] == 0:
@@ -92,10 +92,10 @@ def settle_rows(
     limbo: Words,
     meta: Words,
 ) -> Word:
-    """Count the ids of each row ``(change, s, p, o)``: first all that come, then all that go.
+    """Count the ids of rows ``(change, s, p, o)``: all insertions, then all deletions.
 
-    Returns the place of a bad id in the rows, read one after the other, and has changed nothing,
-    or -1. Single arrays, and no more than needed, because a batch is often one row.
+    Returns -1, or the flat index of a bad id in ``rows`` and changes nothing. Takes single arrays
+    and no others, because a batch is often a single row and argument passing dominates.
     """
     named = meta[NAMED]
     bad = -1
@@ -116,7 +116,7 @@ def settle_rows(
                         births[term] = epoch
                 counts[term] = count + 1
             if bad >= 0:
-                take_back(rows, bad, 1, counts, births, stamps)
+                undo_rows(rows, bad, 1, counts, births, stamps)
                 meta[NAMED] = named
                 return bad
     empty = 0
@@ -130,8 +130,8 @@ def settle_rows(
                 counts[term] -= 1
                 empty += counts[term] == 0
             if bad >= 0:
-                take_back(rows, bad, -1, counts, births, stamps)
-                take_back(rows, 4 * len(rows), 1, counts, births, stamps)
+                undo_rows(rows, bad, -1, counts, births, stamps)
+                undo_rows(rows, 4 * len(rows), 1, counts, births, stamps)
                 meta[NAMED] = named
                 return bad
     if empty > 0:
@@ -141,10 +141,10 @@ def settle_rows(
 
 
 @kernel
-def take_back(
+def undo_rows(
     rows: Words, end: Word, change: Word, counts: Words, births: Words, stamps: Words
 ) -> None:
-    """Undo what `settle_rows` did for rows of this change, up to a place in the rows."""
+    """Undo `settle_rows` for the rows with this change, up to a flat index."""
     for row in range(len(rows)):
         if rows[row, 0] * change > 0:
             for column in range(1, 4):
@@ -152,7 +152,7 @@ def take_back(
                     return
                 term = rows[row, column]
                 counts[term] -= change
-                # Never released and named by nobody: it was not yet born.
+                # Unreferenced and never released: it was not yet born.
                 if counts[term] == 0 and stamps[term] == UNBORN:
                     births[term] = UNBORN
 
@@ -167,7 +167,7 @@ def list_empty(
     limbo: Words,
     meta: Words,
 ) -> None:
-    """Stamp the terms that the rows have left without a name, and put them into limbo."""
+    """Stamp the terms that these rows left unreferenced, and add them to limbo."""
     listed = meta[LIMBO]
     for row in range(len(rows)):
         if rows[row, 0] < 0:
@@ -193,7 +193,7 @@ def settle_few(
     limbo: Words,
     meta: Words,
 ) -> Word:
-    """`settle_rows` for so few rows that other threads can wait."""
+    """`settle_rows` for a few rows, without releasing the interpreter lock."""
     return settle_rows(rows, epoch, counts, births, stamps, states, limbo, meta)
 
 
@@ -201,23 +201,22 @@ def settle_few(
 def sift(
     ids: Words, horizon: Word, pins: Words, kept: Words, *all_arrays: Any
 ) -> tuple[Word, Word, Word]:
-    """Free each listed id that may go; how many went, how many of them Python knows by heart, and
-    how many a pin holds.
+    """Free the listed ids that can be freed.
 
-    Those that Python knows come first in ``kept[0]``; held ones fill it from the end, with the
-    newest pin that sees them below. Ids whose stamp is yet to be published go back into limbo
-    (over places of ``ids`` that were read already, if it is limbo itself), those that are named
-    again leave it.
+    Returns how many were freed, how many of those Python caches, and how many a pin holds. The
+    cached ids come first in ``kept[0]``; held ids fill it from the end, with the newest pin that
+    sees them in ``kept[1]``. Ids whose stamp is not published yet return to limbo (overwriting
+    entries of ``ids`` that were already read, if it is limbo itself); referenced ids leave it.
     """
     arrays = Arrays(*all_arrays)
-    freed, known, held = 0, 0, 0
+    freed, cached, held = 0, 0, 0
     listed = 0
-    for place in range(len(ids)):
-        if place + AHEAD < len(ids):
-            later = ids[place + AHEAD]
+    for index in range(len(ids)):
+        if index + AHEAD < len(ids):
+            later = ids[index + AHEAD]
             if arrays.spans[later, 1] == INTEGER:
-                ask_integer(arrays.integers, arrays.spans[later, 0])
-        term = ids[place]
+                prefetch_integer(arrays.integers, arrays.spans[later, 0])
+        term = ids[index]
         if arrays.counts[term] > 0:
             arrays.states[term] = USED
             continue
@@ -233,17 +232,17 @@ def sift(
             kept[1, len(ids) - held] = pins[below - 1]
             continue
         if arrays.cached[term] != 0:
-            kept[0, known] = term
-            known += 1
+            kept[0, cached] = term
+            cached += 1
         drop_id(arrays, term)
         freed += 1
     arrays.meta[LIMBO] = listed
-    return freed, known, held
+    return freed, cached, held
 
 
 @brief
 def sift_few(
     ids: Words, horizon: Word, pins: Words, kept: Words, *all_arrays: Any
 ) -> tuple[Word, Word, Word]:
-    """`sift` for so few ids that other threads can wait."""
+    """`sift` for a few ids, without releasing the interpreter lock."""
     return sift(ids, horizon, pins, kept, *all_arrays)

@@ -1,9 +1,9 @@
-"""From ids to terms: a reader's view of a dictionary.
+"""Decodes ids to terms: the readers' side of a dictionary.
 
 **Threads.** A reader loads the writer's current `Arrays` once per call and reads only terms of a
 snapshot that it holds. Those terms are not free, so neither their spans nor their bytes change
-(invariants 4 and 5 of `triegs.dictionary.arrays`), and arrays that the writer has replaced stay as
-they were for as long as the call runs. A `Decoder` itself belongs to one thread.
+(invariants 4 and 5 of `triegs.dictionary.arrays`), and replaced arrays stay unchanged. A `Decoder`
+itself belongs to one thread.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from triegs.dictionary.values import TermForm, read_value
 from triegs.kernels.jit import inlined, kernel
 from triegs.terms import XSD
 
-# A dictionary that grew beyond this, and beyond twice the batch, is begun anew, so that
-# a long result costs as much per batch at its end as at its start.
+# A dictionary larger than this, and than twice the batch, is restarted, so that the cost per batch
+# of a long result stays constant.
 MOST_TERMS = 1 << 17
 
-# Beyond this, offsets need 64 bits.
+# More bytes need 64-bit offsets.
 MOST_BYTES = 2**31 - 1
 
 Indices = NDArray[np.int32]
@@ -33,12 +33,12 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 class Decoder:
-    """Decodes batch after batch of one snapshot; batches share their dictionary where they can.
+    """Decodes the batches of one snapshot; batches share a dictionary where possible.
 
-    It remembers terms by id, so it serves as long as its snapshot is held, and no longer.
+    It caches terms by id, so it is valid only while its snapshot is held.
 
-    ``load`` returns the arrays to read from. Each batch costs O(rows), and O(bytes) for the terms
-    that are new to this decoder.
+    ``load`` returns the arrays to read. A batch costs O(rows), plus O(bytes) for terms that are new
+    to this decoder.
 
     >>> from triegs.dictionary import Dictionary
     >>> words = Dictionary()
@@ -56,8 +56,8 @@ class Decoder:
     def decode(self, ids: ArrayLike) -> Any:
         """An Arrow dictionary array of N-Triples strings; id -1 (no term) becomes null.
 
-        Promise: the dictionary holds only terms that this decoder has met. `IndexError` for an id
-        that was never given out.
+        The dictionary contains only terms that this decoder has decoded. `IndexError` for an id
+        that was never assigned.
         """
         words = to_words(ids)
         indices = allocate(len(words), np.int32)
@@ -66,17 +66,17 @@ class Decoder:
         return pa.DictionaryArray.from_arrays(column, terms, safe=False)
 
     def decode_values(self, ids: ArrayLike, form: TermForm | str) -> NDArray[np.object_]:
-        """The same as an array of objects, `None` for -1; one Python step per distinct term."""
+        """Like `decode`, as an object array with `None` for -1. A Python step per distinct term."""
         column = Decoder(self.load).decode(ids)
         chosen = TermForm(form)
-        values = np.empty(len(column.dictionary) + 1, np.object_)  # the last one for null
-        for place, term in enumerate(column.dictionary.to_pylist()):
-            values[place] = read_value(term, chosen)
+        values = np.empty(len(column.dictionary) + 1, np.object_)  # the last entry is null
+        for index, term in enumerate(column.dictionary.to_pylist()):
+            values[index] = read_value(term, chosen)
         taken: NDArray[np.object_] = values[column.indices.fill_null(-1).to_numpy()]
         return taken
 
     def decode_one(self, identity: int, form: TermForm | str = TermForm.NTRIPLES) -> Any:
-        """One term; `IndexError` if the id was never given out. Terms met before cost a lookup."""
+        """One term; `IndexError` if the id was never assigned. Cached terms cost a lookup."""
         if form is not TermForm.NTRIPLES:
             return read_term(self.load(), identity, form)
         term = self._single.get(identity)
@@ -87,30 +87,30 @@ class Decoder:
         return term
 
     def _begin(self) -> None:
-        """Begin the dictionary anew."""
-        self._place = np.zeros(0, np.int32)  # by id: place in the dictionary + 1
+        """Start a new dictionary."""
+        self._codes = np.zeros(0, np.int32)  # by id: index in the dictionary + 1
         self._met: list[Words] = []
         self._texts = Texts()
         self._terms: Any = pa.nulls(0, pa.string())  # `pa.array` of a list would import pandas
 
     def _index(self, ids: Words, indices: Indices) -> tuple[bool, Any]:
-        """Write the place of each id in a dictionary, -1 for none; whether there is such a row,
-        and the dictionary.
+        """Write the dictionary index of each id, -1 for no term. Returns whether a row has no
+        term, and the dictionary.
         """
         arrays = self.load()
         if len(self._terms) > max(MOST_TERMS, 2 * len(ids)):
-            place = self._place
-            for part in self._met:  # not all of it, which has an entry for each id there is
-                place[part] = 0
+            codes = self._codes
+            for part in self._met:  # clearing all would touch an entry for every id
+                codes[part] = 0
             self._begin()
-            self._place = place
-        if len(self._place) < len(arrays.counts):
-            place = np.zeros(len(arrays.counts), np.int32)
-            place[: len(self._place)] = self._place
-            self._place = place
+            self._codes = codes
+        if len(self._codes) < len(arrays.counts):
+            codes = np.zeros(len(arrays.counts), np.int32)
+            codes[: len(self._codes)] = self._codes
+            self._codes = codes
         known = len(self._terms)
-        fresh = np.empty(min(len(ids), len(self._place)), np.int64)
-        found, has_gaps = index_ids(ids, self._place[: arrays.meta[TOP]], known, fresh, indices)
+        fresh = np.empty(min(len(ids), len(self._codes)), np.int64)
+        found, has_gaps = index_ids(ids, self._codes[: arrays.meta[TOP]], known, fresh, indices)
         if found < 0:
             self._begin()
             raise IndexError(f"{int(ids[-found - 1])} is not the id of a term")
@@ -121,14 +121,14 @@ class Decoder:
             elif known:
                 self._begin()
                 return self._index(ids, indices)
-            else:  # this batch alone needs larger offsets; the next one begins anew
+            else:  # this batch alone needs 64-bit offsets
                 self._begin()
                 return bool(has_gaps), build_texts(arrays, fresh[:found])
         return bool(has_gaps), self._terms
 
 
 class Terms(NamedTuple):
-    """Which of some terms are integers of 64 bits, those integers, and the texts of the others."""
+    """A mask of 64-bit integers, the integers, and the texts of the other terms."""
 
     is_integer: NDArray[np.bool_]
     integers: Words
@@ -136,7 +136,7 @@ class Terms(NamedTuple):
 
 
 class Texts:
-    """Texts one after the other, to which more are added: what was given to Arrow stays as it is.
+    """An append-only buffer of texts; arrays already handed to Arrow stay valid.
 
     >>> from triegs.dictionary import Dictionary
     >>> words, texts = Dictionary(), Texts()
@@ -152,7 +152,7 @@ class Texts:
         self._size = 0
 
     def add(self, arrays: Arrays, ids: Words) -> bool:
-        """Whether the texts of these ids were added; they are not if they need 64-bit offsets."""
+        """Append the texts of ids; returns False, adding nothing, if they need 64-bit offsets."""
         offsets = np.empty(len(ids) + 1, np.int64)
         size = self._size + int(measure_terms(arrays.spans, ids, offsets))
         if size > MOST_BYTES:
@@ -172,22 +172,22 @@ class Texts:
 
 
 def allocate(count: int, kind: DTypeLike) -> NDArray[Any]:
-    """An array in memory of Arrow's pool, for what is handed to Arrow.
+    """An array in memory of Arrow's pool, to hand to Arrow.
 
-    The pool gives memory out again that it has; from the system, each page would be cleared on
-    first use, which takes many times as long as to fill it.
+    The pool reuses memory; pages fresh from the system are zeroed on first use, which takes many
+    times as long as filling them.
     """
     size = np.dtype(kind).itemsize
     return np.frombuffer(pa.allocate_buffer(max(1, count) * size), kind)[:count]
 
 
 def wrap(values: NDArray[Any], nulls: NDArray[np.bool_] | None = None) -> Any:
-    """An Arrow array over these numbers, without a copy unless some are null."""
+    """An Arrow array of these numbers, without a copy unless some are null."""
     return pa.array(values) if nulls is None else pa.array(values, mask=nulls)
 
 
 def enlarge(array: NDArray[Number], least: int, used: int) -> NDArray[Number]:
-    """The array, or a copy of what is used in one that is at least twice as large."""
+    """The array, or a copy of its used part in an array of at least twice the size."""
     if least <= len(array):
         return array
     larger: NDArray[Number] = allocate(max(least, 2 * len(array)), array.dtype)
@@ -196,7 +196,7 @@ def enlarge(array: NDArray[Number], least: int, used: int) -> NDArray[Number]:
 
 
 def to_words(ids: ArrayLike) -> Words:
-    """The ids as the one kind of array that kernels are compiled for."""
+    """The ids in the array layout that the kernels are compiled for."""
     words = np.ascontiguousarray(ids, np.int64)
     return words if words.flags.writeable else words.copy()
 
@@ -233,12 +233,12 @@ def build_texts(arrays: Arrays, ids: Words) -> Any:
 
 @kernel
 def index_ids(
-    ids: Words, place: Indices, known: Word, fresh: Words, indices: Indices
+    ids: Words, codes: Indices, known: Word, fresh: Words, indices: Indices
 ) -> tuple[Word, Word]:
-    """Rows to places in the dictionary, new ids into ``fresh``; how many, or -1 - a bad row.
+    """Write dictionary indices of rows, and new ids into ``fresh``.
 
-    The second number is 1 if a row has no term. Outer variables stay the same for many rows,
-    so a row like the one before is done at once.
+    Returns the number of new ids, or -1 - row for a bad id, and whether a row has no term. Outer
+    variables repeat for many rows, so a row equal to the previous one takes a fast path.
     """
     found = 0
     has_gaps = 0
@@ -248,26 +248,26 @@ def index_ids(
         term = ids[row]
         if term != last:
             last = term
-            if term < 0 or term >= len(place):
+            if term < 0 or term >= len(codes):
                 if term != -1:
                     return -1 - row, has_gaps
                 has_gaps = 1
                 at = np.int32(-1)
             else:
-                if place[term] == 0:
+                if codes[term] == 0:
                     fresh[found] = term
                     found += 1
-                    place[term] = known + found
-                at = np.int32(place[term] - 1)
+                    codes[term] = known + found
+                at = np.int32(codes[term] - 1)
         indices[row] = at
     return found, has_gaps
 
 
 @inlined
 def count_digits(value: Word) -> Word:
-    """Characters of the number in decimal, its sign included."""
+    """Characters of a decimal number, including the sign."""
     digits = 2 if value < 0 else 1
-    rest = value if value < 0 else -value  # the least number has no positive twin
+    rest = value if value < 0 else -value  # the minimum has no positive counterpart
     while rest < -9:
         rest = rest // 10 + (rest % 10 != 0)
         digits += 1
@@ -278,23 +278,23 @@ def count_digits(value: Word) -> Word:
 def measure_terms(spans: Words, ids: Words, offsets: Words) -> Word:
     size = np.int64(0)
     offsets[0] = 0
-    for place in range(len(ids)):
-        length = spans[ids[place], 1]
+    for index in range(len(ids)):
+        length = spans[ids[index], 1]
         if length == INTEGER:
-            length = 1 + count_digits(spans[ids[place], 0]) + len(INTEGER_SUFFIX)
+            length = 1 + count_digits(spans[ids[index], 0]) + len(INTEGER_SUFFIX)
         size += length
-        offsets[place + 1] = size
+        offsets[index + 1] = size
     return size
 
 
 @kernel
 def write_terms(spans: Words, heap: Bytes, ids: Words, offsets: Words, data: Bytes) -> None:
-    for place in range(len(ids)):
-        start, length = spans[ids[place], 0], spans[ids[place], 1]
+    for index in range(len(ids)):
+        start, length = spans[ids[index], 0], spans[ids[index], 1]
         if length == INTEGER:
-            write_integer(start, data, offsets[place], offsets[place + 1])
+            write_integer(start, data, offsets[index], offsets[index + 1])
         else:
-            copy_bytes(data, offsets[place], heap, start, length)
+            copy_bytes(data, offsets[index], heap, start, length)
 
 
 @kernel

@@ -1,12 +1,12 @@
-"""The dictionary: terms to dense ids and back, counted, and freed when nobody names them.
+"""The dictionary: reference-counted terms with dense ids.
 
-One writer encodes, acquires, releases and collects; any number of readers decode meanwhile (how
-that is safe stands in `triegs.dictionary.decoder`). An epoch of the engine goes::
+One writer encodes, acquires, releases and collects, while any number of readers decode
+(`triegs.dictionary.decoder` explains why this is safe). An epoch of the engine runs::
 
-    encode the batch  →  apply it  →  acquire what it names, release what it no longer names
+    encode the batch  →  apply it  →  acquire new references, release old ones
                       →  publish   →  collect
 
-A term is new with count zero; if it was not acquired by the next `collect`, it goes again.
+A new term has count zero; if it is not acquired before the next `collect`, it is freed.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from triegs.dictionary.interning import Interner
 from triegs.dictionary.table import BAD, FEW
 from triegs.dictionary.values import TermForm
 
-# So many ids are counted faster in Python than by a kernel, and so many rows at once.
+# Up to this many ids are counted faster in Python than by a kernel.
 _FEW = 16
 _NO_PINS: Words = np.empty(0, np.int64)
 
 
 class DictionaryMetrics(NamedTuple):
-    """`live` terms are named; `limbo` ones wait to be freed, `held` of them for a reader's pin."""
+    """`live` terms are referenced; `limbo` terms wait to be freed, `held` of them for a pin."""
 
     live: int
     limbo: int
@@ -59,7 +59,7 @@ class DictionaryMetrics(NamedTuple):
 
 
 class Dictionary:
-    """Terms and ids, both ways.
+    """Maps terms to ids and back.
 
     >>> words = Dictionary()
     >>> words.encode_one("<http://ex/a>"), words.encode_one(5)
@@ -73,19 +73,19 @@ class Dictionary:
     def __init__(self) -> None:
         self._interner = Interner()
         self._columns = ColumnEncoder(self._interner)
-        # Plain attributes: looking up a known term is a matter of nanoseconds.
-        self._texts = self._interner.known.texts
-        self._integers = self._interner.known.integers
-        # Ids that only a reader's pin still holds, by that pin.
+        # Plain attributes, because looking up a cached term takes nanoseconds.
+        self._texts = self._interner.cache.texts
+        self._integers = self._interner.cache.integers
+        # Ids that only a pin still holds, by pin.
         self._held: dict[int, list[Words]] = {}
-        #: The IRI before plain names, for who wants these back.
+        #: The base of plain names, for decoding them.
         self.base = ""
-        #: Told which ids were freed, before one of them can name another term.
+        #: Called with freed ids before they can be reused.
         self.on_free: Callable[[Words], None] | None = None
 
     @property
     def arrays(self) -> Arrays:
-        """The arrays as they are now; to be read, and not to be kept beyond a change."""
+        """The current arrays: read-only, and valid until the next change."""
         return self._interner.arrays
 
     # Encoding one term -------------------------------------------------------------------------
@@ -93,8 +93,8 @@ class Dictionary:
     def encode_one(self, term: object, scope: str = "") -> int:
         """The id of a term, given as N-Triples text, Python value, rdflib or pyoxigraph term.
 
-        Raises `BadTerm`. A term met before costs one lookup in a dict. ``scope`` names apart
-        the blank nodes of one file or feed.
+        Raises `BadTerm`. A cached term costs one dict lookup. ``scope`` separates the blank nodes
+        of files and streams.
 
         >>> words = Dictionary()
         >>> words.encode_one('"x"@EN') == words.encode_one('"x"@en')
@@ -114,7 +114,7 @@ class Dictionary:
         return self._interner.seek(term, scope, create=True)
 
     def find_one(self, term: object, scope: str = "") -> int:
-        """The id of a term that is in the dictionary, else -1; adds nothing.
+        """The id of a term, or -1 if it is not in the dictionary; adds nothing.
 
         >>> Dictionary().find_one("<http://ex/a>")
         -1
@@ -122,7 +122,7 @@ class Dictionary:
         return max(self._interner.seek(term, scope, create=False), BAD)
 
     def encode_terms(self, terms: Iterable[object], scope: str = "") -> list[int]:
-        """The ids of a few terms, as `encode_one` gives them.
+        """The ids of a few terms, as by `encode_one`.
 
         >>> Dictionary().encode_terms(["<http://ex/a>", 1, "<http://ex/a>"])
         [0, 1, 0]
@@ -135,10 +135,10 @@ class Dictionary:
     def encode(self, column: Any, scope: str = "") -> Encoded:
         """The ids of a column: Arrow, NumPy, or a sequence of terms of any kind.
 
-        Strings (any Arrow layout), dictionaries of strings and integers are encoded by compiled
+        Strings (any Arrow layout), dictionaries of strings, and integers are encoded by compiled
         code; floats, decimals, dates and timestamps take a Python step per distinct value, plain
         sequences one per row. Null and malformed values get id -1 and an entry in ``problems``, in
-        order of position; data never raises. A column type that has no terms raises `TypeError`.
+        order of position. Only an unsupported column type raises: `TypeError`.
 
         >>> import pyarrow as pa
         >>> words = Dictionary()
@@ -149,7 +149,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         return self._columns.encode(column, scope, create=True)
 
     def encode_into(self, column: Any, out: Words) -> list[Problem]:
-        """As `encode`, of an Arrow column, with the ids written where the caller wants them.
+        """Like `encode` for an Arrow column, but writes the ids to ``out``.
 
         >>> import pyarrow as pa
         >>> rows = np.zeros((2, 4), np.int64)
@@ -161,7 +161,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         return self._columns.encode_into(column, out)
 
     def find(self, column: Any, scope: str = "") -> Encoded:
-        """As `encode`, but adds nothing: -1 for a term that is not there, which is no problem.
+        """Like `encode`, but adds nothing: an unknown term has id -1 and is not a problem.
 
         >>> Dictionary().find([1, 2])
         Encoded(ids=array([-1, -1]), problems=[])
@@ -172,7 +172,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
     # Counting ----------------------------------------------------------------------------------
 
     def acquire(self, ids: ArrayLike, epoch: int = 0) -> None:
-        """Count each id once more, from this epoch on; `KeyError` for one that is not in use.
+        """Increment the count of each id as of this epoch; `KeyError` for an unused id.
 
         >>> words = Dictionary()
         >>> words.acquire([words.encode_one(1), words.encode_one(1)], epoch=1)
@@ -187,10 +187,10 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
             raise KeyError(f"{words[row]} is not the id of a term")
 
     def release(self, ids: ArrayLike, epoch: int = 0) -> None:
-        """Count each id once less: ``epoch`` is the first that no longer names it.
+        """Decrement the count of each id; ``epoch`` is the first that no longer references it.
 
-        `KeyError` for an id that is not in use, or released more often than acquired; nothing
-        has changed then.
+        `KeyError`, changing nothing, for an id that is unused or was released more often than
+        acquired.
         """
         if isinstance(ids, list) and self._count_few(ids, -1, 2):
             return
@@ -200,7 +200,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
             raise KeyError(f"{words[row]} was released more often than acquired")
 
     def _count_few(self, ids: list[int], change: int, least: int) -> bool:
-        """Change the counts of a few ids here, all of them or none: none if one is below least."""
+        """Change the counts of a few ids in Python; all, or none if one is below ``least``."""
         counts = self._interner.counts
         if len(ids) > _FEW:
             return False
@@ -213,12 +213,11 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         return True
 
     def settle(self, rows: Words, epoch: int = 0) -> None:
-        """Count by events: ``(change, subject, predicate, object)`` each, as `triegs.events` has.
+        """Count rows ``(change, subject, predicate, object)``, as made by `triegs.events`.
 
-        A row with change 1 acquires its three ids and one with -1 releases them; a row with 0 is
-        passed over. Everything is acquired before anything is released, so what comes and goes
-        within an epoch is fine in any order. ``rows`` is an array of 64-bit integers, each row in
-        one piece. `KeyError` as `acquire` and `release` raise it; nothing has changed then.
+        Change 1 acquires the three ids of a row, -1 releases them, and 0 is ignored. All
+        acquisitions come first, so the order within an epoch does not matter. ``rows`` is an int64
+        array with contiguous rows. Raises `KeyError` like `acquire` and `release`.
 
         >>> words = Dictionary()
         >>> a, p = words.encode_terms(["<http://ex/a>", "<http://ex/p>"])
@@ -227,29 +226,27 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         2
         """
         settle = settle_few if len(rows) <= FEW else settle_rows
-        place = settle(rows, epoch, *self._interner.counted)
-        if place >= 0:
-            row, column = divmod(int(place), 4)
+        index = settle(rows, epoch, *self._interner.counted)
+        if index >= 0:
+            row, column = divmod(int(index), 4)
             identity = int(rows[row, column])
             if rows[row, 0] > 0:
                 raise KeyError(f"{identity} is not the id of a term")
             raise KeyError(f"{identity} was released more often than acquired")
 
     def is_due(self, at_least: int) -> bool:
-        """Whether `collect` may have something to do: enough terms in limbo, or terms for which
-        a reader's pin is waited.
-        """
+        """Whether `collect` may have work: enough terms in limbo, or terms held by a pin."""
         return bool(self._interner.meta[LIMBO] >= at_least or self._held)
 
     def collect(self, horizon: int, pins: Sequence[int] = (), at_least: int = 1) -> int:
-        """Free what nobody names: count zero, stamp published, no pin that sees it.
+        """Free unreferenced terms: count zero, stamp published, not visible to any pin.
 
         ``horizon`` is the newest published epoch and ``pins`` the epochs that readers hold, in
-        ascending order; a term that was named from epoch b up to, not including, s goes when
-        s ≤ horizon and no pin p has b ≤ p < s. (Without ``pins``, the oldest epoch that anyone may
-        read as ``horizon`` is right too, but one old reader then keeps everything.) Returns how
-        many went. O(terms in limbo), plus those that a pin no longer holds; nothing is done while
-        limbo has fewer than ``at_least``, which spreads the cost of a call over many small epochs.
+        ascending order. A term referenced from epoch b up to, but excluding, s is freed when
+        s ≤ horizon and no pin p has b ≤ p < s. (Without ``pins``, the oldest readable epoch also
+        works as ``horizon``, but a single old reader then retains everything.) Returns the number
+        of freed terms. Cost: the terms in limbo, plus those that a pin no longer holds. A no-op
+        while limbo has fewer than ``at_least`` terms, which amortizes the call over small epochs.
 
         >>> words = Dictionary()
         >>> a = words.encode_one("<http://ex/a>")
@@ -270,11 +267,11 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         kept = np.empty((2, len(ids)), np.int64)
         seen_by = np.array(pins, np.int64) if pins else _NO_PINS
         look = sift_few if len(ids) <= FEW else sift
-        freed, known, waiting = look(ids, horizon, seen_by, kept, *arrays)
+        freed, cached, waiting = look(ids, horizon, seen_by, kept, *arrays)
         if waiting:
             self._hold(kept[0, -waiting:], kept[1, -waiting:])
-        if known:
-            self._interner.known.forget(kept[0, :known], arrays)
+        if cached:
+            self._interner.cache.forget(kept[0, :cached], arrays)
         if freed:
             if self.on_free is not None:
                 end = int(arrays.meta[FREE_IDS])
@@ -291,13 +288,13 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
     # Decoding ----------------------------------------------------------------------------------
 
     def decoder(self) -> Decoder:
-        """A `Decoder` for the batches of one snapshot; one per reader and thread."""
+        """A `Decoder` for the batches of one snapshot. Use one per reader and thread."""
         return Decoder(lambda: self._interner.arrays, self.base)
 
     def decode(self, ids: ArrayLike) -> Any:
         """An Arrow dictionary array of N-Triples strings, null for id -1.
 
-        Promise: it holds just the terms needed, each once. O(rows), plus the bytes of the terms.
+        It contains exactly the needed terms, each once. Cost: the rows, plus the terms' bytes.
 
         >>> import pyarrow as pa
         >>> words = Dictionary()
@@ -307,7 +304,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         return self.decoder().decode(ids)
 
     def decode_values(self, ids: ArrayLike, form: TermForm | str) -> NDArray[np.object_]:
-        """Terms as values of another form: ``"python"``, ``"rdflib"``, ``"pyoxigraph"``.
+        """Terms in another form: ``"python"``, ``"rdflib"``, ``"pyoxigraph"``.
 
         >>> words = Dictionary()
         >>> words.decode_values(words.encode_terms([3, 2.5, "<http://ex/a>"]), "python").tolist()
@@ -316,7 +313,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         return self.decoder().decode_values(ids, form)
 
     def decode_one(self, identity: int, form: TermForm | str = TermForm.NTRIPLES) -> Any:
-        """One term; `IndexError` if the id was never given out.
+        """One term; `IndexError` if the id was never assigned.
 
         >>> words = Dictionary()
         >>> words.decode_one(words.encode_one(True), "python")
@@ -325,7 +322,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         return read_term(self._interner.arrays, identity, form)
 
     def read_terms(self, ids: Words) -> Terms:
-        """Terms for who computes with them: integers as numbers, all others as Arrow strings.
+        """Terms for computation: integers as numbers, all others as Arrow strings.
 
         >>> words = Dictionary()
         >>> terms = words.read_terms(np.array(words.encode_terms([3, "<http://ex/a>"])))
@@ -334,10 +331,10 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         """
         return read_terms(self._interner.arrays, ids)
 
-    # Looking after it --------------------------------------------------------------------------
+    # Metrics and checks ------------------------------------------------------------------------
 
     def metrics(self) -> DictionaryMetrics:
-        """What there is, and what it takes; O(1). Bytes of the Python caches are estimates.
+        """Counts and memory; O(1). Bytes of the Python caches are estimates.
 
         >>> Dictionary().metrics().live
         0
@@ -351,10 +348,10 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
             held=held,
             free_ids=free,
             text_bytes=int(meta[HEAP_LIVE]),
-            bytes=count_bytes(self._interner.arrays) + self._interner.known.bytes + 8 * held,
+            bytes=count_bytes(self._interner.arrays) + self._interner.cache.bytes + 8 * held,
         )
 
     def check(self) -> None:
-        """Raise `DictionaryCorrupt` if an invariant of `triegs.dictionary.arrays` is broken."""
+        """Raise `DictionaryCorrupt` if an invariant of `triegs.dictionary.arrays` is violated."""
         held = [part for parts in self._held.values() for part in parts]
-        check_dictionary(self._interner.arrays, held, self._interner.known)
+        check_dictionary(self._interner.arrays, held, self._interner.cache)

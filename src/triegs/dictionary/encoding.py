@@ -1,4 +1,4 @@
-"""A column at a time: Arrow, NumPy or a plain sequence, to ids and a list of what was wrong."""
+"""Encodes columns (Arrow, NumPy, sequences) as ids and a list of problems."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from triegs.dictionary.columns import (
     buffer_texts,
     is_text,
     mark_valid,
+    read_indices,
     read_integers,
-    read_places,
     require_values,
     scope_texts,
     to_arrow,
@@ -37,19 +37,19 @@ from triegs.dictionary.table import (
 from triegs.errors import BadTerm
 
 _INT64, _DICTIONARY = pa.int64().id, pa.dictionary(pa.int32(), pa.string()).id
-# So many texts of a dictionary are looked up in Python faster than by a kernel.
+# Up to this many dictionary texts are looked up faster in Python than by a kernel.
 _FEW_TEXTS = 16
 
 
 class Problem(NamedTuple):
-    """A value of a column that is no term."""
+    """A value of a column that is not a term."""
 
     position: int
     reason: str
 
 
 class Encoded(NamedTuple):
-    """A column as ids; -1 stands where `problems` names the row."""
+    """A column as ids; -1 for the rows in `problems`."""
 
     ids: Words
     problems: list[Problem]
@@ -80,8 +80,8 @@ class ColumnEncoder:
     def encode_into(self, column: Any, out: Words) -> list[Problem]:
         """Encode an Arrow column into ``out``, which may be a column of a larger array.
 
-        The common forms, integers and a few distinct texts, each without nulls, are written in
-        place; the others are encoded and copied.
+        The common cases, integers and a few distinct texts without nulls, are written in place;
+        all others are encoded and copied.
         """
         if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
             column = column.chunk(0)
@@ -93,17 +93,17 @@ class ColumnEncoder:
             if kind.id == _DICTIONARY and len(column.dictionary) <= _FEW_TEXTS:
                 ids = self._encode_few(column.dictionary)
                 if ids is not None:
-                    take_ids(ids, read_places(column), out)
+                    take_ids(ids, read_indices(column), out)
                     return []
         ids, problems = self.encode(column, "", create=True)
         out[:] = ids
         return problems
 
     def _encode_few(self, texts: Any) -> Words | None:
-        """A few texts through what is known by heart; None if they are no texts, or malformed."""
+        """A few texts through the cache; None if they are not texts, or malformed."""
         if not is_text(texts.type):
             return None
-        known = self._interner.known.texts
+        cached = self._interner.cache.texts
         seek = self._interner.seek
         ids = []
         try:
@@ -111,7 +111,7 @@ class ColumnEncoder:
         except UnicodeDecodeError:
             return None
         for text in listed:
-            found = known.get(text)
+            found = cached.get(text)
             if found is None:
                 try:
                     found = seek(text, "", create=True)
@@ -146,7 +146,7 @@ class ColumnEncoder:
         require_values(kind)
         if pa.types.is_floating(kind):
             return self._encode_floats(column, create)
-        if pa.types.is_decimal(kind) and kind.bit_width < 128:  # for which Arrow has less
+        if pa.types.is_decimal(kind) and kind.bit_width < 128:  # which Arrow supports less well
             column = column.cast(pa.decimal128(kind.precision, kind.scale))
         return self._encode_dictionary(column.dictionary_encode(), scope, create)
 
@@ -167,13 +167,13 @@ class ColumnEncoder:
             unsure = np.flatnonzero(ids == UNSURE)
             if len(unsure) == 0:
                 return Encoded(ids, problems)
-        # Known spellings that are not the canonical one are found in a dict here, new ones and
-        # malformed ones are judged: one step per distinct text.
+        # Non-canonical spellings are looked up in a cache; new and malformed ones are parsed. One
+        # Python step per distinct text.
         distinct = column.take(pa.array(unsure)).dictionary_encode()
         found = self._encode_odd_texts(distinct.dictionary, create)
-        places = distinct.indices.to_numpy(zero_copy_only=False)
-        ids[unsure] = found.ids[places]
-        return Encoded(ids, sorted(problems + _spread(found.problems, places, unsure)))
+        codes = distinct.indices.to_numpy(zero_copy_only=False)
+        ids[unsure] = found.ids[codes]
+        return Encoded(ids, sorted(problems + _spread(found.problems, codes, unsure)))
 
     def _encode_odd_texts(self, texts: Any, create: bool) -> Encoded:
         values: list[object] = []
@@ -199,7 +199,7 @@ class ColumnEncoder:
             unsigned = [int(value) & 2**64 - 1 for value in values[odd]]
             ids[odd] = self._encode_values(unsigned, "", create).ids
             chosen = values[plain]
-            chosen.flags.writeable = False  # as Arrow's own buffers are: one kernel for all
+            chosen.flags.writeable = False  # like Arrow's buffers: one compiled kernel
             found = np.empty(len(chosen), np.int64)
             self._seek_integers(chosen, found, create)
             ids[plain] = found
@@ -218,13 +218,13 @@ class ColumnEncoder:
             row = intern(values, out, row, *self._interner.arrays)
 
     def _encode_floats(self, column: Any, create: bool) -> Encoded:
-        # By bits: 0.0 and -0.0 are two terms.
+        # Compared by bits: 0.0 and -0.0 are different terms.
         width = column.type.bit_width
         values = column.fill_null(0).to_numpy(zero_copy_only=False)
         bits = values.view(np.dtype(f"i{width // 8}"))
-        distinct, places = np.unique(bits, return_inverse=True)
+        distinct, codes = np.unique(bits, return_inverse=True)
         found = self._encode_values(write_column(pa.array(distinct.view(values.dtype))), "", create)
-        ids = found.ids[places]
+        ids = found.ids[codes]
         if column.null_count == 0:
             return Encoded(ids, [])
         nulls = mark_valid(column) == 0
@@ -242,28 +242,28 @@ class ColumnEncoder:
         else:
             found = self._encode_values(write_column(values), scope, create)
         indices = column.indices
-        places = indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        codes = indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         if len(values) == 0:
             ids = np.full(len(column), BAD, np.int64)
         else:
-            ids = found.ids[places]
+            ids = found.ids[codes]
         problems = []
         if indices.null_count:
             nulls = np.flatnonzero(mark_valid(indices) == 0)
             ids[nulls] = BAD
-            places[nulls] = -1
+            codes[nulls] = -1
             problems = [Problem(int(row), "null") for row in nulls]
         if found.problems:
             rows = np.arange(len(ids))
-            problems = sorted(problems + _spread(found.problems, places, rows))
+            problems = sorted(problems + _spread(found.problems, codes, rows))
         return Encoded(ids, problems)
 
 
-def _spread(problems: list[Problem], places: Any, rows: Any) -> list[Problem]:
-    """Problems with distinct values, at each row that has one of them."""
+def _spread(problems: list[Problem], codes: Any, rows: Any) -> list[Problem]:
+    """Repeat the problems of distinct values for each row that has one of them."""
     reasons = dict(problems)
-    bad = np.isin(places, np.array(list(reasons), np.int64))
+    bad = np.isin(codes, np.array(list(reasons), np.int64))
     return [
-        Problem(int(row), reasons[int(place)])
-        for row, place in zip(rows[bad], places[bad], strict=True)
+        Problem(int(row), reasons[int(code)])
+        for row, code in zip(rows[bad], codes[bad], strict=True)
     ]

@@ -1,13 +1,13 @@
-"""One term at a time: from any value to an id, through what is known by heart or the kernels."""
+"""Encodes single values as ids, through the caches or the kernels."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from triegs.dictionary.arrays import Arrays, make_arrays
-from triegs.dictionary.known import Known
 from triegs.dictionary.room import give_room_back, make_room
 from triegs.dictionary.table import NO_ROOM, UNSURE, intern_one, intern_one_integer
+from triegs.dictionary.term_cache import TermCache
 from triegs.dictionary.values import write_value
 from triegs.errors import BadTerm
 from triegs.terms import canonical_term, scope_label
@@ -16,19 +16,19 @@ _LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**63 - 1
 
 
 class Interner:
-    """The arrays as they are now, and the caches before them. Belongs to the writer.
+    """The current arrays and the caches in front of them. Belongs to the writer.
 
-    Readers load ``arrays``, in one step, and nothing else.
+    Readers only load ``arrays``, atomically.
     """
 
     def __init__(self) -> None:
-        self.known = Known()
+        self.cache = TermCache()
         self.replace(make_arrays())
 
     def replace(self, arrays: Arrays) -> None:
-        """Use these arrays from now on; the old ones stay as they are."""
+        """Switch to these arrays; the old ones stay unchanged."""
         self.arrays = arrays
-        # Memoryviews: quicker than NumPy for single numbers.
+        # Memoryviews are faster than NumPy for single numbers.
         self.counts = arrays.counts.data
         self.meta = arrays.meta.data
         self.counted = (
@@ -41,34 +41,34 @@ class Interner:
         )
 
     def reserve(self, size: int) -> None:
-        """Make room for one more term of so many bytes."""
+        """Make room for one more term of ``size`` bytes."""
         self.replace(make_room(self.arrays, size))
 
     def give_room_back(self) -> None:
-        """Make the arrays smaller if they are mostly empty."""
+        """Shrink the arrays if they are mostly empty."""
         arrays = self.arrays
         smaller = give_room_back(arrays, self.meta)
         if smaller is not arrays:
             self.replace(smaller)
 
     def seek(self, term: object, scope: str, create: bool) -> int:
-        """The id of a term, new if ``create`` says so and it must be; else a negative number.
+        """The id of a term, created if needed with ``create``, else a negative number.
 
-        Raises `BadTerm` for a value that is no term.
+        Raises `BadTerm` for a value that is not a term.
         """
         if type(term) is int and _LEAST_INTEGER <= term <= _MOST_INTEGER:
-            found = self.known.integers.get(term)
+            found = self.cache.integers.get(term)
             return self._seek_integer(term, create) if found is None else found
         text = term if type(term) is str else write_value(term)
         if scope:
             text = scope_label(text, scope)
-        found = self.known.texts.get(text)
+        found = self.cache.texts.get(text)
         if found is not None:
             return found
         try:
             data = text.encode()
         except UnicodeEncodeError:
-            raise BadTerm(f"half of a surrogate pair is no character: {text!a:.80}") from None
+            raise BadTerm(f"a lone surrogate is not a character: {text!a:.80}") from None
         identity = self._seek_bytes(data, create, trusted=False)
         if identity == UNSURE:
             try:
@@ -77,7 +77,7 @@ class Interner:
                 raise BadTerm(str(error)) from None
             identity = self._seek_bytes(data, create, trusted=True)
         if identity >= 0:
-            self.known.add_text(text, identity, self.arrays.cached)
+            self.cache.add_text(text, identity, self.arrays.cached)
         return identity
 
     def _seek_integer(self, value: int, create: bool) -> int:
@@ -86,7 +86,7 @@ class Interner:
             self.reserve(0)
             identity = int(intern_one_integer(np.int64(value), create, *self.arrays))
         if identity >= 0:
-            self.known.add_integer(value, identity, self.arrays.cached)
+            self.cache.add_integer(value, identity, self.arrays.cached)
         return identity
 
     def _seek_bytes(self, data: bytes, create: bool, trusted: bool) -> int:

@@ -1,4 +1,4 @@
-"""What this package needs beyond `triegs.kernels.jit`: hashes that wrap around in silence."""
+"""Adds to `triegs.kernels.jit`: hash arithmetic that wraps around silently."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def wrapping(function: Function) -> Function:
-    """Inline arithmetic modulo 2**64; without compilation NumPy would warn about each overflow."""
+    """Inline arithmetic modulo 2**64. Uncompiled, NumPy would warn about each overflow."""
     if COMPILED:
         return inlined(function)
 

@@ -1,17 +1,17 @@
-"""What the text of a typed literal stands for in Python, whatever its spelling.
+"""Python values of typed literals, whatever their spelling.
 
 ====================================  ==============================================================
-``xsd:integer`` and what derives      `int`
-``xsd:decimal``                       `Decimal`, with the digits that are written
-``xsd:double``, ``xsd:float``         `float`; of ``xsd:float`` the nearest of single precision
+``xsd:integer`` and derived types     `int`
+``xsd:decimal``                       `Decimal`, with the digits as written
+``xsd:double``, ``xsd:float``         `float`; for ``xsd:float`` rounded to single precision
 ``xsd:boolean``                       `bool`
-``xsd:dateTime``, ``dateTimeStamp``   `datetime`, with the zone that is written, if any
-``xsd:date``                          `date`: the day as it is written; a zone is left out
-``xsd:time``                          `time`, with the zone that is written, if any
+``xsd:dateTime``, ``dateTimeStamp``   `datetime`, with the zone as written, if any
+``xsd:date``                          `date` as written; a zone is dropped
+``xsd:time``                          `time`, with the zone as written, if any
 ====================================  ==============================================================
 
-Digits behind the microsecond are cut off. A literal has no value if its text is not one of its
-datatype (``"300"^^xsd:byte``), or if Python has no such value: a year before 1 or behind 9999, an
+Digits beyond microseconds are dropped. A literal has no value if its text is not valid for its
+datatype (``"300"^^xsd:byte``), or if Python cannot represent it: a year outside 1 to 9999, or an
 integer of more than 4,300 digits.
 
 >>> read_lexical("+067", XSD + "short"), read_lexical("300", XSD + "byte")
@@ -60,12 +60,12 @@ def read_lexical(lexical: str, datatype: str) -> Value | None:
         return None
     try:
         return read(lexical)
-    except (ValueError, OverflowError):  # a day or a year that Python does not have
+    except (ValueError, OverflowError):  # a day or year that Python does not have
         return None
 
 
 def count_places(lexical: str) -> int:
-    """The digits behind the point of the seconds, up to nine.
+    """The fractional digits of the seconds, up to nine.
 
     >>> count_places("10:00:00.1234567Z"), count_places("2024-05-01T10:00:00")
     (7, 0)
@@ -75,7 +75,7 @@ def count_places(lexical: str) -> int:
 
 
 def read_nanoseconds(lexical: str) -> int:
-    """What is behind the microsecond, of which Python's times know nothing.
+    """The nanoseconds beyond microseconds, which Python times lack.
 
     >>> read_nanoseconds("10:00:00.1234567Z")
     700
@@ -111,7 +111,7 @@ def _read_single(lexical: str) -> float | None:
     found = _read_double(lexical)
     if found is None:
         return None
-    with np.errstate(over="ignore"):  # infinite, as XSD says
+    with np.errstate(over="ignore"):  # infinite, as XSD requires
         return float(np.float32(found))
 
 
@@ -125,7 +125,7 @@ def _read_zone(text: str | None) -> tzinfo | None:
 
 
 def _read_clock(match: re.Match[str]) -> tuple[time, bool]:
-    """The time of day, and whether it is the end of the day, which is the start of the next."""
+    """The time of day, and whether it is 24:00, the start of the next day."""
     hour, part = int(match["hour"]), (match["part"] or "")[:6].ljust(6, "0")
     rest = int(match["minute"]), int(match["second"]), int(part)
     is_end = hour == 24 and not any((*rest, int(match["part"] or 0)))
@@ -154,7 +154,7 @@ def _read_date_time(pattern: re.Pattern[str]) -> Callable[[str], datetime | None
         clock, is_end = _read_clock(match)
         found = datetime.combine(_read_day(match), clock) + timedelta(days=is_end)
         if found.tzinfo is not None:
-            found.astimezone(UTC)  # `OverflowError` where the instant is in no year of Python's
+            found.astimezone(UTC)  # `OverflowError` if UTC is outside Python's years
         return found
 
     return read

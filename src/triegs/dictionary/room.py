@@ -1,8 +1,8 @@
-"""Growing and shrinking: new arrays beside the old ones, which readers may still hold.
+"""Grows and shrinks arrays. New arrays replace the old ones, which readers may still hold.
 
-Sizes at least double, so growing costs O(1) per term over time. A full heap is not copied whole:
-only terms that are not free move, into a heap twice as large as they need, so the heap stays
-within a small factor of what lives, however many terms come and go.
+Sizes at least double, so growth costs amortized O(1) per term. A full heap is compacted: only terms
+that are not free are copied, into a heap of twice their size, so the heap stays within a small
+factor of the live bytes.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from triegs.dictionary.table import fill_integers, fill_texts, move_heap
 
 Number = TypeVar("Number", bound=np.generic)
 
-# A heap or table this many times larger than what is in it is made smaller.
+# A heap or table is shrunk if it is this many times larger than its content.
 SLACK = 16
 
 
 def make_room(arrays: Arrays, size: int) -> Arrays:
-    """Arrays in which one more term, of so many bytes, fits.
+    """Arrays with room for one more term of ``size`` bytes.
 
-    What is full gets twice as large. Raises `OverflowError` once 2**31 - 1 ids are in use.
+    Full arrays double. Raises `OverflowError` once 2**31 - 1 ids are in use.
     """
     meta = arrays.meta
     if meta[FREE_IDS] == 0 and meta[TOP] == len(arrays.counts):
@@ -53,9 +53,9 @@ def make_room(arrays: Arrays, size: int) -> Arrays:
 
 
 def give_room_back(arrays: Arrays, meta: memoryview) -> Arrays:
-    """Smaller arrays where the present ones are mostly empty; O(1) where they are not.
+    """Smaller arrays where the current ones are mostly empty; O(1) where they are not.
 
-    ``meta`` is that of the arrays, in a form that Python reads quickly.
+    ``meta`` is a memoryview of the arrays' meta, which Python reads faster.
     """
     used = meta[TOP] - meta[FREE_IDS]
     if SLACK * meta[HEAP_LIVE] < len(arrays.heap) > LEAST_HEAP:
@@ -92,7 +92,7 @@ def _resize_ids(arrays: Arrays, ids: int) -> Arrays:
 
 
 def _shrink_ids(arrays: Arrays) -> Arrays:
-    """Forget the free ids above the last one in use, if that makes the arrays much smaller."""
+    """Drop the free ids above the last used one, if that shrinks the arrays substantially."""
     used = np.flatnonzero(arrays.states[: arrays.meta[TOP]] != FREE)
     top = int(used[-1]) + 1 if len(used) else 0
     ids = _round_up(max(LEAST_IDS, 2 * top))

@@ -1,8 +1,7 @@
-"""Kernels that read one term from bytes: its hash, its integer value, whether it is canonical.
+"""Kernels on the bytes of one term: its hash, its integer value, whether it is canonical.
 
-All take ``data`` (UTF-8 bytes), ``start`` and ``end``. They know less than `triegs.terms`: what
-they do not recognise at once is left to it, so there is one authority on spelling, and a fast way
-for what nearly every term looks like.
+All take ``data`` (UTF-8 bytes), ``start`` and ``end``. They are a fast path for common terms;
+anything else is left to `triegs.terms`, the single authority on spelling.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from triegs.kernels.jit import inlined, kernel
 
 INTEGER_SUFFIX = np.frombuffer(b'"^^<http://www.w3.org/2001/XMLSchema#integer>', np.uint8).copy()
 STRING_SUFFIX = np.frombuffer(b"http://www.w3.org/2001/XMLSchema#string", np.uint8).copy()
-# The shortest and the longest canonical integer that fits 64 bits: "0" and "-9223372036854775808".
+# Lengths of the shortest and longest canonical 64-bit integer: 0 and -9223372036854775808.
 _SHORTEST = 2 + len(INTEGER_SUFFIX)
 _LONGEST = 21 + len(INTEGER_SUFFIX)
 
@@ -31,7 +30,7 @@ _40, _48, _56 = np.uint64(40), np.uint64(48), np.uint64(56)
 
 @inlined
 def load_word(data: Bytes, at: Word) -> Word:
-    """Eight bytes as one number; with unsigned indices the compiler makes one load of it."""
+    """Eight bytes as one number; unsigned indices let the compiler use a single load."""
     i = np.uint64(at)
     return (
         np.uint64(data[i])
@@ -90,15 +89,15 @@ def equal_bytes(
 
 
 @inlined
-def copy_bytes(target: Bytes, place: Word, source: Bytes, start: Word, length: Word) -> None:
-    # A loop, because assigning a slice allocates where source and target might overlap.
+def copy_bytes(target: Bytes, offset: Word, source: Bytes, start: Word, length: Word) -> None:
+    # A loop: slice assignment allocates if source and target might overlap.
     for at in range(length):
-        target[np.uint64(place + at)] = source[np.uint64(start + at)]
+        target[np.uint64(offset + at)] = source[np.uint64(start + at)]
 
 
 @inlined
 def may_be_integer(data: Bytes, start: Word, end: Word) -> bool:
-    """A quick no for nearly everything that is not an ``xsd:integer``: ``"…er>`` of its length."""
+    """Quickly rule out nearly all terms that are not an ``xsd:integer``: ``"…er>``."""
     return bool(
         _SHORTEST <= end - start <= _LONGEST
         and data[start] == 34
@@ -110,9 +109,9 @@ def may_be_integer(data: Bytes, start: Word, end: Word) -> bool:
 
 @kernel
 def read_integer(data: Bytes, start: Word, end: Word) -> tuple[bool, Word]:
-    """Whether this is a canonical ``xsd:integer`` of 64 bits, and its value.
+    """Whether this is a canonical 64-bit ``xsd:integer``, and its value.
 
-    ``"05"``, ``"+5"``, ``"-0"`` and what does not fit are other terms, kept as text.
+    ``"05"``, ``"+5"``, ``"-0"`` and larger integers are different terms, kept as text.
     """
     suffix = end - len(INTEGER_SUFFIX)
     if not equal_bytes(data, suffix, INTEGER_SUFFIX, 0, len(INTEGER_SUFFIX)):
@@ -124,8 +123,8 @@ def read_integer(data: Bytes, start: Word, end: Word) -> tuple[bool, Word]:
     digits = suffix - at
     if digits < 1 or digits > 19 or (data[at] == 48 and (digits > 1 or negative)):
         return False, 0
-    # Counted down from zero: the least number has no positive twin. The last digit is apart,
-    # because it is the one that can go out of range.
+    # Accumulated as a negative number: the minimum has no positive counterpart. Only the last of
+    # 19 digits can overflow.
     value = np.int64(0)
     while at < suffix:
         digit = np.int64(data[at]) - 48
@@ -142,7 +141,7 @@ def read_integer(data: Bytes, start: Word, end: Word) -> tuple[bool, Word]:
 
 @inlined
 def measure_character(data: Bytes, at: Word, end: Word) -> Word:
-    """Bytes of the UTF-8 character that starts here and is not ASCII; 0 if it is none.
+    """Bytes of the non-ASCII UTF-8 character starting here; 0 if it is invalid.
 
     Also 0 for U+FFFE and U+FFFF, which the canonical spelling escapes.
     """
@@ -176,7 +175,7 @@ def is_alphanumeric(byte: Word) -> bool:
 
 @kernel
 def is_plain_iri(data: Bytes, start: Word, end: Word) -> bool:
-    """Whether these bytes, between ``<`` and ``>``, are an IRI without escapes."""
+    """Whether the bytes between ``<`` and ``>`` are an IRI without escapes."""
     at = start
     while at < end:
         byte = data[at]
@@ -195,7 +194,7 @@ def is_plain_iri(data: Bytes, start: Word, end: Word) -> bool:
 
 @kernel
 def is_plain_label(data: Bytes, start: Word, end: Word) -> bool:
-    """Whether this is a blank node's label in ASCII."""
+    """Whether this is an ASCII blank node label."""
     if start >= end or data[start] == 45 or data[start] == 46 or data[end - 1] == 46:
         return False
     for at in range(start, end):
@@ -207,7 +206,7 @@ def is_plain_label(data: Bytes, start: Word, end: Word) -> bool:
 
 @kernel
 def is_plain_language(data: Bytes, start: Word, end: Word) -> bool:
-    """Whether this is a language tag in lower case."""
+    """Whether this is a lower-case language tag."""
     letters = 0
     first = True
     for at in range(start, end):
@@ -226,14 +225,14 @@ def is_plain_language(data: Bytes, start: Word, end: Word) -> bool:
 
 @kernel
 def find_closing_quote(data: Bytes, start: Word, end: Word) -> Word:
-    """Where the text of a literal ends, if all of it is spelt canonically; else -1."""
+    """End of the text of a literal if its spelling is canonical, else -1."""
     at = start
     while at < end:
         byte = data[at]
         if byte == 34:
             return at
         if byte == 92:
-            # \" \\ \b \f \n \r \t; others have another spelling or none
+            # \" \\ \b \f \n \r \t; all other escapes are not canonical
             if at + 1 >= end or data[at + 1] not in (34, 92, 98, 102, 110, 114, 116):
                 return -1
             at += 2
@@ -251,7 +250,7 @@ def find_closing_quote(data: Bytes, start: Word, end: Word) -> Word:
 
 @kernel
 def is_canonical(data: Bytes, start: Word, end: Word) -> bool:
-    """True only for a term in its one spelling; False means ask `triegs.terms`."""
+    """True only for a canonical term; False means undecided: use `triegs.terms`."""
     if end - start < 2:
         return False
     first = data[start]

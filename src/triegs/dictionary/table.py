@@ -1,7 +1,7 @@
-"""Kernels over the two hash tables: find, intern and forget terms; rebuild and compact.
+"""Kernels on the two hash tables: find, intern and remove terms; rebuild and compact.
 
-The single writer runs them. `intern_*` needs room made beforehand (`triegs.dictionary.room`).
-Invariant numbers are those of `triegs.dictionary.arrays`.
+Only the writer runs them. `intern_*` requires room (`triegs.dictionary.room`). Invariants are
+numbered as in `triegs.dictionary.arrays`.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from triegs.dictionary.spelling import (
 from triegs.kernels.jit import brief, inlined, kernel
 from triegs.kernels.words import prefetch
 
-# What stands in a column of ids where there is none (yet).
+# Special values in a column of ids.
 BAD = -1  # null or malformed, reported
 MISSING = -2  # not in the dictionary
 UNSURE = -3  # not canonical at a glance
 NO_ROOM = -4
 
 _ID = 0xFFFFFFFF
-# Rows that are done before a thread that waits for the interpreter's lock would notice. To release
-# it for so little, and to get it back, costs a reader and the writer more than the work itself.
+# Up to this many rows are processed without releasing the interpreter lock: releasing and
+# reacquiring it would cost readers and the writer more than the work itself.
 FEW = 4096
-AHEAD = 16  # terms that are asked for before they are needed
+AHEAD = 16  # prefetch distance in terms
 
 
 @inlined
@@ -71,7 +71,7 @@ def find_text(
 
 @inlined
 def seek_integer(integers: Words, value: Word) -> Word:
-    """The row of the value in the table, or the empty one where it belongs."""
+    """The table row of a value, or the empty row where it belongs."""
     mask = len(integers) - 1
     slot = hash_integer(value) & mask
     while integers[slot, 1] != 0 and integers[slot, 0] != value:
@@ -80,8 +80,8 @@ def seek_integer(integers: Words, value: Word) -> Word:
 
 
 @inlined
-def ask_integer(integers: Words, value: Word) -> None:
-    """Ask for the memory where a value will be looked up."""
+def prefetch_integer(integers: Words, value: Word) -> None:
+    """Prefetch the memory where a value will be looked up."""
     prefetch(integers, 2 * (hash_integer(value) & (len(integers) - 1)))
 
 
@@ -93,7 +93,7 @@ def find_integer(integers: Words, value: Word) -> Word:
 
 @inlined
 def take_id(arrays: Arrays) -> Word:
-    """A free id, listed at once: a term that nobody comes to name goes with the next collection."""
+    """Allocate an id, listed at once: the next collection frees it unless it is acquired."""
     meta = arrays.meta
     if meta[FREE_IDS] > 0:
         meta[FREE_IDS] -= 1
@@ -112,7 +112,7 @@ def take_id(arrays: Arrays) -> Word:
 
 @inlined
 def add_integer(arrays: Arrays, slot: Word, value: Word) -> Word:
-    """A new integer, at the row that `seek_integer` gave."""
+    """Add an integer at the row found by `seek_integer`."""
     term = take_id(arrays)
     arrays.spans[term, 0] = value
     arrays.spans[term, 1] = INTEGER
@@ -144,9 +144,9 @@ def add_text(arrays: Arrays, data: Bytes, start: Word, end: Word, tag: Word) -> 
 
 @kernel
 def find_texts(arrays: Arrays, data: Bytes, offsets: Words, valid: Bytes, out: Words) -> Word:
-    """Look a column up: ids, `BAD` for null, `MISSING`; returns how many miss.
+    """Look up a column: ids, `BAD` for null, or `MISSING`; returns the number of misses.
 
-    ``valid`` is one byte per row, or empty where no row is null.
+    ``valid`` is one byte per row, or empty if there are no nulls.
     """
     texts, spans, heap, integers = arrays.texts, arrays.spans, arrays.heap, arrays.integers
     misses = 0
@@ -171,7 +171,7 @@ def find_texts(arrays: Arrays, data: Bytes, offsets: Words, valid: Bytes, out: W
 
 @kernel
 def intern_texts(arrays: Arrays, data: Bytes, offsets: Words, out: Words, row: Word) -> Word:
-    """Give `MISSING` rows ids, or `UNSURE`, from ``row`` on; stops at a row that has no room."""
+    """Assign ids, or `UNSURE`, to `MISSING` rows from ``row`` on; stops when out of room."""
     while row < len(out):
         if out[row] == MISSING:
             term = intern_bytes(arrays, data, offsets[row], offsets[row + 1], True, False)
@@ -211,8 +211,8 @@ def intern_bytes(
 
 @brief
 def intern_one(data: Bytes, create: bool, trusted: bool, *arrays: Any) -> Word:
-    """`intern_bytes` of all the data, for calls from Python: single arrays are handed over in half
-    the time of a named tuple.
+    """`intern_bytes` of all the data, for calls from Python: passing single arrays takes half the
+    time of a named tuple.
     """
     return intern_bytes(Arrays(*arrays), data, 0, len(data), create, trusted)
 
@@ -225,7 +225,7 @@ def intern_one_integer(value: Word, create: bool, *arrays: Any) -> Word:
 
 @inlined
 def intern_integer(arrays: Arrays, value: Word) -> Word:
-    """The id of an integer, new if need be, or `NO_ROOM`."""
+    """The id of an integer, created if needed, or `NO_ROOM`."""
     slot = seek_integer(arrays.integers, value)
     found = arrays.integers[slot, 1]
     if found != 0:
@@ -237,7 +237,7 @@ def intern_integer(arrays: Arrays, value: Word) -> Word:
 
 @inlined
 def has_room(arrays: Arrays, size: Word) -> bool:
-    """Whether one more term of so many bytes fits, each table staying at most half full."""
+    """Whether one more term of ``size`` bytes fits, with each table at most half full."""
     meta = arrays.meta
     return bool(
         (meta[FREE_IDS] > 0 or meta[TOP] < len(arrays.counts))
@@ -249,7 +249,7 @@ def has_room(arrays: Arrays, size: Word) -> bool:
 
 @kernel
 def find_integers(integers: Words, values: Words, out: Words) -> Word:
-    """Look a column of integers up; returns how many are `MISSING`."""
+    """Look up a column of integers; returns how many are `MISSING`."""
     misses = 0
     for row in range(len(out)):
         term = find_integer(integers, values[row])
@@ -259,19 +259,19 @@ def find_integers(integers: Words, values: Words, out: Words) -> Word:
 
 
 @brief
-def take_ids(ids: Words, places: Any, out: Words) -> None:
-    """``out[row] = ids[places[row]]``; the places are known to be good."""
+def take_ids(ids: Words, indices: Any, out: Words) -> None:
+    """``out[row] = ids[indices[row]]``; the indices must be valid."""
     for row in range(len(out)):
-        out[row] = ids[np.uint64(places[row])]
+        out[row] = ids[np.uint64(indices[row])]
 
 
 @kernel
 def intern_integers(values: Words, out: Words, row: Word, *all_arrays: Any) -> Word:
-    """Give all rows ids from ``row`` on, in one pass; stops at a row that has no room."""
+    """Assign ids to all rows from ``row`` on, in one pass; stops when out of room."""
     arrays = Arrays(*all_arrays)
     while row < len(out):
         if row + AHEAD < len(out):
-            ask_integer(arrays.integers, values[row + AHEAD])
+            prefetch_integer(arrays.integers, values[row + AHEAD])
         term = intern_integer(arrays, values[row])
         if term == NO_ROOM:
             return row
@@ -282,13 +282,13 @@ def intern_integers(values: Words, out: Words, row: Word, *all_arrays: Any) -> W
 
 @brief
 def intern_few_integers(values: Words, out: Words, row: Word, *all_arrays: Any) -> Word:
-    """`intern_integers` for so few that other threads can wait."""
+    """`intern_integers` for a few rows, without releasing the interpreter lock."""
     return intern_integers(values, out, row, *all_arrays)
 
 
 @inlined
 def drop_id(arrays: Arrays, term: Word) -> None:
-    """Take a term out of its table and free its id; entries after it close the gap."""
+    """Remove a term from its table and free its id; later entries close the gap."""
     meta = arrays.meta
     start, length = arrays.spans[term, 0], arrays.spans[term, 1]
     if length == INTEGER:

@@ -1,16 +1,15 @@
-"""Python values, rdflib terms and pyoxigraph terms to N-Triples text and back.
+"""Converts Python values, rdflib terms and pyoxigraph terms to N-Triples text and back.
 
-**In.** The term of a value has the digits that the value has: ``Decimal("67.00")`` is
-``"67.00"^^xsd:decimal``, and so names what a file wrote that way. ``"67.0"`` is another term, as
-RDF says. A value that does not know how many digits it was written with has the fewest that name
-it: a float those of query arithmetic (``1.5E3``), a time no zeros at the end of its seconds.
+**In.** The term has the digits of the value: ``Decimal("67.00")`` becomes ``"67.00"^^xsd:decimal``,
+which equals the term in a file written that way; ``"67.0"`` is a different RDF term. Values without
+a fixed number of digits use the shortest form: floats as in query arithmetic (``1.5E3``), times
+without trailing zeros.
 
-**Out.** In Python form every number, boolean, date and time is a Python value, however its term is
-spelled; see `triegs.dictionary.lexical`. A text without language is a `Text`. Everything else, also
-a literal that has no value, stays a term in N-Triples form.
+**Out.** In Python form, numbers, booleans, dates and times become Python values, whatever their
+spelling; see `triegs.dictionary.lexical`. A string without language becomes a `Text`. Everything
+else, including ill-typed literals, stays a term in N-Triples form.
 
-Neither library is imported for its terms to be understood: a class is known by its module and its
-name.
+Neither library is imported to recognize its terms: classes are identified by module and name.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from triegs.dictionary.lexical import read_lexical
 from triegs.errors import BadTerm
 from triegs.terms import RDF_LANG_STRING, XSD, XSD_STRING, Kind, Text, iri, literal, parse_term
 
-# Of a Python Decimal: an exponent costs nothing there, and a digit each in xsd:decimal.
+# Limit for Python Decimals: an exponent is cheap there, but xsd:decimal spells out each digit.
 MOST_PLACES = 1 << 16
 
 
 class TermForm(StrEnum):
-    """How terms are given to the caller."""
+    """The form of terms returned to the caller."""
 
     NTRIPLES = "ntriples"
     PYTHON = "python"
@@ -42,13 +41,13 @@ class TermForm(StrEnum):
 
 
 def write_value(value: object) -> str:
-    """A term in N-Triples form, perhaps not yet in its one spelling; `BadTerm` if there is none.
+    """A term in N-Triples form, perhaps not canonical; `BadTerm` if there is none.
 
     >>> write_value(True), write_value(Text("hi"))
     ('"true"^^<http://www.w3.org/2001/XMLSchema#boolean>', '"hi"')
     >>> write_value(None)
     Traceback (most recent call last):
-    triegs.errors.BadTerm: a NoneType is no term
+    triegs.errors.BadTerm: a NoneType is not a term
     """
     kind = type(value)
     write = _WRITERS.get(kind)
@@ -63,7 +62,7 @@ def write_value(value: object) -> str:
 
 
 def read_value(term: str, form: TermForm) -> Any:
-    """A canonical term as a value of another form.
+    """A canonical term in another form.
 
     >>> read_value('"05"^^<http://www.w3.org/2001/XMLSchema#integer>', TermForm.PYTHON)
     5
@@ -78,7 +77,7 @@ def read_value(term: str, form: TermForm) -> Any:
 
 
 def write_double(value: float) -> str:
-    """The lexical form of a double, with the fewest digits that name it.
+    """The shortest lexical form of a double.
 
     >>> write_double(1500.0), write_double(-math.inf), write_double(1e-7)
     ('1.5E3', '-INF', '1.0E-7')
@@ -108,20 +107,20 @@ def write_single(value: np.float32) -> str:
 
 def _write_decimal(value: Decimal) -> str:
     if not value.is_finite():
-        raise BadTerm(f"{value} is no xsd:decimal")
+        raise BadTerm(f"{value} is not an xsd:decimal")
     if not -MOST_PLACES <= value.adjusted() <= MOST_PLACES:
-        raise BadTerm(f"an xsd:decimal is written out, which for {value:.3e} is too long")
+        raise BadTerm(f"{value:.3e} has too many digits for an xsd:decimal")
     return f"{value:f}"
 
 
 def write_datetime(value: datetime) -> str:
-    """The lexical form of a time: no zeros behind the point, ``Z`` for a zone at UTC.
+    """The lexical form of a datetime: no trailing zeros, ``Z`` for UTC.
 
     >>> write_datetime(datetime.fromisoformat("2024-05-01T10:00:00.250000+00:00"))
     '2024-05-01T10:00:00.25Z'
     """
-    if value != value:  # pandas has a datetime that is none
-        raise BadTerm(f"{value} is no xsd:dateTime")
+    if value != value:  # pandas NaT
+        raise BadTerm(f"{value} is not an xsd:dateTime")
     offset = value.utcoffset()
     if offset is None:
         return trim_seconds(value.isoformat())
@@ -129,13 +128,13 @@ def write_datetime(value: datetime) -> str:
         try:
             value, offset = value.astimezone(UTC), timedelta(0)
         except OverflowError:
-            raise BadTerm(f"an xsd:dateTime has no zone of {offset}") from None
+            raise BadTerm(f"an xsd:dateTime cannot have the zone {offset}") from None
     clock = trim_seconds(value.replace(tzinfo=None).isoformat())
     return clock + write_zone(offset // timedelta(seconds=1))
 
 
 def is_zone(offset: timedelta) -> bool:
-    """Whether XSD has a zone like that; zones before standard time are off by seconds."""
+    """Whether XSD allows this offset; local mean times are off by seconds."""
     return not offset % timedelta(minutes=1) and abs(offset) <= timedelta(hours=14)
 
 
@@ -163,23 +162,23 @@ def _write_time(value: time) -> str:
     if offset is None:
         return clock
     if not is_zone(offset):
-        raise BadTerm(f"an xsd:time has no zone of {offset}")
+        raise BadTerm(f"an xsd:time cannot have the zone {offset}")
     return clock + write_zone(offset // timedelta(seconds=1))
 
 
 def _write_datetime64(value: np.datetime64) -> str:
     if np.isnat(value):
-        raise BadTerm("NaT is no xsd:dateTime")
+        raise BadTerm("NaT is not an xsd:dateTime")
     text = pad_year(np.datetime_as_string(value))
     if "T" not in text:
         if text.count("-") - text.startswith("-") < 2:
-            raise BadTerm(f"{text} is no xsd:date")
+            raise BadTerm(f"{text} is not an xsd:date")
         return literal(text, XSD + "date")
     return literal(trim_seconds(text + ":00:00"[3 * text.count(":") :]), XSD + "dateTime")
 
 
 def pad_year(text: str) -> str:
-    """A date of NumPy's, which writes years before 0 with fewer than four digits.
+    """Pad a NumPy date, whose negative years may have fewer than four digits.
 
     >>> pad_year("-22-01-01"), pad_year("2024-05-01")
     ('-0022-01-01', '2024-05-01')
@@ -196,7 +195,7 @@ def _write_rdflib(value: Any) -> str:
 
 def _refuse(kind: type) -> Callable[[Any], str]:
     def refuse(_: object) -> str:
-        raise BadTerm(f"a {kind.__name__} is no term")
+        raise BadTerm(f"a {kind.__name__} is not a term")
 
     return refuse
 
@@ -211,7 +210,7 @@ _BY_NAME: dict[tuple[str, str], Callable[[Any], str]] = {
     ("pyoxigraph", "Literal"): str,
 }
 
-# Most special first: a bool is an int, a datetime is a date, an rdflib term is a str.
+# Most specific first: a bool is an int, a datetime is a date, an rdflib term is a str.
 _BY_CLASS: tuple[tuple[type, Callable[[Any], str]], ...] = (
     (Text, literal),
     (str, str.__str__),

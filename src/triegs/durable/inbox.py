@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from triegs.dictionary.sound import clean_column
+from triegs.dictionary.validation import clean_column
 from triegs.durable.directory import refuse_foreign
 from triegs.durable.files import DiskFiles, Files
 from triegs.durable.frames import (

@@ -192,8 +192,8 @@ class Journal:
         if len(events.ids) and (events.ids != NO_ID).any():
             found["ids"] = events.ids.astype(np.int32)
             found.update(self._identities.define(events.ids, self._stamp))
-        if events.places is not None:
-            found["places"] = events.places
+        if events.kept is not None:
+            found["places"] = events.kept
         return rows + lay_out(found)
 
     def _next_stamp(self) -> int:

@@ -140,7 +140,7 @@ class Epochs:
 
     def _apply_batch(self, batch: Batch, strict: bool, time: int | None = None) -> Report:
         state = self._state
-        rows, places, malformed = batch
+        rows, kept_rows, malformed = batch
         if malformed and strict:
             message = f"{len(malformed)} updates are malformed; nothing changed"
             raise InvalidUpdate(message, tuple(malformed))
@@ -159,8 +159,8 @@ class Epochs:
             state.dictionary.settle(rows, version.number)
         state.updates += len(rows) - len(refused)
         if refused or malformed:
-            if places is not None:
-                refused = tuple(Refused(int(places[row]), why) for row, why in refused)
+            if kept_rows is not None:
+                refused = tuple(Refused(int(kept_rows[row]), why) for row, why in refused)
             refused = tuple(sorted([*malformed, *refused]))
             state.refused += len(refused)
         if state.is_watched:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from triegs.dictionary import Dictionary
-from triegs.dictionary.placing import find_parts
+from triegs.dictionary.partition_hash import find_partitions
 from triegs.durable.terms import Definer
 from triegs.errors import InvalidUpdate, MemoryLimitReached
 from triegs.events import encode_table
@@ -73,7 +73,7 @@ def _run_terms() -> None:
     words = Dictionary()
     words.encode_terms([1, 2.5, True, B])
     for table in _make_tables():
-        find_parts([table.column("subject"), table.column("object")], 2)
+        find_partitions([table.column("subject"), table.column("object")], 2)
         rows = encode_table(words, table).rows
         for change in (1, -1):
             rows[:, 0] = change

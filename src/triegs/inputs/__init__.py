@@ -1,11 +1,11 @@
 """Files to batches of events: `open_input`.
 
-Read in this order: `source` (what a caller gets), `files` and `streams` (which bytes), then the
-readers by format: `statements` (N-Triples, N-Quads) and `separated` (CSV, TSV) over the kernels in
-`scanning`, `json_lines`, `tables` (Parquet, Arrow), `documents` (Turtle, TriG), `frames` (Jelly).
-Formats with columns end in `shaping`.
+Reading order: `source` (the public entry point), `files` and `streams` (bytes), then the readers
+by format: `statements` (N-Triples, N-Quads) and `separated` (CSV, TSV) on top of `scan_kernels`,
+`json_lines`, `tables` (Parquet, Arrow), `documents` (Turtle, TriG, RDF/XML), `frames` (Jelly).
+Columnar formats end in `event_columns`.
 
-Names are loaded on first use: who only lists files needs no kernels.
+Names are loaded on first use, so listing files does not load kernels.
 """
 
 from __future__ import annotations

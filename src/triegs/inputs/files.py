@@ -1,6 +1,6 @@
-"""Which files an input has, in which order, of which format and compression.
+"""The files of an input, in order, with format and compression.
 
-A name tells both: ``events.csv.gz`` is CSV in gzip. Options overrule the name.
+Both follow from the file name: ``events.csv.gz`` is gzipped CSV. Options override the name.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from triegs.inputs.streams import (
     skip_bytes,
 )
 
-Given: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
+InputLike: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 
 STANDARD_INPUT = "-"
-# Endings of names, without the point, and the format that they tell.
+# Formats by file name extension.
 ENDINGS = {
     "csv": "csv",
     "tsv": "tsv",
@@ -52,19 +52,19 @@ COMPRESSIONS = {"gz": "gzip", "gzip": "gzip", "zst": "zstd", "zstd": "zstd", "no
 class InputFile:
     """One file of an input.
 
-    ``name`` is what messages call it, ``scope`` keeps its blank nodes apart from those of others.
+    ``name`` is used in messages; ``scope`` keeps its blank nodes apart from those of other files.
     """
 
     name: str
-    given: Given
+    given: InputLike
     format: str
     compression: str
-    #: What tells an open file from all others: an engine may outlive the process, and addresses.
+    #: Identifies an open file. Random, because the engine's state may outlive the process.
     mark: str = field(default_factory=lambda: token_hex(8), compare=False, repr=False, kw_only=True)
 
     @property
     def path(self) -> Path | None:
-        """None for what is no file of its own: standard input, an open file."""
+        """The path, or None for standard input and open files."""
         is_path = isinstance(self.given, str | os.PathLike) and self.given != STANDARD_INPUT
         return Path(self.given) if is_path else None  # type: ignore[arg-type]
 
@@ -74,7 +74,7 @@ class InputFile:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether it can be found again, by its scope, when it is read again."""
+        """Whether a later run can find it again by its scope."""
         return self.path is not None or hasattr(self.given, "scope")
 
     @property
@@ -87,12 +87,12 @@ class InputFile:
 
     @property
     def row_scope(self) -> str:
-        """What tells its rows from those of every other input, also where no file tells it."""
+        """Identifies the rows of this input, even where it has no path."""
         return self.scope if self.is_lasting else f"{self.name} {self.mark}"
 
     @contextmanager
     def open_packed(self) -> Iterator[IO[bytes]]:
-        """The file as it lies there; `BrokenFile` if it cannot be opened."""
+        """The raw file; `BrokenFile` if it cannot be opened."""
         if self.path is None:
             is_standard = self.given == STANDARD_INPUT
             yield open_standard_input() if is_standard else self.given  # type: ignore[misc]
@@ -106,15 +106,15 @@ class InputFile:
 
     @contextmanager
     def open_bytes(self) -> Iterator[Iterator[bytes]]:
-        """Its unpacked bytes, chunk by chunk."""
+        """The decompressed bytes in chunks."""
         with self.open_packed() as file:
             yield read_chunks(file, self.compression)
 
     @contextmanager
     def open_text(self, offset: int = 0) -> Iterator[Iterator[bytes]]:
-        """The bytes of a text from some offset on, which does not count a mark before it.
+        """The bytes of a text file from an offset, which does not count a byte order mark.
 
-        Linear in the offset if the file is compressed, else O(1).
+        Cost: O(1), or linear in the offset if the file is compressed.
         """
         with self.open_packed() as file:
             if offset and self.is_lasting and self.compression == "none":
@@ -126,17 +126,17 @@ class InputFile:
 
 
 def list_files(
-    given: Given | Iterable[Given], asked: str | None, compression: str | None
+    given: InputLike | Iterable[InputLike], asked: str | None, compression: str | None
 ) -> tuple[list[InputFile], list[str]]:
-    """The files of an input in order, and what directories have that is skipped.
+    """The files of an input in order, and the directory entries that were skipped.
 
     >>> [file.format for file in list_files(["a.csv.gz", "b.nt"], None, None)[0]]
     Traceback (most recent call last):
-    triegs.errors.InputError: a.csv.gz: there is no such file or directory
+    triegs.errors.InputError: a.csv.gz: no such file or directory
     """
     files: list[InputFile] = []
     skipped: list[str] = []
-    many: Iterable[Given] = given if _is_many(given) else [given]  # type: ignore[list-item, assignment]
+    many: Iterable[InputLike] = given if _is_many(given) else [given]  # type: ignore[list-item, assignment]
     for one in many:
         if isinstance(one, str | os.PathLike) and one != STANDARD_INPUT:
             path = Path(one)
@@ -146,14 +146,14 @@ def list_files(
                 skipped += others
                 continue
             if not path.exists():
-                raise InputError(f"{path}: there is no such file or directory", file=str(path))
+                raise InputError(f"{path}: no such file or directory", file=str(path))
             files.append(InputFile(str(path), path, *find_format(str(path), asked, compression)))
         else:
             name = "standard input" if one == STANDARD_INPUT else getattr(one, "name", None)
             name = name if isinstance(name, str) else "the file"
             files.append(InputFile(name, one, *find_format(name, asked, compression)))
     if not files:
-        raise InputError("there is no input")
+        raise InputError("no input was given")
     return files, skipped
 
 
@@ -164,26 +164,28 @@ def _is_many(given: Any) -> bool:
 def _list_directory(
     folder: Path, asked: str | None, compression: str | None
 ) -> tuple[list[InputFile], list[str]]:
-    """Files in the order of their names; what is hidden or has no known ending is skipped."""
+    """Files by name; hidden files and unknown extensions are skipped."""
     files, skipped = [], []
     for path in sorted(folder.iterdir()):
         known = path.is_file() and not path.name.startswith((".", "_"))
         if known and asked is None:
-            known = tell_format(path.name)[0] is not None
+            known = detect_format(path.name)[0] is not None
         if known:
             files.append(InputFile(str(path), path, *find_format(path.name, asked, compression)))
         else:
             skipped.append(str(path))
     if not files:
         endings = ", ".join(f".{ending}" for ending in ENDINGS)
-        raise InputError(f"{folder} has no file with a known ending: {endings}", file=str(folder))
+        raise InputError(
+            f"{folder} has no file with a known extension: {endings}", file=str(folder)
+        )
     return files, skipped
 
 
-def tell_format(name: str) -> tuple[str | None, str]:
-    """Format and compression that a name tells; None for a format that it does not tell.
+def detect_format(name: str) -> tuple[str | None, str]:
+    """Format and compression from a file name; the format is None if unknown.
 
-    >>> tell_format("events.nt.zst"), tell_format("README.md")
+    >>> detect_format("events.nt.zst"), detect_format("README.md")
     (('n-triples', 'zstd'), (None, 'none'))
     """
     parts = name.lower().split(".")
@@ -194,19 +196,20 @@ def tell_format(name: str) -> tuple[str | None, str]:
 
 
 def find_format(name: str, asked: str | None, compression: str | None) -> tuple[str, str]:
-    """Format and compression by options, else by name; `InputError` if neither tells.
+    """Format and compression from the options, else the name; `InputError` if unknown.
 
     >>> find_format("events.csv", "nt", "gz")
     ('n-triples', 'gzip')
     >>> find_format("events.txt", None, None)
     Traceback (most recent call last):
-    triegs.errors.InputError: events.txt: the name does not tell the format; it is one of csv, ...
+    triegs.errors.InputError: events.txt: unknown file extension; give a format: csv, ...
     """
-    told, told_compression = tell_format(name)
-    known = ENDINGS.get(asked, asked) if asked else told
+    detected, detected_compression = detect_format(name)
+    known = ENDINGS.get(asked, asked) if asked else detected
     if known not in FORMATS:
-        wrong = f"the format {asked!r} is unknown" if asked else "the name does not tell the format"
-        raise InputError(f"{name}: {wrong}; it is one of {', '.join(FORMATS)}", file=name)
+        wrong = f"unknown format {asked!r}" if asked else "unknown file extension; give a format"
+        known_formats = ", ".join(FORMATS)
+        raise InputError(f"{name}: {wrong}: {known_formats}", file=name)
     if compression is not None and compression not in COMPRESSIONS:
-        raise InputError(f"the compression {compression!r} is unknown; it is none, gzip or zstd")
-    return known, COMPRESSIONS[compression] if compression else told_compression
+        raise InputError(f"unknown compression {compression!r}; use none, gzip or zstd")
+    return known, COMPRESSIONS[compression] if compression else detected_compression

@@ -1,4 +1,4 @@
-"""Jelly, through pyjelly: one frame is one event of many triples, all at one tick."""
+"""Jelly through pyjelly: a frame is one event of many triples, all at the same tick."""
 
 from __future__ import annotations
 
@@ -9,45 +9,49 @@ from typing import Any
 import pyarrow as pa
 
 from triegs.errors import InputError
+from triegs.inputs.context import FilePosition, ReadBatch, ReadContext, make_insertions
 from triegs.inputs.files import InputFile
 from triegs.inputs.streams import BrokenFile, Unpacked
-from triegs.inputs.work import Found, Place, Work, make_insertions
 from triegs.reasons import Reason
 from triegs.terms import XSD_STRING, canonical_term, iri, literal, scope_label
 
-NO_PYJELLY = "Jelly needs the package pyjelly: pip install 'triegs[jelly]'"
+NO_PYJELLY = "Jelly needs the pyjelly package: pip install 'triegs[jelly]'"
 
 
-def read_frames(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
-    """A batch for each frame, or several for a long one; graphs are left out."""
-    skip = place.get("events", 0)
+def read_frames(
+    file: InputFile, context: ReadContext, position: FilePosition
+) -> Iterator[ReadBatch]:
+    """Yield a batch per frame, or several for a long frame; graphs are dropped."""
+    skip = position.get("events", 0)
     given = 0
     for rows in read_frame_rows(file):
-        kept = keep_terms(rows, file, work, 3)
+        kept = keep_terms(rows, file, context, 3)
         given += len(kept)
         skipped = min(skip, len(kept))
         skip -= skipped
         if not kept[skipped:]:
             continue
         terms = [pa.array(column, pa.string()) for column in zip(*kept[skipped:], strict=True)]
-        batch = make_insertions(work.clock.repeat(len(kept) - skipped), terms)
-        size = work.options.batch_rows
+        batch = make_insertions(context.clock.repeat(len(kept) - skipped), terms)
+        size = context.options.batch_rows
         for at in range(0, batch.num_rows, size):
             piece = batch.slice(at, size)
             left = batch.num_rows - at - piece.num_rows
             if not left:
-                work.clock.take(1)  # the frame is done
+                context.clock.take(1)  # the frame is complete
             yield piece, {"events": given - left}
 
 
-def keep_terms(rows: list[list[str]], file: InputFile, work: Work, parts: int) -> list[list[str]]:
-    """The first so many parts of each row; a row with a bad one among them is set aside."""
+def keep_terms(
+    rows: list[list[str]], file: InputFile, context: ReadContext, parts: int
+) -> list[list[str]]:
+    """The first `parts` terms of each row; rows with an invalid term are quarantined."""
     kept = []
     for row in rows:
         try:
             kept.append([term if term == "" else canonical_term(term) for term in row[:parts]])
         except (TypeError, ValueError) as problem:
-            work.quarantine.add(file.name, 0, Reason.BAD_TERM, str(problem), str(row[:parts]))
+            context.quarantine.add(file.name, 0, Reason.BAD_TERM, str(problem), str(row[:parts]))
     return kept
 
 
@@ -61,11 +65,11 @@ def read_frame_rows(file: InputFile) -> Iterator[list[list[str]]]:
         stream = io.BufferedReader(Unpacked(chunks))
         if not stream.peek(1):
             return
-        with _TellBreaks():
+        with _BreakErrors():
             options, frames = get_options_and_frames(stream)
             decoder = _make_decoder(options, file.scope)
         while True:
-            with _TellBreaks():
+            with _BreakErrors():
                 frame = next(frames, None)
                 rows = [] if frame is None else [r for r in decoder.iter_rows(frame) if r]
             if frame is None:
@@ -73,8 +77,8 @@ def read_frame_rows(file: InputFile) -> Iterator[list[list[str]]]:
             yield rows
 
 
-class _TellBreaks:
-    """What pyjelly and protobuf raise, as a file that breaks here."""
+class _BreakErrors:
+    """Turns errors of pyjelly and protobuf into `BrokenFile`."""
 
     def __enter__(self) -> None:
         pass
@@ -82,16 +86,16 @@ class _TellBreaks:
     def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
         if isinstance(problem, Exception) and not isinstance(problem, BrokenFile):
             text = str(problem) or type(problem).__name__
-            raise BrokenFile(f"not read as Jelly: {text}") from problem
+            raise BrokenFile(f"not valid Jelly: {text}") from problem
 
 
 def _make_decoder(options: Any, scope: str) -> Any:
     from pyjelly.parse.decode import Adapter, Decoder
 
     class TermAdapter(Adapter):  # type: ignore[misc]
-        """Terms as text; statements as lists of four, whatever else is in a row as None."""
+        """Terms as text, statements as lists of four, all other rows as None."""
 
-        graph = ""  # in which triples are
+        graph = ""  # the graph of the current triples
 
         def iri(self, iri: str) -> str:
             return _write_iri(iri)
@@ -132,4 +136,4 @@ def _write_iri(text: str) -> str:
     try:
         return iri(text)
     except ValueError:
-        return f"<{text}>"  # told later, for the one statement
+        return f"<{text}>"  # rejected later, with its statement

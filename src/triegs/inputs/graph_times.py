@@ -1,10 +1,10 @@
-"""Times that are told for graphs: ``<g> prov:generatedAtTime "…"`` in the default graph.
+"""Graph times: ``<g> prov:generatedAtTime "…"`` in the default graph.
 
-All triples of the graph ``<g>`` are events at that time. The statement of the time may stand before
-the triples of its graph or behind them. It is remembered for at least `REACH` statements after the
-last one of its graph, and triples wait at least as many statements for it; then they go to the
-quarantine, as having no time. So memory is bounded. Order is that of the file: what comes behind a
-triple that waits waits with it. Any other statement in the default graph has no time either.
+All triples of the graph ``<g>`` are events at that time. The time statement may come before or
+after the triples. Memory is bounded: a time is kept for at least `REACH` statements after the last
+use of its graph, and triples wait at least as long for it before they are quarantined as having no
+time. The order of the file is kept, so a waiting triple delays those after it. All other statements
+in the default graph have no time.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from triegs.dictionary.arrays import Words
+from triegs.inputs.context import FilePosition, ReadBatch, ReadContext, make_insertions
 from triegs.inputs.files import InputFile
 from triegs.inputs.times import GOOD, MISSING, REASONS, read_times
-from triegs.inputs.work import Found, Place, Work, make_insertions
 from triegs.reasons import Reason
 from triegs.terms import XSD, parse_term
 
 REACH = 65_536
-NO_TIME = "no statement near by tells the time of its graph"
-NO_GRAPH = "it is in no graph that has a time"
-TWO_TIMES = "its graph has another time already"
+NO_TIME = "no nearby statement gives the time of its graph"
+NO_GRAPH = "it is not in a graph that has a time"
+TWO_TIMES = "its graph already has another time"
 TIME_TYPES = frozenset(
     XSD + name for name in ("dateTime", "dateTimeStamp", "date", "integer", "long", "int", "string")
 )
 
 
 class Waiting(NamedTuple):
-    """Statements that wait for their times; ``first`` is the number of the first of them."""
+    """Statements waiting for their times; ``first`` is the number of the first one."""
 
     columns: list[Any]
     lines: Words
@@ -50,28 +50,28 @@ class Timed(NamedTuple):
 
 
 class TimedGraphs:
-    """Gives each statement the time of its graph, as soon as that is known.
+    """Assigns each statement the time of its graph once it is known.
 
-    `add` and `finish` give events, `take` and `take_rest` the same statements with graph and line.
+    `add` and `finish` yield events; `take` and `take_rest` yield statements with graph and line.
     """
 
-    def __init__(self, file: InputFile, work: Work, place: Place) -> None:
+    def __init__(self, file: InputFile, context: ReadContext, position: FilePosition) -> None:
         self._file = file
-        self._work = work
-        self._skip = place.get("events", 0)
+        self._context = context
+        self._skip = position.get("events", 0)
         self._given = 0
         self._read = 0  # statements
-        # By graph: its time, and the number of the last statement that names it.
+        # By graph: its time, and the number of the last statement that uses it.
         self._times: dict[str, tuple[int, int]] = {}
         self._waiting: deque[Waiting] = deque()
 
-    def add(self, columns: list[Any], lines: Words) -> Iterator[Found]:
-        """Take the columns subject, predicate, object, graph; give what is complete."""
+    def add(self, columns: list[Any], lines: Words) -> Iterator[ReadBatch]:
+        """Take the columns subject, predicate, object, graph; yield completed events."""
         for timed in self.take(columns, lines):
             yield self._make_events(timed)
 
-    def finish(self) -> Iterator[Found]:
-        """What is left at the end of the file."""
+    def finish(self) -> Iterator[ReadBatch]:
+        """Yield the remaining events at the end of the file."""
         for timed in self.take_rest():
             yield self._make_events(timed)
 
@@ -88,7 +88,7 @@ class TimedGraphs:
     def take_rest(self) -> Iterator[Timed]:
         yield from self._give(is_last=True)
 
-    def _make_events(self, timed: Timed) -> Found:
+    def _make_events(self, timed: Timed) -> ReadBatch:
         count = len(timed.times)
         skipped = min(self._skip, count)
         self._skip -= skipped
@@ -97,10 +97,10 @@ class TimedGraphs:
         return batch.slice(skipped), {"events": self._given}
 
     def _take_times(self, columns: list[Any], lines: Words, first: int) -> Any:
-        """Take the statements of times out; returns which others there are."""
+        """Record the time statements; returns a mask of all other statements."""
         subjects, predicates, objects, graphs = columns
         is_default = pc.equal(graphs, "")
-        is_time = pc.and_(is_default, pc.equal(predicates, self._work.options.graph_time))
+        is_time = pc.and_(is_default, pc.equal(predicates, self._context.options.graph_time))
         rows = np.flatnonzero(is_time.to_numpy(zero_copy_only=False))
         found = zip(
             subjects.take(rows).to_pylist(), *read_time_terms(objects.take(rows)), strict=True
@@ -111,14 +111,14 @@ class TimedGraphs:
             if not problem and is_known and known[0] != time:
                 problem = TWO_TIMES
             if problem:
-                self._set_aside(lines[row], Reason.BAD_TIME, problem, columns, row)
+                self._quarantine(lines[row], Reason.BAD_TIME, problem, columns, row)
             else:
                 self._times[graph] = (time, first + row)
-                self._work.report.read += 1  # though it is no event
+                self._context.report.read += 1  # read, although not an event
         for row in np.flatnonzero(
             pc.and_not(is_default, is_time).to_numpy(zero_copy_only=False)
         ).tolist():
-            self._set_aside(lines[row], Reason.NO_TIME, NO_GRAPH, columns, row)
+            self._quarantine(lines[row], Reason.NO_TIME, NO_GRAPH, columns, row)
         return pc.invert(is_default)
 
     def _give(self, is_last: bool) -> Iterator[Timed]:
@@ -130,41 +130,41 @@ class TimedGraphs:
                 return
             self._waiting.popleft()
             for row in np.flatnonzero(~known).tolist():
-                self._set_aside(oldest.lines[row], Reason.NO_TIME, NO_TIME, oldest.columns, row)
+                self._quarantine(oldest.lines[row], Reason.NO_TIME, NO_TIME, oldest.columns, row)
             keep = pa.array(known)
             columns = [column.filter(keep) for column in oldest.columns]
             yield Timed(columns, oldest.lines[known], times[known])
 
     def _find_times(self, waiting: Waiting) -> tuple[Words, Any]:
         coded = waiting.columns[3].dictionary_encode()
-        places = coded.indices.to_numpy(zero_copy_only=False)
+        codes = coded.indices.to_numpy(zero_copy_only=False)
         last = np.zeros(len(coded.dictionary), np.int64)
-        last[places] = np.arange(len(places))  # the last of equal places wins
+        last[codes] = np.arange(len(codes))  # the last of equal codes wins
         times = np.zeros(len(coded.dictionary), np.int64)
         known = np.zeros(len(coded.dictionary), np.bool_)
-        for place, graph in enumerate(coded.dictionary.to_pylist()):
+        for code, graph in enumerate(coded.dictionary.to_pylist()):
             entry = self._times.get(graph)
             if entry is not None:
-                times[place], known[place] = entry[0], True
-                used = max(entry[1], waiting.first + int(last[place]))
+                times[code], known[code] = entry[0], True
+                used = max(entry[1], waiting.first + int(last[code]))
                 self._times[graph] = (entry[0], used)
-        return times[places], known[places]
+        return times[codes], known[codes]
 
-    def _set_aside(
+    def _quarantine(
         self, line: int, reason: Reason, detail: str, columns: list[Any], row: int
     ) -> None:
         if self._skip:
-            return  # told when it was read the first time
+            return  # reported when it was first read
         record = " ".join(text for column in columns if (text := column[row].as_py())) + " ."
-        self._work.quarantine.add(self._file.name, int(line), reason, detail, record)
+        self._context.quarantine.add(self._file.name, int(line), reason, detail, record)
 
 
 def read_time_terms(terms: Any) -> tuple[list[int], list[str]]:
-    """The times that literals tell, and what is wrong with each, or nothing.
+    """The times of literals, and a problem description for each (empty if valid).
 
     >>> read_time_terms(pa.array([
     ...     '"1970-01-01T00:00:01Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>', "<http://ex/now>"]))
-    ([1000, 0], ['', '<http://ex/now> is no time'])
+    ([1000, 0], ['', '<http://ex/now> is not a time'])
     """
     texts = terms.to_pylist()
     parts = [parse_term(text) for text in texts]
@@ -173,6 +173,6 @@ def read_time_terms(terms: Any) -> tuple[list[int], list[str]]:
     problems = [""] * len(texts)
     for row in np.flatnonzero(states != GOOD).tolist():
         is_text = lexical[row] is not None and states[row] != MISSING
-        why = REASONS[states[row]] if is_text else "no time"
+        why = REASONS[states[row]] if is_text else "not a time"
         problems[row] = f"{texts[row][:80]} is {why}"
     return times.tolist(), problems

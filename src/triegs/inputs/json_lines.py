@@ -1,7 +1,7 @@
 """JSON lines: one object on each line.
 
-Arrow reads a whole buffer at once. Where it does not, because a line is malformed or the values of
-a column are of several kinds, Python's own reader goes line by line.
+Arrow parses whole buffers. Where it cannot, because a line is malformed or a column mixes types,
+Python's own parser reads line by line.
 """
 
 from __future__ import annotations
@@ -18,46 +18,49 @@ import pyarrow.json as pj
 from triegs.dictionary.arrays import Bytes, Words
 from triegs.dictionary.values import write_value
 from triegs.errors import BadTerm, InputError
+from triegs.inputs.context import (
+    TERMS,
+    FilePosition,
+    ReadBatch,
+    ReadContext,
+    key_cell,
+    list_mapped_columns,
+    refuse_untimed,
+)
+from triegs.inputs.event_columns import Faults, shape_events
 from triegs.inputs.files import InputFile
 from triegs.inputs.lines import TOO_LONG, Lines, read_lines
-from triegs.inputs.scanning import split_lines
-from triegs.inputs.shaping import Faults, shape_events
-from triegs.inputs.work import TERMS, Found, Place, Work, key_cell, refuse_untimed
+from triegs.inputs.scan_kernels import split_lines
 from triegs.reasons import Reason, shorten
 
 OPENING, CLOSING = ord("{"), ord("}")
-#: Brackets in a line up to which it is Arrow that reads it, whose stack ends at some ten thousand.
+#: Lines with more brackets are not given to Arrow: its stack overflows at some ten thousand.
 MOST_OPEN = 1_000
 
 
 class ObjectScanner:
     """Splits buffers of one file into objects."""
 
-    def __init__(self, file: InputFile, work: Work, is_timed: bool | None) -> None:
+    def __init__(self, file: InputFile, context: ReadContext, is_timed: bool | None) -> None:
         self._file = file
-        self._work = work
-        self.is_timed = is_timed  # as the first record is, so are all
-        options = work.options
+        self._context = context
+        self.is_timed = is_timed  # decided by the first record
+        options = context.options
         self._is_mapped = options.mapping is not None
         self._wanted = dict(options.columns)
         self._cells: tuple[str, ...] = TERMS
         if options.mapping is not None:
-            self._wanted = {
-                ours: theirs
-                for ours, theirs in options.columns.items()
-                if ours == "time" or ours in options.given
-            }
             cells = {key_cell(name): name for name in options.mapping.columns}
-            self._wanted |= cells
+            self._wanted = list_mapped_columns(options) | cells
             self._cells = tuple(cells)
-        self._seen: list[str] = []  # names of the first record
-        self._lines = np.empty((work.options.batch_rows, 3), np.int64)
+        self._names: list[str] = []  # of the first record
+        self._lines = np.empty((context.options.batch_rows, 3), np.int64)
 
     def split(self, data: Bytes, is_last: bool, most: int) -> tuple[int, int, int]:
         return split_lines(data, 0, is_last, self._lines[:most])
 
     def read(self, found: Lines) -> Any:
-        """The events of what was split last."""
+        """The events of the records found by the last `split`."""
         faults = Faults()
         columns = self._read_quickly(found)
         if columns is None:
@@ -69,27 +72,27 @@ class ObjectScanner:
             return found.number + number, found.data[start:end].tobytes()
 
         return shape_events(
-            columns, found.rows, self._work, self._file.name, self._file.scope, locate, faults,
+            columns, found.rows, self._context, self._file.name, self._file.scope, locate, faults,
             lambda: (self._file.row_scope, found.number + self._lines[: found.rows, 2]),
         )  # fmt: skip
 
     def _read_quickly(self, found: Lines) -> dict[str, Any] | None:
-        """All columns by Arrow, or None if it cannot or does not say the same as the lines do."""
+        """All columns through Arrow, or None if it fails or disagrees with the lines."""
         starts, ends = self._lines[: found.rows, 0], self._lines[: found.rows, 1]
         block = found.data[: ends[-1]]
         is_trimmed = (block[ends - 1] == CLOSING).all() and (block[starts] == OPENING).all()
-        if not is_trimmed or self._work.options.terms != "ntriples" or _is_deep(block, starts):
+        if not is_trimmed or self._context.options.terms != "ntriples" or _is_deep(block, starts):
             return None
         try:
-            str(block.data, "utf-8")  # Arrow does not look
-            # One block, so that each column has one type.
+            str(block.data, "utf-8")  # Arrow does not check
+            # A single block, so that each column has a single type.
             options = pj.ReadOptions(use_threads=False, block_size=max(len(block), 1))
             table = pj.read_json(pa.BufferReader(pa.py_buffer(block)), options)
         except (pa.ArrowException, OSError, UnicodeDecodeError):
             return None
         if table.num_rows != found.rows or len(set(table.column_names)) != table.num_columns:
             return None
-        self._seen = table.column_names
+        self._names = table.column_names
         columns = {}
         for ours, theirs in self._wanted.items():
             if theirs not in table.column_names:
@@ -105,24 +108,26 @@ class ObjectScanner:
     def _read_carefully(self, found: Lines, faults: Faults) -> dict[str, Any]:
         values: dict[str, list[Any]] = {}
         names = self._wanted
-        # With a mapping the digits of a number are those that are written there.
+        # A mapping keeps the digits of a number as written.
         read = partial(json.loads, parse_float=str if self._is_mapped else None)
-        places = self._lines[: found.rows].tolist()
+        spans = self._lines[: found.rows].tolist()
         data = found.data.data
         for row in range(found.rows):
-            start, end, _ = places[row]
+            start, end, _ = spans[row]
             record: Any = None
             try:
                 record = read(bytes(data[start:end]))
                 if not isinstance(record, dict):
-                    faults.add(row, Reason.BAD_LINE.tell(f"not a JSON object: {shorten(record)}"))
+                    faults.add(
+                        row, Reason.BAD_LINE.describe(f"not a JSON object: {shorten(record)}")
+                    )
             except UnicodeDecodeError as problem:
-                faults.add(row, Reason.NOT_UTF8.tell(f"byte {problem.start + 1} of the line"))
+                faults.add(row, Reason.NOT_UTF8.describe(f"byte {problem.start + 1} of the line"))
             except (ValueError, RecursionError) as problem:
-                faults.add(row, Reason.BAD_LINE.tell(f"not JSON: {problem}"))
+                faults.add(row, Reason.BAD_LINE.describe(f"not JSON: {problem}"))
             if not isinstance(record, dict):
                 continue
-            self._seen = self._seen or list(record)
+            self._names = self._names or list(record)
             for ours, theirs in names.items():
                 value = record.get(theirs)
                 if value is not None:
@@ -132,39 +137,40 @@ class ObjectScanner:
         return {name: _make_column(name, values[name], faults) for name in names if name in values}
 
     def _check_columns(self, columns: dict[str, Any], rows: int, faults: Faults) -> None:
-        """Missing columns are empty ones, but the first record tells which there must be."""
+        """Fill in missing columns; the first record decides which ones are required."""
         bad = faults.reasons
         first = next((row for row in range(rows) if row not in bad), None)
         if first is None:
             columns.clear()
         elif self.is_timed is None:
             for name in () if self._is_mapped else TERMS:
-                theirs = self._work.options.columns[name]
+                theirs = self._context.options.columns[name]
                 if name not in columns:
                     raise InputError(
-                        f"{self._file.name}: no record has {theirs!r}", file=self._file.name
+                        f"{self._file.name}: no record has a member {theirs!r}",
+                        file=self._file.name,
                     )
-            mapping = self._work.options.mapping
+            mapping = self._context.options.mapping
             if mapping is not None and not any(name in columns for name in self._cells):
                 what = f"no record of {self._file.name} has the"
-                raise mapping.refuse_column(mapping.columns[0], self._seen, what)
+                raise mapping.refuse_column(mapping.columns[0], self._names, what)
             self.is_timed = "time" in columns and columns["time"][first].is_valid
-            if "time" in self._work.options.given:
+            if "time" in self._context.options.given:
                 self.is_timed = True
-            if self._is_mapped and self._work.options.is_timed and not self.is_timed:
-                raise refuse_untimed(self._file.name, self._seen)
+            if self._is_mapped and self._context.options.is_timed and not self.is_timed:
+                raise refuse_untimed(self._file.name, self._names)
         for name in (*self._cells, *(("time",) if self.is_timed else ())):
             columns.setdefault(name, pa.nulls(rows, pa.string()))
         if not self.is_timed and "time" in columns:
             for row in range(rows):
                 if columns["time"][row].is_valid:
-                    why = "the first record has no time, so none may"
-                    faults.add(row, Reason.BAD_TIME.tell(why))
+                    why = "the first record has no time, so no record may"
+                    faults.add(row, Reason.BAD_TIME.describe(why))
             del columns["time"]
 
 
 def _is_deep(block: Bytes, starts: Words) -> bool:
-    """Whether a line may have values in each other so deep that Arrow's stack does not suffice."""
+    """Whether a line may be nested too deeply for Arrow's stack."""
     data = block.tobytes()
     if data.count(b"{") + data.count(b"[") <= len(starts) + MOST_OPEN:
         return False
@@ -173,7 +179,7 @@ def _is_deep(block: Bytes, starts: Words) -> bool:
 
 
 def _make_column(name: str, values: list[Any], faults: Faults) -> Any:
-    """An Arrow column of values of several kinds; what fits none is a fault."""
+    """An Arrow column of mixed values; unsupported ones are faults."""
     kinds = {type(value) for value in values} - {type(None)}
     if kinds == {int} and all(-(1 << 63) <= v < 1 << 63 for v in values if v is not None):
         return pa.array(values, pa.int64())
@@ -181,8 +187,8 @@ def _make_column(name: str, values: list[Any], faults: Faults) -> Any:
     for row, value in enumerate(values):
         text = None
         if isinstance(value, dict | list):
-            why = f"{name}: neither a text nor a number: {shorten(value)}"
-            faults.add(row, Reason.BAD_LINE.tell(why))
+            why = f"{name}: neither a string nor a number: {shorten(value)}"
+            faults.add(row, Reason.BAD_LINE.describe(why))
         elif value is not None:
             try:
                 is_text = isinstance(value, str)
@@ -190,23 +196,25 @@ def _make_column(name: str, values: list[Any], faults: Faults) -> Any:
                 text = text if isinstance(text, str) else json.dumps(text)
                 text.encode()
             except (BadTerm, UnicodeEncodeError) as problem:
-                faults.add(row, Reason.BAD_TERM.tell(f"{name}: {problem}"))
+                faults.add(row, Reason.BAD_TERM.describe(f"{name}: {problem}"))
                 text = None
         texts.append(text)
     return pa.array(texts, pa.string())
 
 
-def read_json_lines(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
-    scanner = ObjectScanner(file, work, place.get("timed"))
-    offset, number = place.get("offset", 0), place.get("line", 1)
+def read_json_lines(
+    file: InputFile, context: ReadContext, position: FilePosition
+) -> Iterator[ReadBatch]:
+    scanner = ObjectScanner(file, context, position.get("timed"))
+    offset, number = position.get("offset", 0), position.get("line", 1)
     with file.open_text(offset) as chunks:
-        rows = work.options.batch_rows
+        rows = context.options.batch_rows
         is_live = file.path is None
         for found in read_lines(chunks, scanner.split, rows, offset, number, is_live):
             if found.is_too_long:
                 record = bytes(found.data[: 1 << 17])
-                work.quarantine.add(file.name, found.number, Reason.BAD_LINE, TOO_LONG, record)
+                context.quarantine.add(file.name, found.number, Reason.BAD_LINE, TOO_LONG, record)
             elif found.rows:
                 batch = scanner.read(found)
-                place = {"offset": found.offset, "line": found.next_number}
-                yield batch, {**place, "timed": scanner.is_timed}
+                position = {"offset": found.offset, "line": found.next_number}
+                yield batch, {**position, "timed": scanner.is_timed}

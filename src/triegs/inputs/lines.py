@@ -1,4 +1,4 @@
-"""A file as a run of buffers that are split into records, line by line."""
+"""Reads a file as buffers that are split into records by line."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from triegs.dictionary.arrays import Bytes
 from triegs.inputs.streams import BrokenFile
 
 LEAST_BYTES = 1 << 16
-BYTES_A_ROW = 128  # read at once for each row of a batch
-LONGEST_RECORD = 1 << 26  # bytes; whatever is longer is set aside
-TOO_LONG = "the line has more than 64 MiB"
+BYTES_A_ROW = 128  # bytes read at once per row of a batch
+LONGEST_RECORD = 1 << 26  # bytes; longer records are quarantined
+TOO_LONG = "the line is longer than 64 MiB"
 
 
 class Lines(NamedTuple):
-    """A buffer of which the first records are found.
+    """A buffer with ``rows`` records at its start.
 
-    ``rows`` records lie in it; ``number`` is that of the first line (from 1), ``offset`` and
-    ``next_number`` tell where the next buffer starts in the file.
+    ``number`` is the number of its first line (from 1); ``offset`` and ``next_number`` are the file
+    offset and line number of the next buffer.
     """
 
     data: Bytes
@@ -31,20 +31,20 @@ class Lines(NamedTuple):
     is_too_long: bool = False
 
 
-# Finds records in a buffer from the start: the data, whether they are the last of the file, and the
-# most records to find. Gives the number of records, of bytes and of lines that were passed.
+# Finds records from the start of a buffer. Arguments: the data, whether it is the end of the file,
+# and the most records to find. Returns the number of records, bytes and lines consumed.
 Split = Callable[[Bytes, bool, int], tuple[int, int, int]]
 
 
 def read_lines(
     chunks: Iterator[bytes], split: Split, most: int, offset: int, number: int, is_live: bool
 ) -> Iterator[Lines]:
-    """Buffers with up to ``most`` records each; a buffer may have lines but no record.
+    """Yield buffers with up to ``most`` records each; a buffer may have lines but no record.
 
-    Memory is bounded by the rows of a batch, or by the longest record. A file that breaks raises
-    after all whole lines before the break were given. With ``is_live`` nothing waits for more;
-    without, where a buffer ends depends on nothing but where it starts, so that a reader that goes
-    on from its start finds the same one.
+    Memory is bounded by the rows of a batch or the longest record. For a broken file, all whole
+    lines before the break are yielded first, then the error is raised. With ``is_live``, lines are
+    passed on as they arrive. Without it, where a buffer ends depends only on where it starts, so a
+    resumed reader finds the same buffers.
     """
     size = max(LEAST_BYTES, most * BYTES_A_ROW)
     rest = b""
@@ -62,11 +62,11 @@ def read_lines(
             view = data[at : at + size]
             rows, passed, lines = split(view, is_last and left <= size, most)
             if passed == 0 and left > size:
-                # A record that is longer than all this goes alone.
+                # A record longer than a buffer is read alone.
                 view = data[at:]
                 rows, passed, lines = split(view, is_last, 1)
             if passed == 0 and len(view) > LONGEST_RECORD and _has_line(view):
-                # A quote that nothing closes: only the line that has it is lost.
+                # An unclosed quote: only its line is lost.
                 rows, passed, lines = split(view, True, 1)
             if passed == 0:
                 break
@@ -88,7 +88,7 @@ def read_lines(
 def _read_more(
     chunks: Iterator[bytes], size: int, is_live: bool
 ) -> tuple[bytes, bool, Exception | None]:
-    """Some bytes, whether they are the last, and what broke the file behind them."""
+    """Some bytes, whether they are the last, and the error that follows them, if any."""
     parts: list[bytes] = []
     length = 0
     try:
@@ -110,7 +110,7 @@ def _has_line(data: Bytes) -> bool:
 
 
 def _skip_line(chunks: Iterator[bytes]) -> tuple[int, bytes]:
-    """How many bytes the rest of a line has, with its end, and what was read behind it."""
+    """The length of the rest of a line with its end, and the bytes read after it."""
     dropped = 0
     for chunk in chunks:
         end = chunk.find(b"\n") + 1

@@ -1,4 +1,4 @@
-"""Options of tables: which mapping, which delimiter and encoding, and for which files."""
+"""Checks of the options for tabular files: mapping, delimiter, encoding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triegs.inputs.files import InputFile
 from triegs.mapping import Mapping, parse_mapping
 from triegs.names import BASE
 
-#: Columns that a row has beside those that its templates read.
+#: Columns of a row besides those used in its templates.
 OF_ROWS = ("time", "op", "id")
 SEPARATED = ("csv", "tsv")
 TABLES = (*SEPARATED, "jsonl", "parquet", "arrow")
@@ -23,15 +23,15 @@ def read_mapping(
     prefixes: Names[str, str] | None,
     columns: Iterable[str],
 ) -> Mapping | None:
-    """The mapping of rows to triples that was asked for, None without one."""
+    """The requested mapping of rows to triples, or None."""
     if given is None:
         if base is not None:
-            raise InputError("base is where a mapping has its names; there is no mapping")
+            raise InputError("base applies only to a mapping; give map as well")
         return None
     for name in columns:
         if name not in OF_ROWS:
             raise InputError(
-                f"a mapping says what {name} is; columns name {', '.join(OF_ROWS)} beside it"
+                f"with a mapping, columns renames only {', '.join(OF_ROWS)}, not {name}"
             )
     return parse_mapping(given, base=base or BASE, prefixes=prefixes)
 
@@ -39,20 +39,20 @@ def read_mapping(
 def require_columns(
     file: InputFile, is_mapped: bool, delimiter: str | None, encoding: str | None
 ) -> None:
-    """`InputError` for a file of a format for which an option makes no sense."""
+    """Raise `InputError` if an option does not apply to the format of a file."""
     if is_mapped and file.format not in TABLES:
         raise InputError(
-            f"{file.name}: {file.format} has triples already, and no columns to be mapped",
+            f"{file.name}: a mapping needs a table; {file.format} already contains triples",
             file=file.name,
         )
     if (delimiter or encoding) and file.format not in SEPARATED:
         option = "delimiter" if delimiter else "encoding"
-        raise InputError(f"{file.name}: {option} is for CSV, not for {file.format}", file=file.name)
+        raise InputError(f"{file.name}: {option} is for CSV, not {file.format}", file=file.name)
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or delimiter > "~"):
-        raise InputError(f"a delimiter is one sign such as ; or a tab, not {delimiter!r}")
+        raise InputError(f"the delimiter must be one character such as ; or tab, not {delimiter!r}")
     if encoding is not None:
         try:
             codecs.lookup(encoding)
             "".encode(encoding)
         except (LookupError, ValueError):
-            raise InputError(f"the encoding {encoding!r} is unknown; one is latin-1") from None
+            raise InputError(f"unknown encoding {encoding!r}; an example is latin-1") from None

@@ -1,16 +1,16 @@
-"""Cells of plain text to terms, as far as a cell tells what it means.
+"""Plain text cells as terms.
 
 ==========================  =================================================================
-``<http://ex/a>``           that IRI
+``<http://ex/a>``           the IRI
 ``ex:a``                    an IRI, if the prefix ``ex`` is declared
 ``_:b``                     a blank node
 ``5``, ``-2``               ``xsd:integer``
 ``1.5``, ``1e3``            ``xsd:decimal``, ``xsd:double``
 ``true``, ``false``         ``xsd:boolean``
-anything else               a literal of just that text
+anything else               a string literal
 ==========================  =================================================================
 
-A predicate is always an IRI.
+A predicate must be an IRI.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NUMBERS = (
 
 
 def read_plain_term(text: str, prefixes: Mapping[str, str], scope: str = "") -> str:
-    """The term that a text means; `ValueError` for a wrong IRI or label.
+    """The term that a cell stands for; `ValueError` for an invalid IRI or label.
 
     >>> read_plain_term("ex:a", {"ex": "http://ex/"}), read_plain_term("at ex:a", {"ex": "http://ex/"})
     ('<http://ex/a>', '"at ex:a"')
@@ -55,17 +55,17 @@ def read_plain_term(text: str, prefixes: Mapping[str, str], scope: str = "") -> 
 def read_plain(
     column: Any, name: str, prefixes: Mapping[str, str], scope: str
 ) -> tuple[Any, dict[int, str]]:
-    """A column of texts as terms, and what is wrong with some by place. A Python step for each."""
+    """A column of texts as terms, and problems by row. Cost: a Python step per row."""
     terms: list[str | None] = []
     problems: dict[int, str] = {}
-    for place, text in enumerate(column.to_pylist()):
+    for row, text in enumerate(column.to_pylist()):
         term = None
         if text is not None:
             try:
                 term = read_plain_term(text, prefixes, scope)
                 if name == "predicate" and not term.startswith("<"):
-                    raise ValueError(f"a predicate is an IRI, not {text!r}")
+                    raise ValueError(f"a predicate must be an IRI, not {text!r}")
             except ValueError as problem:
-                problems[place] = str(problem)
+                problems[row] = str(problem)
         terms.append(term)
     return pa.array(terms, pa.string()), problems

@@ -1,4 +1,4 @@
-"""What came of an input: counts, records set aside, files that broke."""
+"""The outcome of reading an input: counts, quarantined records, broken files."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from triegs.errors import InputError
-from triegs.inputs.aside import AsideFile
+from triegs.inputs.quarantine_file import QuarantineFile
 from triegs.reasons import Reason, Why
 
-LONGEST_SHOWN = 65_536  # characters of a record in the quarantine file
-LONGEST_TOLD = 200  # and in a message
+LONGEST_WRITTEN = 65_536  # characters of a record in the quarantine file
+LONGEST_SHOWN = 200  # and in a message
 
 
 class Fault(NamedTuple):
-    """A malformed record: where it is, what is wrong with it, and its text, shortened."""
+    """A malformed record: location, reason, and shortened text."""
 
     file: str
     line: int
@@ -30,10 +30,10 @@ class Fault(NamedTuple):
 class InputReport:
     """Counts of an input so far.
 
-    ``read`` records were seen: ``events`` were delivered, the others are counted in ``quarantined``
-    by reason, and ``first_fault`` is the first of them. ``files`` were opened, in this order.
-    ``broken`` says which could not be read to their end, and why; ``skipped`` lists what a
-    directory has beside files of known formats.
+    Of ``read`` records, ``events`` were delivered; the others are counted by reason in
+    ``quarantined``, and ``first_fault`` is the first of them. ``files`` lists the opened files in
+    order, ``broken`` those that could not be read to their end, with the reason, and ``skipped``
+    the directory entries of unknown formats.
 
     >>> InputReport().as_dict()["read"]
     0
@@ -49,11 +49,11 @@ class InputReport:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a file broke; records set aside are no failure."""
+        """Whether a file broke; quarantined records are not a failure."""
         return bool(self.broken)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it as values that JSON can write."""
+        """The report as JSON values."""
         return {
             "read": self.read,
             "events": self.events,
@@ -65,9 +65,9 @@ class InputReport:
 
 
 class Quarantine:
-    """Where malformed records go: counted, written as JSON lines if a file is given.
+    """Counts malformed records, and writes them as JSON lines if a file is given.
 
-    With ``strict`` the first one raises `InputError` instead.
+    With ``strict``, the first one raises `InputError` instead.
     """
 
     def __init__(
@@ -75,43 +75,45 @@ class Quarantine:
     ) -> None:
         self._report = report
         self._strict = strict
-        self._file: AsideFile | None = None
-        self._passed = 0
-        #: So many of the next records are in the file already; they are counted, not written.
-        self.told = 0
+        self._file: QuarantineFile | None = None
+        self._to_skip = 0
+        #: The next records that an earlier run wrote already: counted, but not written again.
+        self.already_written = 0
         if path is not None:
             try:
-                self._file = AsideFile(path, append=append)
+                self._file = QuarantineFile(path, append=append)
             except OSError as problem:
-                raise InputError(f"the quarantine file cannot be written: {problem}") from None
+                raise InputError(f"cannot write the quarantine file: {problem}") from None
 
     def add(self, file: str, line: int, reason: Reason, detail: str, record: str | bytes) -> None:
-        """Set one record aside; ``line`` counts from 1, or is the number of a row."""
-        if self._passed:
-            self._passed -= 1
+        """Quarantine a record; ``line`` is its line or row number, from 1."""
+        if self._to_skip:
+            self._to_skip -= 1
             return
-        text = reason.tell(detail)
+        text = reason.describe(detail)
         if self._strict:
             raise InputError(f"{file}, line {line}: {text}", file=file, line=line)
         self._report.read += 1
         self._report.quarantined[reason] += 1
         if self._report.first_fault is None:
-            self._report.first_fault = Fault(file, line, text, shorten_record(record, LONGEST_TOLD))
-        if self.told:
-            self.told -= 1
+            self._report.first_fault = Fault(
+                file, line, text, shorten_record(record, LONGEST_SHOWN)
+            )
+        if self.already_written:
+            self.already_written -= 1
             return
         if self._file is None:
             return
-        record = shorten_record(record, LONGEST_SHOWN)
+        record = shorten_record(record, LONGEST_WRITTEN)
         entry = {"file": file, "line": line, "reason": text, "record": record}
         self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
-    def pass_over(self, count: int) -> None:
-        """So many records of a file that is read again were set aside the first time."""
-        self._passed = count
+    def skip_counted(self, count: int) -> None:
+        """Ignore the next records of a file that is read again: they were counted before."""
+        self._to_skip = count
 
     def add_break(self, file: str, reason: str) -> None:
-        """A file that cannot be read, or not to its end."""
+        """Record a file that cannot be read to its end."""
         if self._strict:
             raise InputError(f"{file}: {reason}", file=file)
         self._report.broken.append((file, reason))
@@ -138,7 +140,7 @@ class Quarantine:
 
 
 def shorten_record(record: str | bytes, most: int) -> str:
-    r"""A record as text of at most so many characters, and a sign that there is more.
+    r"""A record as text of at most ``most`` characters, with an ellipsis if it was cut.
 
     >>> shorten_record(b"a,b,\xff", 20), shorten_record("abcdef", 3)
     ('a,b,\\xff', 'abc…')

@@ -1,8 +1,8 @@
 """CSV and TSV with a header line.
 
-CSV has quotes as in RFC 4180. A record is one line, because no term in N-Triples form has a line
-break in it; only with plain terms may a quoted cell go over several. TSV has no quotes: its cells
-are terms as they stand, as in the TSV results of SPARQL.
+CSV is quoted as in RFC 4180. A record is one line, because terms in N-Triples form contain no line
+breaks; only plain or mapped cells may span several lines. TSV has no quoting: its cells are plain
+terms, as in SPARQL TSV results.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from triegs.dictionary.arrays import Bytes
+from triegs.inputs.context import FilePosition, ReadBatch, ReadContext, TermReading, find_columns
+from triegs.inputs.event_columns import Faults, shape_events
 from triegs.inputs.files import InputFile
 from triegs.inputs.lines import TOO_LONG, Lines, read_lines
-from triegs.inputs.scanning import (
+from triegs.inputs.scan_kernels import (
     OPEN_QUOTE,
     PLAIN,
-    TEXT_BEHIND_QUOTE,
+    TEXT_AFTER_QUOTE,
     WRONG_WIDTH,
     split_fields,
     split_lines,
 )
-from triegs.inputs.shaping import Faults, shape_events
 from triegs.inputs.statements import make_column
 from triegs.inputs.streams import skip_bytes, transcode
-from triegs.inputs.work import Found, Place, TermReading, Work, find_columns
 from triegs.reasons import Reason
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 NO_QUOTE = -1
 REASONS = {
     OPEN_QUOTE: "a quote is not closed",
-    TEXT_BEHIND_QUOTE: "there is text behind a closing quote",
+    TEXT_AFTER_QUOTE: "there is text after a closing quote",
 }
 
 
 class FieldScanner:
     """Splits buffers of one file into cells."""
 
-    def __init__(self, file: InputFile, work: Work, header: list[str] | None) -> None:
+    def __init__(self, file: InputFile, context: ReadContext, header: list[str] | None) -> None:
         self.header: list[str] = []
         self._file = file
-        self._work = work
-        self._delimiter = work.options.delimiter or DELIMITERS[file.format]
+        self._context = context
+        self._delimiter = context.options.delimiter or DELIMITERS[file.format]
         quote = ord('"') if file.format == "csv" else NO_QUOTE
-        is_long = work.options.terms is TermReading.PLAIN or work.options.mapping is not None
+        is_long = context.options.terms is TermReading.PLAIN or context.options.mapping is not None
         self._form = (ord(self._delimiter), quote, is_long)
-        rows = work.options.batch_rows
+        rows = context.options.batch_rows
         self._lines = np.empty((rows, 3), np.int64)
         self._states = np.empty(rows, np.uint8)
         if header:
@@ -75,15 +75,15 @@ class FieldScanner:
 
     def _set_header(self, header: list[str]) -> None:
         self.header = header
-        self._places = find_columns(header, self._file.name, self._work.options)
-        read = sorted(set(self._places.values()))  # one column may be read for several
-        self._slots = {name: read.index(place) for name, place in self._places.items()}
+        columns = find_columns(header, self._file.name, self._context.options)
+        read = sorted(set(columns.values()))  # a column may serve several purposes
+        self._slots = {name: read.index(column) for name, column in columns.items()}
         self._wanted = np.full(len(header), -1, np.int64)
         self._wanted[read] = np.arange(len(read))
         self._spans = np.empty((len(self._states), len(read), 2), np.int64)
 
     def read(self, found: Lines) -> Any:
-        """The events of what was split last."""
+        """The events of the records found by the last `split`."""
         rows = found.rows
         faults = Faults()
         states = self._states[:rows]
@@ -91,7 +91,7 @@ class FieldScanner:
             state = int(states[row])
             width = f"the line does not have {len(self.header)} fields"
             why = width if state == WRONG_WIDTH else REASONS[state]
-            faults.add(row, Reason.BAD_LINE.tell(why))
+            faults.add(row, Reason.BAD_LINE.describe(why))
         self._check_encoding(found, faults)
         if faults.reasons:
             self._spans[list(faults.reasons)] = 0
@@ -106,7 +106,7 @@ class FieldScanner:
             return found.number + number, found.data[start:end].tobytes()
 
         return shape_events(
-            columns, rows, self._work, self._file.name, self._file.scope, locate, faults,
+            columns, rows, self._context, self._file.name, self._file.scope, locate, faults,
             lambda: (self._file.row_scope, found.number + self._lines[:rows, 2]),
         )  # fmt: skip
 
@@ -121,7 +121,9 @@ class FieldScanner:
                 try:
                     str(found.data[start:end].data, "utf-8")
                 except UnicodeDecodeError as problem:
-                    faults.add(row, Reason.NOT_UTF8.tell(f"byte {problem.start + 1} of the line"))
+                    faults.add(
+                        row, Reason.NOT_UTF8.describe(f"byte {problem.start + 1} of the line")
+                    )
 
 
 def _empty_to_null(column: Any) -> Any:
@@ -131,23 +133,25 @@ def _empty_to_null(column: Any) -> Any:
     return pc.if_else(is_empty, pa.scalar(None, pa.string()), column)
 
 
-def read_separated(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
-    scanner = FieldScanner(file, work, place.get("header"))
-    offset, number = place.get("offset", 0), place.get("line", 1)
-    encoding = work.options.encoding
+def read_separated(
+    file: InputFile, context: ReadContext, position: FilePosition
+) -> Iterator[ReadBatch]:
+    scanner = FieldScanner(file, context, position.get("header"))
+    offset, number = position.get("offset", 0), position.get("line", 1)
+    encoding = context.options.encoding
     with file.open_bytes() if encoding else file.open_text(offset) as chunks:
         if encoding:
             chunks = skip_bytes(transcode(chunks, encoding), offset)
-        rows = work.options.batch_rows
+        rows = context.options.batch_rows
         is_live = file.path is None
         for found in read_lines(chunks, scanner.split, rows, offset, number, is_live):
-            place = {
+            position = {
                 "offset": found.offset,
                 "line": found.next_number,
                 "header": scanner.header,
             }
             if found.is_too_long:
                 record = bytes(found.data[: 1 << 17])
-                work.quarantine.add(file.name, found.number, Reason.BAD_LINE, TOO_LONG, record)
+                context.quarantine.add(file.name, found.number, Reason.BAD_LINE, TOO_LONG, record)
             elif found.rows:
-                yield scanner.read(found), place
+                yield scanner.read(found), position

@@ -1,6 +1,6 @@
-"""Signs of events: ``+`` or ``-``, as texts or as the numbers 1 and -1. A missing one is ``+``.
+"""Signs of events: ``+`` or ``-``, as strings or as 1 and -1. A missing sign means ``+``.
 
-One reader for all that has events: files, tables, tuples, DataFrames.
+The single reader of signs for files, tables, tuples and DataFrames.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from triegs.dictionary.columns import buffer_texts
 from triegs.kernels.jit import brief
 from triegs.reasons import Reason, Why, shorten
 
-#: How a sign may be written, and the change of the count that it means.
+#: Accepted spellings of a sign, and the change of the count.
 CHANGES: dict[Any, int] = {
     "+": 1, "-": -1, 1: 1, -1: -1, "1": 1, "-1": -1, "+1": 1, "": 1, None: 1,
 }  # fmt: skip
@@ -23,71 +23,72 @@ _INT8 = pa.int8().id
 
 
 def explain_sign(value: object) -> Why:
-    """Why this is no sign.
+    """Why a value is not a sign.
 
     >>> explain_sign("?")
-    "bad op: the sign is + or - (or 1 or -1), not '?'"
+    "bad op: the sign must be + or - (or 1 or -1), not '?'"
     """
-    return Reason.BAD_OP.tell(f"the sign is + or - (or 1 or -1), not {shorten(value)}")
+    return Reason.BAD_OP.describe(f"the sign must be + or - (or 1 or -1), not {shorten(value)}")
 
 
 def read_signs(column: Any, rows: NDArray[np.int64]) -> int:
-    """Write the changes that a column means into the first column of ``rows``, 0 for what is no
-    sign; how many are 0. Linear. `TypeError` for a column of a type that has no signs.
+    """Write the changes of a column of signs into the first column of ``rows``.
+
+    Invalid signs become 0; returns their number. Linear. `TypeError` for other column types.
 
     >>> rows = np.empty((4, 1), np.int64)
     >>> read_signs(pa.array(["+", None, "-1", "?"]), rows), rows[:, 0].tolist()
     (1, [1, 1, -1, 0])
     """
     if not isinstance(column, pa.ChunkedArray):
-        return _read_part(column, rows)
+        return _read_chunk(column, rows)
     if column.num_chunks == 1:
-        return _read_part(column.chunk(0), rows)
+        return _read_chunk(column.chunk(0), rows)
     bad = 0
     start = 0
-    for part in column.chunks:
-        bad += _read_part(part, rows[start : start + len(part)])
-        start += len(part)
+    for chunk in column.chunks:
+        bad += _read_chunk(chunk, rows[start : start + len(chunk)])
+        start += len(chunk)
     return bad
 
 
-def _read_part(part: Any, rows: NDArray[np.int64]) -> int:
-    kind = part.type
-    if kind.id == _INT8 and part.null_count == 0:
-        return int(copy_changes(part.to_numpy(), rows))
+def _read_chunk(chunk: Any, rows: NDArray[np.int64]) -> int:
+    kind = chunk.type
+    if kind.id == _INT8 and chunk.null_count == 0:
+        return int(copy_changes(chunk.to_numpy(), rows))
     if pa.types.is_integer(kind):
-        values = (part.fill_null(1) if part.null_count else part).to_numpy()
+        values = (chunk.fill_null(1) if chunk.null_count else chunk).to_numpy()
         changes = np.where(values == 1, 1, np.where(values == -1, -1, 0)).astype(np.int8)
-        changes.flags.writeable = False  # as Arrow's own buffers are: one kernel for all
+        changes.flags.writeable = False  # like Arrow's buffers: one compiled kernel
         return int(copy_changes(changes, rows))
     if pa.types.is_dictionary(kind):
-        return _read_coded(part, rows)
+        return _read_dictionary(chunk, rows)
     if pa.types.is_string_view(kind):
-        part = part.cast(pa.large_string())
-    if pa.types.is_string(part.type) or pa.types.is_large_string(part.type):
-        return int(read_texts(*buffer_texts(part), rows))
+        chunk = chunk.cast(pa.large_string())
+    if pa.types.is_string(chunk.type) or pa.types.is_large_string(chunk.type):
+        return int(read_texts(*buffer_texts(chunk), rows))
     if pa.types.is_null(kind):
         rows[:, 0] = 1
         return 0
-    raise TypeError(f"op: a column of {kind} has no signs; give strings or integers")
+    raise TypeError(f"op: a {kind} column cannot hold signs; give strings or integers")
 
 
-def _read_coded(part: Any, rows: NDArray[np.int64]) -> int:
-    """The same for a dictionary of signs; a null has the place behind the last one."""
-    signs = part.dictionary
-    ways = np.ones((len(signs) + 1, 4), np.int64)
-    _read_part(signs, ways[:-1])
-    places = part.indices
-    if places.null_count:
-        places = places.cast("int64").fill_null(len(signs))
-    changes = ways[places.to_numpy(), 0]
+def _read_dictionary(chunk: Any, rows: NDArray[np.int64]) -> int:
+    """The same for a dictionary of signs; nulls use an extra last entry."""
+    signs = chunk.dictionary
+    by_sign = np.ones((len(signs) + 1, 4), np.int64)
+    _read_chunk(signs, by_sign[:-1])
+    indices = chunk.indices
+    if indices.null_count:
+        indices = indices.cast("int64").fill_null(len(signs))
+    changes = by_sign[indices.to_numpy(), 0]
     rows[:, 0] = changes
     return len(changes) - int(np.count_nonzero(changes))
 
 
 @brief
 def copy_changes(values: NDArray[np.int8], rows: NDArray[np.int64]) -> int:
-    """Signs given as numbers; returns how many are none, which become 0."""
+    """Copy numeric signs; invalid ones become 0. Returns their number."""
     bad = 0
     for row in range(len(values)):
         value = values[row]
@@ -104,7 +105,7 @@ def read_texts(
     valid: NDArray[np.uint8],
     rows: NDArray[np.int64],
 ) -> int:
-    """Signs given as texts, in the buffers of `triegs.dictionary.columns`; as `copy_changes`."""
+    """Like `copy_changes`, for texts in the buffers of `triegs.dictionary.columns`."""
     bad = 0
     for row in range(len(rows)):
         start = offsets[row]

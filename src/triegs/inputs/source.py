@@ -1,4 +1,4 @@
-"""Open an input: `open_input`, and the `Source` of batches that it gives."""
+"""`open_input`, and the `Source` of batches that it returns."""
 
 from __future__ import annotations
 
@@ -9,19 +9,28 @@ from types import TracebackType
 from typing import Any
 
 from triegs.errors import InputError
+from triegs.inputs.context import (
+    COLUMNS,
+    Clock,
+    FilePosition,
+    Options,
+    ReadBatch,
+    ReadContext,
+    Reader,
+    TermReading,
+)
 from triegs.inputs.documents import read_documents
-from triegs.inputs.files import Given, InputFile, list_files
+from triegs.inputs.files import InputFile, InputLike, list_files
 from triegs.inputs.frames import read_frames
 from triegs.inputs.json_lines import read_json_lines
 from triegs.inputs.mapped import read_mapping, require_columns
 from triegs.inputs.report import InputReport, Quarantine
-from triegs.inputs.resuming import choose_files, measure, name_files
+from triegs.inputs.resume import choose_files, measure, name_files
 from triegs.inputs.separated import read_separated
 from triegs.inputs.statements import read_statements
 from triegs.inputs.streams import BrokenFile
 from triegs.inputs.tables import read_arrow, read_parquet
 from triegs.inputs.time_units import check_unit
-from triegs.inputs.work import COLUMNS, Clock, Found, Options, Place, Reader, TermReading, Work
 from triegs.mapping.rows import count_rows
 from triegs.terms import canonical_term, iri
 
@@ -43,30 +52,34 @@ WITH_GRAPHS = ("n-quads", "trig")
 
 
 class Source:
-    """Batches of events of an input, read once, from the first to the last.
+    """An iterator over the event batches of an input; can be read once.
 
-    ``report`` counts what was read so far. ``position`` is the place behind the last batch: give it
-    to `open_input` as ``start`` to go on from there, in this process or another. ``entries`` says
-    of each file of this reading how far it was read, and ``began`` where the last batch began.
+    ``report`` counts what was read so far. ``position`` is the position after the last batch: pass
+    it to `open_input` as ``start`` to resume from there, in this or another process. ``entries``
+    records the progress in each file, and ``began`` where the last batch began.
     """
 
     def __init__(
-        self, files: list[InputFile], skipped: list[str], work: Work, position: dict[str, Any]
+        self,
+        files: list[InputFile],
+        skipped: list[str],
+        context: ReadContext,
+        position: dict[str, Any],
     ) -> None:
-        self.report = work.report
+        self.report = context.report
         self.report.skipped += skipped
         self.position = position
         self.entries: dict[str, dict[str, Any]] = {}
         self.began: dict[str, Any] = {}
         names = position.get("names")
         self._names: list[str | None] = name_files(files) if names is None else names
-        places: list[Place] = position.get("places") or [{} for _ in files]
+        positions: list[FilePosition] = position.get("places") or [{} for _ in files]
         self._first = _find_start(files, position)
-        if place := position.get("place"):
-            places[self._first] = place
-        self._places = places
+        if started := position.get("place"):
+            positions[self._first] = started
+        self._positions = positions
         self._files = files
-        self._work = work
+        self._context = context
         self._batches = self._read()
 
     def __iter__(self) -> Iterator[Any]:
@@ -80,23 +93,25 @@ class Source:
             for number in range(self._first, len(self._files)):
                 yield from self._read_file(number)
         finally:
-            self._work.quarantine.close()
+            self._context.quarantine.close()
 
     def _read_file(self, number: int) -> Iterator[Any]:
-        file, name, place = self._files[number], self._names[number], self._places[number]
+        file, name = self._files[number], self._names[number]
+        position = self._positions[number]
         self.report.files.append(file.name)
-        skip = place.get("skip", 0)
-        set_aside = place.get("aside", 0)
-        if "events" in place and self._work.options.graph_time is None:
-            self._work.quarantine.pass_over(set_aside)  # the file is read again up to the place
-        counted = self._count_aside() - set_aside
-        self._move(number, place)
-        self._begin(name, place)
+        skip = position.get("skip", 0)
+        quarantined = position.get("aside", 0)
+        if "events" in position and self._context.options.graph_time is None:
+            # The file is read again from its start.
+            self._context.quarantine.skip_counted(quarantined)
+        counted = self._count_quarantined() - quarantined
+        self._move(number, position)
+        self._begin(name, position)
         try:
-            for batch, behind in self._read_records(file, place):
+            for batch, after in self._read_records(file, position):
                 self.report.read += count_rows(batch)
-                self._move(number, {**behind, "aside": self._count_aside() - counted})
-                self._work.quarantine.flush()
+                self._move(number, {**after, "aside": self._count_quarantined() - counted})
+                self._context.quarantine.flush()
                 skipped = min(skip, batch.num_rows)
                 skip -= skipped
                 if skipped < batch.num_rows:
@@ -107,48 +122,47 @@ class Source:
                 self._begin(name, {**self.position["place"], **left})
             self._enter(number, is_whole=True)
         except BrokenFile as problem:
-            self._work.quarantine.add_break(file.name, str(problem))
+            self._context.quarantine.add_break(file.name, str(problem))
 
-    def _read_records(self, file: InputFile, place: Place) -> Iterator[Found]:
-        return READERS[file.format](file, self._work, place)
+    def _read_records(self, file: InputFile, position: FilePosition) -> Iterator[ReadBatch]:
+        return READERS[file.format](file, self._context, position)
 
-    def _move(self, number: int, place: Place) -> None:
+    def _move(self, number: int, position: FilePosition) -> None:
         self.position = {
             "file": self._files[number].name,
             "number": number,
-            "place": place,
-            "tick": self._work.clock.tick,
+            "place": position,
+            "tick": self._context.clock.tick,
         }
-
         self._enter(number, is_whole=False)
 
     def _enter(self, number: int, is_whole: bool) -> None:
         name = self._names[number]
         if name is not None:
             size = measure(self._files[number]) or 0
-            place = self.position["place"]
-            self.entries[name] = {"place": place, "bytes": size, "whole": is_whole}
+            position = self.position["place"]
+            self.entries[name] = {"place": position, "bytes": size, "whole": is_whole}
 
-    def _begin(self, name: str | None, place: Place) -> None:
-        """The next batch begins here."""
+    def _begin(self, name: str | None, position: FilePosition) -> None:
+        """Record where the next batch begins."""
         self.began = {
             "name": name,
-            "place": place,
-            "tick": self._work.clock.tick,
+            "place": position,
+            "tick": self._context.clock.tick,
             "quarantined": dict(self.report.quarantined),
         }
 
-    def _count_aside(self) -> int:
+    def _count_quarantined(self) -> int:
         return sum(self.report.quarantined.values())
 
-    def pass_told(self, count: int) -> None:
-        """The next so many malformed records are in the quarantine file already."""
-        self._work.quarantine.told = count
+    def skip_quarantined(self, count: int) -> None:
+        """Do not write the next malformed records: the quarantine file already has them."""
+        self._context.quarantine.already_written = count
 
     def close(self) -> None:
-        """Close files that are open; a source that was read to its end has none."""
+        """Close the open files, if any."""
         self._batches.close()  # type: ignore[attr-defined]
-        self._work.quarantine.close()
+        self._context.quarantine.close()
 
     def __enter__(self) -> Source:
         return self
@@ -168,14 +182,14 @@ def _find_start(files: list[InputFile], position: Mapping[str, Any]) -> int:
     names = [file.name for file in files]
     number: int = position.get("number", 0)
     if number < len(names) and names[number] == position["file"]:
-        return number  # the same path may be given twice
+        return number  # a path may be given twice
     if position["file"] not in names:
-        raise InputError(f"cannot go on in {position['file']}: it is no file of this input")
+        raise InputError(f"cannot resume: {position['file']} is not a file of this input")
     return names.index(position["file"])
 
 
 def open_input(
-    given: Given | Iterable[Given],
+    given: InputLike | Iterable[InputLike],
     *,
     format: str | None = None,  # noqa: A002
     compression: str | None = None,
@@ -195,25 +209,25 @@ def open_input(
     is_timed: bool = False,
     start: Mapping[str, Any] | None = None,
     start_time: int = 0,
-    make: Callable[[list[InputFile], list[str], Work, dict[str, Any]], Source] = Source,
+    make: Callable[[list[InputFile], list[str], ReadContext, dict[str, Any]], Source] = Source,
 ) -> Source:
-    r"""Batches of events from files: paths, directories, open binary files, or ``"-"``.
+    r"""Read event batches from paths, directories, open binary files, or ``"-"``.
 
-    Each batch is a ``pyarrow.RecordBatch`` of up to ``batch_rows`` events in the input's order,
-    with the columns ``time`` (int64, milliseconds since 1970), ``op`` (int8, 1 or -1), ``subject``,
+    Each batch is a ``pyarrow.RecordBatch`` of up to ``batch_rows`` events in input order, with the
+    columns ``time`` (int64, milliseconds since 1970), ``op`` (int8, 1 or -1), ``subject``,
     ``predicate``, ``object`` (strings in N-Triples form, dictionaries of them, or integers), and
-    ``id`` if the input has ids. A malformed record is counted in ``report`` and written to the file
-    ``quarantine``; with ``strict`` it raises `triegs.InputError`, as what is wrong with the whole
-    input always does. ``docs/inputs.md`` has formats and options; ``make`` is for sources that have
-    their files read by others, as `triegs.spark` does.
+    ``id`` if the input has ids. Malformed records are counted in ``report`` and written to the file
+    ``quarantine``; with ``strict`` they raise `triegs.InputError`, as errors that affect the whole
+    input always do. ``docs/inputs.md`` describes the formats and options. ``make`` creates the
+    source; `triegs.spark` uses it to read files through Spark.
 
-    With ``map`` rows become triples by templates over their columns, see `triegs.mapping.parser`:
-    then ``columns`` names those of ``time``, ``op`` and ``id``, cells name IRIs of ``base``, the
-    triples of a row stand together, marked by the column ``triegs_same_row`` if there may be
-    several, and ``stream`` keeps the nodes ``[]`` of one stream apart from those of others.
-    ``time_unit`` says what times count that are numbers: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
-    ``delimiter`` and ``encoding`` are for CSV. With ``is_timed`` a table without a column for time
-    raises `triegs.InputError`.
+    With ``map``, rows become triples by templates over their columns; see `triegs.mapping.parser`.
+    ``columns`` then renames only ``time``, ``op`` and ``id``, cells become IRIs under ``base``, and
+    ``stream`` keeps the ``[]`` nodes of different streams apart. The triples of a row are adjacent;
+    if there may be several, the column ``triegs_same_row`` marks all but the first. ``time_unit``
+    is the unit of numeric times: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``. ``delimiter`` and
+    ``encoding`` apply to CSV. With ``is_timed``, a table without a time column raises
+    `triegs.InputError`.
 
     Memory is bounded by the size of a batch and the longest record.
 
@@ -227,14 +241,16 @@ def open_input(
     """
     mapped = dict(columns or {})
     if unknown := mapped.keys() - set(COLUMNS):
-        raise InputError(f"there is no column {min(unknown)!r}; ours are {', '.join(COLUMNS)}")
+        raise InputError(
+            f"unknown column {min(unknown)!r}; the event columns are {', '.join(COLUMNS)}"
+        )
     try:
         reading = TermReading(terms)
     except ValueError:
         known = ", ".join(TermReading)
-        raise InputError(f"terms are one of {known}; {terms!r} is none") from None
+        raise InputError(f"terms must be one of {known}, not {terms!r}") from None
     if batch_rows < 1:
-        raise InputError(f"a batch has at least one row, not {batch_rows}")
+        raise InputError(f"batch_rows must be at least 1, not {batch_rows}")
     mapping = read_mapping(map, base, prefixes, mapped)
     files, skipped = list_files(given, format, compression)
     for file in files:
@@ -242,7 +258,9 @@ def open_input(
     if graph_time is not None:
         for file in files:
             if file.format not in WITH_GRAPHS:
-                raise InputError(f"{file.name}: graph_time needs N-Quads or TriG", file=file.name)
+                raise InputError(
+                    f"{file.name}: graph_time requires N-Quads or TriG", file=file.name
+                )
         graph_time = _read_property(graph_time)
     position = dict(start or {})
     options = Options(
@@ -261,7 +279,7 @@ def open_input(
     )
     report = InputReport()
     path = None if quarantine is None else Path(quarantine)
-    work = Work(
+    context = ReadContext(
         options,
         Clock(position.get("tick", start_time)),
         Quarantine(report, path, strict, append=bool(position)),
@@ -271,9 +289,9 @@ def open_input(
         begun = choose_files(files, position.pop("files"))
         files = [each.file for each in begun]
         position["names"] = [each.key for each in begun]
-        position["places"] = [each.place for each in begun]
+        position["places"] = [each.position for each in begun]
         report.quarantined.update(position.pop("quarantined", {}))
-    return make(files, skipped, work, position)
+    return make(files, skipped, context, position)
 
 
 def _read_property(text: str) -> str:

@@ -1,6 +1,6 @@
-"""N-Triples and N-Quads: terms found by a kernel, and by pyoxigraph where a line is unusual.
+"""N-Triples and N-Quads: a kernel reads the common lines, pyoxigraph the unusual ones.
 
-Every line stands alone, so a bad one loses only itself.
+Lines are independent, so a malformed line affects no other.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ import pyarrow as pa
 import pyoxigraph as rdf
 
 from triegs.dictionary.arrays import Bytes, Words
-from triegs.dictionary.sound import is_utf8
+from triegs.dictionary.validation import is_utf8
 from triegs.inputs.bounds import MOST_NESTED, NESTED, TOO_NESTED
+from triegs.inputs.context import FilePosition, ReadBatch, ReadContext, make_insertions
 from triegs.inputs.files import InputFile
 from triegs.inputs.graph_times import TimedGraphs
 from triegs.inputs.lines import TOO_LONG, Lines, read_lines
-from triegs.inputs.scanning import UNUSUAL, copy_column, measure_column, split_statements
-from triegs.inputs.work import Found, Place, Work, make_insertions
+from triegs.inputs.scan_kernels import UNUSUAL, copy_column, measure_column, split_statements
 from triegs.reasons import Reason
 from triegs.terms import canonical_term, scope_prefix
 
 PARTS = 4
-TOGETHER = 64  # unusual lines that pyoxigraph is given at once
+TOGETHER = 64  # unusual lines per pyoxigraph call
 GRAPH = 3
 FORMATS = {"n-triples": rdf.RdfFormat.N_TRIPLES, "n-quads": rdf.RdfFormat.N_QUADS}
 
 
 class StatementScanner:
-    """Splits buffers of one file into statements; reuses its arrays from buffer to buffer."""
+    """Splits buffers of one file into statements; reuses its arrays between buffers."""
 
-    def __init__(self, file: InputFile, work: Work) -> None:
+    def __init__(self, file: InputFile, context: ReadContext) -> None:
         self._file = file
-        self._work = work
+        self._context = context
         self._format = FORMATS[file.format]
         self._prefix = np.frombuffer(scope_prefix(file.scope).encode(), np.uint8)
-        rows = work.options.batch_rows
+        rows = context.options.batch_rows
         self._spans = np.empty((rows, PARTS, 2), np.int64)
         self._lines = np.empty((rows, 3), np.int64)
         self._states = np.empty(rows, np.uint8)
@@ -49,13 +49,13 @@ class StatementScanner:
         )
 
     def read(self, found: Lines) -> tuple[list[Any], Words]:
-        """The columns subject, predicate, object, graph of what was split last, and line numbers.
+        """The columns subject, predicate, object, graph of the last `split`, and line numbers.
 
-        The default graph is the empty text. What is malformed goes to the quarantine.
+        The default graph is the empty string. Malformed lines are quarantined.
         """
         if found.is_too_long:
             record = bytes(found.data[: 1 << 17])
-            self._work.quarantine.add(
+            self._context.quarantine.add(
                 self._file.name, found.number, Reason.BAD_LINE, TOO_LONG, record
             )
         kept = np.arange(found.rows)
@@ -71,28 +71,28 @@ class StatementScanner:
         return columns, self._lines[kept, 2] + found.number
 
     def _read_unusual(self, found: Lines, rows: list[int]) -> tuple[bytes, list[int]]:
-        """Let pyoxigraph read some lines: their terms one after the other, and the bad rows."""
+        """Parse lines with pyoxigraph: their concatenated terms, and the rejected rows."""
         pieces: list[bytes] = []
         bad: list[int] = []
-        places = self._lines[rows].tolist()
+        spans = self._lines[rows].tolist()
         data = found.data.data
         for first in range(0, len(rows), TOGETHER):
-            lines = [bytes(data[start:end]) for start, end, _ in places[first : first + TOGETHER]]
+            lines = [bytes(data[start:end]) for start, end, _ in spans[first : first + TOGETHER]]
             try:
                 pieces += self._read_together(lines)
                 continue
             except (SyntaxError, ValueError, MemoryError):
-                pass  # below it is told which and why
+                pass  # find the bad lines below
             for at, line in enumerate(lines, first):
                 try:
                     pieces += self._read_together([line])
                 except (SyntaxError, ValueError, MemoryError) as problem:
                     reason = Reason.BAD_TERM if type(problem) is ValueError else Reason.BAD_LINE
-                    number = found.number + places[at][2]
-                    why = tell_problem(problem)
+                    number = found.number + spans[at][2]
+                    why = describe_problem(problem)
                     if not is_utf8(line):
                         reason = Reason.NOT_UTF8
-                    self._work.quarantine.add(self._file.name, number, reason, why, line)
+                    self._context.quarantine.add(self._file.name, number, reason, why, line)
                     bad.append(rows[at])
         good = np.setdiff1d(rows, bad)
         ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64) + len(found.data)
@@ -101,7 +101,7 @@ class StatementScanner:
         return b"".join(pieces), bad
 
     def _read_together(self, lines: list[bytes]) -> list[bytes]:
-        """The terms of some lines, four for each; raises if one of them is bad."""
+        """The terms of some lines, four per line; raises if a line is malformed."""
         if any(line.count(NESTED) > MOST_NESTED for line in lines):
             raise ValueError(TOO_NESTED)
         terms: list[bytes] = []
@@ -109,20 +109,20 @@ class StatementScanner:
             name = b"" if type(graph) is rdf.DefaultGraph else write_term(graph)
             terms += (write_term(subject), write_term(predicate), write_term(term), name)
         if len(terms) != PARTS * len(lines):
-            raise ValueError("the line does not have one statement")
+            raise ValueError("the line does not contain exactly one statement")
         return terms
 
 
 def write_term(term: Any) -> bytes:
-    """A term of pyoxigraph, which spells as we do; `ValueError` for what is none of ours."""
+    """A pyoxigraph term as canonical text; `ValueError` if it is not supported."""
     text = str(term)
-    if type(term) is rdf.Triple or "--" in text:  # a triple, perhaps a direction of text
+    if type(term) is rdf.Triple or "--" in text:  # a triple term, or perhaps a text direction
         canonical_term(text)
     return text.encode()
 
 
-def tell_problem(problem: Exception) -> str:
-    """What pyoxigraph says, without the place, which it counts from the start of one line."""
+def describe_problem(problem: Exception) -> str:
+    """The pyoxigraph error without its location, which is relative to the parsed lines."""
     text = problem.msg if isinstance(problem, SyntaxError) else str(problem)
     return str(text).partition(": ")[2] if str(text).startswith("Parser error") else str(text)
 
@@ -130,7 +130,7 @@ def tell_problem(problem: Exception) -> str:
 def make_column(
     data: Bytes, extra: bytes, spans: Words, part: int, rows: Words, prefix: Bytes | None
 ) -> Any:
-    """The texts of some spans as an Arrow array; ``prefix`` replaces the ``_:`` of blank nodes."""
+    """The texts of spans as an Arrow array; ``prefix`` replaces the ``_:`` of blank nodes."""
     added = -1 if prefix is None else len(prefix) - 2
     others = np.frombuffer(extra, np.uint8)
     offsets = np.empty(len(rows) + 1, np.int64)
@@ -138,25 +138,27 @@ def make_column(
     target = np.empty(int(offsets[-1]), np.uint8)
     front = others if prefix is None else prefix
     copy_column(data, others, spans, part, rows, front, offsets, target)
-    places = pa.py_buffer(offsets.astype(np.int32))
-    return pa.StringArray.from_buffers(len(rows), places, pa.py_buffer(target))
+    ends = pa.py_buffer(offsets.astype(np.int32))
+    return pa.StringArray.from_buffers(len(rows), ends, pa.py_buffer(target))
 
 
-def read_statements(file: InputFile, work: Work, place: Place) -> Iterator[Found]:
-    """Every statement is an event; its graph is left out, or tells its time."""
-    scanner = StatementScanner(file, work)
-    graphs = TimedGraphs(file, work, place) if work.options.graph_time else None
-    offset, number = place.get("offset", 0), place.get("line", 1)
+def read_statements(
+    file: InputFile, context: ReadContext, position: FilePosition
+) -> Iterator[ReadBatch]:
+    """Yield an event per statement. Its graph is dropped, or gives its time."""
+    scanner = StatementScanner(file, context)
+    graphs = TimedGraphs(file, context, position) if context.options.graph_time else None
+    offset, number = position.get("offset", 0), position.get("line", 1)
     with file.open_text(offset) as chunks:
-        rows = work.options.batch_rows
+        rows = context.options.batch_rows
         is_live = file.path is None
         for found in read_lines(chunks, scanner.split, rows, offset, number, is_live):
             columns, lines = scanner.read(found)
             if graphs is not None:
                 yield from graphs.add(columns, lines)
                 continue
-            times = work.clock.take(len(lines))
-            place = {"offset": found.offset, "line": found.next_number}
-            yield make_insertions(times, columns[:GRAPH]), place
+            times = context.clock.take(len(lines))
+            position = {"offset": found.offset, "line": found.next_number}
+            yield make_insertions(times, columns[:GRAPH]), position
     if graphs is not None:
         yield from graphs.finish()

@@ -1,7 +1,7 @@
 """Bytes of a file: plain, gzip or zstd, from a path, an open file or standard input.
 
-Every stream gives what there is of a file before it raises `BrokenFile`: what was read before a
-break is good. zstd may hold back up to `SMALL` bytes of that.
+All valid data before a break is yielded before `BrokenFile` is raised. zstd may withhold up to
+`SMALL` bytes of it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class BrokenFile(Exception):
-    """A file that cannot be read further; says why."""
+    """A file that cannot be read further, with the reason."""
 
 
 class Unpacked(io.RawIOBase):
-    """The bytes that an iterator of chunks gives, as a file."""
+    """An iterator of chunks as a binary file."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -48,7 +48,7 @@ class Unpacked(io.RawIOBase):
         return size
 
     def read_some(self) -> bytes:
-        """The next bytes that there are, none at the end."""
+        """The next available bytes; empty at the end."""
         if self._rest:
             found, self._rest = bytes(self._rest), memoryview(b"")
             return found
@@ -56,7 +56,7 @@ class Unpacked(io.RawIOBase):
 
 
 def read_chunks(file: IO[bytes], compression: str) -> Iterator[bytes]:
-    """The unpacked bytes of a file, as they come; none of the chunks is empty."""
+    """The decompressed bytes of a file as they arrive; no chunk is empty."""
     unpack = {"none": _read_plain, "gzip": _read_gzip, "zstd": _read_zstd}[compression]
     try:
         yield from unpack(file)
@@ -71,7 +71,7 @@ def _explain(problem: Exception) -> str:
 
 
 def _read_plain(file: IO[bytes]) -> Iterator[bytes]:
-    # A pipe gives what there is, so that a slow writer is heard at once.
+    # `read1` returns what a pipe has, so that a slow writer does not delay its data.
     read = getattr(file, "read1", file.read)
     while chunk := read(CHUNK):
         yield chunk
@@ -95,11 +95,11 @@ def _read_gzip(file: IO[bytes]) -> Iterator[bytes]:
     if not is_fresh:
         yield from filter(None, [unpacker.flush()])
         if not unpacker.eof:
-            raise BrokenFile("the gzip data end in the middle")
+            raise BrokenFile("the gzip data is truncated")
 
 
 def _read_zstd(file: IO[bytes]) -> Iterator[bytes]:
-    # Reads of many bytes would lose all that a failing one has unpacked.
+    # Small reads: a large failing read would lose the data it had decompressed.
     with pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd") as stream:
         problem: OSError | None = None
         while problem is None:
@@ -114,18 +114,18 @@ def _read_zstd(file: IO[bytes]) -> Iterator[bytes]:
             yield b"".join(parts)
         if problem is not None:
             text = str(problem)
-            raise BrokenFile("the zstd data end in the middle" if "Truncated" in text else text)
+            raise BrokenFile("the zstd data is truncated" if "Truncated" in text else text)
 
 
 def drop_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Text without the mark that some programs put before UTF-8; UTF-16 is told at once."""
+    """Text without its UTF-8 byte order mark; UTF-16 is rejected."""
     start = b""
     for chunk in chunks:
         start += chunk
         if len(start) >= 4:
             break
     if start.startswith(UTF16_MARKS) or (len(start) >= 4 and start[:4].count(0) == 2):
-        raise BrokenFile("the text is in UTF-16, not in UTF-8")
+        raise BrokenFile("the text is UTF-16, not UTF-8")
     start = start.removeprefix(UTF8_MARK)
     if start:
         yield start
@@ -133,7 +133,7 @@ def drop_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def transcode(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
-    r"""Text of another encoding in UTF-8, without a mark before it.
+    r"""Text of another encoding as UTF-8, without a byte order mark.
 
     >>> b"".join(transcode(iter([b"caf\xe9"]), "latin-1")).decode()
     'café'
@@ -150,11 +150,11 @@ def transcode(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
             if text:
                 yield text.encode()
     except UnicodeError:
-        raise BrokenFile(f"the text is not in {encoding}, near byte {read}") from None
+        raise BrokenFile(f"the text is not valid {encoding}, near byte {read}") from None
 
 
 def skip_bytes(chunks: Iterator[bytes], count: int) -> Iterator[bytes]:
-    """What follows the first so many bytes."""
+    """The chunks without their first ``count`` bytes."""
     for chunk in chunks:
         if count >= len(chunk):
             count -= len(chunk)

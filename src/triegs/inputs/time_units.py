@@ -1,4 +1,4 @@
-"""Numbers that count seconds, microseconds or nanoseconds, as milliseconds."""
+"""Converts numeric times in seconds, microseconds or nanoseconds to milliseconds."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import pyarrow.compute as pc
 
 from triegs.errors import InputError
 
-#: Milliseconds of a unit, as a fraction.
+#: Milliseconds per unit, as a fraction.
 UNITS = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
-# Beyond this a number of seconds is absurd in every unit, and its product still has 64 bits.
+# Larger numbers of seconds are out of range, and this times 1,000 still fits 64 bits.
 MOST_SECONDS = 1 << 50
 _NUMBER = r"^([+-]?[0-9]{1,18})(?:\.([0-9]{1,3})[0-9]*|\.)?$"
 
 
 def check_unit(unit: str | None) -> str | None:
-    """A unit of times as it is, or None; `InputError` if it is none.
+    """The unit unchanged; `InputError` if it is unknown.
 
     >>> check_unit("s")
     's'
     """
     if unit is not None and unit not in UNITS:
-        raise InputError(f"a unit of time is one of {', '.join(UNITS)}; {unit!r} is none")
+        raise InputError(f"time_unit must be one of {', '.join(UNITS)}, not {unit!r}")
     return unit
 
 
 def to_milliseconds(column: Any, unit: str | None) -> Any:
-    """A column of times with its numbers in milliseconds; texts, timestamps and dates that are no
-    numbers stay, and so does everything if no unit was said. What is below a millisecond is cut
-    off.
+    """A column of times with its numbers in milliseconds, rounded down.
+
+    Other texts, timestamps and dates are unchanged, as is the whole column without a unit.
 
     >>> to_milliseconds(pa.array(["1714550400.25", "2024-05-01"]), "s").to_pylist()
     ['1714550400250', '2024-05-01']
@@ -75,17 +75,17 @@ def to_milliseconds(column: Any, unit: str | None) -> Any:
 
 
 def _scale_floats(column: Any, unit: str) -> Any:
-    """Numbers with a point; one that is none, or beyond 64 bits, is absurd."""
+    """Scale floats; NaN and values beyond 64 bits become out-of-range times."""
     times, parts = UNITS[unit]
     values = column.fill_null(0).to_numpy(zero_copy_only=False)
-    # What a double cannot say of a millisecond is rounding, and no reason to lose one.
+    # Rounding first: a double's error must not cost a millisecond.
     scaled = np.floor(np.round(np.nan_to_num(values * times / parts, nan=np.inf), 3))
     bound = float(MOST_SECONDS) * 1_000
     return _mask(pa.array(np.clip(scaled, -bound, bound).astype(np.int64)), column)
 
 
 def _mask(found: Any, column: Any) -> Any:
-    """The same with a null wherever the column has one."""
+    """``found`` with the nulls of the column."""
     if not column.null_count:
         return found
     return pc.if_else(column.is_valid(), found, pa.scalar(None, pa.int64()))

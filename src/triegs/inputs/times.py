@@ -1,8 +1,8 @@
-"""Times of events: integers of milliseconds since 1970, ISO 8601 texts, timestamps and dates.
+"""Times of events: milliseconds since 1970, ISO 8601 texts, timestamps and dates.
 
-One reader for all that has events: files, tables, tuples, DataFrames. A time without a zone is in
-UTC. Digits behind the millisecond are cut off. A time before the year 1 or behind 9999 is absurd:
-most likely it is in microseconds or nanoseconds.
+The single reader of times for files, tables, tuples and DataFrames. A time without a zone is UTC.
+Times are rounded down to milliseconds. Times before the year 1 or after 9999 are out of range: most
+likely they are in microseconds or nanoseconds.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from triegs.reasons import Reason, Why, shorten
 
 EARLIEST = -62_135_596_800_000  # 0001-01-01T00:00:00Z
 LATEST = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
-# What is wrong with a time, by the state that `read_texts` gives it.
-GOOD, MALFORMED, ABSURD, MISSING = 0, 1, 2, 3
+# States of a time; `REASONS` describes them.
+GOOD, MALFORMED, OUT_OF_RANGE, MISSING = 0, 1, 2, 3
 REASONS = (
     "",
-    "not a number of milliseconds, nor an ISO 8601 time",
-    "before the year 1 or behind the year 9999; times are in milliseconds since 1970",
+    "neither a number of milliseconds nor an ISO 8601 time",
+    "outside the years 1 to 9999; times are milliseconds since 1970",
     "no time",
 )
 _DAY = 86_400_000
@@ -37,14 +37,14 @@ _DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
 
 def explain_time(value: object, state: int) -> Why:
-    """Why this is no time.
+    """Why a value is not a time.
 
     >>> explain_time("soon", MALFORMED), explain_time(None, MISSING)
-    ("bad time: 'soon' is not a number of milliseconds, nor an ISO 8601 time", 'no time')
+    ("bad time: 'soon' is neither a number of milliseconds nor an ISO 8601 time", 'no time')
     """
     if state == MISSING:
-        return Reason.NO_TIME.tell()
-    return Reason.BAD_TIME.tell(f"{shorten(value)} is {REASONS[state]}")
+        return Reason.NO_TIME.describe()
+    return Reason.BAD_TIME.describe(f"{shorten(value)} is {REASONS[state]}")
 
 
 def read_time(value: object) -> tuple[int, int]:
@@ -58,19 +58,19 @@ def read_time(value: object) -> tuple[int, int]:
 
 
 def read_time_values(values: Sequence[object]) -> tuple[Words, Bytes]:
-    """As `read_times`, of Python values of any kind; texts are read together."""
+    """Like `read_times`, for Python values; texts are read together."""
     times, states = np.zeros(len(values), np.int64), np.zeros(len(values), np.uint8)
     texts: list[int] = []
-    for place, value in enumerate(values):
+    for row, value in enumerate(values):
         if type(value) is int and EARLIEST <= value <= LATEST:
-            times[place] = value
+            times[row] = value
         elif isinstance(value, str):
-            texts.append(place)
+            texts.append(row)
         else:
-            times[place], states[place] = _read_object(value)
+            times[row], states[row] = _read_object(value)
     if texts:
-        # No time has a letter beyond ASCII, and half a surrogate pair is none of Arrow's.
-        given = [ascii(values[place])[1:-1] for place in texts]
+        # Escaped: times are ASCII, and Arrow rejects lone surrogates.
+        given = [ascii(values[row])[1:-1] for row in texts]
         times[texts], states[texts] = read_times(pa.array(given, pa.string()))
     return times, states
 
@@ -90,13 +90,13 @@ def _read_object(value: Any) -> tuple[int, int]:
         found = int(value)
     else:
         return 0, MALFORMED
-    return (found, GOOD) if EARLIEST <= found <= LATEST else (0, ABSURD)
+    return (found, GOOD) if EARLIEST <= found <= LATEST else (0, OUT_OF_RANGE)
 
 
 def read_times(column: Any) -> tuple[Words, Bytes]:
-    """Milliseconds of a column, and the state of each (an index of `REASONS`); linear.
+    """Milliseconds of a column, and the state of each row (an index of `REASONS`). Linear.
 
-    `TypeError` for a column of a type that has no times.
+    `TypeError` for an unsupported column type.
 
     >>> read_times(pa.array(["5", "1969-12-31T23:59:59.9995Z", "2024-05-01 10:00+02:00", "soon"]))
     (array([            5,            -1, 1714550400000,             0]), array([0, 0, 0, 1], ...))
@@ -120,7 +120,7 @@ def read_times(column: Any) -> tuple[Words, Bytes]:
         return times, states
     if pa.types.is_null(kind):
         return np.zeros(len(column), np.int64), np.full(len(column), MISSING, np.uint8)
-    return _judge(column, _to_milliseconds(column))
+    return _check_range(column, _to_milliseconds(column))
 
 
 def _to_milliseconds(column: Any) -> Any:
@@ -129,7 +129,7 @@ def _to_milliseconds(column: Any) -> Any:
         column = column.cast(pa.timestamp("ms"))
         kind = column.type
     if pa.types.is_timestamp(kind):
-        # Counted from 1970 in UTC, whatever the zone; floor division cuts towards the past.
+        # Counted from 1970 UTC, whatever the zone; floor division rounds down.
         found = column.cast(pa.int64()).fill_null(0).to_numpy().astype(np.int64)
         if kind.unit == "s":
             return np.clip(found, EARLIEST // 1000 - 1, LATEST // 1000 + 1) * 1000
@@ -140,13 +140,13 @@ def _to_milliseconds(column: Any) -> Any:
             values = np.minimum(values, np.uint64(LATEST + 1))
         return values.astype(np.int64, copy=False)
     raise TypeError(
-        f"time: a column of {kind} has no times; give integers (milliseconds since 1970), ISO 8601 "
-        "texts, timestamps or dates"
+        f"time: a {kind} column cannot hold times; give integers (milliseconds since 1970), "
+        "ISO 8601 strings, timestamps or dates"
     )
 
 
-def _judge(column: Any, times: Words) -> tuple[Words, Bytes]:
-    states = np.where((times < EARLIEST) | (times > LATEST), ABSURD, GOOD).astype(np.uint8)
+def _check_range(column: Any, times: Words) -> tuple[Words, Bytes]:
+    states = np.where((times < EARLIEST) | (times > LATEST), OUT_OF_RANGE, GOOD).astype(np.uint8)
     if column.null_count:
         missing: NDArray[np.bool_] = pc.is_null(column).to_numpy(zero_copy_only=False)
         states[missing] = MISSING
@@ -155,10 +155,10 @@ def _judge(column: Any, times: Words) -> tuple[Words, Bytes]:
 
 @inlined
 def read_digits(data: Bytes, at: Word, count: Word) -> Word:
-    """The number that so many digits write, -1 if one is none."""
+    """The number written in ``count`` digits; -1 if one is not a digit."""
     value: Word = 0
-    for place in range(at, at + count):
-        digit = np.int64(data[place]) - 48
+    for index in range(at, at + count):
+        digit = np.int64(data[index]) - 48
         if digit < 0 or digit > 9:
             return -1
         value = value * 10 + digit
@@ -167,7 +167,7 @@ def read_digits(data: Bytes, at: Word, count: Word) -> Word:
 
 @inlined
 def count_days(year: Word, month: Word, day: Word) -> Word:
-    """Days from 1970-01-01 in the Gregorian calendar, for years from 1; March opens the year."""
+    """Days from 1970-01-01 in the Gregorian calendar, for years from 1. Counts from March."""
     if month <= 2:
         year -= 1
         month += 12
@@ -189,15 +189,15 @@ def read_number(data: Bytes, at: Word, end: Word) -> tuple[Word, Word]:
         digit = np.int64(data[at]) - 48
         if digit < 0 or digit > 9:
             return 0, MALFORMED
-        value = min(value * 10 + digit, LATEST + 1)  # far from the end of 64 bits
+        value = min(value * 10 + digit, LATEST + 1)  # saturates far below 64 bits
         at += 1
     value = -value if negative else value
-    return value, ABSURD if value > LATEST or value < EARLIEST else GOOD
+    return value, OUT_OF_RANGE if value > LATEST or value < EARLIEST else GOOD
 
 
 @kernel
 def read_iso(data: Bytes, at: Word, end: Word) -> tuple[Word, Word]:
-    """Milliseconds of ``2024-05-01``, ``2024-05-01T10:00:00.5+02:00`` and the like; the state."""
+    """Milliseconds of ``2024-05-01``, ``2024-05-01T10:00:00.5+02:00`` etc., and the state."""
     size = end - at
     if size < 10 or data[at + 4] != 45 or data[at + 7] != 45:
         return 0, MALFORMED
@@ -207,7 +207,7 @@ def read_iso(data: Bytes, at: Word, end: Word) -> tuple[Word, Word]:
     if year < 0 or month < 1 or month > 12 or day < 1:
         return 0, MALFORMED
     if year == 0:
-        return 0, ABSURD
+        return 0, OUT_OF_RANGE
     is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     if day > _DAYS[month] + (month == 2 and is_leap):
         return 0, MALFORMED
@@ -254,12 +254,12 @@ def read_iso(data: Bytes, at: Word, end: Word) -> tuple[Word, Word]:
         at = end
     if at != end:
         return 0, MALFORMED
-    return time, ABSURD if time > LATEST or time < EARLIEST else GOOD
+    return time, OUT_OF_RANGE if time > LATEST or time < EARLIEST else GOOD
 
 
 @kernel
 def read_texts(data: Bytes, offsets: Words, valid: Bytes, times: Words, states: Bytes) -> None:
-    """Times as texts, in the buffers of `triegs.dictionary.columns`; an empty text is no time."""
+    """Read texts in the buffers of `triegs.dictionary.columns`; empty means missing."""
     for row in range(len(times)):
         start, end = offsets[row], offsets[row + 1]
         times[row] = 0

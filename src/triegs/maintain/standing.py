@@ -14,8 +14,8 @@ from triegs.reasons import Reason, Why
 from triegs.store.contract import VersionGone
 from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
 
-NO_EVENT = Reason.NO_EVENT.tell()
-TOO_MANY = Reason.TOO_MANY.tell()
+NO_EVENT = Reason.NO_EVENT.describe()
+TOO_MANY = Reason.TOO_MANY.describe()
 #: The most refused updates that a repr shows.
 MOST_REFUSED = 3
 

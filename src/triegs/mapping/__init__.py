@@ -1,7 +1,7 @@
-"""Rows of a table to triples, by templates such as ``{from} :paid {to}``.
+"""Maps table rows to triples by templates such as ``{from} :paid {to}``.
 
-Read in this order: `parser` (a text to a `Mapping`), `model` (what that is), `cells` (a column to
-terms), `rows` (a batch of rows to its triples). `triegs.names` has plain names as IRIs, and back.
+Reading order: `parser` (text to `Mapping`), `model`, `cells` (columns to terms), `rows` (row
+batches to triples). `triegs.names` converts between plain names and IRIs.
 """
 
 from triegs.mapping.model import Mapping

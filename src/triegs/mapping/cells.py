@@ -1,4 +1,4 @@
-"""Columns of a table to columns of terms: each distinct cell is read once."""
+"""Converts table columns to columns of terms; each distinct cell is read once."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from triegs.mapping.literals import quote, read_typed, write_texts
 from triegs.mapping.model import TYPES, Constant, Filled, Form
 
 Words = NDArray[np.int64]
-#: A row without a term.
+#: The code of a row without a term.
 NOTHING = -1
-#: Texts that are looked at, and the share of distinct ones from which on each is read.
+#: Texts sampled, and the share of distinct ones above which every text is read.
 SAMPLED, MOSTLY = 1_024, 0.9
 
 
 class Terms(NamedTuple):
-    """A column of terms: ``codes`` are places in ``terms``, `NOTHING` where a cell is null.
+    """A column of terms: ``codes`` are indices into ``terms``, `NOTHING` for null cells.
 
-    ``problems`` has what is wrong with rows, if anything is: which cell, and what it should be.
+    ``problems`` describes invalid cells by row.
     """
 
     codes: Words
@@ -33,14 +33,14 @@ class Terms(NamedTuple):
 
 
 class Coded(NamedTuple):
-    """A column as distinct values, and which one each row has."""
+    """A column as distinct values, and the index of each row's value."""
 
     codes: Words
     values: Any
 
 
 class Cells:
-    """The columns of one batch by name; what several templates share is made once."""
+    """The columns of a batch by name. Terms shared by several templates are made once."""
 
     def __init__(self, columns: Mapping[str, Any], rows: int) -> None:
         self._columns = columns
@@ -49,30 +49,32 @@ class Cells:
         self._texts: dict[str, Any] = {}
         self._made: dict[Any, Terms] = {}
 
-    def make(self, place: Constant | Filled) -> Terms:
-        """The terms of a place of a template. Cost: the rows, and the distinct cells."""
-        found = self._made.get(place)
+    def make(self, template: Constant | Filled) -> Terms:
+        """The terms of a term template. Cost: the rows, plus the distinct cells."""
+        found = self._made.get(template)
         if found is None:
-            found = self._made[place] = self._make(place)
+            found = self._made[template] = self._make(template)
         return found
 
-    def _make(self, place: Constant | Filled) -> Terms:
-        if isinstance(place, Constant):
-            return Terms(np.zeros(self._rows, np.int64), pa.array([place.term]), {})
-        if len(place.columns) == 1:
-            name = place.columns[0]
+    def _make(self, template: Constant | Filled) -> Terms:
+        if isinstance(template, Constant):
+            return Terms(np.zeros(self._rows, np.int64), pa.array([template.term]), {})
+        if len(template.columns) == 1:
+            name = template.columns[0]
             codes, values = self._code(name)
             texts = self._write(name)
         else:
-            codes, texts = self._join(place)
+            codes, texts = self._join(template)
             values = None
-        if place.form is Form.IRI:
-            terms, bad = self._write_iris(place, texts), None
-        elif place.form is Form.WHOLE_IRI:
+        if template.form is Form.IRI:
+            terms, bad = self._write_iris(template, texts), None
+        elif template.form is Form.WHOLE_IRI:
             terms, bad = _read_iris(texts)
         else:
-            terms, bad = self._write_literals(place, values, texts)
-        problems = {} if bad is None or not bad.any() else _tell(place, codes, texts, bad)
+            terms, bad = self._write_literals(template, values, texts)
+        problems = (
+            {} if bad is None or not bad.any() else _describe_problems(template, codes, texts, bad)
+        )
         return Terms(codes, terms, problems)
 
     def _code(self, name: str) -> Coded:
@@ -85,7 +87,7 @@ class Cells:
         return found
 
     def _write(self, name: str) -> Any:
-        """The texts of a column's distinct cells."""
+        """The texts of the distinct cells of a column."""
         found = self._texts.get(name)
         if found is None:
             try:
@@ -94,40 +96,40 @@ class Cells:
                 raise TypeError(f"{name}: {problem}") from None
         return found
 
-    def _join(self, place: Filled) -> tuple[Words, Any]:
-        """Distinct texts of several cells; a null in one is a null of all."""
+    def _join(self, template: Filled) -> tuple[Words, Any]:
+        """Distinct texts of several cells; null if any cell is null."""
         parts: list[Any] = []
-        for before, name in zip(place.texts, place.columns, strict=False):
+        for before, name in zip(template.texts, template.columns, strict=False):
             texts = self._write(name)
-            if place.form is Form.IRI:
+            if template.form is Form.IRI:
                 texts = encode_names(texts)
             codes = self._code(name).codes
             parts += [before, texts.take(pa.array(codes, mask=codes < 0))]
-        joined = pc.binary_join_element_wise(*parts, place.texts[-1], "")
+        joined = pc.binary_join_element_wise(*parts, template.texts[-1], "")
         return code_column(joined)
 
-    def _write_iris(self, place: Filled, texts: Any) -> Any:
-        if len(place.columns) > 1:
+    def _write_iris(self, template: Filled, texts: Any) -> Any:
+        if len(template.columns) > 1:
             return pc.binary_join_element_wise("<", texts, ">", "")
-        first, last = place.texts
+        first, last = template.texts
         return pc.binary_join_element_wise(f"<{first}", encode_names(texts), f"{last}>", "")
 
     def _write_literals(
-        self, place: Filled, values: Any, texts: Any
+        self, template: Filled, values: Any, texts: Any
     ) -> tuple[Any, NDArray[np.bool_] | None]:
-        if len(place.columns) == 1 and not place.is_cell:
-            texts = pc.binary_join_element_wise(place.texts[0], texts, place.texts[1], "")
+        if len(template.columns) == 1 and not template.is_cell:
+            texts = pc.binary_join_element_wise(template.texts[0], texts, template.texts[1], "")
             values = None
-        if place.datatype in TYPES and place.datatype != "string":
-            return read_typed(values, texts, place.datatype)
-        tail = f"@{place.language}" if place.language else ""
-        if place.datatype not in ("", "string"):
-            tail = f"^^<{place.datatype}>"
+        if template.datatype in TYPES and template.datatype != "string":
+            return read_typed(values, texts, template.datatype)
+        tail = f"@{template.language}" if template.language else ""
+        if template.datatype not in ("", "string"):
+            tail = f"^^<{template.datatype}>"
         return quote(texts, tail), None
 
 
 def code_column(column: Any) -> Coded:
-    """Distinct values, and which one each row has.
+    """Distinct values, and the index of each row's value.
 
     >>> codes, values = code_column(pa.array(["a", None, "b", "a"]))
     >>> codes.tolist(), values.to_pylist()
@@ -150,7 +152,7 @@ def code_column(column: Any) -> Coded:
             column = column.dictionary_encode()
         except pa.ArrowNotImplementedError:
             raise TypeError(
-                f"a column of {column.type} has no texts; give strings, numbers, booleans, dates "
+                f"a {column.type} column cannot be mapped; give strings, numbers, booleans, dates "
                 "or timestamps"
             ) from None
     indices = column.indices.cast(pa.int64())
@@ -159,8 +161,9 @@ def code_column(column: Any) -> Coded:
 
 
 def _is_mostly_distinct(column: Any) -> bool:
-    """Whether to look for equal texts would cost more than to read each of them: the first ones
-    tell. What is then read twice is a little time, and nothing else.
+    """Whether finding equal texts would cost more than reading each, judged by a sample.
+
+    A wrong guess costs time only.
     """
     if len(column) < SAMPLED or not (
         pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
@@ -170,21 +173,23 @@ def _is_mostly_distinct(column: Any) -> bool:
 
 
 def _read_iris(texts: Any) -> tuple[Any, NDArray[np.bool_]]:
-    """Cells that are IRIs as they stand, with or without brackets."""
+    """Cells that contain IRIs, with or without brackets."""
     bare = pc.replace_substring_regex(texts, "^<(.*)>$", r"\1")
     pattern = r'^[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>"{}|^`\\]*$'
     good = pc.match_substring_regex(bare, pattern).fill_null(True)
     return pc.binary_join_element_wise("<", bare, ">", ""), ~good.to_numpy(zero_copy_only=False)
 
 
-def _tell(place: Filled, codes: Words, texts: Any, bad: NDArray[np.bool_]) -> dict[int, str]:
-    """What is wrong, row by row. A Python step for each row that is malformed."""
-    wanted = "IRI" if place.form is Form.WHOLE_IRI else place.datatype
-    columns = ", ".join(place.columns)
+def _describe_problems(
+    template: Filled, codes: Words, texts: Any, bad: NDArray[np.bool_]
+) -> dict[int, str]:
+    """Problems by row. Cost: a Python step per malformed row."""
+    wanted = "IRI" if template.form is Form.WHOLE_IRI else template.datatype
+    columns = ", ".join(template.columns)
     rows = np.flatnonzero((codes >= 0) & bad[codes])
     found = {}
     for row in rows.tolist():
         text = repr(texts[int(codes[row])].as_py())
         shown = text if len(text) <= 80 else text[:77] + "…"
-        found[row] = f"{columns}: {shown} is no {wanted}"
+        found[row] = f"{columns}: {shown} is not a valid {wanted}"
     return found

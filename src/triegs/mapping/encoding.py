@@ -1,4 +1,4 @@
-"""Columns of plain names, as parts of IRIs; `triegs.names` has the rule."""
+"""Encodes columns of plain names for IRIs; `triegs.names` defines the rule."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from triegs.dictionary.columns import buffer_texts
 from triegs.names import ENCODED, encode_name
 
 _ASCII = "".join(chr(code) for code in range(128))
-# The sign of an escape comes first; what it makes has no other of these in it.
-_SIGNS = "%" + "".join(sign for sign in ENCODED.findall(_ASCII) if sign != "%")
+# The percent sign comes first: its encoding contains no other of these characters.
+_CHARACTERS = "%" + "".join(char for char in ENCODED.findall(_ASCII) if char != "%")
 _BEYOND_ASCII = r"[^\x00-\x7F]"
 
 
 def find_bytes(texts: Any) -> NDArray[np.bool_]:
-    """Which bytes there are in a column of texts: so nobody looks for what is not there.
+    """Which byte values occur in a column of texts, to skip replacements that cannot match.
 
     >>> np.flatnonzero(find_bytes(pa.array(["ab", None, "b"]))).tolist() == [ord("a"), ord("b")]
     True
@@ -29,17 +29,17 @@ def find_bytes(texts: Any) -> NDArray[np.bool_]:
 
 
 def encode_names(texts: Any) -> Any:
-    """A column of texts with ``%XX`` where needed; linear, a Python step for each rare one.
+    """A column of texts with ``%XX`` where needed. Linear; a Python step per non-ASCII text.
 
     >>> encode_names(pa.array(["A", "New York", "café", "“A”"])).to_pylist()
     ['A', 'New%20York', 'café', '%E2%80%9CA%E2%80%9D']
     """
-    there = find_bytes(texts)
+    present = find_bytes(texts)
     found = texts
-    for sign in _SIGNS:
-        if there[ord(sign)]:
+    for sign in _CHARACTERS:
+        if present[ord(sign)]:
             found = pc.replace_substring(found, sign, f"%{ord(sign):02X}")
-    if there[128:].any():
+    if present[128:].any():
         beyond = pc.match_substring_regex(texts, _BEYOND_ASCII)
         rare = [encode_name(text) for text in texts.filter(beyond).to_pylist() if text is not None]
         found = pc.replace_with_mask(found, beyond.fill_null(False), pa.array(rare, found.type))

@@ -1,7 +1,7 @@
-"""Texts of cells to literals of a type: what is none is told, and the digits stay as they are.
+"""Typed literals from cell texts. Invalid cells are reported; digits are kept as written.
 
-A time may have a space where ISO 8601 has a ``T``, and ``True`` is ``true``: that is how tables
-write them. Spaces around a number are none of its digits.
+As tables often write them, a time may have a space instead of ``T``, and ``True`` means ``true``.
+Surrounding whitespace is ignored.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ PATTERNS = {
     "dateTime": rf"^{_DAY}T{_CLOCK}{_ZONE}$",
     "time": rf"^{_CLOCK}{_ZONE}$",
 }
-#: The type of an Arrow column whose values are already of a type.
+#: Arrow types whose values already have the datatype.
 _NATIVE: dict[str, Callable[[Any], bool]] = {
     "double": pa.types.is_float64,
     "float": lambda kind: pa.types.is_float32(kind) or pa.types.is_float16(kind),
     "date": pa.types.is_date,
     "dateTime": pa.types.is_timestamp,
 }
-#: What Arrow reads the days and clocks of a type as, to see that they exist.
+#: The Arrow type used to check that a date or time exists.
 _READ_AS = {"date": pa.date32(), "dateTime": pa.timestamp("us"), "time": pa.timestamp("us")}
 _CONTROL = "[\\x00-\\x1f\\x7f\ufffe\uffff]"
 
 
 def quote(texts: Any, tail: str) -> Any:
-    r"""Literals of texts, with what stands behind their quotes.
+    r"""Literals of texts; ``tail`` follows the closing quote.
 
     >>> quote(pa.array(['say "x"', "a\nb"]), "@en").to_pylist()
     ['"say \\"x\\""@en', '"a\\nb"@en']
     """
-    there = find_bytes(texts)
+    present = find_bytes(texts)
     found = texts
     for sign, written in (("\\", "\\\\"), ('"', '\\"')):
-        if there[ord(sign)]:
+        if present[ord(sign)]:
             found = pc.replace_substring(found, sign, written)
-    if there[:32].any() or there[0x7F] or there[0xEF]:  # the last one begins U+FFFE
+    if present[:32].any() or present[0x7F] or present[0xEF]:  # 0xEF starts U+FFFE
         control = pc.match_substring_regex(texts, _CONTROL).fill_null(False)
         rare = [escape(text) for text in texts.filter(control).to_pylist()]
         found = pc.replace_with_mask(found, control, pa.array(rare, found.type))
@@ -67,7 +67,7 @@ def quote(texts: Any, tail: str) -> Any:
 
 
 def read_typed(values: Any, texts: Any, kind: str) -> tuple[Any, NDArray[np.bool_]]:
-    """Literals of a type, and which of them are none; ``texts`` is what the values read as.
+    """Literals of a type, and a mask of invalid ones; ``texts`` are the texts of the values.
 
     >>> literals, bad = read_typed(None, pa.array(["67.00", " 5 ", "5 €"]), "decimal")
     >>> literals.to_pylist()[0], bad.tolist()
@@ -88,12 +88,12 @@ def read_typed(values: Any, texts: Any, kind: str) -> tuple[Any, NDArray[np.bool
     good = pc.match_substring_regex(trimmed, PATTERNS[kind]).fill_null(True)
     bad = ~good.to_numpy(zero_copy_only=False)
     if kind in _READ_AS:
-        bad |= _find_absurd(trimmed, bad, kind)
+        bad |= _find_impossible(trimmed, bad, kind)
     return quote(trimmed, tail), bad
 
 
 def _write_out(texts: Any) -> Any:
-    """Numbers that Arrow writes with an exponent, without it: a decimal has none."""
+    """Numbers without the exponent that Arrow may write: xsd:decimal has none."""
     short = pc.match_substring_regex(texts, "^-?[0-9.]+e").fill_null(False)
     if not pc.any(short).as_py():
         return texts
@@ -101,8 +101,8 @@ def _write_out(texts: Any) -> Any:
     return pc.replace_with_mask(texts, short, pa.array(written, texts.type))
 
 
-def _find_absurd(texts: Any, bad: NDArray[np.bool_], kind: str) -> NDArray[np.bool_]:
-    """Which are days or clocks that do not exist, such as the 30th of February."""
+def _find_impossible(texts: Any, bad: NDArray[np.bool_], kind: str) -> NDArray[np.bool_]:
+    """A mask of dates and times that do not exist, such as 30 February."""
     plain = pc.replace_substring_regex(texts, r"(?:Z|[+-][0-9]{2}:[0-9]{2})$", "")
     plain = pc.replace_substring_regex(plain, r"(\.[0-9]{6})[0-9]*$", r"\1")
     if kind == "time":
@@ -115,17 +115,17 @@ def _find_absurd(texts: Any, bad: NDArray[np.bool_], kind: str) -> NDArray[np.bo
         read = {"date": date.fromisoformat, "time": datetime.fromisoformat}.get(
             kind, datetime.fromisoformat
         )
-        for place, text in enumerate(plain.to_pylist()):
+        for row, text in enumerate(plain.to_pylist()):
             if text is not None:
                 try:
                     read(text)
                 except ValueError:
-                    found[place] = True
+                    found[row] = True
     return found
 
 
 def to_utc(values: Any) -> Any:
-    """Moments in UTC: which zone they are shown in is a setting of who hands them over."""
+    """Timestamps in UTC: the zone of an Arrow column is only a display setting."""
     kind = values.type
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return values.cast(pa.timestamp(kind.unit, "UTC"))
@@ -133,7 +133,7 @@ def to_utc(values: Any) -> Any:
 
 
 def write_texts(values: Any) -> Any:
-    """What distinct values read as; `TypeError` for a type that has no texts.
+    """The texts of distinct values; `TypeError` for an unsupported type.
 
     >>> write_texts(pa.array([5.0, 0.25])).to_pylist(), write_texts(pa.array([True])).to_pylist()
     (['5', '0.25'], ['true'])
@@ -151,6 +151,7 @@ def write_texts(values: Any) -> Any:
     )  # fmt: skip
     if not is_known:
         raise TypeError(
-            f"a column of {kind} has no texts; give strings, numbers, booleans, dates or timestamps"
+            f"a {kind} column cannot be mapped; give strings, numbers, booleans, dates "
+            "or timestamps"
         )
     return values.cast(pa.string())

@@ -1,4 +1,4 @@
-"""What a mapping is: triple templates, whose places have constants, cells, or the row's node."""
+"""The mapping model: triple templates of constants, cells and row nodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from triegs.errors import MappingError
 
-#: Types that a cell may be read as: ``{amount:decimal}``.
+#: Datatypes of a cell: ``{amount:decimal}``.
 TYPES = (
     "string", "integer", "decimal", "double", "float", "boolean", "date", "dateTime", "time",
 )  # fmt: skip
@@ -15,7 +15,7 @@ IRI_TYPE = "iri"
 
 
 class Form(StrEnum):
-    """What is made of the text of a term."""
+    """The kind of term a text becomes."""
 
     IRI = "iri"
     LITERAL = "literal"
@@ -24,7 +24,7 @@ class Form(StrEnum):
 
 @dataclass(frozen=True)
 class Constant:
-    """A term that all rows share, in N-Triples form."""
+    """A term shared by all rows, in N-Triples form."""
 
     term: str
 
@@ -36,9 +36,9 @@ class RowNode:
 
 @dataclass(frozen=True)
 class Filled:
-    """A term with cells in it: ``texts`` stand before, between and behind ``columns``.
+    """A term with cells in it: ``texts`` come before, between and after ``columns``.
 
-    ``datatype`` is one of `TYPES`, or the IRI of another one, or empty for a plain text.
+    ``datatype`` is one of `TYPES`, another datatype IRI, or empty for a plain string.
     """
 
     form: Form
@@ -49,48 +49,48 @@ class Filled:
 
     @property
     def is_cell(self) -> bool:
-        """Whether the term is one cell and nothing else."""
+        """Whether the term is a single cell without other text."""
         return self.texts == ("", "")
 
 
-Place = Constant | RowNode | Filled
+TermTemplate = Constant | RowNode | Filled
 
 
 @dataclass(frozen=True)
 class Template:
-    """One triple of each row."""
+    """A triple per row."""
 
-    subject: Place
-    predicate: Place
-    object: Place
+    subject: TermTemplate
+    predicate: TermTemplate
+    object: TermTemplate
 
     @property
-    def places(self) -> tuple[Place, Place, Place]:
+    def terms(self) -> tuple[TermTemplate, TermTemplate, TermTemplate]:
         return self.subject, self.predicate, self.object
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """Templates in their order, and where each column was first named, for messages."""
+    """Templates in order, and where each column first appears, for messages."""
 
     templates: tuple[Template, ...]
     named: tuple[tuple[str, str], ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that templates read."""
+        """The columns used in the templates."""
         return tuple(name for name, _ in self.named)
 
     @property
     def has_row_node(self) -> bool:
-        return any(isinstance(place, RowNode) for t in self.templates for place in t.places)
+        return any(isinstance(term, RowNode) for t in self.templates for term in t.terms)
 
     def refuse_column(self, name: str, names: list[str], what: str) -> MappingError:
-        """There is no such column, or more than one."""
+        """The error for a missing or ambiguous column."""
         where = dict(self.named)[name]
         has = ", ".join(names) or "none"
         hint = ""
         column, sign, kind = name.rpartition(":")
         if sign and column in names:
-            hint = f"; there is no type {kind!r}: types are {', '.join((*TYPES, IRI_TYPE))}"
+            hint = f"; {kind!r} is not a type; the types are {', '.join((*TYPES, IRI_TYPE))}"
         return MappingError(f"{where}: {what} column {name!r}; its columns: {has}{hint}")

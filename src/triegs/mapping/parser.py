@@ -1,26 +1,26 @@
-r"""The text of a mapping: triples as Turtle writes them, with cells in braces.
+r"""Parses mappings: Turtle triples with table cells in braces.
 
 ==========================  =================================================================
-``{from}``                  the node that a cell names: an IRI of the base
-``{amount:decimal}``        a literal of that type, with the digits of the cell
-``{page:iri}``              the cell is an IRI as it stands
-``:paid``, ``ex:paid``      an IRI by prefix; the empty prefix is the base unless declared
+``{from}``                  the IRI of a cell under the base
+``{amount:decimal}``        a typed literal with the digits of the cell
+``{page:iri}``              the IRI that the cell contains
+``:paid``, ``ex:paid``      a prefixed name; the empty prefix defaults to the base
 ``ex:{from}``, ``<…{a}/b>`` an IRI with cells in it
-``"from {from}"@en``        a text with cells in it
-``5``, ``true``, ``"x"``    a literal that all rows share
+``"from {from}"@en``        a literal with cells in it
+``5``, ``true``, ``"x"``    a literal shared by all rows
 ``a``                       ``rdf:type``, as a predicate
-``[]``                      the node of the row itself
+``[]``                      the node of the row
 ==========================  =================================================================
 
-Triples end with ``.``; ``;`` goes on with the subject, ``,`` with subject and predicate. ``{{`` and
-``}}`` are braces.
+Triples end with ``.``; ``;`` keeps the subject, ``,`` keeps subject and predicate. ``{{`` and
+``}}`` are literal braces.
 
 >>> mapping = parse_mapping("[] :payer {from} ; :amount {amount:decimal}")
 >>> mapping.columns, len(mapping.templates), mapping.has_row_node
 (('from', 'amount'), 2, True)
 >>> parse_mapping("{from} paid {to}")
 Traceback (most recent call last):
-triegs.errors.MappingError: the mapping, line 1, column 8: 'paid' is no term; a name has a colon...
+triegs.errors.MappingError: the mapping, line 1, column 8: 'paid' is not a term; a name...
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from triegs.mapping.model import (
     Filled,
     Form,
     Mapping,
-    Place,
     RowNode,
     Template,
+    TermTemplate,
 )
 from triegs.names import BASE, check_base
 from triegs.terms import RDF, XSD, BadEscape, canonical_term, iri, literal, unescape
@@ -48,7 +48,7 @@ from triegs.terms import RDF, XSD, BadEscape, canonical_term, iri, literal, unes
 WELL_KNOWN = {"rdf": RDF, "xsd": XSD, "rdfs": "http://www.w3.org/2000/01/rdf-schema#"}
 SUPPORTED = (
     'a term is {column}, {column:type}, :name, prefix:name, <IRI>, "text", a number, true, '
-    "false, or [] for the row itself"
+    "false, or [] for the node of the row"
 )
 _CELL = r"\{(?!\{)[^{}]*\}"
 _LOCAL = rf"(?:[\w~%:-]|\\.|\{{\{{|\}}\}}|{_CELL})"
@@ -84,7 +84,7 @@ def parse_mapping(
     base: str = BASE,
     prefixes: Prefixes[str, str] | None = None,
 ) -> Mapping:
-    """The mapping that one or more texts say; `MappingError` names the place of what is wrong."""
+    """Parse one or more texts; `MappingError` gives the location of an error."""
     root = check_base(base)
     known = {**WELL_KNOWN, "": root, **(prefixes or {})}
     texts = [given] if isinstance(given, str) else list(given)
@@ -92,18 +92,18 @@ def parse_mapping(
     named: dict[str, str] = {}
     for number, text in enumerate(texts, 1):
         if not isinstance(text, str):
-            raise MappingError(f"a mapping is a text such as '{{from}} :paid {{to}}', not {text!r}")
+            raise MappingError(f"a mapping is a str such as '{{from}} :paid {{to}}', not {text!r}")
         title = "the mapping" if len(texts) == 1 else f"mapping {number}"
         templates += _Parser(text, title, root, known, named).read()
     if not templates:
-        raise MappingError("the mapping is empty; one is {from} :paid {to}")
+        raise MappingError("the mapping is empty; an example is {from} :paid {to}")
     if not named:
-        raise MappingError("the mapping reads no column; one is {from} :paid {to}")
+        raise MappingError("the mapping uses no column; an example is {from} :paid {to}")
     return Mapping(tuple(templates), tuple(named.items()))
 
 
 class _Parser:
-    """One text; ``named`` gets the place of each column that is new."""
+    """Parses one text; ``named`` collects the location of each new column."""
 
     def __init__(
         self, text: str, title: str, base: str, prefixes: Prefixes[str, str], named: dict[str, str]
@@ -152,7 +152,7 @@ class _Parser:
                     break
             token = self._peek()
             if not self._take(".") and token.kind != "end":
-                self._fail(token.start, f"{token.text!r} where a triple ends; write . ; or ,")
+                self._fail(token.start, f"unexpected {token.text!r} after a triple; write . ; or ,")
         return found
 
     def _peek(self) -> Token:
@@ -163,7 +163,7 @@ class _Parser:
         self._at += is_there
         return is_there
 
-    def _read_predicate(self) -> Place:
+    def _read_predicate(self) -> TermTemplate:
         token = self._peek()
         if token.kind == "word" and token.text == "a":
             self._at += 1
@@ -171,14 +171,14 @@ class _Parser:
         found = self._read_term("a predicate")
         is_literal = isinstance(found, Constant) and not found.term.startswith("<")
         if is_literal or (isinstance(found, Filled) and found.form is Form.LITERAL):
-            self._fail(token.start, f"a predicate is an IRI, not the literal {token.text}")
+            self._fail(token.start, f"a predicate must be an IRI, not the literal {token.text}")
         if isinstance(found, RowNode):
-            self._fail(token.start, "a predicate is an IRI, not the node of the row")
+            self._fail(token.start, "a predicate must be an IRI, not the node of the row")
         return found
 
     # Terms
 
-    def _read_term(self, what: str) -> Place:
+    def _read_term(self, what: str) -> TermTemplate:
         token = self._peek()
         self._at += 1
         kind, text = token.kind, token.text
@@ -206,13 +206,16 @@ class _Parser:
             shown = "the end" if kind == "end" else repr(text)
             self._fail(token.start, f"{what} is missing before {shown}; {SUPPORTED}")
         if kind == "blank":
-            self._fail(token.start, f"{text!r}: a blank node is [], the node of the row")
+            self._fail(
+                token.start,
+                f"{text!r}: the only blank node is [], the node of the row",
+            )
         if text.startswith("["):
             self._fail(token.start, "[ … ] is not supported; write [] and ; between its properties")
         if "{" in text or "}" in text:
-            self._fail(token.start, f"{text!r}: a brace is not closed; {{{{ and }}}} are braces")
+            self._fail(token.start, f"{text!r}: unbalanced brace; {{{{ and }}}} are literal braces")
         hint = f"a name has a colon, :{text}" if text.isidentifier() else SUPPORTED
-        self._fail(token.start, f"{text!r} is no term; {hint}")
+        self._fail(token.start, f"{text!r} is not a term; {hint}")
 
     def _read_cell(self, token: Token) -> Filled:
         column, sign, kind = token.text[1:-1].rpartition(":")
@@ -231,41 +234,39 @@ class _Parser:
         self._named.setdefault(column, self._locate(at))
 
     def _split_cells(self, text: str, at: int) -> tuple[list[str], list[str]]:
-        """The texts before, between and behind cells, and the columns."""
-        texts, columns, behind = [""], [], 0
+        """The texts before, between and after cells, and the columns."""
+        texts, columns, done = [""], [], 0
         for match in _PART.finditer(text):
-            texts[-1] += text[behind : match.start()]
-            behind = match.end()
+            texts[-1] += text[done : match.start()]
+            done = match.end()
             if match[0] in ("{{", "}}"):
                 texts[-1] += match[0][0]
             elif match[1] is None:
-                self._fail(at + match.start(), "a brace is not closed; {{ and }} are braces")
+                self._fail(at + match.start(), "unbalanced brace; {{ and }} are literal braces")
             else:
                 self._note(match[1].strip(), at + match.start())
                 columns.append(match[1].strip())
                 texts.append("")
-        texts[-1] += text[behind:]
+        texts[-1] += text[done:]
         return texts, columns
 
-    def _read_iri(self, token: Token) -> Place:
+    def _read_iri(self, token: Token) -> TermTemplate:
         texts, columns = self._split_cells(token.text[1:-1], token.start + 1)
         if columns and not texts[0]:
-            self._fail(token.start, f"an IRI begins with a text; is the cell one, it is "
+            self._fail(token.start, f"an IRI must start with text; for a cell that is an IRI write "
                        f"{{{columns[0]}:iri}}")  # fmt: skip
         return self._fill_iri(texts, columns, token)
 
-    def _read_name(self, token: Token) -> Place:
+    def _read_name(self, token: Token) -> TermTemplate:
         prefix, _, local = token.text.partition(":")
         if prefix not in self._prefixes:
             known = ", ".join(f"{name}:" for name in self._prefixes)
-            self._fail(
-                token.start, f"the prefix {prefix + ':'!r} is not declared; there are {known}"
-            )
+            self._fail(token.start, f"undeclared prefix {prefix + ':'!r}; known prefixes: {known}")
         texts, columns = self._split_cells(local, token.start + len(prefix) + 1)
         plain = [_ESCAPE.sub(r"\1", text) for text in texts]
         return self._fill_iri([self._prefixes[prefix] + plain[0], *plain[1:]], columns, token)
 
-    def _fill_iri(self, texts: list[str], columns: list[str], token: Token) -> Place:
+    def _fill_iri(self, texts: list[str], columns: list[str], token: Token) -> TermTemplate:
         try:
             clear = [unescape(text) for text in texts]
             for text in clear:
@@ -274,13 +275,13 @@ class _Parser:
             self._fail(token.start, f"{token.text}: {problem}")
         if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", clear[0]):
             name = clear[0].strip("/#") or "name"
-            self._fail(token.start, f"{token.text} has no scheme such as http:; a name of the base "
-                       f"is :{name}")  # fmt: skip
+            self._fail(token.start, f"{token.text} has no scheme such as http:; a name under the "
+                       f"base is :{name}")  # fmt: skip
         if not columns:
             return Constant(iri(clear[0]))
         return Filled(Form.IRI, tuple(clear), tuple(columns))
 
-    def _read_string(self, token: Token) -> Place:
+    def _read_string(self, token: Token) -> TermTemplate:
         texts, columns = self._split_cells(token.text[1:-1], token.start + 1)
         try:
             clear = [unescape(text) for text in texts]
@@ -306,5 +307,5 @@ class _Parser:
         if token.kind in ("iri", "name"):
             found = self._read_iri(token) if token.kind == "iri" else self._read_name(token)
         if not isinstance(found, Constant):
-            self._fail(token.start, f"a datatype is an IRI, not {token.text!r}")
+            self._fail(token.start, f"a datatype must be an IRI, not {token.text!r}")
         return found.term[1:-1]

@@ -1,7 +1,7 @@
-"""A batch of rows to its triples: row by row, and of each row template by template.
+"""Maps a batch of rows to triples, ordered by row and template.
 
-The triples of a row are one event. So they stand together, and all but the first are marked by the
-column `SAME_ROW`: such a triple comes and goes with the one before it.
+The triples of a row form one event: they are adjacent, and the column `SAME_ROW` marks all but the
+first. A marked triple is inserted and deleted together with the one before it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from triegs.mapping.model import Mapping, RowNode
 from triegs.reasons import Reason, Why
 from triegs.terms import scope_prefix
 
-#: Marks a triple that belongs to the row of the triple before it.
+#: Marks a triple that belongs to the same row as the triple before it.
 SAME_ROW = "triegs_same_row"
 TERMS = ("subject", "predicate", "object")
 _TOKEN = r"[^A-Za-z0-9-]"
 
 
 class Triples(NamedTuple):
-    """``columns`` are the terms by name; ``rows`` has the row of each triple, None if the triples
-    are the rows; ``problems`` has what is wrong with rows that make none.
+    """Triples of a batch of rows.
+
+    ``columns`` are the terms by name; ``rows`` is the row of each triple, None if there is exactly
+    one triple per row; ``problems`` describes rejected rows.
     """
 
     columns: dict[str, Any]
@@ -38,10 +40,10 @@ class Triples(NamedTuple):
 def map_rows(
     mapping: Mapping, columns: dict[str, Any], rows: int, nodes: Any, kept: NDArray[np.bool_]
 ) -> Triples:
-    """The triples of the rows that are `kept`. ``nodes`` are those of the rows, for ``[]``.
+    """The triples of the rows in the mask `kept`. ``nodes`` are the row nodes, for ``[]``.
 
-    Cost: rows times templates, and one reading of each distinct cell. `TypeError` for a column of a
-    type that has no texts.
+    Cost: rows times templates, and each distinct cell once. `TypeError` for an unsupported column
+    type.
 
     >>> from triegs.mapping import parse_mapping
     >>> table = {"a": pa.array(["x", "y"]), "b": pa.array(["z", None])}
@@ -51,23 +53,23 @@ def map_rows(
     """
     cells = Cells(columns, rows)
     made = [
-        [_node_terms(nodes) if isinstance(p, RowNode) else cells.make(p) for p in template.places]
+        [_node_terms(nodes) if isinstance(p, RowNode) else cells.make(p) for p in template.terms]
         for template in mapping.templates
     ]
     problems: dict[int, Why] = {}
-    for place in (place for template in made for place in template):
-        for row, problem in place.problems.items():
-            problems.setdefault(row, Reason.BAD_CELL.tell(problem))
+    for terms in (terms for template in made for terms in template):
+        for row, problem in terms.problems.items():
+            problems.setdefault(row, Reason.BAD_CELL.describe(problem))
     there = np.ones((rows, len(made)), np.bool_)
     for number, template in enumerate(made):
-        for place in template:
-            there[:, number] &= place.codes != NOTHING
+        for terms in template:
+            there[:, number] &= terms.codes != NOTHING
     there[~kept] = False
     if problems:
         there[list(problems)] = False
     for row in np.flatnonzero(~there.any(axis=1) & kept).tolist():
         empty = [name for name in mapping.columns if columns[name][row].as_py() is None]
-        problems.setdefault(row, Reason.NO_TRIPLE.tell(f"there is nothing in {', '.join(empty)}"))
+        problems.setdefault(row, Reason.NO_TRIPLE.describe(f"no value in {', '.join(empty)}"))
     chosen = None
     if not there.all():
         chosen = np.flatnonzero(there.ravel())
@@ -90,7 +92,7 @@ def _node_terms(nodes: Any) -> Terms:
 
 
 def _interleave(parts: list[Terms], chosen: Words | None) -> Any:
-    """One column of the terms of all templates, row by row; equal dictionaries are put in once."""
+    """A column of the terms of all templates, row by row; shared dictionaries appear once."""
     starts: dict[int, int] = {}
     words: list[Any] = []
     size = 0
@@ -109,7 +111,7 @@ def _interleave(parts: list[Terms], chosen: Words | None) -> Any:
 
 
 def mark_same(rows: Words) -> Any:
-    """The column `SAME_ROW` of triples with these rows.
+    """The column `SAME_ROW` for triples of these rows.
 
     >>> mark_same(np.array([0, 0, 2])).to_pylist()
     [False, True, False]
@@ -120,7 +122,7 @@ def mark_same(rows: Words) -> Any:
 
 
 def count_rows(batch: Any) -> int:
-    """How many rows the triples of a table or batch are of: events, if they came without mapping.
+    """The number of rows behind the triples of a table; without a mapping, the number of events.
 
     >>> count_rows(pa.table({SAME_ROW: [False, True, False]}))
     2
@@ -132,16 +134,16 @@ def count_rows(batch: Any) -> int:
 
 
 def find_starts(table: Any) -> Words:
-    """Where each row begins among its triples, and the end of the last one."""
+    """The first triple of each row, and the number of triples."""
     if SAME_ROW not in table.schema.names:
         return np.arange(table.num_rows + 1)
     same = np.asarray(table.column(SAME_ROW).to_numpy(zero_copy_only=False), np.bool_)
     return np.append(np.flatnonzero(~same), table.num_rows)
 
 
-def name_nodes(ids: Any, numbers: Words | None, scope: str, place: str) -> Any:
-    """The node of each row: by its id, which is the same wherever it comes from in the stream that
-    ``scope`` names; else by its number in the ``place`` that it is read from. Null without either.
+def name_nodes(ids: Any, numbers: Words | None, scope: str, source: str) -> Any:
+    """The node of each row, named by its id within the stream ``scope``, or else by its number
+    within ``source``. Null without either.
 
     >>> name_nodes(pa.array(["a-1", None]), np.array([2, 3]), "", "x.csv").to_pylist()
     ['_:ia-1', '_:g7-x-2Ecsv-row3']
@@ -149,7 +151,7 @@ def name_nodes(ids: Any, numbers: Words | None, scope: str, place: str) -> Any:
     by_number = None
     if numbers is not None:
         texts = pa.array(numbers).cast(pa.string())
-        front = scope_prefix(place) + "row"
+        front = scope_prefix(source) + "row"
         by_number = pc.binary_join_element_wise(front, texts, "")
     if ids is None:
         return by_number
@@ -160,7 +162,7 @@ def name_nodes(ids: Any, numbers: Words | None, scope: str, place: str) -> Any:
 
 
 def _encode_tokens(texts: Any) -> Any:
-    """Texts as parts of labels: what a label cannot have is written by the numbers of its bytes."""
+    """Texts for use in labels; other characters are written as the hex codes of their bytes."""
     unusual = pc.match_substring_regex(texts, _TOKEN).fill_null(False)
     if not pc.any(unusual).as_py():
         return texts

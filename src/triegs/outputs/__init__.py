@@ -1,17 +1,16 @@
-"""Answers out: tables, CSV, JSON lines, Arrow, Parquet, and the result formats of SPARQL.
+"""Writes answers as tables, CSV, JSON lines, Arrow, Parquet, and SPARQL result formats.
 
-`Outputs` takes one `Bulletin` after the other of the queries of a run and writes them to standard
-output or to files; `open_writer` writes those of one query to one binary file. Both stay columnar:
-texts are made once per distinct term of a batch and put together by Arrow.
+`Outputs` writes the `ResultBatch` objects of all queries of a run to standard output or files;
+`open_writer` writes those of one query to one binary file. Both are columnar: each distinct term of
+a batch is formatted once, and Arrow assembles the rows.
 """
 
 from triegs.errors import CannotWrite
-from triegs.outputs.bulletins import Bulletin, Head, Kind, Multiplicity, TermText
 from triegs.outputs.formats import Format, Options, find_format, open_writer
+from triegs.outputs.result_batch import Head, Kind, Multiplicity, ResultBatch, TermText
 from triegs.outputs.sinks import Outputs
 
 __all__ = [
-    "Bulletin",
     "CannotWrite",
     "Format",
     "Head",
@@ -19,6 +18,7 @@ __all__ = [
     "Multiplicity",
     "Options",
     "Outputs",
+    "ResultBatch",
     "TermText",
     "find_format",
     "open_writer",

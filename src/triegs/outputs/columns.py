@@ -1,8 +1,7 @@
-"""Rows as columns: Arrow IPC and Parquet. Terms are columns of strings.
+"""Arrow IPC and Parquet output. Terms are string columns.
 
-The batches that are read have dictionaries, each its own; a file has one column type throughout,
-and an Arrow file one dictionary per column at most, so texts are spelled out. Parquet finds the
-equal ones again.
+Input batches have separate dictionaries, but an Arrow file allows one dictionary per column, so
+texts are spelled out. Parquet encodes repeated texts again.
 """
 
 from __future__ import annotations
@@ -13,16 +12,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from triegs.errors import TriegsError
-from triegs.outputs.bulletins import ANSWER, Bulletin, Head, Kind, Multiplicity, TermText, arrange
 from triegs.outputs.lines import SPELLINGS, Columns, Speller
+from triegs.outputs.result_batch import (
+    ANSWER,
+    Head,
+    Kind,
+    Multiplicity,
+    ResultBatch,
+    TermText,
+    arrange,
+)
 
-#: Rows that are gathered for a row group, or a batch of a file.
+#: Rows and bytes collected for a row group or file batch.
 GROUP_ROWS = 131_072
 GROUP_BYTES = 1 << 26
 
 
 class ColumnWriter:
-    """Makes batches of one schema, and gathers small ones."""
+    """Writes batches of one schema, merging small ones."""
 
     def __init__(
         self,
@@ -43,34 +50,34 @@ class ColumnWriter:
                   (multiplicity_name, numbers), (change, numbers)]  # fmt: skip
         self.schema = pa.schema([pa.field(name, kind) for name, kind in fields if name])
         if not self.schema.names:
-            raise TriegsError(f"{head.query} has no columns, so no rows of columns can be written")
-        self.waiting: list[pa.RecordBatch] = []
-        self.waiting_rows = self.waiting_bytes = 0
+            raise TriegsError(f"{head.query} has no columns to write; choose another format")
+        self.buffered: list[pa.RecordBatch] = []
+        self.buffered_rows = self.buffered_bytes = 0
         self.file = self.open(sink)
 
     def open(self, sink: BinaryIO) -> Any:
         raise NotImplementedError
 
-    def write(self, bulletin: Bulletin) -> int:
-        """Take in the rows of a bulletin; how many they are. Some may wait until there are more."""
+    def write(self, result: ResultBatch) -> int:
+        """Write the rows of a result batch; returns their number. Small batches are buffered."""
         written = 0
-        for batch in arrange(bulletin, self.head, self.multiplicity):
-            made = self._make(batch, bulletin)
-            self.waiting.append(made)
-            self.waiting_rows += made.num_rows
-            self.waiting_bytes += made.nbytes
+        for batch in arrange(result, self.head, self.multiplicity):
+            made = self._make(batch, result)
+            self.buffered.append(made)
+            self.buffered_rows += made.num_rows
+            self.buffered_bytes += made.nbytes
             written += made.num_rows
-            if self.waiting_rows >= GROUP_ROWS or self.waiting_bytes >= GROUP_BYTES:
+            if self.buffered_rows >= GROUP_ROWS or self.buffered_bytes >= GROUP_BYTES:
                 self.put()
         return written
 
-    def _make(self, batch: pa.RecordBatch, bulletin: Bulletin) -> pa.RecordBatch:
+    def _make(self, batch: pa.RecordBatch, result: ResultBatch) -> pa.RecordBatch:
         rows = batch.num_rows
         counts = batch.column(batch.num_columns - 1)
         none = pa.nulls(rows, pa.int64())
-        time = pa.repeat(pa.scalar(bulletin.time, pa.int64()), rows)
-        is_snapshot = bulletin.kind is Kind.SNAPSHOT
-        stamps = [pa.repeat(pa.scalar(bulletin.epoch, pa.int64()), rows), time,
+        time = pa.repeat(pa.scalar(result.time, pa.int64()), rows)
+        is_snapshot = result.kind is Kind.SNAPSHOT
+        stamps = [pa.repeat(pa.scalar(result.epoch, pa.int64()), rows), time,
                   pa.repeat(self.head.query, rows)]  # fmt: skip
         ends = [counts if is_snapshot else none, none if is_snapshot else counts]
         kept = [array for name, array in zip(self.columns[:3], stamps, strict=True) if name]
@@ -86,11 +93,11 @@ class ColumnWriter:
         return columns
 
     def put(self) -> None:
-        """Write what waits."""
-        if self.waiting:
-            self.file.write_table(pa.Table.from_batches(self.waiting).combine_chunks())
-        self.waiting.clear()
-        self.waiting_rows = self.waiting_bytes = 0
+        """Write the buffered batches."""
+        if self.buffered:
+            self.file.write_table(pa.Table.from_batches(self.buffered).combine_chunks())
+        self.buffered.clear()
+        self.buffered_rows = self.buffered_bytes = 0
 
     def close(self) -> None:
         self.put()
@@ -112,12 +119,12 @@ class ArrowFileWriter(ColumnWriter):
 
 
 class ArrowStreamWriter(ColumnWriter):
-    """An Arrow IPC stream, of which a reader gets each bulletin as it is written."""
+    """An Arrow IPC stream; a reader gets each result batch as it is written."""
 
     def open(self, sink: BinaryIO) -> Any:
         return pa.ipc.new_stream(sink, self.schema)
 
-    def write(self, bulletin: Bulletin) -> int:
-        written = super().write(bulletin)
+    def write(self, result: ResultBatch) -> int:
+        written = super().write(result)
         self.put()
         return written

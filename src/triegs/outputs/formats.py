@@ -1,4 +1,4 @@
-"""The formats by name, and what each can do."""
+"""Output formats and their properties."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, BinaryIO, Protocol
 
-from triegs.outputs.bulletins import Bulletin, Head, Multiplicity, TermText
 from triegs.outputs.lines import CsvWriter, JsonLinesWriter, name_columns
+from triegs.outputs.result_batch import Head, Multiplicity, ResultBatch, TermText
 from triegs.outputs.results import SparqlCsvWriter, SparqlTsvWriter, SrjWriter, SrxWriter
 
 
@@ -25,18 +25,18 @@ class Format(StrEnum):
     SPARQL_TSV = "sparql-tsv"
 
 
-#: One document is one result of one query: no place for a second, nor for an epoch.
+#: A document holds one result of one query, without an epoch.
 RESULTS: dict[Format, Any] = {
     Format.SRJ: SrjWriter,
     Format.SRX: SrxWriter,
     Format.SPARQL_CSV: SparqlCsvWriter,
     Format.SPARQL_TSV: SparqlTsvWriter,
 }
-#: Not for a terminal.
+#: Not written to a terminal.
 BINARY = frozenset({Format.ARROW, Format.PARQUET})
-#: Several queries, each with columns of its own, fit into one stream of these.
+#: One stream can hold several queries with different columns.
 MIXED = frozenset({Format.TABLE, Format.JSONL})
-#: Only the first bulletin fits into one stream of these.
+#: One stream holds only one result batch.
 SINGLE = frozenset({Format.SRX, Format.SPARQL_CSV, Format.SPARQL_TSV})
 
 ENDINGS = {
@@ -55,20 +55,20 @@ ENDINGS = {
 
 
 class Writer(Protocol):
-    """Writes the bulletins of one query."""
+    """Writes the result batches of one query."""
 
-    def write(self, bulletin: Bulletin) -> int:
-        """Write the rows of a bulletin; how many they are."""
+    def write(self, result: ResultBatch) -> int:
+        """Write the rows of a result batch; returns their number."""
 
     def close(self) -> None:
-        """Write what stands behind the last bulletin. The sink stays open."""
+        """Write the end of the document. The sink stays open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is written, and how. None stands for what suits the format.
+    """What to write, and how. None means the default of the format.
 
-    `stamps` are the columns epoch and time. `most_rows` bounds the rows of a table, 0 for all.
+    `stamps` adds the columns epoch and time. `most_rows` limits the rows of a table; 0 means all.
     """
 
     format: Format = Format.TABLE
@@ -85,7 +85,7 @@ class Options:
 
 
 def find_format(path: str) -> Format | None:
-    """The format that the ending of a file name tells.
+    """The format of a file name extension, or None.
 
     >>> find_format("out/{query}.parquet").value, find_format("answers")
     ('parquet', None)
@@ -103,10 +103,10 @@ def open_writer(
     width: int | None = None,
     is_coloured: bool = False,
 ) -> Writer:
-    r"""A writer of one query's bulletins to a binary file.
+    r"""A writer for the result batches of one query.
 
-    `is_mixed` says that other queries write there too; rows then name their query. `is_stream`
-    chooses the form of Arrow IPC that can be read before it is complete.
+    With `is_mixed`, other queries share the sink, and rows include the query name. `is_stream`
+    selects the Arrow IPC stream format, which can be read before it is complete.
 
     >>> from io import BytesIO
     >>> import pyarrow as pa
@@ -114,7 +114,7 @@ def open_writer(
     >>> batch = pa.record_batch({"x": pa.array(["<a:b>"]).dictionary_encode(), "multiplicity": [2]})
     >>> sink = BytesIO()
     >>> writer = open_writer(sink, Head("q", ("x",)), Options(Format.CSV))
-    >>> writer.write(Bulletin(Kind.SNAPSHOT, 3, 20, [batch]))
+    >>> writer.write(ResultBatch(Kind.SNAPSHOT, 3, 20, [batch]))
     1
     >>> sink.getvalue()
     b'epoch,time,x,multiplicity\n3,20,<a:b>,2\n'

@@ -1,6 +1,4 @@
-"""Rows as text: columns of distinct texts, put one after the other row by row, without a Python
-object per row.
-"""
+"""Text output: assembles rows from columns of distinct texts, without Python objects per row."""
 
 from __future__ import annotations
 
@@ -9,12 +7,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from triegs.outputs.bulletins import (
+from triegs.outputs.result_batch import (
     ANSWER,
-    Bulletin,
     Head,
     Kind,
     Multiplicity,
+    ResultBatch,
     TermText,
     arrange,
     pick_name,
@@ -31,15 +29,16 @@ from triegs.outputs.texts import (
 
 
 class Cells(NamedTuple):
-    """A column: distinct texts, and which one each row has."""
+    """A column: distinct texts, and the index of each row's text."""
 
     texts: Any
     indices: Any
 
 
 class Speller:
-    """Spells the terms of one column, batch after batch; what the batch before had is not spelled
-    again, where its dictionary goes on.
+    """Formats the terms of a column batch by batch.
+
+    If a dictionary continues the previous one, its known terms are not formatted again.
 
     >>> speller = Speller(spell_names(""), "-")
     >>> cells = speller.spell(pa.array(["<a:b>", None]).dictionary_encode())
@@ -54,7 +53,7 @@ class Speller:
         self._texts: Any = pa.array([unbound], pa.string())
 
     def spell(self, column: Any) -> Cells:
-        """The texts of a dictionary column; the one for no value is the last."""
+        """The texts of a dictionary column; the last one stands for unbound."""
         terms = column.dictionary
         known = len(self._terms)
         if len(terms) < known or not terms.slice(0, known).equals(self._terms):
@@ -71,15 +70,14 @@ class Speller:
 
 
 def spell_numbers(column: Any, form: Spell | None = None) -> Cells:
-    """The cells of a column of numbers."""
+    """The cells of a numeric column."""
     coded = column.dictionary_encode()
     texts = coded.dictionary.cast(pa.string())
     return Cells(texts if form is None else form(texts), coded.indices)
 
 
 def join_rows(cells: Sequence[Cells], between: Sequence[str], rows: int) -> Any:
-    """An Arrow array with a text per row: what is `between` the cells, which has one more text
-    than there are cells, and the cells.
+    """An Arrow array with a text per row: the cells, and the texts `between` and around them.
 
     >>> letters = pa.array(["a", "b"])
     >>> join_rows([Cells(letters, pa.array([0, 1]))], ["<", ">"], 2).to_pylist()
@@ -88,15 +86,15 @@ def join_rows(cells: Sequence[Cells], between: Sequence[str], rows: int) -> Any:
     if not cells:
         return pa.repeat(between[0], rows)
     columns = []
-    # What stands around a cell is added to the distinct texts, which are fewer than the rows.
-    for place, (texts, indices) in enumerate(cells):
-        after = between[-1] if place == len(cells) - 1 else ""
-        columns.append(join(between[place], texts, after).take(indices))
+    # The surrounding text is added to the distinct texts, of which there are fewer than rows.
+    for number, (texts, indices) in enumerate(cells):
+        after = between[-1] if number == len(cells) - 1 else ""
+        columns.append(join(between[number], texts, after).take(indices))
     return columns[0] if len(columns) == 1 else join(*columns)
 
 
 def write_rows(sink: BinaryIO, rows: Any, skip: int = 0) -> None:
-    """The texts of all rows at once, without the first bytes if some are to be skipped."""
+    """Write the texts of all rows at once, without the first ``skip`` bytes."""
     if isinstance(rows, pa.ChunkedArray):
         for chunk in rows.chunks:
             write_rows(sink, chunk, skip)
@@ -118,7 +116,7 @@ SPELLINGS: dict[TermText, Callable[[Head], Spell]] = {
 
 
 class Columns(NamedTuple):
-    """The columns of a tabular format beside those of the head, by name; empty if not wanted."""
+    """Names of the additional columns of a tabular format; empty if not written."""
 
     epoch: str
     time: str
@@ -145,7 +143,7 @@ def name_columns(head: Head, *, stamps: bool, query: bool, multiplicity: Multipl
 
 
 class LineWriter:
-    """A row is a line: what CSV and JSON lines have in common."""
+    """Common base of CSV and JSON lines: one row per line."""
 
     start, end, unbound = "", "\n", ""
 
@@ -164,7 +162,7 @@ class LineWriter:
         self.values = [ANSWER] if head.is_ask else list(head.names)
         self.query = self.quote(pa.array([head.query]))[0].as_py()
         spell = SPELLINGS[terms](head)
-        # In CSV, a line with nothing in it would be no row.
+        # An empty line in CSV would not be a row.
         is_alone = len(head.names) == 1 and not any(columns)
         unbound = self.unbound or ('""' if is_alone else "")
         self.spellers = [
@@ -175,24 +173,24 @@ class LineWriter:
         raise NotImplementedError
 
     def label(self, name: str) -> str:
-        """What stands before a value of that column."""
+        """The text before a value of that column."""
         raise NotImplementedError
 
-    def write(self, bulletin: Bulletin) -> int:
-        """Write the rows of a bulletin; how many they are."""
+    def write(self, result: ResultBatch) -> int:
+        """Write the rows of a result batch; returns their number."""
         written = 0
-        between = self._between(bulletin)
-        for batch in arrange(bulletin, self.head, self.multiplicity):
+        between = self._between(result)
+        for batch in arrange(result, self.head, self.multiplicity):
             rows = join_rows(self._spell(batch, len(between) - 1), between, batch.num_rows)
             write_rows(self.sink, rows)
             written += batch.num_rows
         return written
 
-    def _between(self, bulletin: Bulletin) -> list[str]:
-        """What stands before, between and behind the cells: all that is equal in a bulletin."""
+    def _between(self, result: ResultBatch) -> list[str]:
+        """The texts before, between and after the cells, constant within a result batch."""
         texts = [self.start]
-        for place, (name, text) in enumerate(self._fields(bulletin)):
-            texts[-1] += ("," if place else "") + self.label(name)
+        for number, (name, text) in enumerate(self._fields(result)):
+            texts[-1] += ("," if number else "") + self.label(name)
             if text is None:
                 texts.append("")
             else:
@@ -200,16 +198,16 @@ class LineWriter:
         texts[-1] += self.end
         return texts
 
-    def _fields(self, bulletin: Bulletin) -> list[tuple[str, str | None]]:
-        """The columns by name, each with the text that all rows have there, None for a cell.
+    def _fields(self, result: ResultBatch) -> list[tuple[str, str | None]]:
+        """The columns by name, each with its constant text, or None for cells that vary.
 
-        Where both kinds of bulletins are written, a row has one of the two counts.
+        If snapshots and changes are both written, a row has one of the two counts.
         """
         epoch, time, query, multiplicity, change = self.columns
-        is_snapshot = bulletin.kind is Kind.SNAPSHOT
+        is_snapshot = result.kind is Kind.SNAPSHOT
         fields: list[tuple[str, str | None]] = [
-            (epoch, str(bulletin.epoch)),
-            (time, self.unbound if bulletin.time is None else str(bulletin.time)),
+            (epoch, str(result.epoch)),
+            (time, self.unbound if result.time is None else str(result.time)),
             (query, self.query),
             *((name, None) for name in self.values),
             (multiplicity, None if is_snapshot else self.unbound),
@@ -229,17 +227,17 @@ class LineWriter:
         return found
 
     def close(self) -> None:
-        """Nothing stands behind the last line."""
+        """Nothing follows the last line."""
 
 
 class CsvWriter(LineWriter):
-    """Comma-separated values with a header, UTF-8, a line feed behind each row."""
+    """Comma-separated values with a header, in UTF-8, with LF line ends."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         epoch, time, query, *counts = self.columns
         names = [name for name in (epoch, time, query, *self.values, *counts) if name]
-        if not self.sink.tell():  # else it goes on behind what is there
+        if not self.sink.tell():  # else it continues an existing file
             self.sink.write(",".join(quote_csv(pa.array(names)).to_pylist()).encode() + b"\n")
 
     def quote(self, texts: Any) -> Any:
@@ -250,7 +248,7 @@ class CsvWriter(LineWriter):
 
 
 class JsonLinesWriter(LineWriter):
-    """One JSON object per line, with the same members in all lines."""
+    """One JSON object per line, all with the same members."""
 
     start, end, unbound = "{", "}\n", "null"
 

@@ -1,7 +1,7 @@
-"""The result formats of SPARQL 1.1: JSON, XML, CSV and TSV. Each bulletin is a document of its own.
+"""The SPARQL 1.1 result formats: JSON, XML, CSV and TSV. Each result batch is a document.
 
-They know no epochs and no multiplicities: by default an answer is written as often as it counts.
-With a column, the count is one more variable, of xsd:integer.
+They have no epochs or multiplicities: by default an answer is repeated by its multiplicity. With a
+multiplicity column, the count is an additional variable of type xsd:integer.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from triegs.outputs.bulletins import Bulletin, Head, Kind, Multiplicity, arrange, pick_name
 from triegs.outputs.lines import Cells, Speller, join_rows, spell_numbers, write_rows
+from triegs.outputs.result_batch import Head, Kind, Multiplicity, ResultBatch, arrange, pick_name
 from triegs.outputs.texts import (
     join,
     keep_ntriples,
@@ -29,7 +29,7 @@ INTEGER = f"^^<{XSD}integer>"
 
 
 class ResultWriter:
-    """What the four have in common: a beginning, rows of cells, an end; or a yes or no."""
+    """Common base of the four formats: start, rows of cells, end; or the answer of an ASK."""
 
     #: Whether several documents may follow one another in one file.
     is_sequence = False
@@ -58,20 +58,20 @@ class ResultWriter:
         """The document of an ASK."""
         raise NotImplementedError
 
-    def write(self, bulletin: Bulletin) -> int:
-        """Write a document; how many rows it has."""
+    def write(self, result: ResultBatch) -> int:
+        """Write a document; returns its number of rows."""
         if self.head.is_ask:
-            return self._write_answer(bulletin)
+            return self._write_answer(result)
         names = list(self.head.names)
-        is_counted = self.multiplicity is Multiplicity.COLUMN or bulletin.kind is Kind.CHANGES
+        is_counted = self.multiplicity is Multiplicity.COLUMN or result.kind is Kind.CHANGES
         count = ""
         if is_counted:
-            count = "multiplicity" if bulletin.kind is Kind.SNAPSHOT else "change"
+            count = "multiplicity" if result.kind is Kind.SNAPSHOT else "change"
             count = pick_name(count, names)
             names.append(count)
         self.sink.write(self.begin(names).encode())
         written = 0
-        for batch in arrange(bulletin, self.head, self.multiplicity):
+        for batch in arrange(result, self.head, self.multiplicity):
             cells = [
                 speller.spell(column)
                 for speller, column in zip(self.spellers, batch.columns, strict=False)
@@ -94,8 +94,8 @@ class ResultWriter:
         """Write the rows of a batch."""
         write_rows(self.sink, rows)
 
-    def _write_answer(self, bulletin: Bulletin) -> int:
-        for batch in arrange(bulletin, self.head, self.multiplicity):
+    def _write_answer(self, result: ResultBatch) -> int:
+        for batch in arrange(result, self.head, self.multiplicity):
             for verdict in batch.column(0).to_pylist():
                 self.sink.write(self.answer("true" if verdict else "false").encode())
         return 1
@@ -124,7 +124,7 @@ class SrjWriter(ResultWriter):
         return f'{{"head":{{}},"boolean":{verdict}}}\n'
 
     def put(self, rows: Any, is_first: bool) -> None:
-        # Each member starts with a comma, as it cannot know whether one before it is bound.
+        # Each member starts with a comma, because the members before it may be unbound.
         rows = pc.replace_substring(rows, ",{,", ",{", max_replacements=1)
         write_rows(self.sink, rows, skip=1 if is_first else 0)
 
@@ -149,12 +149,12 @@ class SrxWriter(ResultWriter):
 
 
 class SparqlCsvWriter(ResultWriter):
-    """SPARQL 1.1 Query Results CSV: bare texts, so datatypes and languages are lost."""
+    """SPARQL 1.1 Query Results CSV: plain texts, without datatypes and languages."""
 
     separator, row_end = ",", "\r\n"
 
     def unbound(self) -> str:
-        # A line with nothing in it would be no row.
+        # An empty line would not be a row.
         return '""' if len(self.head.names) == 1 else ""
 
     def spell(self, name: str, terms: Any) -> Any:  # noqa: ARG002
@@ -168,7 +168,7 @@ class SparqlCsvWriter(ResultWriter):
 
 
 class SparqlTsvWriter(ResultWriter):
-    """SPARQL 1.1 Query Results TSV: terms in N-Triples form, which has no tabs in it."""
+    """SPARQL 1.1 Query Results TSV: terms in N-Triples form, which contains no tabs."""
 
     separator, row_end = "\t", "\n"
 

@@ -1,4 +1,4 @@
-"""Where answers go: standard output, a file, or a file per query, epoch or time."""
+"""Output destinations: standard output, a file, or a file per query, kind, epoch or time."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from types import TracebackType
 from typing import Any, BinaryIO, cast
 
 from triegs.errors import CannotWrite
-from triegs.outputs.bulletins import Bulletin, Head
 from triegs.outputs.formats import BINARY, SINGLE, Options, Writer, open_writer
+from triegs.outputs.result_batch import Head, ResultBatch
 
-_PLACES = re.compile(r"\{(\w*)\}")
-PLACES = ("query", "kind", "epoch", "time")
-#: Places whose value changes while a run goes on.
+_PLACEHOLDER = re.compile(r"\{(\w*)\}")
+PLACEHOLDERS = ("query", "kind", "epoch", "time")
+#: Placeholders whose value changes during a run.
 CHANGING = frozenset({"kind", "epoch", "time"})
 
 
 class Outputs:
-    r"""The writers of all queries of a run, and the files behind them. A context manager.
+    r"""The writers of all queries of a run and their files. A context manager.
 
-    `path` is None for `stdout`, else a file name, in which ``{query}``, ``{kind}``, ``{epoch}`` and
-    ``{time}`` stand for those of the bulletin. Files are replaced, and directories made. Those that
-    are known from the start are opened at once, so that what is wrong is told at once. `sizes` is
-    what `measure` said in the run that this one goes on from: these files are cut to that length
-    and gone on with.
+    `path` is None for `stdout`, else a file name with the optional placeholders ``{query}``,
+    ``{kind}``, ``{epoch}`` and ``{time}``. Existing files are replaced, and directories created.
+    Files whose names are known in advance are opened at once, so that errors show early. `sizes` is
+    the result of `measure` in the run that is resumed: those files are truncated to that size and
+    continued.
 
     >>> from io import BytesIO
     >>> from triegs.outputs import Format
@@ -56,33 +56,33 @@ class Outputs:
         self._sizes = sizes or {}
         self._sinks: dict[str, _Sink] = {}
         self._writers: dict[tuple[str, str], Writer] = {}
-        places = find_places(path or "")
-        self._is_mixed = len(self._heads) > 1 and "query" not in places
+        placeholders = find_placeholders(path or "")
+        self._is_mixed = len(self._heads) > 1 and "query" not in placeholders
         try:
             if path is None:
                 self._sinks[""] = _Sink(stdout, "the results", is_ours=False)
-            if not CHANGING & set(places):
+            if not CHANGING & set(placeholders):
                 for name in self._heads:
                     self._open(name, fill(path or "", query=name))
         except BaseException:
             self._close_sinks()
             raise
 
-    def write(self, query: str, bulletin: Bulletin) -> int:
-        """Write a bulletin of that query; how many rows it had."""
-        values = {"kind": bulletin.kind, "epoch": bulletin.epoch, "time": bulletin.time}
+    def write(self, query: str, result: ResultBatch) -> int:
+        """Write a result batch of a query; returns its number of rows."""
+        values = {"kind": result.kind, "epoch": result.epoch, "time": result.time}
         path = fill(self._path or "", query=query, **values)
         writer = self._writers.get((query, path))
         if writer is None:
             self._close_done(query, path)
             writer = self._open(query, path)
-        return writer.write(bulletin)
+        return writer.write(result)
 
     def _open(self, query: str, path: str) -> Writer:
         if not self._is_mixed and any(
             other == path for name, other in self._writers if name != query
         ):
-            raise CannotWrite(f"two queries would write {path}; give one another name")
+            raise CannotWrite(f"two queries would write to {path}; rename one of them")
         if path not in self._sinks:
             self._sinks[path] = self._make_sink(path)
         writer = open_writer(
@@ -96,26 +96,26 @@ class Outputs:
     def _make_sink(self, path: str) -> _Sink:
         size = self._sizes.get(str(Path(path).resolve()))
         is_whole = self._options.format in SINGLE or {"epoch", "time"} & set(
-            find_places(self._path or "")
+            find_placeholders(self._path or "")
         )
         if size is None or is_whole or not Path(path).exists():
             return _Sink(_create(path), path, is_ours=True)
         if self._options.format in BINARY:
             raise CannotWrite(
-                f"{path} is complete, and a file of {self._options.format} cannot be gone on with; "
-                "give another name, or one with {epoch} in it"
+                f"cannot append to {path}: {self._options.format} files are complete once closed; "
+                "use another name, or one with {epoch}"
             )
-        return _go_on(path, size)
+        return _append_to(path, size)
 
     def measure(self) -> dict[str, int]:
-        """How long the files are that this run writes, by their full names."""
+        """The current sizes of the written files, by full path."""
         ours = {path: sink for path, sink in self._sinks.items() if path}
         return {str(Path(path).resolve()): sink.tell() for path, sink in ours.items()}
 
     def _close_done(self, query: str, path: str) -> None:
-        """Close what this query wrote for an earlier epoch, if nobody else writes there."""
-        places = set(find_places(self._path or ""))
-        if not places & {"epoch", "time"}:
+        """Close the files of this query for earlier epochs, unless another query writes to them."""
+        placeholders = set(find_placeholders(self._path or ""))
+        if not placeholders & {"epoch", "time"}:
             return
         for each in [key for key in self._writers if key[0] == query and key[1] != path]:
             self._writers.pop(each).close()
@@ -123,7 +123,7 @@ class Outputs:
                 self._sinks.pop(each[1]).close()
 
     def flush(self) -> None:
-        """Let readers have what was written."""
+        """Flush all files."""
         for sink in self._sinks.values():
             sink.flush()
 
@@ -154,8 +154,9 @@ class Outputs:
 
 
 class _Sink:
-    """A binary file that knows how much it was given: a pipe does not tell. What the disk refuses
-    is `CannotWrite`, once: what is left in the buffer must not be refused again when it is closed.
+    """A binary file that counts the bytes written, which a pipe does not.
+
+    A failed write raises `CannotWrite` once; buffered data must not raise again on close.
     """
 
     def __init__(self, file: BinaryIO, name: str, *, is_ours: bool, size: int = 0) -> None:
@@ -163,11 +164,11 @@ class _Sink:
         self._name = name
         self._is_ours = is_ours
         self._size = size
-        self._is_refused = False
+        self._has_failed = False
         self.closed = False
 
     def write(self, data: Any) -> int:
-        with self._naming():
+        with self._converting_errors():
             self._file.write(data)
         size = memoryview(data).nbytes
         self._size += size
@@ -177,18 +178,18 @@ class _Sink:
         return self._size
 
     def flush(self) -> None:
-        with self._naming():
+        with self._converting_errors():
             self._file.flush()
 
     @contextmanager
-    def _naming(self) -> Iterator[None]:
+    def _converting_errors(self) -> Iterator[None]:
         try:
             yield
         except BrokenPipeError:
             raise
         except OSError as error:
-            if not self._is_refused:
-                self._is_refused = True
+            if not self._has_failed:
+                self._has_failed = True
                 raise CannotWrite.name(self._name, error) from error
 
     def writable(self) -> bool:
@@ -203,7 +204,7 @@ class _Sink:
     def close(self) -> None:
         if not self.closed:
             self.closed = True
-            with self._naming():
+            with self._converting_errors():
                 if self._is_ours:
                     self._file.close()
                 else:
@@ -211,16 +212,16 @@ class _Sink:
 
 
 def _create(path: str) -> BinaryIO:
-    place = Path(path)
+    target = Path(path)
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        return place.open("wb")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return target.open("wb")
     except OSError as error:
         raise CannotWrite.name(path, error) from None
 
 
-def _go_on(path: str, size: int) -> _Sink:
-    """Append to a file, without what is behind that length; one that is shorter is left so."""
+def _append_to(path: str, size: int) -> _Sink:
+    """Truncate a file to `size`, if it is longer, and append to it."""
     try:
         file = Path(path).open("r+b")  # noqa: SIM115
         file.truncate(min(size, file.seek(0, os.SEEK_END)))
@@ -230,24 +231,24 @@ def _go_on(path: str, size: int) -> _Sink:
     return _Sink(file, path, is_ours=True, size=found)
 
 
-def find_places(path: str) -> list[str]:
-    """The names in braces; `ValueError` for one that means nothing.
+def find_placeholders(path: str) -> list[str]:
+    """The placeholders in a path; `ValueError` for an unknown one.
 
-    >>> find_places("out/{query}-{epoch}.csv")
+    >>> find_placeholders("out/{query}-{epoch}.csv")
     ['query', 'epoch']
     """
-    found = _PLACES.findall(path)
-    wrong = [name for name in found if name not in PLACES]
+    found = _PLACEHOLDER.findall(path)
+    wrong = [name for name in found if name not in PLACEHOLDERS]
     if wrong:
-        known = ", ".join(f"{{{name}}}" for name in PLACES)
-        raise ValueError(f"{{{wrong[0]}}} is none of {known}")
+        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+        raise ValueError(f"unknown placeholder {{{wrong[0]}}}; use {known}")
     return found
 
 
 def fill(path: str, **values: object) -> str:
-    """The path with the values in place of the names; what cannot stand in a file name becomes _.
+    """The path with placeholders replaced; characters unsuitable for file names become _.
 
     >>> fill("{query}-{epoch}.csv", query="a/b", epoch=3)
     'a_b-3.csv'
     """
-    return _PLACES.sub(lambda match: re.sub(r"[^\w.+-]", "_", str(values[match[1]])), path)
+    return _PLACEHOLDER.sub(lambda match: re.sub(r"[^\w.+-]", "_", str(values[match[1]])), path)

@@ -1,4 +1,4 @@
-"""Answers as tables for people: prefixed names, titles, the width of the terminal."""
+"""Human-readable tables with prefixed names, fitted to the terminal."""
 
 from __future__ import annotations
 
@@ -15,17 +15,25 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from triegs.outputs.bulletins import ANSWER, Bulletin, Head, Kind, Multiplicity, TermText, arrange
 from triegs.outputs.lines import SPELLINGS, Speller
+from triegs.outputs.result_batch import (
+    ANSWER,
+    Head,
+    Kind,
+    Multiplicity,
+    ResultBatch,
+    TermText,
+    arrange,
+)
 
-#: A time in milliseconds from here on (1973) is shown as a date.
+#: Times in milliseconds from here on (1973) are shown as dates.
 WALL_CLOCK = 100_000_000_000
-#: Where no terminal limits a line.
+#: The line width without a terminal.
 UNLIMITED = 100_000
 
 
 class TableWriter:
-    """Writes bulletins as tables. `most_rows` bounds the rows of a bulletin (0: all are shown)."""
+    """Writes result batches as tables of up to `most_rows` rows (0 for all)."""
 
     def __init__(
         self,
@@ -46,9 +54,9 @@ class TableWriter:
         self.is_coloured = is_coloured
         self.spellers = [Speller(SPELLINGS[terms](head)) for _ in head.names]
 
-    def write(self, bulletin: Bulletin) -> int:
-        """Write a title and the rows of a bulletin; how many rows were there to be seen."""
-        rows = self._rows(bulletin)
+    def write(self, result: ResultBatch) -> int:
+        """Write a title and the rows; returns the number of rows shown."""
+        rows = self._rows(result)
         shown = list(islice(rows, self.most_rows)) if self.most_rows else list(rows)
         is_cut = bool(self.most_rows) and next(rows, None) is not None
         text = io.StringIO()
@@ -58,13 +66,13 @@ class TableWriter:
             legacy_windows=False,
         )  # fmt: skip
         title = Text(self.head.query, style="bold")
-        title.append(f"  {describe_moment(bulletin.epoch, bulletin.time)}", style="not bold")
-        title.append(f"  {self._count(bulletin, shown, is_cut)}", style="not bold dim")
+        title.append(f"  {describe_moment(result.epoch, result.time)}", style="not bold")
+        title.append(f"  {self._count(result, shown, is_cut)}", style="not bold dim")
         console.print(title, soft_wrap=True)
         if shown and not self.head.is_ask:
-            console.print(self._table(bulletin, shown))
+            console.print(self._table(result, shown))
             if is_cut:
-                note = f"the first {self.most_rows:,}; there are more (--rows)"
+                note = f"first {self.most_rows:,} rows; use --rows to show more"
                 console.print(note, style="dim", soft_wrap=True)
             console.print()
         elif shown:
@@ -73,8 +81,8 @@ class TableWriter:
         self.sink.write("\n".join(line.rstrip() for line in lines).encode())
         return len(shown)
 
-    def _rows(self, bulletin: Bulletin) -> Iterator[tuple[str, ...]]:
-        for batch in arrange(bulletin, self.head, self.multiplicity):
+    def _rows(self, result: ResultBatch) -> Iterator[tuple[str, ...]]:
+        for batch in arrange(result, self.head, self.multiplicity):
             yield from zip(*self._spell(batch), strict=True)
 
     def _spell(self, batch: pa.RecordBatch) -> list[list[str]]:
@@ -87,11 +95,11 @@ class TableWriter:
         counts = batch.column(batch.num_columns - 1).to_pylist()
         return [*columns, list(map(str, counts))]
 
-    def _table(self, bulletin: Bulletin, rows: list[tuple[str, ...]]) -> Table:
+    def _table(self, result: ResultBatch, rows: list[tuple[str, ...]]) -> Table:
         table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="")
         for name in self.head.names:
             table.add_column(name, overflow="fold")
-        is_changes = bulletin.kind is Kind.CHANGES
+        is_changes = result.kind is Kind.CHANGES
         has_counts = is_changes or self.multiplicity is Multiplicity.COLUMN
         if has_counts:
             name = "change" if is_changes else "multiplicity"
@@ -106,17 +114,17 @@ class TableWriter:
             table.add_row(*cells)
         return table
 
-    def _count(self, bulletin: Bulletin, shown: list[tuple[str, ...]], is_cut: bool) -> str:
+    def _count(self, result: ResultBatch, shown: list[tuple[str, ...]], is_cut: bool) -> str:
         if self.head.is_ask:
             return f"{ANSWER} {shown[0][0]}" if shown else "no change"
         if not shown:
-            return "no changes" if bulletin.kind is Kind.CHANGES else "no answers"
-        thing = "change" if bulletin.kind is Kind.CHANGES else "answer"
+            return "no changes" if result.kind is Kind.CHANGES else "no answers"
+        thing = "change" if result.kind is Kind.CHANGES else "answer"
         number = f"more than {self.most_rows:,}" if is_cut else f"{len(shown):,}"
         return f"{number} {thing}" + ("" if len(shown) == 1 and not is_cut else "s")
 
     def close(self) -> None:
-        """Each table is complete when it is written."""
+        """Nothing follows the last table."""
 
 
 def describe_moment(epoch: int, time: int | None) -> str:
@@ -130,7 +138,7 @@ def describe_moment(epoch: int, time: int | None) -> str:
 
 
 def describe_time(time: int) -> str:
-    """Milliseconds, or the date and time where they can hardly mean anything else.
+    """Milliseconds as a number, or as date and time if they are plausible as such.
 
     >>> describe_time(20), describe_time(1_700_000_000_500)
     ('20', '2023-11-14T22:13:20.500Z')
@@ -146,7 +154,7 @@ def describe_time(time: int) -> str:
 
 
 def find_width(sink: BinaryIO) -> int | None:
-    """The columns of the terminal behind a sink; None where a line may be of any length."""
+    """The width of the terminal behind a sink; None for unlimited."""
     given = os.environ.get("COLUMNS", "")
     if given.isdigit() and int(given) > 0:
         return int(given)

@@ -1,8 +1,8 @@
-r"""Terms in N-Triples form to the texts that a format has for them, distinct term by distinct term.
+r"""Converts terms in N-Triples form to the texts of the output formats.
 
-Three properties of the one spelling that a term has (`triegs.terms`) make this cheap. No term has a
-raw tab, line end or other control character. What stands between the quotes of a literal is, as it
-is, the inside of a JSON string. And only a backslash can hide another character.
+Three properties of canonical terms (`triegs.terms`) make this cheap: they contain no raw tabs, line
+ends or other control characters; the text between the quotes of a literal is valid inside a JSON
+string; and only a backslash escapes other characters.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ WELL_KNOWN = {"rdf": RDF, "xsd": XSD, "rdfs": "http://www.w3.org/2000/01/rdf-sch
 
 
 def join(*parts: Any) -> Any:
-    """Texts one after the other, row by row; arrays and single texts."""
+    """Concatenate arrays and single texts row by row."""
     return pc.binary_join_element_wise(*parts, "")
 
 
 def keep_ntriples(terms: Any) -> Any:
-    """The terms as they are."""
+    """The terms unchanged."""
     return terms
 
 
 def spell_plain(terms: Any) -> Any:
-    r"""IRIs without brackets, literals as their bare text. Datatypes and languages are lost.
+    r"""IRIs without brackets, literals as plain text. Drops datatypes and languages.
 
     >>> spell_plain(pa.array(["<http://ex/a>", '"x \\"y\\""@en', "_:b"])).to_pylist()
     ['http://ex/a', 'x "y"', '_:b']
@@ -67,7 +67,7 @@ def spell_plain(terms: Any) -> Any:
 
 
 def spell_names(base: str) -> Spell:
-    """As `spell_plain`, but an IRI of the base is its name, and others keep their brackets.
+    """Like `spell_plain`, but IRIs under the base become names, and others keep their brackets.
 
     >>> spell = spell_names("urn:triegs:")
     >>> spell(pa.array(["<urn:triegs:a%20b>", '"5"^^<%sinteger>' % XSD, "<http://ex/a>"])).to_pylist()
@@ -77,7 +77,7 @@ def spell_names(base: str) -> Spell:
 
 
 def spell_short(prefixes: Mapping[str, str]) -> Spell:
-    """As people write terms: prefixed names, bare numbers. One Python call per distinct term.
+    """Prefixed names and bare numbers. Cost: a Python call per distinct term.
 
     >>> spell = spell_short({"ex": "http://ex/"})
     >>> terms = ["<http://ex/a>", '"5"^^<%sinteger>' % XSD, '"d"^^<%sdate>' % XSD, "<http://ex/a/b>"]
@@ -88,7 +88,7 @@ def spell_short(prefixes: Mapping[str, str]) -> Spell:
     for name, space in WELL_KNOWN.items():
         if space not in known.values():
             known.setdefault(name, space)
-    # The longest namespace first: it leaves the shortest local name.
+    # The longest namespace first, for the shortest local name.
     spaces = sorted(known.items(), key=lambda item: -len(item[1]))
 
     def shorten_iri(iri: str) -> str:
@@ -116,9 +116,9 @@ def _spell_each(spell: Callable[[str], str], terms: Any) -> Any:
 
 
 def quote_csv(texts: Any) -> Any:
-    """Quotes around what needs them: a comma, a quote, an end of line, a space at either end.
+    """Quote texts with commas, quotes, line ends, or spaces at either end.
 
-    The empty text is quoted too, which tells it from no value.
+    The empty text is quoted too, to distinguish it from unbound.
 
     >>> quote_csv(pa.array(["a", 'say "x" now', "a,b"])).to_pylist()
     ['a', '"say ""x"" now"', '"a,b"']
@@ -130,7 +130,7 @@ def quote_csv(texts: Any) -> Any:
 
 
 def quote_json(texts: Any) -> Any:
-    r"""JSON strings of any texts.
+    r"""Texts as JSON strings.
 
     >>> quote_json(pa.array(['"a\\n"', "b"])).to_pylist()
     ['"\\"a\\\\n\\""', '"b"']
@@ -148,7 +148,7 @@ def _escape_controls(text: str) -> str:
 
 
 def spell_srj(terms: Any) -> Any:
-    """RDF terms of SPARQL 1.1 Query Results JSON.
+    """Terms for SPARQL 1.1 Query Results JSON.
 
     >>> spell_srj(pa.array(["<http://ex/a>", '"x"@en', "_:b"])).to_pylist()[1]
     '{"type":"literal","value":"x","xml:lang":"en"}'
@@ -176,9 +176,9 @@ def spell_srj(terms: Any) -> Any:
 
 
 def spell_srx(terms: Any) -> Any:
-    """RDF terms of the SPARQL Query Results XML Format. One Python call per distinct term.
+    """Terms for the SPARQL Query Results XML Format. Cost: a Python call per distinct term.
 
-    XML has no way to write most control characters: a term with one is a `TriegsError`.
+    XML cannot represent most control characters: a term with one raises `TriegsError`.
 
     >>> spell_srx(pa.array(["<http://ex/a>", '"x < y"@en'])).to_pylist()
     ['<uri>http://ex/a</uri>', '<literal xml:lang="en">x &lt; y</literal>']
@@ -191,8 +191,8 @@ def _write_xml_term(text: str) -> str:
     wrong = _NOT_IN_XML.search(term.lexical)
     if wrong is not None:
         raise TriegsError(
-            f"XML cannot have the character U+{ord(wrong[0]):04X}, which is in {text[:80]}; "
-            "the formats srj and sparql-tsv can"
+            f"XML cannot represent the character U+{ord(wrong[0]):04X} in {text[:80]}; "
+            "use srj or sparql-tsv"
         )
     value = escape_xml(term.lexical)
     if term.kind is Kind.IRI:
@@ -212,7 +212,7 @@ def escape_xml(text: str) -> str:
     'a &lt; b'
     """
     escaped = _XML_SPECIAL.sub(lambda match: _XML[match[0]], text)
-    if escaped[:1] == " " or escaped[-1:] == " ":  # some readers would take it away
+    if escaped[:1] == " " or escaped[-1:] == " ":  # some XML readers would strip it
         inner = escaped.strip(" ")
         before = len(escaped) - len(escaped.lstrip(" "))
         after = len(escaped) - before - len(inner)
@@ -221,15 +221,13 @@ def escape_xml(text: str) -> str:
 
 
 def find_prefixes(texts: Iterable[str]) -> dict[str, str]:
-    """The prefixes that query texts declare, to show terms by; of two with one name the first.
+    """The prefixes declared in query texts; the first declaration of a name wins.
 
     >>> find_prefixes(["PREFIX ex: <http://ex/> SELECT * { ?x ex:p ?y }"])
     {'ex': 'http://ex/'}
     """
     found: dict[str, str] = {}
     for text in texts:
-        for name, space in re.findall(
-            r"\bPREFIX\s+([^\s:]*):\s*<([^<>\s]+:[^<>\s]*)>", text, re.IGNORECASE
-        ):
+        for name, space in _PREFIX.findall(text):
             found.setdefault(name, space)
     return found

@@ -265,14 +265,14 @@ class Snapshot(Result):
         """
         from io import BytesIO
 
-        from triegs.outputs import Bulletin, Format, Head, Kind, Options, open_writer
+        from triegs.outputs import Format, Head, Kind, Options, ResultBatch, open_writer
 
         check_word("format", format, SPARQL_FORMATS)
         chosen = {"json": Format.SRJ, "xml": Format.SRX, "csv": Format.SPARQL_CSV}
         head = Head("", self.names, is_ask=self._reader.plan.query.form is Form.ASK)
         sink = BytesIO()
         writer = open_writer(sink, head, Options(chosen.get(format, Format.SPARQL_TSV)))
-        writer.write(Bulletin(Kind.SNAPSHOT, self.epoch, self.time, self.batches()))
+        writer.write(ResultBatch(Kind.SNAPSHOT, self.epoch, self.time, self.batches()))
         return sink.getvalue().decode().removesuffix("\n" if format == "json" else "")
 
     def _peek(self) -> tuple[list[list[Any]], str]:

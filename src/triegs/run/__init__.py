@@ -1,5 +1,5 @@
-"""Running queries over an input: events in, epochs, answers out.
+"""Runs queries over an input: reads events, applies epochs, writes answers.
 
-`driver` ties it together and is the place to start reading: `epochs` feeds the engine, `reporting`
-reads it and writes, `stopping` and `following` are about where an input ends.
+Start with `driver`: `epochs` feeds the engine, `reporter` reads it and writes answers, `bookmarks`
+makes runs resumable, `stop` and `followed_file` determine where an input ends.
 """

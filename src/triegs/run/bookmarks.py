@@ -1,7 +1,7 @@
-"""Where a run stands, noted in the engine's directory, so that the next run goes on there.
+"""Records the progress of a run in the engine's directory, so that the next run can resume.
 
-What an epoch or a push has taken of the input is one record with it. What was written is noted
-behind it, so after the death of the process the last epoch may be written again, and no other.
+Input offsets are committed in the same log record as the epoch or push that consumed them. A marker
+of what was written follows, so after a crash at most the last epoch is written again.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from triegs.inputs import Source
 from triegs.mapping.rows import count_rows
 from triegs.run.epochs import Published
 from triegs.run.refusals import Refusals
-from triegs.run.reporting import Asked, Reporter
+from triegs.run.reporter import Reporter, RunQuery
 
-#: Names of what is noted. Streams and files have theirs behind it.
+#: Names of committed values; streams and files append their own name.
 STREAM, FILE, STATIC = "run stream ", "run file ", "run static "
-TOLD, TIME, QUERIES = "run told", "run time", "run queries"
+REPORTED, TIME, QUERIES = "run told", "run time", "run queries"
 
 
 def name_hold(query: str) -> str:
-    """The hold of the epoch that the next changes of a query are from."""
+    """The name of the hold on the epoch from which the next changes of a query start."""
     return f"run {query}"
 
 
 def read_start(positions: Mapping[str, Any], stream: str | None) -> dict[str, Any]:
-    """Where the source of a stream goes on, for `triegs.inputs.open_input`."""
+    """The position to resume a stream from, for `triegs.inputs.open_input`."""
     noted = positions.get(STREAM + (stream or ""), {})
     front = f"{FILE}{stream or ''} "
     files = {name[len(front) :]: e for name, e in positions.items() if name.startswith(front)}
     return {"tick": 0, "files": files, **noted}
 
 
-class Track:
-    """The batches of one stream, and how far they were taken."""
+class StreamProgress:
+    """Iterates over the batches of a stream and tracks how far they were consumed."""
 
     def __init__(self, stream: str | None, source: Source, positions: Mapping[str, Any]) -> None:
         self._stream = stream or ""
@@ -58,18 +58,19 @@ class Track:
             yield batch
 
     def describe(self, rows: int) -> dict[str, Any]:
-        """What is to be noted with the record that takes so many rows of the last batch, and with
-        it all before. Cost: the files that were opened since the last time.
+        """The values to commit with a record that consumes `rows` rows of the last batch.
+
+        Cost: the files opened since the previous call.
         """
         source = self._source
         began = source.began
         name, entries = began["name"], source.entries
         found = {FILE + f"{self._stream} {each}": entry for each, entry in entries.items()}
         if rows < self._rows:
-            place = dict(began["place"])
-            place["skip"] = place.get("skip", 0) + rows
+            position = dict(began["place"])
+            position["skip"] = position.get("skip", 0) + rows
             if name is not None:
-                entry = {**entries[name], "place": place, "whole": False}
+                entry = {**entries[name], "place": position, "whole": False}
                 found[FILE + f"{self._stream} {name}"] = entry
             self._noted = {"tick": began["tick"], "quarantined": began["quarantined"]}
         else:
@@ -79,93 +80,93 @@ class Track:
         self._noted["events"] = self.taken = self._before + taken
         for each in [each for each in entries if each != name]:
             del entries[each]
-        return {**found, **self.describe_told()}
+        return {**found, **self.describe_quarantined()}
 
-    def describe_told(self) -> dict[str, Any]:
-        """How many of the malformed records that come next are in the quarantine file already."""
+    def describe_quarantined(self) -> dict[str, Any]:
+        """How many of the next malformed records the quarantine file already contains."""
         before = sum(self._noted["quarantined"].values())
-        told = sum(self._source.report.quarantined.values()) - before
-        return {STREAM + self._stream: {**self._noted, "told": told}}
+        written = sum(self._source.report.quarantined.values()) - before
+        return {STREAM + self._stream: {**self._noted, "told": written}}
 
     def describe_end(self) -> dict[str, Any]:
-        """The input was read to its end."""
+        """The values to commit once the input is read to its end."""
         if not self._source.began:
-            return {}  # there was nothing to be opened
+            return {}  # nothing was opened
         return self.describe(self._rows)
 
 
 @dataclass(slots=True)
 class Bookmarks:
-    """Notes for one run what it took and what it wrote; `resume` goes on from them."""
+    """Records what a run consumed and wrote; `resume` continues from there."""
 
     engine: Engine
-    tracks: Mapping[str | None, Track]
+    tracks: Mapping[str | None, StreamProgress]
     reporter: Reporter
     refusals: Refusals
 
     def note(self, stream: str | None, rows: int, time: int | None = None) -> None:
-        """The next record takes the input up to that row of the stream's last batch."""
+        """Commit, with the next record, the input up to that row of the stream's last batch."""
         self.engine.note({**self.tracks[stream].describe(rows), TIME: time})
 
-    def keep(self) -> None:
-        """What is due was written: the next run does not write it again."""
+    def commit(self) -> None:
+        """Record that everything due was written, so that the next run does not repeat it."""
         engine, reporter = self.engine, self.reporter
-        move_holds(engine, reporter.asked)
-        told = {
+        move_holds(engine, reporter.queries)
+        reported = {
             **reporter.describe(),
             "epoch": engine.epoch,
             "outputs": reporter.outputs.measure(),
         }
-        engine.note({TOLD: told}, now=True)
+        engine.note({REPORTED: reported}, now=True)
 
     @property
     def events(self) -> int:
-        """How many events all runs have taken."""
+        """The number of events that all runs consumed."""
         return sum(track.taken for track in self.tracks.values())
 
-    def rest(self) -> None:
-        """Between two batches: a checkpoint may begin."""
+    def checkpoint(self) -> None:
+        """Start a checkpoint if one is due. Called between batches."""
         if self.is_ready():
             self.engine.checkpoint(if_due=True)
 
     def is_ready(self) -> bool:
-        """Whether what the next changes are from is the newest epoch, which a checkpoint keeps."""
+        """Whether the next changes start from the newest epoch, which a checkpoint retains."""
         newest = self.engine.epoch
-        if self.engine.positions[TOLD]["epoch"] != newest:
+        if self.engine.positions[REPORTED]["epoch"] != newest:
             return False
         return all(
             each.before is None or each.before.epoch == newest or each.query.error is not None
-            for each in self.reporter.asked
+            for each in self.reporter.queries
         )
 
     def finish(self, is_left: bool) -> None:
-        """The run ends, `is_left` before its input did."""
+        """End the run; `is_left` if before the end of its input."""
         for track in self.tracks.values():
-            self.engine.note(track.describe_told() if is_left else track.describe_end())
-        self.keep()
+            self.engine.note(track.describe_quarantined() if is_left else track.describe_end())
+        self.commit()
 
     def resume(self) -> Published | None:
-        """Go on as the run before; the epoch that it may have died before writing, if there is."""
+        """Resume the previous run; returns an epoch that it may not have written."""
         positions, newest = self.engine.positions, self.engine.epoch
-        told = positions.get(TOLD)
-        if told is None:
-            self.engine.note({TOLD: {"epoch": newest}}, now=True)
+        reported = positions.get(REPORTED)
+        if reported is None:
+            self.engine.note({REPORTED: {"epoch": newest}}, now=True)
             return None
-        with self.reporter.asked[0].query.snapshot() as snapshot:
+        with self.reporter.queries[0].query.snapshot() as snapshot:
             time = positions.get(TIME) if snapshot.time is None else snapshot.time
         last = Published(newest, time)
-        self.reporter.resume(told, last)
-        # The engine knows it also of an epoch that no run came to tell of.
+        self.reporter.resume(reported, last)
+        # The engine's counts include an epoch that no run reported.
         figures = self.engine.metrics()
         windows = figures["windows"]
         self.refusals.total += figures["refused"] + windows["refused"] + windows["ahead"]
-        return None if told["epoch"] == newest else last
+        return None if reported["epoch"] == newest else last
 
 
-def move_holds(engine: Engine, asked: Iterable[Asked]) -> None:
-    """Hold, by name, the epochs that the next changes are from."""
+def move_holds(engine: Engine, queries: Iterable[RunQuery]) -> None:
+    """Hold the epochs from which the next changes start."""
     holds = engine.holds
-    for each in asked:
+    for each in queries:
         name = name_hold(each.query.name)
         if each.before is not None and holds.get(name) != each.before.epoch:
             if name in holds:
@@ -174,23 +175,23 @@ def move_holds(engine: Engine, asked: Iterable[Asked]) -> None:
 
 
 def note_epoch(engine: Engine, more: Mapping[str, Any], make: Callable[[], Any]) -> Any:
-    """Make an epoch that no run writes, such as that of a query; `more` is noted with it."""
-    told = engine.positions.get(TOLD, {})
-    before = {**told, "epoch": told.get("epoch", engine.epoch)}
-    # An epoch that was not written yet is not passed over because of this one.
+    """Create an epoch that no run writes, such as a registration, and commit `more` with it."""
+    reported = engine.positions.get(REPORTED, {})
+    before = {**reported, "epoch": reported.get("epoch", engine.epoch)}
+    # Do not skip an earlier epoch that is still unwritten.
     step = before["epoch"] == engine.epoch
-    engine.note({**more, TOLD: {**before, "epoch": before["epoch"] + step}})
+    engine.note({**more, REPORTED: {**before, "epoch": before["epoch"] + step}})
     try:
         found = make()
     except BaseException:
-        engine.note({TOLD: before, **dict.fromkeys(more)})
+        engine.note({REPORTED: before, **dict.fromkeys(more)})
         raise
-    if step and engine.epoch == before["epoch"]:  # there was none to be made
-        engine.note({TOLD: before}, now=True)
+    if step and engine.epoch == before["epoch"]:  # no epoch was created
+        engine.note({REPORTED: before}, now=True)
     return found
 
 
 def find_sizes(positions: Mapping[str, Any]) -> Mapping[str, int]:
-    """The files that earlier runs wrote, and how long they were."""
-    found: Mapping[str, int] = positions.get(TOLD, {}).get("outputs", {})
+    """The output files of earlier runs and their sizes."""
+    found: Mapping[str, int] = positions.get(REPORTED, {}).get("outputs", {})
     return found

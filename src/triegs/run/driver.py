@@ -1,4 +1,4 @@
-"""A run: events in, epochs, answers out, until the input ends or somebody stops it."""
+"""The main loop of a run, until the input ends or the run is stopped."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from triegs.engine import Engine
 from triegs.mapping.rows import count_rows
 from triegs.run.epochs import Epochs, Published
 from triegs.run.refusals import Refusals
-from triegs.run.reporting import Reporter
+from triegs.run.reporter import Reporter
 from triegs.run.statistics import Statistics
-from triegs.run.stopping import Stop, Stopped
+from triegs.run.stop import Stop, Stopped
 
-#: A stream and a batch of its events.
-Arrived = tuple[str | None, pa.RecordBatch | None]
+#: A stream and a batch of its events, None at its end.
+StreamBatch = tuple[str | None, pa.RecordBatch | None]
 
 log = logging.getLogger("triegs.run")
 
 
-def _say_nothing(_: Statistics) -> None:
-    """For a run that nobody watches."""
+def _ignore(_: Statistics) -> None:
+    """The default `watch`."""
 
 
-class Keeping(Protocol):
-    """Notes where a run stands, so that another can go on there."""
+class RunProgress(Protocol):
+    """Records the progress of a run so that another can resume it."""
 
     def resume(self) -> Published | None:
-        """An epoch that is there and was not written."""
+        """The newest epoch, if it was not written."""
 
-    def keep(self) -> None:
-        """What is due was written."""
+    def commit(self) -> None:
+        """Everything due was written."""
 
-    def rest(self) -> None:
+    def checkpoint(self) -> None:
         """All epochs of a batch were written."""
 
     def finish(self, is_left: bool) -> None:
@@ -46,43 +46,42 @@ class Keeping(Protocol):
 
 @dataclass(slots=True)
 class Run:
-    """Drives an engine: `source` gives events, `epochs` makes epochs of them, `reporter` writes.
+    """Drives an engine: reads from `source`, applies through `epochs`, writes through `reporter`.
 
-    `source` has pairs: the name of a stream, and a batch of its events, or None at its end.
-    `watch` is called after each epoch and each batch. The engine's registered queries are those
-    that `reporter` writes. `keeping` is for an engine that is kept in a directory.
+    `source` yields pairs of a stream name and a batch, or None at the end of the stream. `watch` is
+    called after each epoch and batch. `progress` makes the run of a durable engine resumable.
     """
 
     engine: Engine
-    source: Iterable[Arrived]
+    source: Iterable[StreamBatch]
     epochs: Epochs
     reporter: Reporter
     stop: Stop = field(default_factory=Stop)
-    watch: Callable[[Statistics], None] = _say_nothing
+    watch: Callable[[Statistics], None] = _ignore
     statistics: Statistics = field(default_factory=Statistics)
     refusals: Refusals = field(default_factory=Refusals)
-    keeping: Keeping | None = None
+    progress: RunProgress | None = None
 
     def go(self) -> Statistics:
-        """Run to the end of the input, or until `stop` is asked; then write what is due.
+        """Run until the input ends or a stop is requested, then write what is due.
 
-        Whatever ends it, an epoch is finished and written before. Raises what the source and the
-        engine raise; what was published until then is written.
+        The current epoch is always completed and written first. Errors of the source and the engine
+        are raised after published epochs were written.
         """
         start = perf_counter()
         try:
-            if self.keeping is not None:
-                self._resume(self.keeping)
+            if self.progress is not None:
+                self._resume(self.progress)
             for stream, batch in self._read():
                 self._take(stream, batch)
-                if self.stop.is_asked:
+                if self.stop.is_requested:
                     break
-            is_left = self.stop.is_asked
+            is_left = self.stop.is_requested
             self._publish(self.epochs.leave() if is_left else self.epochs.finish())
             self.refusals.add(self.epochs.take_refused())
             self.reporter.finish(self.engine.epoch)
-            if self.keeping is not None:
-                self.keeping.finish(is_left)
+            if self.progress is not None:
+                self.progress.finish(is_left)
         finally:
             self.reporter.close()
             self.statistics.rows = self.reporter.rows
@@ -91,25 +90,25 @@ class Run:
         self.watch(self.statistics)
         return self.statistics
 
-    def _resume(self, keeping: Keeping) -> None:
-        """Write what the run before has not, and what it had begun to publish."""
-        epoch = keeping.resume()
+    def _resume(self, progress: RunProgress) -> None:
+        """Write the epochs that the previous run left unwritten or unpublished."""
+        epoch = progress.resume()
         if epoch is not None:
             self._publish(iter([epoch]))
-        if not self.stop.is_asked:
+        if not self.stop.is_requested:
             self._publish(self.epochs.resume())
 
-    def _read(self) -> Iterator[Arrived]:
-        arriving = iter(self.source)
-        while not self.stop.is_asked:
+    def _read(self) -> Iterator[StreamBatch]:
+        batches = iter(self.source)
+        while not self.stop.is_requested:
             try:
                 with self.stop.waiting():
-                    arrived = next(arriving, None)
+                    batch = next(batches, None)
             except Stopped:
                 return
-            if arrived is None:
+            if batch is None:
                 return
-            yield arrived
+            yield batch
 
     def _take(self, stream: str | None, batch: pa.RecordBatch | None) -> None:
         if batch is None:
@@ -117,33 +116,33 @@ class Run:
             return
         if not batch.num_rows:
             return
-        numbers = self.statistics
-        numbers.events += count_rows(batch)
+        statistics = self.statistics
+        statistics.events += count_rows(batch)
         newest = int(batch.column("time").to_numpy().max())
-        if numbers.newest_event is None or newest > numbers.newest_event:
-            numbers.newest_event = newest
+        if statistics.newest_event is None or newest > statistics.newest_event:
+            statistics.newest_event = newest
         self._publish(self.epochs.feed(batch, stream))
         self.refusals.add(self.epochs.take_refused())
-        self.watch(numbers)
+        self.watch(statistics)
 
     def _publish(self, epochs: Iterator[Published]) -> None:
-        numbers = self.statistics
+        statistics = self.statistics
         while True:
             start = perf_counter()
             epoch = next(epochs, None)
             if epoch is None:
-                if self.keeping is not None:
-                    self.keeping.rest()
+                if self.progress is not None:
+                    self.progress.checkpoint()
                 return
             took = perf_counter() - start
-            numbers.epochs.add(took)
+            statistics.epochs.add(took)
             log.debug("epoch %d, time %s: %.3f ms", epoch.epoch, epoch.time, 1000 * took)
-            numbers.newest_epoch = epoch.time
+            statistics.newest_epoch = epoch.time
             self.refusals.add(epoch.refused)
             self.reporter.publish(epoch)
-            if self.keeping is not None:
-                self.keeping.keep()
-            numbers.rows, numbers.reports = self.reporter.rows, self.reporter.reports
-            self.watch(numbers)
-            if self.stop.is_asked:
+            if self.progress is not None:
+                self.progress.commit()
+            statistics.rows, statistics.reports = self.reporter.rows, self.reporter.reports
+            self.watch(statistics)
+            if self.stop.is_requested:
                 return

@@ -1,7 +1,7 @@
-"""From batches of events to published epochs, one at a time, so that each can be read.
+"""Turns batches of events into published epochs, one at a time, so that each can be read.
 
-Without a window, events are applied in the order in which they come: those that follow one another
-with equal times are one epoch, or so many rows are. With windows, slides are epochs.
+Without windows, events are applied in order: consecutive events of equal time form an epoch, or a
+fixed number of rows does. With windows, each slide is an epoch.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from triegs.windows.outcomes import Published as Slid
 UPDATE = ("op", "subject", "predicate", "object")
 SIGNS = {1: "+", -1: "-"}
 TEXT = pa.large_string()
-#: Where epochs have fewer rows on average, they are applied as tuples.
+#: Epochs with fewer rows on average are applied as tuples.
 FEW_ROWS = 8
 
 
 class Published(NamedTuple):
-    """An epoch that can be read now. ``time`` is that of its last event, or of its slide."""
+    """A published epoch. ``time`` is the time of its last event, or of its slide."""
 
     epoch: int
     time: int | None
@@ -39,39 +39,39 @@ class Published(NamedTuple):
 
 
 class Note(Protocol):
-    """Notes, with the next record of an engine, how far the input is taken then."""
+    """Commits the input position with the next record of an engine."""
 
     def __call__(self, stream: str | None, rows: int, time: int | None = None) -> None:
-        """Up to so many rows of the last batch of a stream; `time` is that of the epoch."""
+        """The record consumes `rows` rows of the stream's last batch; `time` is of the epoch."""
 
 
 class Epochs(Protocol):
-    """Feeds an engine, and hands out control after each epoch."""
+    """Feeds an engine, yielding after each epoch."""
 
     def feed(self, batch: pa.RecordBatch, stream: str | None = None) -> Iterator[Published]:
-        """Take a batch of events of a stream; an item for each epoch that it completes."""
+        """Take a batch of a stream; yields each epoch that it completes."""
 
     def end(self, stream: str | None) -> Iterator[Published]:
-        """A stream has ended, others have not."""
+        """One of several streams has ended."""
 
     def finish(self) -> Iterator[Published]:
-        """The input has ended: publish what is left."""
+        """The input has ended: publish the rest."""
 
     def leave(self) -> Iterator[Published]:
-        """The run is stopped before its input has ended: publish what can be."""
+        """The run is stopped before the end of its input: publish what is complete."""
 
     def resume(self) -> Iterator[Published]:
-        """The run before may have ended in the middle: publish what it had not."""
+        """Publish what the previous run had accepted but not published."""
 
     def take_refused(self) -> list[Refusal]:
-        """What was refused and is not told by an epoch."""
+        """Refusals that no epoch has reported."""
 
 
 class AppliedEpochs:
-    """Events as they come. With `rows` each epoch has so many, else it has all of one time.
+    """Applies events in order. An epoch has `rows` rows if given, else all events of equal time.
 
-    With `note` the run can go on later: it is called before each epoch. `time` is the largest that
-    was published before.
+    `note` makes the run resumable; it is called before each epoch. `time` is the largest time
+    published so far.
 
     >>> engine = Engine()
     >>> names = ["time", "op", "subject", "predicate", "object"]
@@ -94,8 +94,8 @@ class AppliedEpochs:
         self._rows = rows
         self._strict = strict
         self._note = note
-        self._parts: list[pa.RecordBatch] = []
-        self._waiting = 0
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
         self._time = time
         self._stream: str | None = None
         self._given = 0  # rows of the last batch
@@ -104,12 +104,12 @@ class AppliedEpochs:
         self._stream, self._given = stream, batch.num_rows
         ends = self._find_ends(batch)
         start = 0
-        if ends and self._waiting:
+        if ends and self._pending_rows:
             start = ends.pop(0)
-            self._wait(batch.slice(0, start))
+            self._buffer(batch.slice(0, start))
             yield self._apply(start)
         if len(ends) * FEW_ROWS > batch.num_rows and not _has_row_deletions(batch):
-            # To make a table for each of these epochs would take longer than all else.
+            # A table per tiny epoch would dominate the cost.
             columns = [batch.column(name).to_pylist() for name in UPDATE]
             times = batch.column("time").to_pylist()
             for stop in ends:
@@ -119,16 +119,16 @@ class AppliedEpochs:
             ends = []
         for stop in ends:
             part = batch.slice(start, stop - start)
-            yield self._publish(join_parts([part]), _latest(part), stop)
+            yield self._publish(join_batches([part]), _latest(part), stop)
             start = stop
-        self._wait(batch.slice(start))
+        self._buffer(batch.slice(start))
 
     def finish(self) -> Iterator[Published]:
-        if self._waiting:
+        if self._pending_rows:
             yield self._apply(self._given)
 
     def leave(self) -> Iterator[Published]:
-        """What waits is published, unless the next run can read it again with what follows."""
+        """Publish the buffered events, unless the next run can read them again."""
         return self.finish() if self._note is None else iter(())
 
     def resume(self) -> Iterator[Published]:
@@ -141,36 +141,36 @@ class AppliedEpochs:
         return []
 
     def _find_ends(self, batch: pa.RecordBatch) -> list[int]:
-        """Where epochs end in this batch; 0 if what waits is one already."""
+        """Where epochs end in this batch; 0 if the buffered events form one already."""
         if self._rows is not None:
-            # Where rows of a table end: of events that are no rows, each is one.
+            # The ends of table rows; without a mapping, each event is a row.
             last = find_starts(batch)[1:]
-            waiting = sum(map(count_rows, self._parts))
+            waiting = sum(map(count_rows, self._pending))
             found: list[int] = last[self._rows - waiting - 1 :: self._rows].tolist()
             return found
         times = batch.column("time").to_numpy()
         ends: list[int] = (np.flatnonzero(times[1:] != times[:-1]) + 1).tolist()
-        if self._waiting and len(times) and times[0] != self._last_time():
+        if self._pending_rows and len(times) and times[0] != self._last_time():
             return [0, *ends]
         return ends
 
     def _last_time(self) -> int:
-        last: int = self._parts[-1].column("time")[-1].as_py()
+        last: int = self._pending[-1].column("time")[-1].as_py()
         return last
 
-    def _wait(self, part: pa.RecordBatch) -> None:
+    def _buffer(self, part: pa.RecordBatch) -> None:
         if part.num_rows:
-            self._parts.append(part)
-            self._waiting += part.num_rows
+            self._pending.append(part)
+            self._pending_rows += part.num_rows
 
     def _apply(self, taken: int) -> Published:
-        parts, self._parts, self._waiting = self._parts, [], 0
-        return self._publish(join_parts(parts), max(map(_latest, parts)), taken)
+        batches, self._pending, self._pending_rows = self._pending, [], 0
+        return self._publish(join_batches(batches), max(map(_latest, batches)), taken)
 
     def _publish(
         self, updates: pa.Table | list[tuple[Any, ...]], newest: int, taken: int
     ) -> Published:
-        # Without a window nothing is late; time does not run backwards all the same.
+        # Nothing is late without a window, but published time never decreases.
         self._time = newest if self._time is None else max(self._time, newest)
         if self._note is not None:
             self._note(self._stream, taken, self._time)
@@ -181,11 +181,11 @@ class AppliedEpochs:
 
 
 class WindowedEpochs:
-    """Timed events through the engine's windows: an epoch for each slide that is due.
+    """Pushes timed events through the engine's windows; each due slide is an epoch.
 
-    The watermark moves after each batch, to its largest time less the allowed lateness. With `note`
-    the run can go on later: it is called before each push, and streams stay open at the end of the
-    input. Late events are refused only if `tells_late`.
+    After each batch the watermark advances to its largest time minus the allowed lateness. `note`
+    makes the run resumable: it is called before each push, and streams stay open at the end of the
+    input. Late events are reported as refused only with `reports_late`.
     """
 
     def __init__(
@@ -194,12 +194,12 @@ class WindowedEpochs:
         *,
         strict: bool = False,
         note: Note | None = None,
-        tells_late: bool = True,
+        reports_late: bool = True,
     ) -> None:
         self._engine = engine
         self._strict = strict
         self._note = note
-        self._tells_late = tells_late
+        self._tells_late = reports_late
         self._refused: list[Refusal] = []
 
     def feed(self, batch: pa.RecordBatch, stream: str | None = None) -> Iterator[Published]:
@@ -212,48 +212,48 @@ class WindowedEpochs:
             is_late = reason.kind is Reason.LATE
             if is_late and not self._tells_late:
                 continue
-            place = number - pushed.first
-            if place < 0:  # of an earlier batch
+            index = number - pushed.first
+            if index < 0:  # from an earlier batch
                 self._refuse(number, reason, None)
                 continue
             assert starts is not None
-            time = table.column("time")[int(starts[place])].as_py()
-            refusal = describe_refused(table, time, Refused(place, reason), starts)
+            time = table.column("time")[int(starts[index])].as_py()
+            refusal = describe_refused(table, time, Refused(index, reason), starts)
             if self._strict and not is_late:
                 raise InvalidUpdate(f"{refusal.record} at {time}: {reason}")
             self._refused.append(refusal)
-        # The events are in now; what follows is timed slide by slide.
-        return self._pass_on(self._engine.each_slide())
+        # The events are accepted; slides are published one by one.
+        return self._convert(self._engine.each_slide())
 
     def end(self, stream: str | None) -> Iterator[Published]:
-        yield from self._pass_on(self._engine.each_slide(stream=stream, close=True))
+        yield from self._convert(self._engine.each_slide(stream=stream, close=True))
 
     def finish(self) -> Iterator[Published]:
-        """Publish everything that waits; a run that can be gone on with closes no stream."""
+        """Publish everything buffered; a resumable run closes no stream."""
         if self._note is None:
-            yield from self._pass_on(self._engine.each_slide(close=True))
+            yield from self._convert(self._engine.each_slide(close=True))
         else:
             end = self._engine.find_end()
             if end is not None:
-                yield from self._pass_on(self._engine.each_slide(end))
+                yield from self._convert(self._engine.each_slide(end))
         for number, reason in self._engine._windows.take_strays():
             self._refuse(number, reason, None)
 
     def resume(self) -> Iterator[Published]:
-        """The slides that are due for what was pushed."""
+        """Publish the slides that are due for events pushed before."""
         if self._engine.find_end() is not None:
-            yield from self._pass_on(self._engine.each_slide())
+            yield from self._convert(self._engine.each_slide())
 
     def leave(self) -> Iterator[Published]:
-        """A slide that is not due yet may still change: it is not published."""
+        """Publish nothing: a slide that is not due may still change."""
         return iter(())
 
     def take_refused(self) -> list[Refusal]:
-        """What was refused since the last epoch."""
+        """Refusals since the last epoch."""
         refused, self._refused = self._refused, []
         return refused
 
-    def _pass_on(self, slides: Iterator[Slid]) -> Iterator[Published]:
+    def _convert(self, slides: Iterator[Slid]) -> Iterator[Published]:
         for epoch, time, refused in slides:
             for number, reason in refused:
                 self._refuse(number, reason, time)
@@ -267,8 +267,8 @@ class WindowedEpochs:
 
 
 class WholeBatches(AppliedEpochs):
-    """Each batch of the input is one epoch: for a run that shows nothing but its end, which does
-    not depend on where epochs are cut.
+    """Each input batch is an epoch, for runs that write only at the end, where epoch boundaries do
+    not matter.
     """
 
     def _find_ends(self, batch: pa.RecordBatch) -> list[int]:
@@ -276,7 +276,7 @@ class WholeBatches(AppliedEpochs):
 
 
 def _has_row_deletions(batch: pa.RecordBatch) -> bool:
-    """Whether rows of several triples are taken back, which a table has to say."""
+    """Whether rows of several triples are deleted, which only a table can express."""
     if SAME_ROW not in batch.schema.names:
         return False
     return bool((batch.column("op").to_numpy() < 0).any())
@@ -292,7 +292,7 @@ def describe_refused(
     refused: Refused,
     starts: Words | None = None,
 ) -> Refusal:
-    """What was refused, in words: its place is one of these events, or of rows of triples."""
+    """Describe a refused update, whose index refers to these events or rows of triples."""
     if isinstance(events, pa.Table):
         assert starts is not None
         start, end = starts[refused.place : refused.place + 2].tolist()
@@ -304,18 +304,18 @@ def describe_refused(
     return Refusal(refused.reason, time, f"{SIGNS.get(sign, sign)} {shown}")
 
 
-def join_parts(parts: list[pa.RecordBatch]) -> pa.Table:
-    """One table of updates; batches of several files may have their terms in several forms.
+def join_batches(batches: list[pa.RecordBatch]) -> pa.Table:
+    """One table of updates from batches whose terms may have different types.
 
-    >>> parts = [pa.record_batch([[1], [5]], ["op", "object"]),
-    ...          pa.record_batch([[1], pa.array(["<a:b>"]).dictionary_encode()], ["op", "object"])]
-    >>> join_parts(parts).column("object").to_pylist()
+    >>> iri = pa.array(["<a:b>"]).dictionary_encode()
+    >>> batches = [pa.record_batch([[1], term], ["op", "object"]) for term in ([5], iri)]
+    >>> join_batches(batches).column("object").to_pylist()
     ['"5"^^<http://www.w3.org/2001/XMLSchema#integer>', '<a:b>']
     """
-    names = [name for name in (*UPDATE, SAME_ROW) if name in parts[0].schema.names]
+    names = [name for name in (*UPDATE, SAME_ROW) if name in batches[0].schema.names]
     columns = []
     for name in names:
-        arrays = [part.column(name) for part in parts]
+        arrays = [batch.column(name) for batch in batches]
         is_one = all(array.type == arrays[0].type for array in arrays)
         if (name != SAME_ROW and not is_one) or any(_is_large(array) for array in arrays):
             arrays = [_write_texts(array) for array in arrays]
@@ -324,7 +324,7 @@ def join_parts(parts: list[pa.RecordBatch]) -> pa.Table:
 
 
 def _is_large(column: Any) -> bool:
-    """Whether a few rows of a batch have the large dictionary of all of it."""
+    """Whether a small slice carries the dictionary of a whole batch."""
     return pa.types.is_dictionary(column.type) and len(column.dictionary) > 4 * len(column)
 
 

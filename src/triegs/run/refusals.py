@@ -1,4 +1,4 @@
-"""What the engine refuses in a run: counted, and kept beside the records that were malformed."""
+"""Counts the events that the engine refuses, and writes them to the quarantine file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from types import TracebackType
 from typing import NamedTuple
 
 from triegs.errors import CannotWrite
-from triegs.inputs.aside import AsideFile
+from triegs.inputs.quarantine_file import QuarantineFile
 from triegs.reasons import Why
 
 
 class Refusal(NamedTuple):
-    """An event that the engine refused: why, its time, and what it says."""
+    """A refused event: reason, time and content."""
 
     reason: Why
     time: int | None
@@ -23,31 +23,30 @@ class Refusal(NamedTuple):
 
 
 class Refusals:
-    """Counts refusals by reason, keeps the ``first``, and appends all to a file of JSON lines if
-    there is one.
+    """Counts refusals by reason, keeps the ``first``, and appends all to a JSON lines file.
 
     >>> from triegs.reasons import Reason
     >>> refusals = Refusals()
-    >>> refusals.add([Refusal(Reason.NO_EVENT.tell(), 5, "- <a:a> <a:p> <a:b>")])
+    >>> refusals.add([Refusal(Reason.NO_EVENT.describe(), 5, "- <a:a> <a:p> <a:b>")])
     >>> refusals.total, refusals.reasons.most_common()
     (1, [('no live event states this', 1)])
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
         self.total = 0
-        #: Of this run alone; `total` goes on from the runs before it.
+        #: Of this run only; `total` includes the runs it resumes.
         self.added = 0
         self.reasons: Counter[str] = Counter()
         self.first: Refusal | None = None
-        self._file: AsideFile | None = None
+        self._file: QuarantineFile | None = None
         if path is not None:
             try:
-                self._file = AsideFile(path, append=True)
+                self._file = QuarantineFile(path, append=True)
             except OSError as error:
                 raise CannotWrite.name(path, error) from error
 
     def add(self, refused: Iterable[Refusal]) -> None:
-        """Take notice of what an epoch or a push has refused."""
+        """Record the refusals of an epoch or push."""
         for reason, time, record in refused:
             self.total += 1
             self.added += 1

@@ -1,4 +1,4 @@
-"""What a run has done, in numbers; memory of a fixed size, however long it runs."""
+"""Statistics of a run, in constant memory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-#: Durations are counted in classes, each 2% wider than the one before, from 100 ns on.
-LEAST, STEP, CLASSES = 1e-7, math.log(1.02), 1_500
+#: Histogram bins of durations, each 2% wider than the previous one, from 100 ns.
+LEAST, STEP, BINS = 1e-7, math.log(1.02), 1_500
 
 
 class Durations:
-    """Durations in seconds, of which percentiles are known to 2%.
+    """A histogram of durations in seconds; percentiles are accurate to 2%.
 
     >>> durations = Durations()
     >>> for milliseconds in range(1, 101):
@@ -23,29 +23,29 @@ class Durations:
     """
 
     def __init__(self) -> None:
-        self._classes = np.zeros(CLASSES, np.int64)
+        self._bins = np.zeros(BINS, np.int64)
         self.count = 0
         self.total = 0.0
         self.longest = 0.0
 
     def add(self, seconds: float) -> None:
-        place = int(math.log(max(seconds, LEAST) / LEAST) / STEP)
-        self._classes[min(place, CLASSES - 1)] += 1
+        number = int(math.log(max(seconds, LEAST) / LEAST) / STEP)
+        self._bins[min(number, BINS - 1)] += 1
         self.count += 1
         self.total += seconds
         self.longest = max(self.longest, seconds)
 
     def percentile(self, percent: float) -> float:
-        """A duration that so many percent do not exceed; 0 if there is none."""
+        """The given percentile; 0 if there are no durations."""
         if not self.count:
             return 0.0
         wanted = math.ceil(self.count * percent / 100)
-        place = int(np.searchsorted(np.cumsum(self._classes), wanted))
-        return min(LEAST * math.exp((place + 0.5) * STEP), self.longest)
+        number = int(np.searchsorted(np.cumsum(self._bins), wanted))
+        return min(LEAST * math.exp((number + 0.5) * STEP), self.longest)
 
 
 class Statistics:
-    """Counts of a run. ``events`` were read, ``rows`` were written in ``reports`` reports."""
+    """Counts of a run: ``events`` read, ``rows`` written in ``reports`` reports."""
 
     def __init__(self) -> None:
         self.events = 0
@@ -53,20 +53,20 @@ class Statistics:
         self.rows = 0
         self.epochs = Durations()
         self.seconds = 0.0
-        #: The largest time of an event, and the time of the newest epoch.
+        #: The largest event time, and the time of the newest epoch.
         self.newest_event: int | None = None
         self.newest_epoch: int | None = None
 
     @property
     def lag(self) -> int | None:
-        """How far, in milliseconds, what is published is behind the newest event."""
+        """How many milliseconds the newest epoch is behind the newest event."""
         if self.newest_event is None or self.newest_epoch is None:
             return None
         return max(0, self.newest_event - self.newest_epoch)
 
 
 def measure_memory() -> int:
-    """The most bytes that this process has had in memory; 0 where the system does not tell."""
+    """The peak memory of this process in bytes; 0 if unknown."""
     try:
         import resource
     except ImportError:
@@ -78,10 +78,10 @@ def measure_memory() -> int:
 def describe(
     statistics: Statistics, metrics: dict[str, Any], quarantined: int, refused: int
 ) -> list[tuple[str, str]]:
-    """The lines of ``--stats``: names and values."""
+    """The lines of ``--stats`` as names and values."""
     epochs = statistics.epochs
     rate = statistics.events / statistics.seconds if statistics.seconds else 0.0
-    stored = sum(part.get("bytes", 0) for part in (metrics["terms"], metrics["windows"]))
+    stored = sum(group.get("bytes", 0) for group in (metrics["terms"], metrics["windows"]))
     stored += metrics["live_bytes"]
     lines = [
         ("events", f"{statistics.events:,}"),
@@ -97,7 +97,7 @@ def describe(
         ("graph, views, terms", write_bytes(stored)),
     ]
     most = measure_memory()
-    return [*lines, ("memory at most", write_bytes(most))] if most else lines
+    return [*lines, ("peak memory", write_bytes(most))] if most else lines
 
 
 def write_seconds(seconds: float) -> str:

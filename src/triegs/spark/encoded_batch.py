@@ -16,11 +16,19 @@ import pyarrow as pa
 
 from triegs.dictionary.arrays import Words
 from triegs.dictionary.columns import is_text
-from triegs.dictionary.writing import write_terms
+from triegs.dictionary.term_texts import write_terms
 from triegs.errors import InputError
+from triegs.inputs.context import (
+    COLUMNS,
+    TERMS,
+    Clock,
+    Options,
+    ReadContext,
+    TermReading,
+    choose_columns,
+)
+from triegs.inputs.event_columns import Origin, describe_row, shape_events
 from triegs.inputs.report import InputReport, Quarantine
-from triegs.inputs.shaping import Origin, describe_row, shape_events
-from triegs.inputs.work import COLUMNS, TERMS, Clock, Options, TermReading, Work, choose_columns
 from triegs.reasons import Reason
 from triegs.spark.cells import make_empty, read_instants
 from triegs.spark.mapped import MappedColumns
@@ -84,7 +92,7 @@ class QuarantineBuffer(Quarantine):
     def add(self, file: str, line: int, reason: Reason, detail: str, record: str | bytes) -> None:
         super().add(file, line, reason, detail, record)
         text = record if isinstance(record, str) else record.decode("utf-8", "backslashreplace")
-        self.rows.append({"reason": str(reason.tell(detail)), "record": text})
+        self.rows.append({"reason": str(reason.describe(detail)), "record": text})
 
     def take(self) -> list[dict[str, str]]:
         rows, self.rows = self.rows, []
@@ -122,7 +130,7 @@ def make_checker(
         options = Options({}, frozenset(), TermReading.NTRIPLES, {}, BATCH_ROWS, None)
         if isinstance(columns, MappedColumns):
             options = columns.complete(options)
-        work = Work(options, Clock(0), quarantine, report)
+        work = ReadContext(options, Clock(0), quarantine, report)
         waiting: list[pa.RecordBatch] = []
         rows = 0
         is_mapped = work.options.mapping is not None
@@ -173,8 +181,8 @@ def number_rows(scope: str, first: int, rows: int) -> tuple[str, Words]:
 
 
 def _shape(
-    given: Mapping[str, Any], rows: int, columns: Mapping[str, str], work: Work, origin: Origin,
-    *, is_timed: bool,
+    given: Mapping[str, Any], rows: int, columns: Mapping[str, str], work: ReadContext,
+    origin: Origin, *, is_timed: bool,
 ) -> pa.RecordBatch:  # fmt: skip
     def locate(row: int) -> tuple[int, str]:
         return row + 1, describe_row({theirs: given[ours] for ours, theirs in columns.items()}, row)

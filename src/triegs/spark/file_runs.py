@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from triegs.errors import InputError
+from triegs.inputs.context import Options, find_columns
 from triegs.inputs.files import InputFile
-from triegs.inputs.work import Options, find_columns
 
 #: How Spark reads a format. It returns text line by line, and `triegs.inputs` reads the cells, so
 #: that a malformed record is the same with and without Spark.

@@ -29,10 +29,10 @@ import pyarrow.parquet as pq
 
 from triegs.dictionary.arrays import Words
 from triegs.errors import InputError
+from triegs.inputs.context import FilePosition, Options, ReadBatch, ReadContext, key_cell
+from triegs.inputs.event_columns import shape_events
 from triegs.inputs.files import InputFile
-from triegs.inputs.shaping import shape_events
 from triegs.inputs.source import Source
-from triegs.inputs.work import Found, Options, Place, Work, key_cell
 from triegs.spark.cells import quote
 from triegs.spark.failures import Cancelled, explain, mute
 from triegs.spark.file_runs import (
@@ -95,7 +95,7 @@ class SparkSource(Source):
         self,
         files: list[InputFile],
         skipped: list[str],
-        work: Work,
+        work: ReadContext,
         position: dict[str, Any],
         *,
         spark: LocalSpark,
@@ -192,16 +192,16 @@ class SparkSource(Source):
             for missed in range(following, len(self._files)):
                 yield from self._read_table(missed, None)
         finally:
-            self._work.quarantine.close()
+            self._context.quarantine.close()
 
     def _read_table(self, index: int, table: pa.Table | None) -> Iterator[Any]:
         self._held = table
         yield from self._read_file(index)
 
-    def _read_records(self, file: InputFile, place: Place) -> Iterator[Found]:
+    def _read_records(self, file: InputFile, place: FilePosition) -> Iterator[ReadBatch]:
         table, self._held = self._held, None
         if file.format == "parquet":
-            return read_rows(file, self._work, table, place)
+            return read_rows(file, self._context, table, place)
         text = b"" if table is None else join_lines(table.column(LINE))
         if not _has_last_end(file):
             text = text.removesuffix(b"\n")
@@ -321,7 +321,7 @@ def list_names(options: Options) -> dict[str, str]:
     return {**options.columns, **{key_cell(name): name for name in cells}}
 
 
-def read_rows(file: InputFile, work: Work, table: pa.Table | None, place: Place) -> Iterator[Found]:
+def read_rows(file: InputFile, work: ReadContext, table: pa.Table | None, place: FilePosition) -> Iterator[ReadBatch]:
     """Rows of Parquet, with columns under our names, as `triegs.inputs.tables` reads them."""
     first = place.get("row", 0)
     if table is not None:

@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from triegs.dictionary.columns import is_text
-from triegs.dictionary.writing import spell_texts, write_terms
+from triegs.dictionary.term_texts import spell_texts, write_terms
 from triegs.errors import InputError, WindowError
+from triegs.inputs.context import choose_columns
 from triegs.inputs.signs import CHANGES
 from triegs.inputs.times import GOOD, MISSING, REASONS, read_times
-from triegs.inputs.work import choose_columns
+from triegs.inputs.context import choose_columns
 from triegs.spark.cells import INTEGERS, quote, read_instants
 from triegs.spark.encoded_batch import check_kinds
 from triegs.sparql.window import Kind, Window

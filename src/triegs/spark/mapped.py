@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from triegs.dictionary.columns import is_text
 from triegs.errors import InputError
+from triegs.inputs.context import COLUMNS, Options, TermReading, find_columns
 from triegs.inputs.mapped import read_mapping
 from triegs.inputs.time_units import check_unit
-from triegs.inputs.work import COLUMNS, Options, TermReading, find_columns
 from triegs.mapping import Mapping as RowMapping
 from triegs.names import BASE, check_base, write_plain
 

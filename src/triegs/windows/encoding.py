@@ -1,6 +1,6 @@
-"""Timed events as they are given, to events by ids: tuples, or columns of an Arrow table.
+"""Timed events to events by ids, from tuples or from columns of an Arrow table.
 
-Terms are encoded here, once. What is malformed is refused row by row, with the reason.
+Terms are encoded here, once. Malformed rows are refused one by one, with the reason.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from triegs.dictionary.columns import is_text
 from triegs.errors import InvalidUpdate
 from triegs.events import OP, check_many, encode_columns, encode_tuples, take_columns
 from triegs.inputs import times as reading
-from triegs.inputs.shaping import show_cell
-from triegs.inputs.work import TERMS
+from triegs.inputs.context import TERMS
+from triegs.inputs.event_columns import show_cell
 from triegs.maintain.standing import Refused
 from triegs.mapping.rows import SAME_ROW
 from triegs.reasons import Reason, Why, shorten
@@ -32,16 +32,16 @@ _FORM = "an event is (time, subject, predicate, object[, op[, id]]), not "
 
 
 class Events(NamedTuple):
-    """Events by ids; `places` are those of the kept rows in what was given, None for all.
+    """Events by ids; `kept` are the indexes of the kept rows in what was given, None for all.
 
-    Rows of a table with several triples have a place each, which all their triples share.
+    All triples of a table row have the index of the row.
     """
 
     times: Words
     rows: Words
     ids: Words
     given: int
-    places: Words | None
+    kept: Words | None
     refused: list[Refused]
 
 
@@ -71,21 +71,21 @@ def encode_events(words: Dictionary, identities: Dictionary, events: Any) -> Eve
 
 
 def _group_rows(found: Events, table: pa.Table) -> Events:
-    """Triples of rows of a table: what is wrong with one is wrong with its row, numbers are those
-    of rows, and the further triples of a row are marked in place of an id.
+    """Group the triples of table rows: a problem of a triple is one of its row, indexes are those
+    of rows, and all but the first triple of a row are marked in place of an id.
     """
     same = np.asarray(table.column(SAME_ROW).to_numpy(), np.bool_)
     numbers = np.cumsum(~same) - 1
-    places = np.arange(len(same)) if found.places is None else found.places
+    rows = np.arange(len(same)) if found.kept is None else found.kept
     reasons: dict[int, Why] = {}
-    for place, reason in found.refused:
-        reasons.setdefault(int(numbers[place]), reason)
-    kept = ~np.isin(numbers[places], list(reasons)) if reasons else np.ones(len(places), np.bool_)
-    ids = np.where(same[places], SAME_ID, found.ids)
+    for row, reason in found.refused:
+        reasons.setdefault(int(numbers[row]), reason)
+    kept = ~np.isin(numbers[rows], list(reasons)) if reasons else np.ones(len(rows), np.bool_)
+    ids = np.where(same[rows], SAME_ID, found.ids)
     refused = [Refused(number, reason) for number, reason in sorted(reasons.items())]
     given = int(numbers[-1]) + 1 if len(numbers) else 0
     return Events(
-        found.times[kept], found.rows[kept], ids[kept], given, numbers[places[kept]], refused
+        found.times[kept], found.rows[kept], ids[kept], given, numbers[rows[kept]], refused
     )
 
 
@@ -95,37 +95,37 @@ def _encode_tuples(
     given = list(events)
     reasons: dict[int, Why] = {}
     good: list[int] = []
-    for place, event in enumerate(given):
+    for row, event in enumerate(given):
         if type(event) not in (tuple, list) or not 4 <= len(event) <= 6:
-            reasons[place] = Reason.BAD_ROW.tell(_FORM + shorten(event))
+            reasons[row] = Reason.BAD_ROW.describe(_FORM + shorten(event))
         else:
-            good.append(place)
-    times, states = reading.read_time_values([given[place][0] for place in good])
+            good.append(row)
+    times, states = reading.read_time_values([given[row][0] for row in good])
     ids = np.full(len(good), NO_ID, np.int64)
-    for at, place in enumerate(good):
-        event = given[place]
+    for at, row in enumerate(good):
+        event = given[row]
         if states[at] != reading.GOOD:
-            reasons[place] = reading.explain_time(event[0], int(states[at]))
+            reasons[row] = reading.explain_time(event[0], int(states[at]))
         elif len(event) > 5 and event[5] is not None:
             try:
                 ids[at] = identities.encode_one(name_identity(event[5]))
             except (TypeError, ValueError) as problem:
-                reasons[place] = Reason.BAD_ID.tell(str(problem))
+                reasons[row] = Reason.BAD_ID.describe(str(problem))
     if reasons:
-        kept = [at for at, place in enumerate(good) if place not in reasons]
+        kept = [at for at, row in enumerate(good) if row not in reasons]
         good, times, ids = [good[at] for at in kept], times[kept], ids[kept]
-    chosen = [given[place] for place in good]
+    chosen = [given[row] for row in good]
     batch = encode_tuples(words, [(e[4] if len(e) > 4 else "+", *e[1:4]) for e in chosen])
     reasons.update((good[at], reason) for at, reason in batch.refused)
-    refused = [Refused(place, reason) for place, reason in sorted(reasons.items())]
-    places = np.array(good, np.int64)
-    if batch.places is not None:
-        times, ids, places = times[batch.places], ids[batch.places], places[batch.places]
-    return Events(times, batch.rows, ids, len(given), places if refused else None, refused)
+    refused = [Refused(row, reason) for row, reason in sorted(reasons.items())]
+    rows = np.array(good, np.int64)
+    if batch.kept is not None:
+        times, ids, rows = times[batch.kept], ids[batch.kept], rows[batch.kept]
+    return Events(times, batch.rows, ids, len(given), rows if refused else None, refused)
 
 
 def name_identity(value: object) -> object:
-    """An identity as a term of its own dictionary: a text is a plain literal."""
+    """An event id as a term of its own dictionary: a string is a plain literal."""
     return literal(value) if isinstance(value, str) else value
 
 
@@ -135,28 +135,28 @@ def _encode_table(words: Dictionary, identities: Dictionary, table: pa.Table) ->
         times, states = reading.read_times(columns[TIME])
     except TypeError as problem:
         raise InvalidUpdate(f"{problem}; nothing changed") from None
-    for place in np.flatnonzero(states).tolist():
-        shown = show_cell(columns[TIME][place])
-        reasons.setdefault(place, reading.explain_time(shown, int(states[place])))
+    for row in np.flatnonzero(states).tolist():
+        shown = show_cell(columns[TIME][row])
+        reasons.setdefault(row, reading.explain_time(shown, int(states[row])))
     ids = np.full(table.num_rows, NO_ID, np.int64)
     if ID in columns:
-        for place, why in identities.encode_into(_name_identities(columns[ID]), ids):
-            if columns[ID][place].is_valid:
-                reasons.setdefault(place, Reason.BAD_ID.tell(why))
+        for row, why in identities.encode_into(_name_identities(columns[ID]), ids):
+            if columns[ID][row].is_valid:
+                reasons.setdefault(row, Reason.BAD_ID.describe(why))
     batch = encode_columns(words, columns, table.num_rows, reasons)
-    if batch.places is not None:
-        times, ids = times[batch.places], ids[batch.places]
-    return Events(times, batch.rows, ids, table.num_rows, batch.places, batch.refused)
+    if batch.kept is not None:
+        times, ids = times[batch.kept], ids[batch.kept]
+    return Events(times, batch.rows, ids, table.num_rows, batch.kept, batch.refused)
 
 
 def _name_identities(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Identities as terms: integers as they are, texts as plain literals, a column at a time."""
+    """A column of event ids as terms: integers as they are, strings as plain literals."""
     if pa.types.is_integer(column.type):
         return column
     if pa.types.is_dictionary(column.type):
         return _name_identities(column.cast(column.type.value_type))
     if not (is_text(column.type) or pa.types.is_null(column.type)):
-        message = f"{ID}: a column of {column.type} has no ids; give strings or integers"
+        message = f"{ID}: a column of {column.type} cannot hold ids; use strings or integers"
         raise InvalidUpdate(f"{message}; nothing changed")
     texts = column.cast(pa.large_string())
     for sign, written in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):

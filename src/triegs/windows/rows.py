@@ -1,6 +1,6 @@
-"""Rows of a table that a caller gives, as updates or events: by other names of columns, or mapped.
+"""Table rows as updates or events: with renamed columns, or mapped by templates.
 
-What is wrong with a row is told by the row's place in the table, however many triples it makes.
+A problem is reported by the index of its row in the table, however many triples the row makes.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from triegs.dictionary.sound import Unsound
+from triegs.dictionary.validation import DamagedColumn
 from triegs.errors import InputError, InvalidUpdate
 from triegs.events import Batch
-from triegs.inputs.mapped import read_mapping
-from triegs.inputs.report import InputReport, Quarantine
-from triegs.inputs.shaping import shape_events
-from triegs.inputs.time_units import check_unit
-from triegs.inputs.work import (
+from triegs.inputs.context import (
     COLUMNS,
     Clock,
     Options,
+    ReadContext,
     TermReading,
-    Work,
     find_columns,
     refuse_untimed,
 )
+from triegs.inputs.event_columns import shape_events
+from triegs.inputs.mapped import read_mapping
+from triegs.inputs.report import InputReport, Quarantine
+from triegs.inputs.time_units import check_unit
 from triegs.maintain.standing import Refused
 from triegs.mapping.rows import find_starts
 from triegs.reasons import Reason, Why
@@ -38,7 +38,7 @@ TABLE = "the table"
 
 
 class RowReading(NamedTuple):
-    """How rows are read: as `triegs.inputs.open_input` takes it."""
+    """How rows are read: the options of `triegs.inputs.open_input`."""
 
     mapping: str | Iterable[str] | None
     columns: Mapping[str, str] | None
@@ -48,7 +48,7 @@ class RowReading(NamedTuple):
     time_unit: str | None = None
 
     def make_options(self) -> Options:
-        """`InputError` for what makes no sense."""
+        """`InputError` for invalid options."""
         columns = dict(self.columns or {})
         if unknown := [name for name in columns if name not in COLUMNS]:
             raise InputError(f"there is no column {unknown[0]!r}; ours are {', '.join(COLUMNS)}")
@@ -66,19 +66,19 @@ class RowReading(NamedTuple):
         )
 
 
-class Aside(Quarantine):
-    """Keeps what is wrong with rows by their places."""
+class RowQuarantine(Quarantine):
+    """Collects the problems of rows by their indexes."""
 
     def __init__(self) -> None:
         super().__init__(InputReport(), None, strict=False, append=False)
         self.refused: list[Refused] = []
 
     def add(self, file: str, line: int, reason: Reason, detail: str, record: str | bytes) -> None:  # noqa: ARG002
-        self.refused.append(Refused(line, reason.tell(detail)))
+        self.refused.append(Refused(line, reason.describe(detail)))
 
 
 class ReadRows(NamedTuple):
-    """Triples of the good ones of so many ``given`` rows, whose places are in ``rows``."""
+    """The triples of the valid rows among ``given`` rows; ``rows`` has their indexes."""
 
     table: pa.Table
     rows: Words
@@ -86,29 +86,29 @@ class ReadRows(NamedTuple):
     refused: list[Refused]
 
     def place_events(self, found: Events) -> Events:
-        """Events of the triples, with the places of the table that was given."""
+        """Events of the triples, by row of the table that was given."""
         return found._replace(
-            given=self.given, places=self._place(found.places, len(found.times)),
-            refused=sorted([*self.refused, *self._tell(found.refused)]),
+            given=self.given, kept=self._find_rows(found.kept, len(found.times)),
+            refused=sorted([*self.refused, *self._by_row(found.refused)]),
         )  # fmt: skip
 
     def place_batch(self, found: Batch) -> Batch:
         """The same for updates."""
-        places = self._place(found.places, len(found.rows))
-        return Batch(found.rows, places, sorted([*self.refused, *self._tell(found.refused)]))
+        kept = self._find_rows(found.kept, len(found.rows))
+        return Batch(found.rows, kept, sorted([*self.refused, *self._by_row(found.refused)]))
 
-    def _place(self, places: Words | None, count: int) -> Words:
-        return self.rows[np.arange(count) if places is None else places]
+    def _find_rows(self, kept: Words | None, count: int) -> Words:
+        return self.rows[np.arange(count) if kept is None else kept]
 
-    def _tell(self, refused: Iterable[Refused]) -> list[Refused]:
+    def _by_row(self, refused: Iterable[Refused]) -> list[Refused]:
         return [Refused(int(self.rows[place]), reason) for place, reason in refused]
 
 
 def read_rows(given: Any, reading: RowReading, place: str, first: int, is_timed: bool) -> ReadRows:
-    """The rows of anything with ``__arrow_c_stream__``. Cost: as `triegs.mapping.rows.map_rows`.
+    """The rows of anything with ``__arrow_c_stream__``. Cost: see `triegs.mapping.rows.map_rows`.
 
-    ``place`` and the number of the ``first`` row name the nodes of rows that have no ids.
-    `InputError` for a table that does not fit.
+    ``place`` and the number of the ``first`` row name the nodes of rows without ids. `InputError`
+    for a table that does not match.
     """
     if not (isinstance(given, pa.Table | pa.RecordBatch) or hasattr(given, "__arrow_c_stream__")):
         raise InputError(
@@ -120,8 +120,8 @@ def read_rows(given: Any, reading: RowReading, place: str, first: int, is_timed:
     names = find_columns(table.schema.names, TABLE, options)
     if is_timed and "time" not in names:
         raise refuse_untimed(TABLE, table.schema.names)
-    aside = Aside()
-    work = Work(options, Clock(0), aside, InputReport())
+    quarantine = RowQuarantine()
+    work = ReadContext(options, Clock(0), quarantine, InputReport())
     parts: list[Any] = []
     start = 0
     for batch in table.combine_chunks().to_batches():
@@ -136,13 +136,13 @@ def read_rows(given: Any, reading: RowReading, place: str, first: int, is_timed:
 
         try:
             found = shape_events(columns, batch.num_rows, work, TABLE, "", locate, origin=number)
-        except Unsound as problem:
+        except DamagedColumn as problem:
             raise InputError(f"the table is damaged: {problem}") from None
         parts.append(found)
         start += batch.num_rows
     kept = np.ones(table.num_rows, np.bool_)
-    kept[[row for row, _ in aside.refused]] = False
-    return ReadRows(_join(parts, names), np.flatnonzero(kept), table.num_rows, aside.refused)
+    kept[[row for row, _ in quarantine.refused]] = False
+    return ReadRows(_join(parts, names), np.flatnonzero(kept), table.num_rows, quarantine.refused)
 
 
 def _join(parts: list[Any], names: Mapping[str, int]) -> pa.Table:
@@ -156,38 +156,38 @@ def _join(parts: list[Any], names: Mapping[str, int]) -> pa.Table:
 def judge_rows(
     batch: Batch, table: Any, count: Callable[[int, int, int], int], strict: bool
 ) -> Batch:
-    """Updates that are triples of rows, without the rows that take back what is not there: none of
-    their triples goes. The places of the others are those of their rows.
+    """Updates that are triples of rows, without the rows that delete what is not there: of these no
+    triple is deleted. Updates are reported by their rows.
 
-    `InvalidUpdate` for such a row if `strict`. ``count`` says how often an assertion stands in the
-    graph. Cost: a Python step for each triple of which the batch deletes one, if it deletes a row
-    of several triples.
+    With `strict` such a row raises `InvalidUpdate`. ``count`` returns the count of an assertion in
+    the graph. Cost: if the batch deletes a row of several triples, a Python step for each triple of
+    which it deletes one.
     """
     starts = find_starts(table)
     numbers = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     malformed: dict[int, Why] = {}
     for place, reason in batch.refused:
         malformed.setdefault(int(numbers[place]), reason)
-    if batch.places is not None:
-        numbers = numbers[batch.places]
+    if batch.kept is not None:
+        numbers = numbers[batch.kept]
     kept = ~np.isin(numbers, list(malformed))
     rows, numbers = batch.rows[kept], numbers[kept]
     invalid = _find_invalid(rows, numbers, count)
     if invalid and strict:
-        refused = tuple(Refused(number, Reason.NO_EVENT.tell()) for number in invalid)
+        refused = tuple(Refused(number, Reason.NO_EVENT.describe()) for number in invalid)
         message = f"{len(invalid)} updates of a strict epoch were invalid; nothing changed"
         raise InvalidUpdate(message, refused)
     good = ~np.isin(numbers, invalid)
-    reasons = malformed | dict.fromkeys(invalid, Reason.NO_EVENT.tell())
+    reasons = malformed | dict.fromkeys(invalid, Reason.NO_EVENT.describe())
     refused_rows = [Refused(number, reason) for number, reason in sorted(reasons.items())]
     return Batch(rows[good], numbers[good], refused_rows)
 
 
 def _find_invalid(rows: Words, numbers: Words, count: Callable[[int, int, int], int]) -> list[int]:
-    """The numbers of rows that delete what is not there when their turn comes."""
+    """The rows that delete what is not there when they are applied."""
     gone = rows[:, 0] < 0
     if not (gone[1:] & (numbers[1:] == numbers[:-1])).any():
-        return []  # those of one triple are judged as every update is
+        return []  # rows of one triple are judged like every update
     counts = {key: count(*key) for key in map(tuple, rows[gone, 1:].tolist())}
     invalid: list[int] = []
     bounds = [*np.flatnonzero(np.diff(numbers, prepend=-1)).tolist(), len(rows)]

@@ -97,7 +97,7 @@ def _describe_refused(refused: Iterable[Refused]) -> list[list[Any]]:
 
 
 def _read_refused(described: Iterable[list[Any]]) -> list[Refused]:
-    return [Refused(number, Reason(kind).tell(detail)) for number, kind, detail in described]
+    return [Refused(number, Reason(kind).describe(detail)) for number, kind, detail in described]
 
 
 def _describe(cursor: WindowCursor) -> dict[str, Any]:

@@ -111,8 +111,8 @@ class Stream:
         first = self.arrivals
         self.arrivals += events.given
         arrivals = np.arange(first, self.arrivals)
-        if events.places is not None:
-            arrivals = arrivals[events.places]
+        if events.kept is not None:
+            arrivals = arrivals[events.kept]
         # A row is one event, whatever the number of its triples, so it is sifted once.
         is_first = events.ids != SAME_ROW
         is_plain = bool(is_first.all())
@@ -177,7 +177,7 @@ class Stream:
             removed = self.pending.remove(np.array(strays))
             if reports:
                 self.strays += sorted(
-                    Refused(number, Reason.TOO_EARLY.tell(self._describe(removed, row)))
+                    Refused(number, Reason.TOO_EARLY.describe(self._describe(removed, row)))
                     for row, number in enumerate(removed.arrivals.tolist())
                     if removed.ids[row] != SAME_ROW
                 )
@@ -240,7 +240,7 @@ class Stream:
         is_first = due.ids != SAME_ROW
         self.repeated += int(np.count_nonzero((outcomes == REPEATED) & is_first))
         for row in np.flatnonzero((outcomes > REPEATED) & is_first).tolist():
-            reason = REASONS[int(outcomes[row])].tell(self._describe(due, row))
+            reason = REASONS[int(outcomes[row])].describe(self._describe(due, row))
             self.refused.append(Refused(int(due.arrivals[row]), reason))
 
     def refuse(self, first: int, end: int, reason: Reason) -> list[int]:
@@ -249,7 +249,7 @@ class Stream:
         slots = found[self.log.mark_firsts(found)] & (len(self.log.times) - 1)
         for slot in slots.tolist():
             terms = " ".join(map(self._words.decode_one, self.log.rows[slot, 1:].tolist()))
-            why = reason.tell(f"{terms} at {self.log.times[slot]}")
+            why = reason.describe(f"{terms} at {self.log.times[slot]}")
             self.refused.append(Refused(int(self.log.arrivals[slot]), why))
         positions: list[int] = found.tolist()
         return positions

@@ -144,9 +144,9 @@ class Windows:
         bound = self.watermarks.find_bound(stream)
         first, accepted, late, strays = stream.add(found, bound, self.settings.max_ahead)
         refused = [Refused(first + row, reason) for row, reason in found.refused]
-        refused += [Refused(number, Reason.TOO_EARLY.tell()) for number in strays]
+        refused += [Refused(number, Reason.TOO_EARLY.describe()) for number in strays]
         if self.settings.late is Late.QUARANTINE:
-            why = Reason.LATE.tell(f"its time is at or before the watermark, {bound}")
+            why = Reason.LATE.describe(f"its time is at or before the watermark, {bound}")
             refused += [Refused(number, why) for number in late.tolist()]
         self.counts.late += len(late)
         self.counts.ahead += len(strays)

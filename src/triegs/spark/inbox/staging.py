@@ -95,14 +95,14 @@ def require_columns(schema: Any, reading: Reading) -> None:
 
 
 def _find_columns(names: list[str], reading: Reading) -> dict[str, int]:
-    from triegs.inputs.work import find_columns
+    from triegs.inputs.context import find_columns
 
     return find_columns(names, "the DataFrame", _make_work(reading, None).options)
 
 
 def _make_work(reading: Reading, quarantine: Path | None) -> Any:
+    from triegs.inputs.context import COLUMNS, Clock, Options, ReadContext, TermReading
     from triegs.inputs.report import InputReport, Quarantine
-    from triegs.inputs.work import COLUMNS, Clock, Options, TermReading, Work
 
     options = Options(
         columns={name: reading.columns.get(name, name) for name in COLUMNS},
@@ -113,7 +113,7 @@ def _make_work(reading: Reading, quarantine: Path | None) -> Any:
         graph_time=None,
     )
     report = InputReport()
-    return Work(
+    return ReadContext(
         options, Clock(0), Quarantine(report, quarantine, reading.is_strict, append=False), report
     )
 
@@ -172,7 +172,7 @@ def _shape(
     reading: Reading,
     work: Any,
 ) -> Iterator[pa.RecordBatch]:
-    from triegs.inputs.shaping import describe_row, shape_events
+    from triegs.inputs.event_columns import describe_row, shape_events
 
     file = f"{area.name}, partition {partition}"
     first = 1

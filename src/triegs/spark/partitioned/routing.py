@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from triegs.dictionary.arrays import Words
-from triegs.dictionary.placing import find_parts
+from triegs.dictionary.partition_hash import find_partitions
 from triegs.dictionary.values import TermForm, read_value, write_value
 from triegs.mapping.rows import SAME_ROW
 from triegs.partition.layout import Layout, Route
@@ -278,7 +278,7 @@ def _find_targets(
 ) -> Words:
     if positions not in hashes:
         columns = [table.column(TERMS[position]) for position in positions]
-        hashes[positions] = find_parts(columns, partitions)
+        hashes[positions] = find_partitions(columns, partitions)
     return hashes[positions]
 
 

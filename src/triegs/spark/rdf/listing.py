@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from triegs.errors import InputError
-from triegs.inputs.files import ENDINGS, InputFile, find_format, tell_format
+from triegs.inputs.files import ENDINGS, InputFile, detect_format, find_format
 from triegs.spark.rdf.settings import (
     BY_LINE,
     FORMATS,
@@ -60,14 +60,14 @@ def _list_folder(folder: Path, settings: Settings) -> Iterator[Path]:
 
 def _choose(paths: list[Path], settings: Settings) -> Iterator[Path]:
     for path in paths:
-        is_known = settings.format is not None or tell_format(path.name)[0] in FORMATS
+        is_known = settings.format is not None or detect_format(path.name)[0] in FORMATS
         if is_known and not path.name.startswith((".", "_")) and path.is_file():
             yield path
 
 
 def open_file(path: str, settings: Settings) -> InputFile:
     """A file with its format; `InputError` if that is unknown, or not RDF."""
-    known = tell_format(Path(path).name)[0]
+    known = detect_format(Path(path).name)[0]
     if settings.format is None and known not in FORMATS:
         endings = ", ".join(f".{ending}" for ending, form in ENDINGS.items() if form in FORMATS)
         raise InputError(

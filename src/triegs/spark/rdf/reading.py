@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 
 from triegs.dictionary.arrays import Words
 from triegs.errors import InputError
+from triegs.inputs.context import Clock, Options, ReadContext, TermReading
 from triegs.inputs.documents import read_columns
 from triegs.inputs.files import InputFile
 from triegs.inputs.frames import keep_terms, read_frame_rows
 from triegs.inputs.graph_times import TimedGraphs
 from triegs.inputs.lines import read_lines
-from triegs.inputs.report import LONGEST_SHOWN, InputReport, Quarantine
+from triegs.inputs.report import LONGEST_WRITTEN, InputReport, Quarantine
 from triegs.inputs.statements import StatementScanner
 from triegs.inputs.streams import CHUNK, BrokenFile, drop_mark
-from triegs.inputs.work import Clock, Options, TermReading, Work
 from triegs.reasons import Reason
 from triegs.spark.rdf.listing import is_by_line, open_file
 from triegs.spark.rdf.settings import BY_LINE, Mode, Settings
@@ -64,7 +64,7 @@ class Collector(Quarantine):
 
     def add(self, file: str, line: int, reason: Reason, detail: str, record: str | bytes) -> None:
         super().add(file, line, reason, detail, record)
-        self._found.append((line, str(reason.tell(detail)), record))
+        self._found.append((line, str(reason.describe(detail)), record))
 
     def drain(self, *, is_counted: bool) -> list[Problem]:
         """The records collected since the last call; ``is_counted``: their lines are positions."""
@@ -80,8 +80,8 @@ class Collector(Quarantine):
 
 def _show(record: str | bytes) -> str:
     if isinstance(record, str):
-        record = record[:LONGEST_SHOWN].encode("utf-8", "backslashreplace")
-    return record[: 4 * LONGEST_SHOWN].decode("utf-8", "backslashreplace")[:LONGEST_SHOWN]
+        record = record[:LONGEST_WRITTEN].encode("utf-8", "backslashreplace")
+    return record[: 4 * LONGEST_WRITTEN].decode("utf-8", "backslashreplace")[:LONGEST_WRITTEN]
 
 
 def read_split(
@@ -119,7 +119,7 @@ def _is_passing(problem: BrokenFile) -> bool:
     return isinstance(cause, OSError) and cause.errno is not None
 
 
-def _make_work(settings: Settings) -> Work:
+def _make_work(settings: Settings) -> ReadContext:
     options = Options(
         columns={},
         given=frozenset(),
@@ -129,11 +129,11 @@ def _make_work(settings: Settings) -> Work:
         graph_time=settings.graph_time,
     )
     collector = Collector(is_strict=settings.mode is Mode.FAILFAST)
-    return Work(options, Clock(0), collector, InputReport())
+    return ReadContext(options, Clock(0), collector, InputReport())
 
 
 def _read_rows(
-    file: InputFile, split: FileSplit, settings: Settings, work: Work, collector: Collector
+    file: InputFile, split: FileSplit, settings: Settings, work: ReadContext, collector: Collector
 ) -> Iterator[Rows]:
     if is_by_line(file, settings):
         yield from _scan(file, split, _read_range(split), work, collector)
@@ -151,7 +151,7 @@ def _read_rows(
 
 
 def _scan(
-    file: InputFile, split: FileSplit, chunks: Iterator[bytes], work: Work, collector: Collector
+    file: InputFile, split: FileSplit, chunks: Iterator[bytes], work: ReadContext, collector: Collector
 ) -> Iterator[Rows]:
     scanner = StatementScanner(file, work)
     rows = work.options.batch_rows
@@ -182,7 +182,7 @@ def _read_bytes(split: FileSplit) -> Iterator[bytes]:
         raise InputError(f"{split.path}: {problem.strerror}", file=split.path) from problem
 
 
-def _read_statements(file: InputFile, work: Work) -> Iterator[list[Any]]:
+def _read_statements(file: InputFile, work: ReadContext) -> Iterator[list[Any]]:
     """Columns of the four terms, for formats that are not line-based."""
     if file.format == "jelly":
         for frame in read_frame_rows(file):

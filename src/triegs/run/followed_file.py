@@ -1,4 +1,4 @@
-"""A file that grows while it is read."""
+"""Follows a growing file."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-#: Seconds between two looks at the end of a file.
+#: Seconds between polls at the end of a file.
 PAUSE = 0.1
 
 
 class FollowedFile(io.RawIOBase):
-    """Reads a file as it grows; the end of it comes when `is_over` says so.
+    """Reads a file as it grows, until `is_over` returns true.
 
-    A file that becomes shorter was replaced: that is an `OSError`, not a reason to read on from
-    the middle of something else.
+    A file that shrinks was replaced, which raises `OSError`.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -33,7 +32,7 @@ class FollowedFile(io.RawIOBase):
         self._file = open(path, "rb", buffering=0)  # noqa: PTH123, SIM115
         self._is_over = is_over
         self.name = os.fspath(path)
-        #: Keeps its blank nodes apart from those of others, in every run.
+        #: Scopes its blank nodes, stable across runs.
         self.scope = str(Path(path).resolve())
 
     def readable(self) -> bool:
@@ -50,11 +49,11 @@ class FollowedFile(io.RawIOBase):
             if self._is_over():
                 return 0
             if os.fstat(self._file.fileno()).st_size < self._file.tell():
-                raise OSError("the file became shorter while it was followed")
+                raise OSError("the file shrank while it was being followed")
             time.sleep(PAUSE)
 
     def read1(self, size: int = io.DEFAULT_BUFFER_SIZE) -> bytes:
-        """What there is, at most so much; waits while there is nothing."""
+        """The available bytes, up to `size`; waits if there are none."""
         return self.read(size) or b""
 
     def close(self) -> None:

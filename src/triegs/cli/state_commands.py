@@ -1,4 +1,4 @@
-"""``triegs check`` and ``triegs backup``: what they print."""
+"""Implementation of ``triegs check`` and ``triegs backup``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triegs.run.statistics import write_bytes
 
 
 def run_check(directory: Path, as_json: bool) -> int:
-    """Look at a directory and say what was found; the exit code."""
+    """Inspect a directory and print the findings; returns the exit code."""
     try:
         found = inspect(directory)
     except StateError as error:
@@ -25,7 +25,7 @@ def run_check(directory: Path, as_json: bool) -> int:
 
 
 def run_backup(directory: Path, target: Path) -> None:
-    """Copy a directory and say what was copied."""
+    """Copy a directory and print a summary."""
     try:
         done = back_up(directory, target)
     except StateError as error:
@@ -40,8 +40,8 @@ def run_backup(directory: Path, target: Path) -> None:
 
 
 def write_json(found: Inspection) -> str:
-    """All that was found, for machines."""
-    told = {
+    """The findings as JSON."""
+    found_json = {
         "directory": str(found.directory),
         "good": found.is_good,
         "owner": found.owner,
@@ -49,11 +49,11 @@ def write_json(found: Inspection) -> str:
         "restored": None if found.restored is None else found.restored._asdict(),
         "parts": [part._asdict() for part in found.parts],
     }
-    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(found_json, indent=2, ensure_ascii=False) + "\n"
 
 
 def write_text(found: Inspection) -> str:
-    """A line for each file, and what follows from all of them."""
+    """A line per file, and a summary."""
     width = max(len(part.file) for part in found.parts)
     lines = [
         f"{part.file:{width}}  {part.state:<10}  {write_bytes(part.bytes):>8}  {part.details}"
@@ -63,21 +63,21 @@ def write_text(found: Inspection) -> str:
 
 
 def describe(found: Inspection) -> str:
-    """Whether all is good, and what opening would give."""
+    """Whether the state is intact, and what can be restored."""
     if found.owner is not None:
         verdict = "no file is damaged" if found.is_good else "a file is damaged"
-        return f"open by {found.owner}: only the files were looked at; {verdict}"
+        return f"in use by {found.owner}: checked the files only; {verdict}"
     if found.problem is None:
         assert found.restored is not None
-        head = "good" if found.is_good else "damaged, and yet nothing is lost"
-        return f"{head}: opening gives {describe_restored(found.restored)}"
+        head = "good" if found.is_good else "damaged, but nothing is lost"
+        return f"{head}: restores {describe_restored(found.restored)}"
     lines = [f"damaged: {found.problem}"]
     if found.restored is None:
-        lines.append("nothing can be recovered from these files alone; take a backup")
+        lines.append("nothing can be recovered from these files; restore a backup")
     else:
         lines.append(
-            f"whole before the damage: {describe_restored(found.restored)}; "
-            "docs/durability.md says how to go on from there"
+            f"intact before the damage: {describe_restored(found.restored)}; "
+            "see docs/durability.md for recovery"
         )
     return "\n".join(lines)
 

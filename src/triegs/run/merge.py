@@ -1,4 +1,4 @@
-"""Batches of several streams in one order."""
+"""Merges the batches of several streams."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
-from triegs.run.driver import Arrived
+from triegs.run.driver import StreamBatch
 
 
-def arrive(sources: Mapping[str | None, Iterable[pa.RecordBatch]]) -> Iterator[Arrived]:
-    """Batches of all streams, next always one of the stream that is furthest behind in time.
+def merge_streams(sources: Mapping[str | None, Iterable[pa.RecordBatch]]) -> Iterator[StreamBatch]:
+    """Yield batches of all streams, always from the stream that is furthest behind in event time.
 
-    So no stream waits for long, and what waits in the engine is about a batch of each. The end of a
-    stream is told, as long as others go on.
+    This bounds what the engine buffers to about a batch per stream. The end of a stream is yielded
+    as None while other streams continue.
 
     >>> times = lambda *values: pa.record_batch({"time": list(values)})
-    >>> found = arrive({"a": [times(1), times(9)], "b": [times(2), times(3)]})
+    >>> found = merge_streams({"a": [times(1), times(9)], "b": [times(2), times(3)]})
     >>> [(name, None if batch is None else batch.column("time").to_pylist())
     ...  for name, batch in found]
     [('a', [1]), ('b', [2]), ('a', [9]), ('b', [3]), ('b', None)]

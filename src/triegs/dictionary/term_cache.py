@@ -1,7 +1,7 @@
-"""What the scalar path knows by heart: Python dicts from texts and integers to ids.
+"""Caches of the scalar path: Python dicts from texts and integers to ids.
 
-They save a call into compiled code, and they are caches only: the arrays decide. An entry goes when
-its term is freed; when there are too many, all go.
+They save calls into compiled code; the arrays stay authoritative. An entry is removed when its term
+is freed, and all are removed when there are too many.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 from triegs.dictionary.arrays import Arrays, Bytes, Words
 
 MOST_ENTRIES = 1 << 20
-# Spellings of one term that are kept; a term has endless ones.
+# Cached spellings per term, whose number is unbounded.
 MOST_SPELLINGS = 8
-# A text longer than this is looked up by its bytes each time rather than kept twice.
+# Longer texts are not cached but looked up by their bytes.
 LONGEST_TEXT = 1 << 12
 # Two dict entries, a str or int object and a list; measured with sys.getsizeof.
 _ENTRY_BYTES = 350
 
 
-class Known:
-    """Texts (in any spelling) and integers met as single values.
+class TermCache:
+    """Ids of texts (in any spelling) and integers that were encoded as single values.
 
     >>> import numpy as np
-    >>> known = Known()
+    >>> cache = TermCache()
     >>> flags = np.zeros(4, np.uint8)
-    >>> known.add_text('"x"@EN', 2, flags)
-    >>> known.texts, flags.tolist()
+    >>> cache.add_text('"x"@EN', 2, flags)
+    >>> cache.texts, flags.tolist()
     ({'"x"@EN': 2}, [0, 0, 1, 0])
     """
 
@@ -57,7 +57,7 @@ class Known:
         cached[identity] = 1
 
     def forget(self, ids: Words, arrays: Arrays) -> None:
-        """Drop the entries of freed ids that are marked as known; one Python step each."""
+        """Remove the entries of freed ids that are marked as cached. Cost: a Python step each."""
         integers, spellings = self.integers, self._spellings
         for identity, value in zip(ids.tolist(), arrays.spans[ids, 0].tolist(), strict=True):
             if integers.get(value) == identity:

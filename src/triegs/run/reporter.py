@@ -1,4 +1,4 @@
-"""When a run reads its queries, and what it hands to the writers."""
+"""Decides when a run reads its queries, and passes the results to the writers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from triegs.engine.standing_query import StandingQuery
-from triegs.outputs import Bulletin, Kind, Outputs
+from triegs.outputs import Kind, Outputs, ResultBatch
 from triegs.read.snapshot import Snapshot
 from triegs.run.epochs import Published
-from triegs.run.ordering import sort_rows
+from triegs.run.row_order import sort_rows
 from triegs.sparql.window import Window
 
 log = logging.getLogger("triegs.run")
 
 
 class Emit(StrEnum):
-    """What is written of a query: its answers, what has changed, or both."""
+    """What to write for a query: answers, changes, or both."""
 
     SNAPSHOT = "snapshot"
     CHANGES = "changes"
@@ -40,7 +40,7 @@ class Emit(StrEnum):
 
 
 class Sign(StrEnum):
-    """Which changes are wanted: all, what comes (ISTREAM), what goes (DSTREAM)."""
+    """Which changes to write: all, insertions (ISTREAM), or deletions (DSTREAM)."""
 
     ALL = "all"
     POSITIVE = "positive"
@@ -48,7 +48,7 @@ class Sign(StrEnum):
 
 
 class When(StrEnum):
-    """After which epochs a run writes."""
+    """After which epochs to write."""
 
     EPOCH = "epoch"
     SLIDE = "slide"
@@ -56,9 +56,9 @@ class When(StrEnum):
 
 
 @dataclass(slots=True)
-class Asked:
-    """A query of a run, what is wanted of it, the windows that it reads, and the snapshot that the
-    next changes are from, None for no answers at all.
+class RunQuery:
+    """A query of a run: what to write, its windows, and the snapshot from which the next changes
+    start (None for the empty result).
     """
 
     query: StandingQuery
@@ -68,7 +68,7 @@ class Asked:
     before: Snapshot | None = None
 
     def slides_at(self, time: int | None) -> bool:
-        """Whether one of its windows may slide then."""
+        """Whether one of its windows may slide at that time."""
         return time is None or any(
             window.slide is None or window.last_slide(time) == time for window in self.windows
         )
@@ -76,14 +76,14 @@ class Asked:
 
 @dataclass(slots=True)
 class Reporter:
-    """Writes the queries after the epochs that `every` names.
+    """Writes the queries after the epochs selected by `every`.
 
-    A number for `every` is a period in milliseconds of event time: the first epoch at or after
-    each multiple of it is written. If `is_sorted`, rows are written in the order of their texts,
-    and not in that of the engine, which another process that goes on with it does not have.
+    A number is a period in milliseconds of event time: the first epoch at or after each multiple is
+    written. With `is_sorted`, rows are sorted by text instead of in the engine's order, which a
+    resumed run would not reproduce.
     """
 
-    asked: list[Asked]
+    queries: list[RunQuery]
     outputs: Outputs
     every: When | int
     rows: int = 0
@@ -95,33 +95,33 @@ class Reporter:
     _is_written: bool = True
 
     def publish(self, epoch: Published) -> None:
-        """Take notice of an epoch, and write if it is one to be written."""
+        """Note an epoch, and write it if it is due."""
         self._last, self._is_written = epoch, False
         if self._is_due(epoch):
             self._write(epoch)
 
     def finish(self, epoch: int) -> None:
-        """The run ends with that epoch: write what only its end asks for."""
+        """The run ends with that epoch: write what is due at the end."""
         last = self._last or Published(epoch, None)
         if self.every is When.END or (isinstance(self.every, int) and not self._is_written):
             self._write(last)
 
     def close(self) -> None:
-        """Let go of what the next changes would be from."""
-        for each in self.asked:
+        """Release the snapshots from which the next changes would start."""
+        for each in self.queries:
             if each.before is not None:
                 each.before.close()
                 each.before = None
 
     def describe(self) -> dict[str, int | bool | None]:
-        """What a run must know that goes on where this one is."""
+        """The state that a resuming run needs."""
         return {"due": self._due, "is_written": self._is_written}
 
-    def resume(self, told: Mapping[str, Any], last: Published) -> None:
-        """Go on behind an epoch as another, which was described so."""
+    def resume(self, reported: Mapping[str, Any], last: Published) -> None:
+        """Continue after an epoch, from the state of `describe`."""
         self._last = last
-        self._due = told.get("due")
-        self._is_written = told.get("is_written", True)
+        self._due = reported.get("due")
+        self._is_written = reported.get("is_written", True)
 
     def _is_due(self, epoch: Published) -> bool:
         if not isinstance(self.every, int):
@@ -134,7 +134,7 @@ class Reporter:
         return True
 
     def _write(self, epoch: Published) -> None:
-        for each in self.asked:
+        for each in self.queries:
             if self.every is When.SLIDE and not each.slides_at(epoch.time):
                 continue
             if not self._note_stall(each.query):
@@ -144,24 +144,24 @@ class Reporter:
         self._is_written = True
 
     def _note_stall(self, query: StandingQuery) -> bool:
-        """Whether a query cannot be written because its counts do not fit; told once."""
+        """Whether a query cannot be written because its counts overflow; logged once."""
         if query.error is None:
             self.stalled.discard(query.name)
             return False
         if query.name not in self.stalled:
-            log.warning("%s is stalled and not written: %s", query.name, query.error)
+            log.warning("%s is stalled and is not written: %s", query.name, query.error)
             self.stalled.add(query.name)
         return True
 
-    def _write_query(self, each: Asked, epoch: Published) -> None:
+    def _write_query(self, each: RunQuery, epoch: Published) -> None:
         now = each.query.snapshot()
         try:
             for kind in each.kinds:
                 batches = read_batches(each, now, kind)
                 if self.is_sorted:
                     batches = sort_rows(batches)
-                bulletin = Bulletin(kind, now.epoch, epoch.time, batches)
-                self.rows += self.outputs.write(each.query.name, bulletin)
+                result = ResultBatch(kind, now.epoch, epoch.time, batches)
+                self.rows += self.outputs.write(each.query.name, result)
         except BaseException:
             now.close()
             raise
@@ -173,8 +173,8 @@ class Reporter:
         each.before = now
 
 
-def read_batches(each: Asked, now: Snapshot, kind: Kind) -> Iterable[pa.RecordBatch]:
-    """The answers of a snapshot, or how they differ from the one before."""
+def read_batches(each: RunQuery, now: Snapshot, kind: Kind) -> Iterable[pa.RecordBatch]:
+    """The answers of a snapshot, or its changes from the previous one."""
     if kind is Kind.SNAPSHOT:
         return now.batches()
     if each.before is None:
@@ -183,12 +183,12 @@ def read_batches(each: Asked, now: Snapshot, kind: Kind) -> Iterable[pa.RecordBa
 
 
 def name_changes(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Answers as changes from none at all."""
+    """Answers as changes from the empty result."""
     return batch.rename_columns([*batch.schema.names[:-1], "change"])
 
 
 def pick_sign(batches: Iterable[pa.RecordBatch], sign: Sign) -> Iterator[pa.RecordBatch]:
-    """The changes of that sign; the last column has them.
+    """The changes of a sign, given in the last column.
 
     >>> batch = pa.record_batch({"x": ["a", "b"], "change": [1, -2]})
     >>> [part.to_pydict() for part in pick_sign([batch], Sign.NEGATIVE)]

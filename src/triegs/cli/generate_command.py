@@ -1,7 +1,7 @@
-"""The work of ``triegs generate``: from a wish to files.
+"""Implementation of ``triegs generate``.
 
-A file appears under its name once it is complete; until then it is hidden beside it, and it goes
-when the work fails.
+A file appears under its name once it is complete. Until then it is a hidden temporary file, which
+is removed on failure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ENDINGS = {"gzip": ".gz", "zstd": ".zst"}
 WIDTH = 80
 
 
-class Wish(NamedTuple):
+class GenerateOptions(NamedTuple):
     """The options of the command."""
 
     workload: str
@@ -57,12 +57,12 @@ class Wish(NamedTuple):
 
 class _Screen(Console):
     def on_broken_pipe(self) -> None:
-        """Left to whoever runs the command; Rich would end the process as failed."""
+        """Let the caller handle it; Rich would exit with a failure."""
         raise BrokenPipeError
 
 
 def list_workloads() -> None:
-    """A table of all workloads on standard output."""
+    """Print a table of all workloads."""
     out = _Screen(width=WIDTH, highlight=False, markup=False, emoji=False)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in ("workload", "events", "skew"):
@@ -74,101 +74,106 @@ def list_workloads() -> None:
     out.print(table)
 
 
-def run_generate(wish: Wish) -> None:
-    """Write events, and queries and static facts where they are wanted."""
-    workload = _find_workload(wish.workload)
-    is_folder = wish.output.endswith("/") or Path(wish.output).is_dir()
-    name, packing = _find_format(wish, is_folder)
+def run_generate(options: GenerateOptions) -> None:
+    """Write events, and optionally queries and static facts."""
+    workload = _find_workload(options.workload)
+    is_folder = options.output.endswith("/") or Path(options.output).is_dir()
+    name, packing = _find_format(options, is_folder)
     chosen = FORMATS[name]
-    _check(wish, workload, name, chosen, packing)
+    _check(options, workload, name, chosen, packing)
     try:
         batches = workload.events(
-            wish.events,
-            wish.seed,
-            batch_size=min(BATCH, wish.per_file if is_folder else sys.maxsize),
-            rate=wish.rate,
-            start=wish.start,
-            disorder=wish.disorder,
-            inserts_only=wish.inserts_only,
-            integers=wish.integers,
+            options.events,
+            options.seed,
+            batch_size=min(BATCH, options.per_file if is_folder else sys.maxsize),
+            rate=options.rate,
+            start=options.start,
+            disorder=options.disorder,
+            inserts_only=options.inserts_only,
+            integers=options.integers,
         )
     except ValueError as problem:
         raise typer.BadParameter(str(problem)) from None
     try:
-        _write_extras(wish, workload)
-        job = _Job(workload, chosen, packing, wish.integers)
+        _write_extras(options, workload)
+        job = _Job(workload, chosen, packing, options.integers)
         begun = time.perf_counter()
-        with _show_progress(wish) as advance:
+        with _show_progress(options) as advance:
             if is_folder:
-                size = job.write_folder(Path(wish.output), batches, wish.per_file, advance)
-            elif wish.output == STDOUT:
+                size = job.write_folder(Path(options.output), batches, options.per_file, advance)
+            elif options.output == STDOUT:
                 job.write_stdout(batches, advance)
                 return
             else:
-                size = job.write_file(Path(wish.output), batches, advance)
+                size = job.write_file(Path(options.output), batches, advance)
     except BrokenPipeError:
         raise
     except ModuleNotFoundError as problem:
         fail(f"error: {problem}")
     except OSError as problem:
-        where = problem.filename or wish.output
+        where = problem.filename or options.output
         fail(f"error: cannot write {where}: {problem.strerror or problem}")
     seconds = time.perf_counter() - begun
-    _say(f"wrote {wish.events:,} events to {wish.output} ({size / 1e6:,.1f} MB, {seconds:.1f} s)")
+    amount = f"{size / 1e6:,.1f} MB, {seconds:.1f} s"
+    _say(f"wrote {options.events:,} events to {options.output} ({amount})")
 
 
 def _find_workload(name: str) -> TimedWorkload:
     if not name:
-        raise typer.BadParameter("name a workload; --list shows them all", param_hint="WORKLOAD")
+        raise typer.BadParameter("give a workload; --list shows all of them", param_hint="WORKLOAD")
     try:
         return workloads.get(name)
     except ValueError as problem:
         raise typer.BadParameter(str(problem), param_hint="WORKLOAD") from None
 
 
-def _find_format(wish: Wish, is_folder: bool) -> tuple[str, str | None]:
-    """Format and compression as told, else by the name of the file.
+def _find_format(options: GenerateOptions, is_folder: bool) -> tuple[str, str | None]:
+    """Format and compression from the options, else from the file extension.
 
-    A name that tells nothing gives CSV on standard output and in a directory only.
+    Standard output and directories default to CSV.
     """
-    if wish.output == STDOUT or is_folder:
-        return wish.format or "csv", wish.compression
-    parts = Path(wish.output).name.lower().split(".")[1:]
-    packing = wish.compression
+    if options.output == STDOUT or is_folder:
+        return options.format or "csv", options.compression
+    parts = Path(options.output).name.lower().split(".")[1:]
+    packing = options.compression
     for known, ending in ENDINGS.items():
         if parts and f".{parts[-1]}" == ending:
             packing = packing or known
             parts.pop()
-    name = wish.format or (parts[-1] if parts else "")
+    name = options.format or (parts[-1] if parts else "")
     if name not in FORMATS:
         raise typer.BadParameter(
-            f"the name {wish.output!r} does not tell the format; it is one of {', '.join(FORMATS)}",
+            f"unknown extension of {options.output!r}; choose one of {', '.join(FORMATS)}",
             param_hint="--format",
         )
     return name, packing
 
 
 def _check(
-    wish: Wish, workload: TimedWorkload, name: str, chosen: Format, packing: str | None
+    options: GenerateOptions,
+    workload: TimedWorkload,
+    name: str,
+    chosen: Format,
+    packing: str | None,
 ) -> None:
-    """Refuse what would lose something, or what nobody wants on a terminal."""
-    if workload.has_deletes and not chosen.has_op and not wish.inserts_only:
+    """Reject options that would lose data, or write binary data to a terminal."""
+    if workload.has_deletes and not chosen.has_op and not options.inserts_only:
         _refuse(
-            f"{name} cannot say that a fact ends, so the deletes of {workload.name} would be lost; "
-            "--inserts-only leaves them out, csv, jsonl, parquet and arrow have them",
+            f"{name} cannot express the deletions of {workload.name}; "
+            "add --inserts-only, or use csv, jsonl, parquet or arrow",
             "--format",
         )
-    if wish.integers and not chosen.has_op:
-        _refuse(f"{name} has no integers as subjects", "--integers")
+    if options.integers and not chosen.has_op:
+        _refuse(f"{name} cannot have integers as subjects", "--integers")
     if packing and chosen.packs_itself is not None and packing not in chosen.packs_itself:
-        _refuse(f"{name} files are packed by {', '.join(chosen.packs_itself)}", "--compression")
-    if wish.static and not workload.static:
-        _refuse(f"{workload.name} has no facts that never change", "--static")
-    if wish.output == STDOUT and sys.stdout.isatty() and (chosen.is_binary or packing):
-        _refuse("a terminal shows no binary data; name a file", "--output")
+        _refuse(f"{name} files support {', '.join(chosen.packs_itself)}", "--compression")
+    if options.static and not workload.static:
+        _refuse(f"{workload.name} has no static facts", "--static")
+    if options.output == STDOUT and sys.stdout.isatty() and (chosen.is_binary or packing):
+        _refuse("will not write binary data to a terminal; give a file", "--output")
     if not chosen.has_time:
         what = "frame" if name == "jelly" else "statement"
-        _say(f"note: {name} has no times; a reader gives each {what} the next tick")
+        _say(f"note: {name} has no times; readers assign each {what} the next tick")
 
 
 def _refuse(message: str, option: str) -> NoReturn:
@@ -179,23 +184,23 @@ def _say(message: str) -> None:
     sys.stderr.write(f"{message}\n")
 
 
-def _write_extras(wish: Wish, workload: TimedWorkload) -> None:
-    if wish.queries is not None:
-        wish.queries.mkdir(parents=True, exist_ok=True)
+def _write_extras(options: GenerateOptions, workload: TimedWorkload) -> None:
+    if options.queries is not None:
+        options.queries.mkdir(parents=True, exist_ok=True)
         for query in workload.asked:
-            path = wish.queries / f"{query.name}.rq"
+            path = options.queries / f"{query.name}.rq"
             path.write_text(query.file_text, encoding="utf-8")
-        _say(f"wrote {len(workload.asked)} queries to {wish.queries}")
-    if wish.static is not None:
+        _say(f"wrote {len(workload.asked)} queries to {options.queries}")
+    if options.static is not None:
         lines = "".join(f"{' '.join(fact)} .\n" for fact in workload.static)
-        wish.static.write_text(lines, encoding="utf-8")
-        _say(f"wrote {len(workload.static)} static facts to {wish.static}")
+        options.static.write_text(lines, encoding="utf-8")
+        _say(f"wrote {len(workload.static)} static facts to {options.static}")
 
 
 @contextmanager
-def _show_progress(wish: Wish) -> Iterator[Any]:
-    """A bar on a terminal, if the events themselves do not go there; a function that moves it."""
-    shares_screen = wish.output == STDOUT and sys.stdout.isatty()
+def _show_progress(options: GenerateOptions) -> Iterator[Any]:
+    """A progress bar on a terminal, unless events go there; yields a function that advances it."""
+    shares_screen = options.output == STDOUT and sys.stdout.isatty()
     if shares_screen or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -207,7 +212,7 @@ def _show_progress(wish: Wish) -> Iterator[Any]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(wish.workload, total=wish.events, rate="")
+        task = progress.add_task(options.workload, total=options.events, rate="")
         begun = time.perf_counter()
 
         def advance(count: int) -> None:
@@ -220,7 +225,7 @@ def _show_progress(wish: Wish) -> Iterator[Any]:
 
 
 class _Job(NamedTuple):
-    """What all files of one call have in common."""
+    """What all files of one call share."""
 
     workload: TimedWorkload
     format: Format
@@ -228,31 +233,31 @@ class _Job(NamedTuple):
     integers: bool
 
     def write_file(self, path: Path, batches: Iterator[Any], advance: Any) -> int:
-        """All events in one file; its size in bytes."""
-        hidden = path.with_name(f".{path.name}.part")
+        """Write all events to one file; returns its size in bytes."""
+        temporary = path.with_name(f".{path.name}.part")
         try:
-            with hidden.open("wb") as file:
+            with temporary.open("wb") as file:
                 self._write(file, batches, advance, is_pipe=False)
-            size = hidden.stat().st_size
-            hidden.replace(path)
+            size = temporary.stat().st_size
+            temporary.replace(path)
         except BaseException:
-            hidden.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
         return size
 
     def write_folder(
         self, folder: Path, batches: Iterator[Any], per_file: int, advance: Any
     ) -> int:
-        """Files of so many events each, whose names are in the order of the stream."""
+        """Write files of `per_file` events, named in stream order; returns their total size."""
         folder.mkdir(parents=True, exist_ok=True)
         if any(not path.name.startswith(".") for path in folder.iterdir()):
-            fail(f"error: {folder} is not empty; what is in it would be taken for a part")
+            fail(f"error: {folder} is not empty; its files would be read as part of the stream")
         ending = ENDINGS[self.packing] if self.packing and not self.format.packs_itself else ""
         size = number = 0
-        parts = _Parts(batches, per_file)
-        while not number or parts.has_more():
+        splitter = _FileSplitter(batches, per_file)
+        while not number or splitter.has_more():
             name = f"{self.workload.name}-{number:05}.{self.format.ending}{ending}"
-            size += self.write_file(folder / name, parts.next_part(), advance)
+            size += self.write_file(folder / name, splitter.next_file(), advance)
             number += 1
         return size
 
@@ -272,8 +277,8 @@ class _Job(NamedTuple):
             writer.close()
 
 
-class _Parts:
-    """A stream of batches in parts of so many events."""
+class _FileSplitter:
+    """Splits a stream of batches into files of `size` events."""
 
     def __init__(self, batches: Iterator[Any], size: int) -> None:
         self._batches = batches
@@ -285,7 +290,7 @@ class _Parts:
             self._held = next(self._batches, None)
         return self._held is not None
 
-    def next_part(self) -> Iterator[Any]:
+    def next_file(self) -> Iterator[Any]:
         left = self._size
         while left and self.has_more():
             batch, self._held = self._held, None
@@ -300,7 +305,7 @@ def _pack(file: IO[bytes], compression: str | None) -> Iterator[IO[bytes]]:
     if compression is None:
         yield file
     elif compression == "gzip":
-        # No name and no time of day inside, so that equal events are equal files.
+        # Without name and timestamp, so that equal events give equal files.
         with gzip.GzipFile("", "wb", compresslevel=3, fileobj=file, mtime=0) as packed:
             yield packed  # type: ignore[misc]
     else:

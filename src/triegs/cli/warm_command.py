@@ -1,4 +1,4 @@
-"""``triegs warm``: the first compilation, at a time of one's choosing."""
+"""Implementation of ``triegs warm``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from triegs.kernels.warmth import find_mark, warm_up
 
 
 def run_warm() -> str:
-    """Compile what is missing, and say where it is kept."""
+    """Compile what is missing; returns where the cache is."""
     if not COMPILED:
         return "nothing to compile: NUMBA_DISABLE_JIT is set\n"
     mark = find_mark()
     if mark is None:
-        fail("error: no cache directory is writable; TRIEGS_CACHE names one")
+        fail("error: no writable cache directory; set TRIEGS_CACHE")
     warm_up(partial(call_everything, Engine, open_input))
-    return f"all kernels are compiled, in {mark.parent}\n"
+    return f"all kernels are compiled in {mark.parent}\n"

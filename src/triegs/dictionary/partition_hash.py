@@ -1,4 +1,4 @@
-"""A number for each term that is the same in every process: which part of several it belongs to."""
+"""Hashes of terms that are equal in all processes, to assign terms to partitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triegs.kernels.jit import kernel
 
 @kernel
 def hash_texts(data: Bytes, offsets: Words, out: Words) -> None:
-    """An integer has the number that it has as a value."""
+    """Hash texts; the text of an integer hashes like its value."""
     for row in range(len(out)):
         start, end = offsets[row], offsets[row + 1]
         whole, value = False, np.int64(0)
@@ -32,14 +32,15 @@ def hash_values(values: Words, out: Words) -> None:
 
 @kernel
 def join_hashes(left: Words, right: Words) -> None:
-    """Into ``left``, a number for each pair; the order counts."""
+    """Combine hashes of pairs into ``left``; order matters."""
     for row in range(len(left)):
         left[row] = hash_integer((left[row] << 31) ^ right[row])
 
 
 def hash_terms(column: Any) -> Words:
-    """31 bits for each term of a column of canonical texts, dictionaries of them, or integers.
-    Linear; a text of a dictionary is looked at once.
+    """31-bit hashes of a column of canonical texts, dictionaries of them, or integers.
+
+    Linear; hashes each dictionary text once.
 
     >>> five = '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'
     >>> texts = pa.array([five, "<a:b>"]).dictionary_encode()
@@ -60,14 +61,14 @@ def hash_terms(column: Any) -> Words:
     return out
 
 
-def find_parts(columns: list[Any], parts: Word) -> Words:
-    """For each row of one or two columns of terms, the part that the row belongs to.
+def find_partitions(columns: list[Any], partitions: Word) -> Words:
+    """The partition of each row of one or two columns of terms.
 
-    >>> set(find_parts([pa.array(range(100))], 3).tolist())
+    >>> set(find_partitions([pa.array(range(100))], 3).tolist())
     {0, 1, 2}
     """
     found = hash_terms(columns[0])
     for column in columns[1:]:
         join_hashes(found, hash_terms(column))
-    spread: Words = found % parts
-    return spread
+    numbers: Words = found % partitions
+    return numbers

@@ -1,6 +1,6 @@
-"""Columns as a file has them, to columns of events; what is malformed goes to the quarantine.
+"""Turns input columns into event columns; malformed rows are quarantined.
 
-This is the common end of all formats with columns: CSV, JSON lines, Parquet, Arrow.
+Shared by all columnar formats: CSV, JSON lines, Parquet, Arrow.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from numpy.typing import NDArray
 
 from triegs.dictionary.arrays import Bytes, Words
 from triegs.dictionary.columns import buffer_texts, is_text, require_values, scope_texts
-from triegs.dictionary.sound import Unsound, clean_column
 from triegs.dictionary.spelling import is_canonical
-from triegs.dictionary.writing import spell_texts
+from triegs.dictionary.term_texts import spell_texts
+from triegs.dictionary.validation import DamagedColumn, clean_column
 from triegs.errors import InputError
+from triegs.inputs.context import TERMS, ReadContext, TermReading, key_cell
 from triegs.inputs.plain_terms import read_plain
 from triegs.inputs.signs import explain_sign, read_signs
 from triegs.inputs.time_units import to_milliseconds
 from triegs.inputs.times import explain_time, read_times
-from triegs.inputs.work import TERMS, TermReading, Work, key_cell
 from triegs.kernels.jit import kernel
 from triegs.mapping.rows import SAME_ROW, map_rows, mark_same, name_nodes
 from triegs.reasons import Reason, Why, shorten
 
 LABEL, TERM, UNSURE = 2, 1, 0
-#: The place that rows come from, and the number of each there.
+#: Gives the source of the rows and the number of each row in it.
 Origin = Callable[[], tuple[str, Words]]
 
 
 class Faults:
-    """The first thing that is wrong with each row."""
+    """The first problem of each row."""
 
     def __init__(self) -> None:
         self.reasons: dict[int, Why] = {}
@@ -52,30 +52,29 @@ class Faults:
 def shape_events(
     columns: Mapping[str, Any],
     rows: int,
-    work: Work,
+    context: ReadContext,
     file: str,
     scope: str,
     locate: Callable[[int], tuple[int, str | bytes]],
     faults: Faults | None = None,
     origin: Origin | None = None,
 ) -> Any:
-    """A record batch of the events among these rows.
+    """A record batch of the events in these rows.
 
-    ``columns`` are Arrow arrays by our names; ``locate`` gives line and text of a row, for the
-    quarantine. Linear; a Python step for each row only where something is malformed or unusual.
-    `Unsound` for a column that is damaged. With a mapping in the options, rows are mapped;
-    ``origin`` says where they come from.
+    ``columns`` are Arrow arrays by event column; ``locate`` gives the line number and text of a row
+    for the quarantine. With a mapping in the options, rows are mapped, and ``origin`` identifies
+    them. Linear, with a Python step only for malformed or unusual rows. Raises `DamagedColumn`.
     """
     faults = faults or Faults()
-    if work.options.mapping is not None:
-        return shape_rows(columns, rows, work, file, locate, faults, origin)
+    if context.options.mapping is not None:
+        return shape_rows(columns, rows, context, file, locate, faults, origin)
     found: dict[str, Any] = {}
     try:
         columns = {name: _clean(name, column, faults) for name, column in columns.items()}
-        times = _shape_times(columns, faults, work.options.time_unit)
+        times = _shape_times(columns, faults, context.options.time_unit)
         found["op"] = _shape_signs(columns.get("op"), rows, faults)
         for name in TERMS:
-            found[name] = _shape_terms(columns[name], name, work, scope, faults)
+            found[name] = _shape_terms(columns[name], name, context, scope, faults)
         if "id" in columns:
             found["id"] = _shape_ids(columns["id"])
     except TypeError as problem:
@@ -84,42 +83,42 @@ def shape_events(
     if faults.reasons:
         for row, why in sorted(faults.reasons.items()):
             line, record = locate(row)
-            work.quarantine.add(file, line, why.kind, why.detail, record)
+            context.quarantine.add(file, line, why.kind, why.detail, record)
         kept = faults.mark_kept(rows)
         found = {name: column.filter(pa.array(kept)) for name, column in found.items()}
     if times is None:
-        times = work.clock.take(len(found["op"]))
+        times = context.clock.take(len(found["op"]))
     elif kept is not None:
         times = times[kept]
     return pa.RecordBatch.from_pydict({"time": pa.array(times), **found})
 
 
 def _clean(name: str, column: Any, faults: Faults) -> Any:
-    """The column without text that is not UTF-8: a fault each."""
+    """The column with invalid UTF-8 nulled; each such row is a fault."""
     try:
         column, is_bad = clean_column(column)
-    except Unsound as problem:
-        raise Unsound(f"{name}: {problem}") from None
+    except DamagedColumn as problem:
+        raise DamagedColumn(f"{name}: {problem}") from None
     if is_bad is not None:
         for row in np.flatnonzero(is_bad).tolist():
-            faults.add(row, Reason.NOT_UTF8.tell(name))
+            faults.add(row, Reason.NOT_UTF8.describe(name))
     return column
 
 
 def shape_rows(
     columns: Mapping[str, Any],
     rows: int,
-    work: Work,
+    context: ReadContext,
     file: str,
     locate: Callable[[int], tuple[int, str | bytes]],
     faults: Faults,
     origin: Origin | None,
 ) -> Any:
-    """A record batch of the triples of these rows, by the mapping in the options.
+    """A record batch of the triples that the mapping in the options makes of these rows.
 
-    The triples of a row have its time, sign and id, and stand together; see `triegs.mapping.rows`.
+    The triples of a row are adjacent and share its time, sign and id; see `triegs.mapping.rows`.
     """
-    mapping, options = work.options.mapping, work.options
+    mapping, options = context.options.mapping, context.options
     assert mapping is not None
     try:
         columns = {name: _clean(name, column, faults) for name, column in columns.items()}
@@ -128,8 +127,8 @@ def shape_rows(
         ids = _shape_ids(columns["id"]) if "id" in columns else None
         nodes = None
         if mapping.has_row_node:
-            place, numbers = ("", None) if origin is None else origin()
-            nodes = name_nodes(ids, numbers, options.stream, place)
+            source, numbers = ("", None) if origin is None else origin()
+            nodes = name_nodes(ids, numbers, options.stream, source)
             _require_ids(signs, ids, faults)
         cells = {name: columns[key_cell(name)] for name in mapping.columns}
         kept = faults.mark_kept(rows)
@@ -140,11 +139,11 @@ def shape_rows(
         faults.add(row, why)
     for row, why in sorted(faults.reasons.items()):
         line, record = locate(row)
-        work.quarantine.add(file, line, why.kind, why.detail, record)
+        context.quarantine.add(file, line, why.kind, why.detail, record)
     if times is None:
         times = np.zeros(rows, np.int64)
         is_kept = faults.mark_kept(rows)
-        times[is_kept] = work.clock.take(int(np.count_nonzero(is_kept)))
+        times[is_kept] = context.clock.take(int(np.count_nonzero(is_kept)))
     events = {"time": pa.array(times), "op": signs}
     if ids is not None:
         events["id"] = ids
@@ -159,12 +158,14 @@ def shape_rows(
 
 
 def _require_ids(signs: Any, ids: Any, faults: Faults) -> None:
-    """A deletion finds a row that has a node of its own by its id alone."""
+    """Deleting a row with its own node requires an id."""
     bare = signs.to_numpy() < 0
     if ids is not None:
         bare &= ids.is_null().to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(bare).tolist():
-        faults.add(row, Reason.NO_ROW_ID.tell("a deletion finds the node [] of its row by an id"))
+        faults.add(
+            row, Reason.NO_ROW_ID.describe("deleting a row whose mapping uses [] requires an id")
+        )
 
 
 def _shape_times(columns: Mapping[str, Any], faults: Faults, unit: str | None) -> Words | None:
@@ -186,10 +187,10 @@ def _shape_signs(column: Any, rows: int, faults: Faults) -> Any:
     return pa.array(changes[:, 0].astype(np.int8))
 
 
-def _shape_terms(column: Any, name: str, work: Work, scope: str, faults: Faults) -> Any:
-    """Terms that `triegs.events.encode_table` takes; blank nodes are the file's own."""
+def _shape_terms(column: Any, name: str, context: ReadContext, scope: str, faults: Faults) -> Any:
+    """Terms for `triegs.events.encode_table`; blank nodes are scoped to the file."""
     for row in _find_nulls(column):
-        faults.add(row, Reason(f"no {name}").tell())
+        faults.add(row, Reason(f"no {name}").describe())
     kind = column.type
     if pa.types.is_dictionary(kind):
         words = column.dictionary
@@ -197,18 +198,18 @@ def _shape_terms(column: Any, name: str, work: Work, scope: str, faults: Faults)
             column = column.dictionary_decode()
             kind = column.type
         else:
-            shaped, problems = _shape_texts(words, name, work, scope)
+            shaped, problems = _shape_texts(words, name, context, scope)
             if problems:
                 for row in _find_values(column.indices, problems):
                     problem = problems[column.indices[row].as_py()]
-                    faults.add(row, Reason.BAD_TERM.tell(f"{name}: {problem}"))
+                    faults.add(row, Reason.BAD_TERM.describe(f"{name}: {problem}"))
             return pa.DictionaryArray.from_arrays(column.indices, shaped)
     if is_text(kind):
-        if work.options.terms is TermReading.PLAIN:
-            return _shape_terms(column.dictionary_encode(), name, work, scope, faults)
-        shaped, problems = _shape_texts(column, name, work, scope)
+        if context.options.terms is TermReading.PLAIN:
+            return _shape_terms(column.dictionary_encode(), name, context, scope, faults)
+        shaped, problems = _shape_texts(column, name, context, scope)
         for row, problem in problems.items():
-            faults.add(row, Reason.BAD_TERM.tell(f"{name}: {problem}"))
+            faults.add(row, Reason.BAD_TERM.describe(f"{name}: {problem}"))
         return shaped
     if not pa.types.is_integer(kind):
         try:
@@ -229,16 +230,16 @@ def _find_values(indices: Any, wanted: Mapping[int, str]) -> list[int]:
     return np.flatnonzero(found.to_numpy(zero_copy_only=False)).tolist()
 
 
-def _shape_texts(column: Any, name: str, work: Work, scope: str) -> tuple[Any, dict[int, str]]:
-    """The texts as terms in their one spelling, and what is wrong with some of them, by place; of a
-    null nothing is told.
-    """
+def _shape_texts(
+    column: Any, name: str, context: ReadContext, scope: str
+) -> tuple[Any, dict[int, str]]:
+    """The texts as canonical terms, and problems by row. Nulls are not reported."""
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.large_string())
-    if work.options.terms is TermReading.INTEGERS:
+    if context.options.terms is TermReading.INTEGERS:
         return _read_integers(column)
-    if work.options.terms is TermReading.PLAIN:
-        return read_plain(column, name, work.options.prefixes, scope)
+    if context.options.terms is TermReading.PLAIN:
+        return read_plain(column, name, context.options.prefixes, scope)
     states = np.empty(len(column), np.uint8)
     data, offsets, _ = buffer_texts(column)
     unsure, labels = judge_texts(data, offsets, states)
@@ -248,7 +249,7 @@ def _shape_texts(column: Any, name: str, work: Work, scope: str) -> tuple[Any, d
         odd = column.filter(pa.array(is_odd))
         spelt, wrong = spell_texts(odd)
         rows = np.flatnonzero(is_odd).tolist()
-        problems = {rows[place]: reason for place, reason in wrong.items()}
+        problems = {rows[index]: reason for index, reason in wrong.items()}
         labels += pc.any(pc.starts_with(spelt, "_:")).as_py() or False
         if not spelt.equals(odd):
             column = pc.replace_with_mask(column, pa.array(is_odd), spelt)
@@ -268,13 +269,13 @@ def _read_integers(column: Any) -> tuple[Any, dict[int, str]]:
                     raise ValueError
             except ValueError:
                 value = None
-                problems[row] = f"{shorten(text)} is no integer of 64 bits"
+                problems[row] = f"{shorten(text)} is not a 64-bit integer"
             values.append(value)
         return pa.array(values, pa.int64()), problems
 
 
 def _shape_ids(column: Any) -> Any:
-    """Ids as texts or integers."""
+    """Ids as strings or integers."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return _shape_ids(column.dictionary_decode())
@@ -283,14 +284,14 @@ def _shape_ids(column: Any) -> Any:
     if is_text(kind):
         return column.cast(pa.string()) if pa.types.is_string_view(kind) else column
     if pa.types.is_uint64(kind):
-        return column  # perhaps beyond 64 bits signed
+        return column  # may exceed signed 64 bits
     if pa.types.is_integer(kind):
         return column.cast(pa.int64())
-    raise TypeError(f"id: a column of {kind} has no ids; give strings or integers")
+    raise TypeError(f"id: a {kind} column cannot hold ids; give strings or integers")
 
 
 def describe_row(columns: Mapping[str, Any], row: int) -> str:
-    r"""A row of a table as JSON, for the quarantine, whatever is in it.
+    r"""A row of a table as JSON for the quarantine; never fails.
 
     >>> describe_row({"subject": pa.array([b"a\xff"], pa.binary()), "object": pa.array([5])}, 0)
     '{"subject": "a\\\\xff", "object": 5}'
@@ -300,20 +301,20 @@ def describe_row(columns: Mapping[str, Any], row: int) -> str:
 
 
 def show_cell(cell: Any) -> object:
-    """The value of an Arrow scalar, for a message: what is not UTF-8 is escaped."""
+    """The value of an Arrow scalar for a message; invalid UTF-8 is escaped."""
     try:
         found = cell.as_py()
     except UnicodeDecodeError:
         text = cell.value if isinstance(cell, pa.DictionaryScalar) else cell
         found = text.as_buffer().to_pybytes()
-    except (ValueError, OverflowError):  # a time that Python does not have
+    except (ValueError, OverflowError):  # a time outside Python's range
         found = str(cell)
     return found.decode("utf-8", "backslashreplace") if isinstance(found, bytes) else found
 
 
 @kernel
 def judge_texts(data: Bytes, offsets: Words, states: Bytes) -> tuple[int, int]:
-    """Whether each text is a term in its one spelling; how many are not, how many are labels."""
+    """Classify texts; returns how many are not canonical terms, and how many are labels."""
     unsure = 0
     labels = 0
     for row in range(len(states)):

@@ -1,7 +1,7 @@
-"""What writers are given: one query's answers, or their changes, at one epoch, batch by batch.
+"""The input of writers: the answers of a query, or their changes, at one epoch.
 
-A batch is an Arrow record batch as `triegs.Snapshot.batches` gives it: a column per head variable,
-a dictionary of N-Triples strings each, and last the multiplicity, or the signed change.
+Batches are Arrow record batches as from `triegs.Snapshot.batches`: a dictionary column of N-Triples
+strings per head variable, and last the multiplicity or the signed change.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-#: Rows that expanding a batch makes at a time.
+#: Rows per batch when expanding.
 MOST_ROWS = 65_536
-#: Bytes of terms that a batch may spell out; one with longer terms is cut.
+#: Bytes of spelled-out terms per batch; larger batches are split.
 MOST_BYTES = 1 << 26
 
 ANSWER = "answer"
 
 
 class Kind(StrEnum):
-    """What the rows of a bulletin are."""
+    """What the rows of a result batch are."""
 
     SNAPSHOT = "snapshot"
     CHANGES = "changes"
 
 
 class Multiplicity(StrEnum):
-    """How an answer that counts several times is written."""
+    """How answers with a multiplicity are written."""
 
     COLUMN = "column"
     EXPAND = "expand"
@@ -48,8 +48,8 @@ class TermText(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A query as its writers see it: its name, its columns, whether it only says yes or no, and
-    the kinds of bulletins that will come.
+    """A query as writers see it: its name, columns, whether it is an ASK, and the kinds of result
+    batches to expect.
     """
 
     query: str
@@ -57,12 +57,12 @@ class Head:
     is_ask: bool = False
     kinds: tuple[Kind, ...] = (Kind.SNAPSHOT,)
     prefixes: dict[str, str] = field(default_factory=dict)
-    base: str = ""  # of plain names, if there are such
+    base: str = ""  # of plain names, if any
 
 
 @dataclass(frozen=True, slots=True)
-class Bulletin:
-    """The rows of one query at one epoch. ``time`` is in milliseconds, None where there is none."""
+class ResultBatch:
+    """The rows of a query at one epoch. ``time`` is in milliseconds, or None."""
 
     kind: Kind
     epoch: int
@@ -70,15 +70,17 @@ class Bulletin:
     batches: Iterable[pa.RecordBatch]
 
 
-def arrange(bulletin: Bulletin, head: Head, multiplicity: Multiplicity) -> Iterator[pa.RecordBatch]:
-    """The batches as they are to be written: expanded if asked for, none of them huge.
+def arrange(
+    result: ResultBatch, head: Head, multiplicity: Multiplicity
+) -> Iterator[pa.RecordBatch]:
+    """The batches as they are written: expanded if requested, and split if large.
 
-    An ASK becomes one row with the column ``answer``, and a change of it a row where it flips.
+    An ASK becomes one row with the column ``answer``, its changes a row for each flip.
     """
     if head.is_ask:
-        yield _answer_yes_or_no(bulletin)
+        yield _answer_ask(result)
         return
-    for batch in bulletin.batches:
+    for batch in result.batches:
         if multiplicity is Multiplicity.EXPAND:
             parts = expand(batch)
         else:
@@ -87,9 +89,9 @@ def arrange(bulletin: Bulletin, head: Head, multiplicity: Multiplicity) -> Itera
             yield from cut(part)
 
 
-def _answer_yes_or_no(bulletin: Bulletin) -> pa.RecordBatch:
-    counts = [count for batch in bulletin.batches for count in batch.column(0).to_pylist()]
-    if bulletin.kind is Kind.SNAPSHOT:
+def _answer_ask(result: ResultBatch) -> pa.RecordBatch:
+    counts = [count for batch in result.batches for count in batch.column(0).to_pylist()]
+    if result.kind is Kind.SNAPSHOT:
         verdicts = [bool(counts)]
     else:
         verdicts = [count > 0 for count in counts]
@@ -100,7 +102,7 @@ def _answer_yes_or_no(bulletin: Bulletin) -> pa.RecordBatch:
 
 
 def expand(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Each row as often as its last column says, there 1 (or -1) then. Memory: `MOST_ROWS` rows.
+    """Repeat each row by its last column, which becomes 1 or -1. Memory: `MOST_ROWS` rows.
 
     >>> batch = pa.record_batch({"x": ["a", "b", "c"], "n": [2, 1, -2]})
     >>> [part.to_pydict() for part in expand(batch)]
@@ -111,7 +113,7 @@ def expand(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch
         return
     signs = np.sign(counts)
-    # The least number has no positive twin, but fits without a sign.
+    # The minimum has no positive counterpart in int64, but fits uint64.
     sizes = np.where(counts < 0, -counts.astype(np.object_), counts).astype(np.uint64)
     start = 0
     while start < len(sizes):
@@ -135,15 +137,15 @@ def expand(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _repeat(
     batch: pa.RecordBatch, signs: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> pa.RecordBatch:
-    places = pa.array(rows)
-    columns = [column.take(places) for column in batch.columns[:-1]]
+    indices = pa.array(rows)
+    columns = [column.take(indices) for column in batch.columns[:-1]]
     return pa.RecordBatch.from_arrays([*columns, pa.array(signs[rows])], schema=batch.schema)
 
 
 def cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Pieces whose terms, spelled out row by row, take at most `MOST_BYTES`, or single rows.
+    """Split a batch so that its spelled-out terms take at most `MOST_BYTES`, or into single rows.
 
-    A batch names a long term by a number, however many rows have it; a text has it in each.
+    A dictionary stores a long term once, but the output repeats it in every row.
     """
     coded = [column for column in batch.columns if pa.types.is_dictionary(column.type)]
     lengths = [pc.fill_null(pc.binary_length(column.dictionary), 0) for column in coded]
@@ -164,7 +166,7 @@ def cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _shrink(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows with dictionaries that have their terms only."""
+    """The same rows, with dictionaries of only their terms."""
     columns = [
         column.dictionary.take(column.indices).dictionary_encode()
         if pa.types.is_dictionary(column.type)
@@ -175,7 +177,7 @@ def _shrink(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def pick_name(name: str, taken: Iterable[str]) -> str:
-    """A column's name, with underscores behind it where a variable has that name.
+    """A column name, with underscores appended if a variable has that name.
 
     >>> pick_name("time", ["x", "time"])
     'time_'

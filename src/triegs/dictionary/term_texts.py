@@ -1,6 +1,6 @@
-"""Columns of terms as columns of texts: what has to be compared or counted outside of an engine.
+"""Columns of terms as texts, to compare or count terms outside an engine.
 
-The rules are those of `triegs.dictionary.columns` and `triegs.terms`, which an engine goes by.
+Follows the rules of the engine: `triegs.dictionary.columns` and `triegs.terms`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from triegs.terms import canonical_term
 
 
 def write_terms(column: Any) -> Any:
-    """The terms of an Arrow array without nulls: integers of 64 bits, or else a dictionary that has
-    each text once, such that two rows have one term exactly if they have one value.
+    """The terms of an Arrow array without nulls: 64-bit integers, or a dictionary of texts.
 
-    Texts have to be in their one spelling already. Raises as `require_values` does. Cost: the rows,
-    and a Python step for each distinct value that is neither a text nor an integer.
+    Two rows have equal values exactly if they have equal terms. Texts must already be canonical.
+    Raises like `require_values`. Cost: the rows, plus a Python step per distinct value that is
+    neither a text nor an integer.
 
     >>> write_terms(pa.array([0.5, 0.5, -0.0])).to_pylist()[1:]  # doctest: +NORMALIZE_WHITESPACE
     ['"5.0E-1"^^<http://www.w3.org/2001/XMLSchema#double>',
@@ -50,7 +50,7 @@ def write_terms(column: Any) -> Any:
 
 
 def encode_distinct(column: Any) -> Any:
-    """The array as a dictionary. Floats are told apart by their bits: 0.0 and -0.0 are two terms.
+    """The array as a dictionary. Floats are compared by bits: 0.0 and -0.0 are different terms.
 
     >>> len(encode_distinct(pa.array([0.0, -0.0])).dictionary)
     2
@@ -64,9 +64,10 @@ def encode_distinct(column: Any) -> Any:
 
 
 def spell_texts(column: Any) -> tuple[Any, dict[int, str]]:
-    r"""An array of texts with each term in its one spelling, and why others are no terms, by row.
-    A null stays one. Cost: the rows, and a Python step for each distinct text: for those that
-    `is_canonical` does not know.
+    r"""An array of texts as canonical terms, and the problems of invalid ones by row.
+
+    Nulls are unchanged. Cost: the rows, plus a Python step per distinct text; meant for texts that
+    `is_canonical` does not accept.
 
     >>> spell_texts(pa.array(['"a"@EN', "<a:\\u0062>", "a"]))[0].to_pylist()
     ['"a"@en', '<a:b>', 'a']
@@ -74,15 +75,15 @@ def spell_texts(column: Any) -> tuple[Any, dict[int, str]]:
     coded = column.dictionary_encode()
     wrong: dict[int, str] = {}
     spelt: list[str | None] = []
-    for place, word in enumerate(coded.dictionary):
+    for code, word in enumerate(coded.dictionary):
         try:
             spelt.append(canonical_term(word.as_py()))
         except ValueError as problem:
             spelt.append(None)
-            wrong[place] = str(problem)
+            wrong[code] = str(problem)
     words = pc.coalesce(pa.array(spelt, column.type), coded.dictionary)
     return words.take(coded.indices), {
-        row: wrong[place]
-        for row, place in enumerate(coded.indices.to_pylist() if wrong else ())
-        if place in wrong
+        row: wrong[code]
+        for row, code in enumerate(coded.indices.to_pylist() if wrong else ())
+        if code in wrong
     }

@@ -1,4 +1,4 @@
-"""Ending a run from outside: Ctrl-C and SIGTERM finish the epoch first."""
+"""Stops a run on Ctrl-C or SIGTERM after the current epoch."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 
 
 @contextmanager
-def ending_at_once() -> Iterator[None]:
-    """While this lasts, Ctrl-C ends the process as it ends any other. The exception that Python
-    makes of it may be lost where compiled code or the import of a module calls back.
+def exiting_on_interrupt() -> Iterator[None]:
+    """In this context Ctrl-C terminates the process directly.
+
+    Python's KeyboardInterrupt may be lost in callbacks from compiled code or imports.
     """
     is_ours = threading.current_thread() is threading.main_thread()
     if not is_ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -27,18 +28,18 @@ def ending_at_once() -> Iterator[None]:
 
 
 class Stopped(BaseException):
-    """Raised where a run waits for input and is asked to stop; not for readers to catch."""
+    """Raised where a run waits for input when a stop is requested. Readers must not catch it."""
 
 
 class Stop:
-    """Whether a run was asked to stop, and by which signal.
+    """Whether a run was requested to stop, and by which signal.
 
-    A run looks at `is_asked` after each epoch. Where it waits for input, which may take for ever,
-    the signal ends the wait. A second one ends the run at once, by `KeyboardInterrupt`.
+    A run checks `is_requested` after each epoch. While it waits for input, a signal ends the wait.
+    A second signal ends the run immediately with `KeyboardInterrupt`.
 
     >>> stop = Stop()
-    >>> stop.ask(signal.SIGTERM)
-    >>> stop.is_asked, stop.exit_code
+    >>> stop.request(signal.SIGTERM)
+    >>> stop.is_requested, stop.exit_code
     (True, 143)
     """
 
@@ -47,21 +48,21 @@ class Stop:
         self._is_waiting = False
 
     @property
-    def is_asked(self) -> bool:
+    def is_requested(self) -> bool:
         return self.signal is not None
 
     @property
     def exit_code(self) -> int:
-        """128 and the number of the signal, as shells say it."""
+        """128 plus the signal number, as shells report it."""
         return 0 if self.signal is None else 128 + self.signal
 
-    def ask(self, number: int) -> None:
-        """Stop after the epoch at hand."""
+    def request(self, number: int) -> None:
+        """Request a stop after the current epoch."""
         self.signal = number
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """While this lasts, nothing is half done, and a signal raises `Stopped`."""
+        """In this context nothing is in progress, and a signal raises `Stopped`."""
         self._is_waiting = True
         try:
             yield
@@ -69,8 +70,8 @@ class Stop:
             self._is_waiting = False
 
     @contextmanager
-    def heeding(self) -> Iterator[None]:
-        """Take the two signals over while this lasts; signals belong to the main thread."""
+    def handling_signals(self) -> Iterator[None]:
+        """Handle both signals in this context. No effect outside the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -86,9 +87,9 @@ class Stop:
                 signal.signal(number, handler)
 
     def _handle(self, number: int, _: FrameType | Any | None) -> None:
-        if self.is_asked:
+        if self.is_requested:
             raise KeyboardInterrupt
-        self.ask(number)
+        self.request(number)
         if self._is_waiting:
             self._is_waiting = False
             raise Stopped

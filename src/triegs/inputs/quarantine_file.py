@@ -1,4 +1,4 @@
-"""The file that records go to which are set aside: whole lines, also on a full disk."""
+"""The quarantine file: whole lines only, even when the disk is full."""
 
 from __future__ import annotations
 
@@ -8,37 +8,40 @@ from pathlib import Path
 
 from triegs.errors import CannotWrite
 
-WAITING_BYTES = 1 << 16
-PIECE_BYTES = 1 << 16
+BUFFER_BYTES = 1 << 16
+BLOCK_BYTES = 1 << 16
 
 
-class AsideFile:
-    """Text that is written line by line. `CannotWrite` if the disk refuses it: then what was not
-    written is dropped, and the file ends with a whole line, as far as the disk allows.
+class QuarantineFile:
+    """A text file written line by line.
 
-    With `append` it is gone on with, without a line that the end of a process has left unfinished.
+    Raises `CannotWrite` if the disk rejects a write. The buffered text is then dropped and the file
+    is cut back to its last whole line, as far as the disk allows.
+
+    With `append`, writing continues at the end of an existing file, after removing a last line that
+    a crash left incomplete.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, append: bool) -> None:
         self._path = Path(path)
-        self._waiting: list[bytes] = []
+        self._buffer: list[bytes] = []
         self._bytes = 0
         if append and self._path.is_file():
-            cut_unfinished(self._path)
+            drop_incomplete_line(self._path)
         self._file = self._path.open("ab" if append else "wb", buffering=0)
 
     def write(self, text: str) -> None:
-        """Take a part of a line, or its end."""
+        """Buffer text; it is flushed at a line end once enough has accumulated."""
         data = text.encode("utf-8", "replace")
-        self._waiting.append(data)
+        self._buffer.append(data)
         self._bytes += len(data)
-        if self._bytes > WAITING_BYTES and text.endswith("\n"):
+        if self._bytes > BUFFER_BYTES and text.endswith("\n"):
             self.flush()
 
     def flush(self) -> None:
-        """Let readers have the lines so far."""
-        data = memoryview(b"".join(self._waiting))
-        self._waiting, self._bytes = [], 0
+        """Write the buffered lines to the file."""
+        data = memoryview(b"".join(self._buffer))
+        self._buffer, self._bytes = [], 0
         if not data:
             return
         before = os.fstat(self._file.fileno()).st_size
@@ -51,7 +54,7 @@ class AsideFile:
             raise CannotWrite.name(self._path, error) from error
 
     def close(self) -> None:
-        """Write what waits. Harmless when repeated."""
+        """Flush and close. Idempotent."""
         if self._file.closed:
             return
         try:
@@ -60,12 +63,12 @@ class AsideFile:
             self._file.close()
 
 
-def cut_unfinished(path: Path) -> None:
-    """Take away what is behind the last line of a file. Cost: that part."""
+def drop_incomplete_line(path: Path) -> None:
+    """Truncate a file after its last line end. Cost: the bytes that are removed."""
     with path.open("r+b") as file:
         end = size = file.seek(0, os.SEEK_END)
         while end:
-            begin = max(0, end - PIECE_BYTES)
+            begin = max(0, end - BLOCK_BYTES)
             file.seek(begin)
             found = file.read(end - begin).rfind(b"\n")
             if found >= 0:

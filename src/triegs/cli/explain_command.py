@@ -1,10 +1,11 @@
-"""``triegs explain``: from the options to the text that is printed."""
+"""Implementation of ``triegs explain``."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import typer
 
@@ -17,32 +18,40 @@ from triegs.explain.partitions import list_partitions
 from triegs.partition.keys import plan_partitions
 from triegs.partition.statistics import StreamStatistics
 
-#: Legal plans listed; of more, a sample of this many.
+#: The most plans listed; beyond it, a sample.
 LISTED = 200
 TERMS = ["subject", "predicate", "object"]
 
 
-def run_explain(
-    path: Path | None,
-    text: str | None,
-    prefixes: Collection[str],
-    output: str,
-    root: str | None,
-    keep: Sequence[str],
-    all_plans: bool,
-    partitions: int | None = None,
-    sample: Path | None = None,
-) -> str:
+class ExplainOptions(NamedTuple):
+    """The options of the command."""
+
+    path: Path | None
+    text: str | None
+    prefixes: Collection[str]
+    output: str
+    root: str | None
+    keep: Sequence[str]
+    all_plans: bool
+    partitions: int | None = None
+    sample: Path | None = None
+
+
+def run_explain(options: ExplainOptions) -> str:
+    """The text to print."""
+    path, text, prefixes, output, root, keep, all_plans, partitions, sample = options
     if all_plans and output not in (Format.TEXT.value, Format.JSON.value):
-        raise typer.BadParameter("--all-plans lists as text or json", param_hint="--format")
+        raise typer.BadParameter("--all-plans supports text and json", param_hint="--format")
     if sample is not None and partitions is None:
-        raise typer.BadParameter("a sample is for --partitions", param_hint="--sample")
+        raise typer.BadParameter("requires --partitions", param_hint="--sample")
     query = read_query(path, text, prefixes)
-    if all_plans or partitions is not None or output == Format.MERMAID.value:  # which show none
+    if (
+        all_plans or partitions is not None or output == Format.MERMAID.value
+    ):  # these do not show warnings
         sys.stderr.writelines(f"warning: {each}\n" for each in query.warnings)
     if partitions is not None:
         if output not in (Format.TEXT.value, Format.JSON.value):
-            raise typer.BadParameter("--partitions lists as text or json", param_hint="--format")
+            raise typer.BadParameter("--partitions supports text and json", param_hint="--format")
         observed = None if sample is None else observe_file(sample)
         found = plan_partitions(query, partitions, observed)
         return list_partitions(query, found, Format(output), observed)

@@ -1,4 +1,4 @@
-"""Rows in an order that does not depend on how the engine came to them."""
+"""Sorts rows into an order that does not depend on the engine's history."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ BATCH_ROWS = 65_536
 
 
 def sort_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of all batches, by the text of their columns from the first on; what is unbound
-    comes first. The last column, a count, is no key. Cost: all rows, in memory.
+    """The rows of all batches, sorted by the texts of their columns, unbound first.
+
+    The last column, a count, is not a key. Cost: all rows in memory.
 
     >>> batch = pa.record_batch({"x": ["b", "a", None], "multiplicity": [1, 2, 3]})
     >>> [part.to_pydict() for part in sort_rows([batch])]
@@ -30,9 +31,9 @@ def sort_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _rank(column: pa.ChunkedArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """A number for each cell, in the order of texts: those of the dictionary are sorted alone."""
+    """Ranks of cells by text order; only the dictionary is sorted."""
     array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # without a chunk
+    if isinstance(array, pa.ChunkedArray):  # without chunks
         return np.empty(0, np.int64)
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()

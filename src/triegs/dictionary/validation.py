@@ -1,8 +1,8 @@
-"""Columns that come from outside, before anybody relies on them.
+"""Validates columns from outside before they are used.
 
-Kernels, and most of Arrow, go where offsets and indices point to. Those of a damaged file, or of a
-program with an error, may point anywhere. So every column is looked at once, when it comes in; it
-costs a pass over its offsets and its text.
+Kernels, and most of Arrow, trust offsets and indices. In a damaged file, or with a faulty producer,
+they may point anywhere. Every incoming column is therefore checked once, at the cost of a pass over
+its offsets and text.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ _TEXTS = {
 }
 
 
-class Unsound(ValueError):
-    """A column whose parts do not fit together: it is damaged, and nothing of it can be used."""
+class DamagedColumn(ValueError):
+    """A column with inconsistent buffers; none of it can be used."""
 
 
 def clean_column(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
-    r"""The column without text that is not UTF-8, which becomes null; and which rows had it.
+    r"""The column with invalid UTF-8 replaced by null, and a mask of those rows (None if none).
 
-    The rows are None if there is none. `Unsound` if the column is damaged. Takes an Arrow array or
-    a chunked one. Linear, and quick where all is well.
+    Takes an Arrow array or chunked array. Raises `DamagedColumn`. Linear, and fast for valid data.
 
     >>> raw = pa.array([b"<a:a>", b"\xff"])
     >>> column, is_bad = clean_column(pa.Array.from_buffers(pa.string(), 2, raw.buffers()))
@@ -60,17 +59,17 @@ def _clean(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
             raise
     except pa.ArrowException as problem:
         text = str(problem).partition("\n")[0]
-        raise Unsound(f"the column is damaged: {text}") from problem
+        raise DamagedColumn(f"the column is damaged: {text}") from problem
     return column, None
 
 
 def _clean_texts(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
-    """Of texts with which something is wrong; as bytes they may be sound."""
-    raw = _rename(column, _TEXTS[column.type])
+    """Clean texts that failed validation; as bytes they may be valid."""
+    raw = _reinterpret(column, _TEXTS[column.type])
     raw.validate(full=True)
     is_bad = np.array([not is_utf8(value) for value in raw.to_pylist()], np.bool_)
     kept = pc.if_else(pa.array(is_bad), pa.scalar(None, raw.type), raw)
-    return _rename(kept, column.type), is_bad
+    return _reinterpret(kept, column.type), is_bad
 
 
 def _clean_dictionary(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
@@ -79,18 +78,18 @@ def _clean_dictionary(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     bounds = pc.min_max(indices)
     least, most = bounds["min"].as_py(), bounds["max"].as_py()
     if least is not None and (least < 0 or most >= len(column.dictionary)):
-        raise Unsound("the column is damaged: an index is beyond its dictionary")
+        raise DamagedColumn("the column is damaged: an index is beyond its dictionary")
     words, is_bad = _clean(column.dictionary)
     if is_bad is None:
         return pa.DictionaryArray.from_arrays(indices, words), None
-    places = indices.cast(pa.int64()).fill_null(len(words)).to_numpy()
-    rows = np.append(is_bad, False)[places]
+    codes = indices.cast(pa.int64()).fill_null(len(words)).to_numpy()
+    rows = np.append(is_bad, False)[codes]
     kept = pc.if_else(pa.array(rows), pa.scalar(None, indices.type), indices)
     return pa.DictionaryArray.from_arrays(kept, words.fill_null("")), rows if rows.any() else None
 
 
-def _rename(column: Any, kind: Any) -> Any:
-    """The same buffers as another type; nothing is looked at."""
+def _reinterpret(column: Any, kind: Any) -> Any:
+    """Reinterpret the buffers as another type, without checks."""
     return pa.Array.from_buffers(kind, len(column), column.buffers(), -1, column.offset)
 
 

@@ -1,7 +1,7 @@
-"""Which files of an input are read, and from where, by a run that goes on where another stopped.
+"""Selects the files, and the positions in them, that a resumed run still has to read.
 
-What was read of a file is known by its full path, so files may be added, and those that were read
-whole may be removed. A file that has grown is read from where it ended; a shorter one is another.
+Progress is recorded by full path, so files may be added, and fully read files may be removed. A
+file that has grown is read from its previous end; one that has shrunk is rejected.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from triegs.errors import InputError
+from triegs.inputs.context import FilePosition
 from triegs.inputs.files import InputFile
 from triegs.inputs.streams import UTF8_MARK
-from triegs.inputs.work import Place
 
 LINE_ENDS = (b"\n", b"\r")
 
 
-class Begun(NamedTuple):
-    """A file to be read: what it is known by (None for a pipe), and the place to go on from."""
+class StartedFile(NamedTuple):
+    """A file to read: its key (None for a pipe) and the position to resume from."""
 
     file: InputFile
     key: str | None
-    place: Place
+    position: FilePosition
 
 
 def name_files(files: Iterable[InputFile]) -> list[str | None]:
-    """What files are known by, in this process and in others; None for what cannot be found again.
+    """Keys of files, stable across processes; None for inputs that cannot be found again.
 
-    A path that is given twice is read twice.
+    A path that is given twice is read twice, under two keys.
     """
     times: Counter[str] = Counter()
     names: list[str | None] = []
@@ -45,48 +45,52 @@ def name_files(files: Iterable[InputFile]) -> list[str | None]:
 
 
 def measure(file: InputFile) -> int | None:
-    """Its bytes now; None if it is gone, or is no file."""
+    """The current size in bytes; None if it is missing or not a file."""
     try:
         return Path(file.scope).stat().st_size if file.is_lasting else None
     except OSError:
         return None
 
 
-def choose_files(files: list[InputFile], known: Mapping[str, Mapping[str, Any]]) -> list[Begun]:
-    """The files that have something left, those first that were begun; `known` has entries by name
-    as `Source.entries` has them. `InputError` for a file that is not what was read.
+def choose_files(
+    files: list[InputFile], known: Mapping[str, Mapping[str, Any]]
+) -> list[StartedFile]:
+    """The files with unread data, partly read ones first.
+
+    `known` are the entries of `Source.entries` by key. `InputError` if a file is not the one that
+    was read before.
     """
     names = name_files(files)
     for left, state in known.items():
         if not state["whole"] and left not in names:
             raise InputError(
-                f"{left} was not read to its end, and is no file of the input any more; "
-                "put it back, or start anew with another state",
+                f"{left} was not read to its end and is no longer part of the input; "
+                "restore it, or start with a new state directory",
                 file=left,
             )
     begun, fresh = [], []
     for file, name in zip(files, names, strict=True):
         entry = None if name is None else known.get(name)
         if entry is None:
-            fresh.append(Begun(file, name, {}))
+            fresh.append(StartedFile(file, name, {}))
             continue
         size = measure(file)
         _check(file, entry, size)
         if not entry["whole"] or size != entry["bytes"]:
-            begun.append(Begun(file, name, dict(entry["place"])))
+            begun.append(StartedFile(file, name, dict(entry["place"])))
     return begun + fresh
 
 
 def _check(file: InputFile, entry: Mapping[str, Any], size: int | None) -> None:
-    before, place = entry["bytes"], entry["place"]
+    before, position = entry["bytes"], entry["place"]
     if size is None or size < before:
-        now = "gone" if size is None else f"shorter: {size:,} bytes, not {before:,}"
+        now = "missing" if size is None else f"shorter: {size:,} bytes, not {before:,}"
         raise InputError(
-            f"{file.name} was read before and is {now}; put back what was read, "
-            "or start anew with another state",
+            f"{file.name} was read before and is now {now}; restore it, "
+            "or start with a new state directory",
             file=file.name,
         )
-    offset = place.get("offset", 0)
+    offset = position.get("offset", 0)
     if entry["whole"] and size > before and offset and file.is_seekable:
         with Path(file.scope).open("rb") as stream:
             marked = stream.read(len(UTF8_MARK)) == UTF8_MARK
@@ -94,6 +98,6 @@ def _check(file: InputFile, entry: Mapping[str, Any], size: int | None) -> None:
             if stream.read(1) not in LINE_ENDS:
                 raise InputError(
                     f"{file.name} has grown, but its last line was read before it was complete; "
-                    "write whole lines, or start anew with another state",
+                    "write whole lines, or start with a new state directory",
                     file=file.name,
                 )

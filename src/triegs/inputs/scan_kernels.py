@@ -1,12 +1,12 @@
-"""Kernels that find statements and fields in a buffer of bytes, and copy them into columns.
+"""Kernels that find statements and fields in a byte buffer and copy them into columns.
 
-`split_statements` reads N-Triples and N-Quads, `split_fields` CSV and TSV. Both go line by line
-over a buffer and write, for each record, where its line lies and where each of its parts starts and
-ends (a *span*); no bytes are copied. They know only what nearly every line looks like. A line of
-which they are not sure is marked `UNUSUAL`, and whoever called them asks pyoxigraph about it.
-So a kernel may be ignorant, but must never take what pyoxigraph refuses, nor find other terms.
+`split_statements` reads N-Triples and N-Quads, `split_fields` CSV and TSV. For each record they
+write the extent of its line and the start and end of each field (a *span*); no bytes are copied.
+They handle only the common syntax. A line they cannot decide is marked `UNUSUAL` and left to
+pyoxigraph. A kernel may be incomplete, but it must never accept what pyoxigraph rejects, nor find
+different terms.
 
-Spans become the column of an Arrow array by `measure_column` and `copy_column`.
+`measure_column` and `copy_column` turn spans into the buffers of an Arrow array.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from triegs.dictionary.spelling import (
 )
 from triegs.kernels.jit import inlined, kernel
 
-# What a line is.
+# Line states.
 PLAIN, UNUSUAL = 0, 1
-# Why a line of fields is not one.
-OPEN_QUOTE, TEXT_BEHIND_QUOTE, WRONG_WIDTH = 2, 3, 4
+# Errors in a line of fields.
+OPEN_QUOTE, TEXT_AFTER_QUOTE, WRONG_WIDTH = 2, 3, 4
 
 RDF_PREFIX = np.frombuffer(b"http://www.w3.org/1999/02/22-rdf-syntax-ns#", np.uint8).copy()
 _PLAIN_IN_IRI = np.zeros(256, np.uint8)
@@ -57,7 +57,7 @@ def find_line_end(data: Bytes, at: Word, end: Word) -> Word:
 
 @inlined
 def pass_line_end(data: Bytes, at: Word, end: Word, is_last: bool) -> Word:
-    """Where the next line starts; -1 if that is not known yet. A line ends with LF, CR LF or CR."""
+    """Start of the next line, -1 if not known yet. A line ends with LF, CR LF or CR."""
     if at == end:
         return at if is_last else -1
     if data[at] == 10:
@@ -77,7 +77,7 @@ def is_hexadecimal(byte: Word) -> bool:
 
 @kernel
 def find_iri_end(data: Bytes, at: Word, end: Word) -> Word:
-    """The place of the ``>`` of an absolute IRI whose first character is here; -1 if unsure."""
+    """Offset of the ``>`` that closes the absolute IRI starting here; -1 if unsure."""
     if at >= end or not (97 <= data[at] | 32 <= 122):
         return -1
     while at < end and (is_alphanumeric(data[at]) or data[at] in (43, 45, 46)):
@@ -86,7 +86,7 @@ def find_iri_end(data: Bytes, at: Word, end: Word) -> Word:
         return -1
     at += 1
     if data[at] == 47 and data[at + 1] == 47:
-        # A host of letters, digits, points and hyphens, then perhaps a port; no user, no address.
+        # A host of letters, digits, dots and hyphens, perhaps a port; no user, no IP literal.
         at += 2
         while at < end and (is_alphanumeric(data[at]) or data[at] in (45, 46)):
             at += 1
@@ -113,7 +113,7 @@ def find_iri_end(data: Bytes, at: Word, end: Word) -> Word:
                 return -1
             at += 3
         elif 0xC3 <= byte <= 0xEC:
-            # U+00C0 to U+CFFF, all of which IRIs may have; what is rarer is left to pyoxigraph.
+            # U+00C0 to U+CFFF, all valid in IRIs; rarer characters are left to pyoxigraph.
             size = measure_character(data, at, end)
             if size == 0:
                 return -1
@@ -125,7 +125,7 @@ def find_iri_end(data: Bytes, at: Word, end: Word) -> Word:
 
 @inlined
 def find_label_end(data: Bytes, at: Word, end: Word) -> Word:
-    """Behind the label of a blank node, which starts here; -1 if unsure."""
+    """End of the blank node label starting here; -1 if unsure."""
     if at >= end or not (is_alphanumeric(data[at]) or data[at] == 95):
         return -1
     while at < end and (is_alphanumeric(data[at]) or data[at] == 95 or data[at] == 45):
@@ -133,13 +133,13 @@ def find_label_end(data: Bytes, at: Word, end: Word) -> Word:
     if at < end and (data[at] >= 128 or data[at] == 58):
         return -1
     if at + 1 < end and data[at] == 46 and data[at + 1] not in (9, 10, 13, 32):
-        return -1  # the point may belong to the label
+        return -1  # the dot may belong to the label
     return at
 
 
 @inlined
 def find_language_end(data: Bytes, at: Word, end: Word) -> Word:
-    """Behind a tag like ``en`` or ``en-gb``; -1 for others, which have rules of their own."""
+    """End of a tag like ``en`` or ``en-gb``; -1 for all others, which have more rules."""
     start = at
     while at < end and 97 <= data[at] <= 122:
         at += 1
@@ -159,9 +159,9 @@ def find_language_end(data: Bytes, at: Word, end: Word) -> Word:
 
 @kernel
 def find_literal_end(data: Bytes, at: Word, end: Word) -> tuple[Word, Word]:
-    """The end of the term whose opening quote is here, and where to go on; -1 if unsure.
+    """End of the literal whose opening quote is here, and where to continue; -1 if unsure.
 
-    The two differ where ``^^xsd:string`` is left out of the term.
+    The two differ where ``^^xsd:string`` is dropped from the term.
     """
     quote = find_closing_quote(data, at + 1, end)
     if quote < 0:
@@ -188,7 +188,7 @@ def find_literal_end(data: Bytes, at: Word, end: Word) -> tuple[Word, Word]:
 
 @kernel
 def find_term(data: Bytes, at: Word, end: Word, may_be_literal: bool) -> tuple[Word, Word]:
-    """As `find_literal_end`, for any term."""
+    """Like `find_literal_end`, for any term."""
     if at + 1 >= end:
         return -1, -1
     byte = data[at]
@@ -207,7 +207,7 @@ def find_term(data: Bytes, at: Word, end: Word, may_be_literal: bool) -> tuple[W
 def scan_statement(
     data: Bytes, at: Word, end: Word, has_graph: bool, spans: Words, row: Word
 ) -> Word:
-    """Write the spans of the statement that starts here; the end of its line, or -1 if unsure."""
+    """Write the spans of the statement starting here; end of its line, or -1 if unsure."""
     for part in range(4):
         if part == 3:
             spans[row, 3, 0] = spans[row, 3, 1] = at
@@ -239,11 +239,12 @@ def split_statements(
     lines: Words,
     states: Bytes,
 ) -> tuple[Word, Word, Word]:
-    """Records found, where the first line begins that was not read, and the lines before it.
+    """Find records; returns their number, the offset of the first unread line, and lines read.
 
-    By record: ``spans`` has start and end of subject, predicate, object and graph (empty for the
-    default graph), ``lines`` start, end and number of its line (from 0), ``states`` `PLAIN` or
-    `UNUSUAL`. Empty lines and comments are no records. Without ``is_last`` more bytes may follow.
+    Per record, ``spans`` gets start and end of subject, predicate, object and graph (empty for the
+    default graph), ``lines`` gets start, end and number of its line (from 0), and ``states`` gets
+    `PLAIN` or `UNUSUAL`. Empty lines and comments are skipped. Without ``is_last``, more bytes may
+    follow.
     """
     end = len(data)
     at = start
@@ -278,7 +279,7 @@ def split_statements(
 
 @kernel
 def split_lines(data: Bytes, start: Word, is_last: bool, lines: Words) -> tuple[Word, Word, Word]:
-    """As `split_statements`, for whole lines that have more than blanks in them."""
+    """Like `split_statements`, for whole lines that are not blank."""
     end = len(data)
     at = start
     row = 0
@@ -309,11 +310,11 @@ def split_fields(
     lines: Words,
     states: Bytes,
 ) -> tuple[Word, Word, Word]:
-    """As `split_statements`, for lines of fields.
+    """Like `split_statements`, for lines of fields.
 
-    ``form`` is the delimiter, the quote (or -1: none) and whether a quoted field may go over
-    several lines. ``wanted`` has for each field of a line the place of its span, or -1. The end of
-    a span is inverted if the field has doubled quotes. Lines without any byte are no records.
+    ``form`` is the delimiter, the quote (-1 for none), and whether a quoted field may span several
+    lines. ``wanted`` gives the span index of each field of a line, or -1. The end of a span is
+    inverted if the field has doubled quotes. Empty lines are skipped.
     """
     delimiter, quote, may_span_lines = form
     end = len(data)
@@ -352,7 +353,7 @@ def split_fields(
                 if state == PLAIN:
                     at += 1
                     if at < end and data[at] != delimiter and not is_end(data[at]):
-                        state = TEXT_BEHIND_QUOTE
+                        state = TEXT_AFTER_QUOTE
             else:
                 first = at
                 while at < end and data[at] != delimiter and not is_end(data[at]):
@@ -373,7 +374,7 @@ def split_fields(
             at = begin
             break
         if state == OPEN_QUOTE and may_span_lines:
-            # Nothing closes it: only the line where it opened is lost.
+            # Never closed: only the line that opens it is lost.
             at = begin
             inner_lines = 0
         stop = find_line_end(data, at, end)
@@ -398,18 +399,18 @@ def split_fields(
 def measure_column(
     data: Bytes, extra: Bytes, spans: Words, part: Word, rows: Words, added: Word, offsets: Words
 ) -> Word:
-    """Write the offsets of the texts of some rows; returns how many of them are blank nodes.
+    """Write the text offsets of the given rows; returns how many of them are blank nodes.
 
-    A span behind the end of ``data`` lies in ``extra``. A blank node takes ``added`` bytes more
-    (-1: there are none, it is just text).
+    A span beyond the end of ``data`` lies in ``extra``. A blank node takes ``added`` more bytes
+    (-1: plain text, without blank nodes).
     """
     size = len(data)
     total = 0
     blanks = 0
     offsets[0] = 0
-    for place in range(len(rows)):
-        start = spans[rows[place], part, 0]
-        end = spans[rows[place], part, 1]
+    for index in range(len(rows)):
+        start = spans[rows[index], part, 0]
+        end = spans[rows[index], part, 1]
         if end < 0:
             end = ~end
             at = start
@@ -423,7 +424,7 @@ def measure_column(
                 if first == 95:
                     total += added
                     blanks += 1
-        offsets[place + 1] = total
+        offsets[index + 1] = total
     return blanks
 
 
@@ -438,13 +439,13 @@ def copy_column(
     offsets: Words,
     target: Bytes,
 ) -> None:
-    """Copy texts to where `measure_column` put them; ``prefix`` replaces the ``_:`` of labels."""
+    """Copy texts to the offsets of `measure_column`; ``prefix`` replaces ``_:`` of labels."""
     size = len(data)
-    for place in range(len(rows)):
-        start = spans[rows[place], part, 0]
-        end = spans[rows[place], part, 1]
-        at = offsets[place]
-        length = offsets[place + 1] - at
+    for index in range(len(rows)):
+        start = spans[rows[index], part, 0]
+        end = spans[rows[index], part, 1]
+        at = offsets[index]
+        length = offsets[index + 1] - at
         if end < 0:
             end = ~end
             while start < end:

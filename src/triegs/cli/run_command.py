@@ -1,4 +1,4 @@
-"""``triegs run``: from the options to a run, and to an exit code."""
+"""Implementation of ``triegs run``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from triegs.cli.output import FAILED, fail
 from triegs.cli.progress import Progress, is_terminal
 from triegs.cli.queries import read_prefixes
 from triegs.cli.run import Request
-from triegs.cli.run_inputs import InputSize, find_streams, open_sources, read_base, wrong
+from triegs.cli.run_inputs import InputSize, find_streams, open_sources, read_base, reject
 from triegs.cli.run_outputs import is_single, open_outputs, read_options
 from triegs.cli.run_queries import (
     check_changes,
@@ -42,14 +42,14 @@ from triegs.mode import Mode
 from triegs.names import BASE
 from triegs.outputs import Options
 from triegs.outputs.texts import find_prefixes
-from triegs.run.arriving import arrive
-from triegs.run.bookmarks import TIME, Bookmarks, Track, find_sizes
-from triegs.run.driver import Arrived, Run
+from triegs.run.bookmarks import TIME, Bookmarks, StreamProgress, find_sizes
+from triegs.run.driver import Run, StreamBatch
 from triegs.run.epochs import AppliedEpochs, Epochs, Note, WholeBatches, WindowedEpochs
+from triegs.run.merge import merge_streams
 from triegs.run.refusals import Refusals
-from triegs.run.reporting import Reporter, When
+from triegs.run.reporter import Reporter, When
 from triegs.run.statistics import describe
-from triegs.run.stopping import Stop, Stopped
+from triegs.run.stop import Stop, Stopped
 from triegs.sparql.window import read_span
 from triegs.windows.settings import EventTime, Late
 
@@ -57,11 +57,11 @@ LOG = logging.getLogger("triegs")
 
 
 def run_queries(request: Request) -> int:
-    """Do what was asked for; the exit code."""
+    """Run; returns the exit code."""
     try:
         return _run(request)
     except InputError as error:
-        if not error.columns or request.map:  # who maps columns need not be told how
+        if not error.columns or request.map:  # no hint for users of --map
             raise
         fail("\n  try: ".join([f"error: {error}", *advise_columns(error.columns)]))
 
@@ -80,7 +80,7 @@ def _run(request: Request) -> int:
     every = read_every(request.every, has_windows)
     for path in request.static or ():
         if not is_file(path):
-            wrong(f"{path}: there is no such file", "--static")
+            reject(f"{path}: no such file", "--static")
     check_state(request)
     known = prefixes | find_prefixes(query.text for query in queries)
     streams = find_streams(request, (w for each in windows.values() for w in each), known)
@@ -106,44 +106,46 @@ def _run(request: Request) -> int:
         )
         refusals = stack.enter_context(Refusals(request.quarantine))
         if positions is None:
-            asked = [register(engine, each, request.emit, windows[each.name]) for each in queries]
+            selected = [
+                register(engine, each, request.emit, windows[each.name]) for each in queries
+            ]
         else:
-            asked = register_again(engine, queries, request.emit, windows)
+            selected = register_again(engine, queries, request.emit, windows)
         is_watched = request.progress and is_terminal(sys.stderr)
         progress = Progress(is_watched, InputSize(streams, sources))
         messages.hide = progress.hide
         stack.callback(progress.hide)
         load = load_static if positions is None else load_once
         load(engine, request.static or ())
-        heads = [describe_head(each, known, base) for each in asked]
+        heads = [describe_head(each, known, base) for each in selected]
         sizes = find_sizes(positions or {})
         outputs = stack.enter_context(open_outputs(request, options, heads, progress, sizes))
-        # Before this Ctrl-C ends the command at once: nothing is written yet.
-        stack.enter_context(stop.heeding())
-        reporter = Reporter(asked, outputs, When.END, is_sorted=positions is not None)
+        # Until here Ctrl-C terminates the process at once: nothing was written yet.
+        stack.enter_context(stop.handling_signals())
+        reporter = Reporter(selected, outputs, When.END, is_sorted=positions is not None)
         bookmarks = None
         if positions is not None:
-            tracks = {name: Track(name, each, positions) for name, each in sources.items()}
+            tracks = {name: StreamProgress(name, each, positions) for name, each in sources.items()}
             bookmarks = Bookmarks(engine, tracks, reporter, refusals)
             engine.pace_checkpoints(bookmarks.is_ready)
         note = None if bookmarks is None else bookmarks.note
-        arriving = arrive(sources if bookmarks is None else bookmarks.tracks)
+        batches = merge_streams(sources if bookmarks is None else bookmarks.tracks)
         read = [window for each in windows.values() for window in each]
-        arriving = watch_times(arriving, sources, read)
+        batches = watch_times(batches, sources, read)
         if has_windows:
             epochs: Epochs = WindowedEpochs(
                 engine, strict=request.strict, note=note,
-                tells_late=positions is None or request.quarantine is not None,
+                reports_late=positions is None or request.quarantine is not None,
             )  # fmt: skip
             every = every or (When.END if is_single(options, request.output) else When.SLIDE)
         else:
-            arriving, has_times = look_at_first(arriving, sources[None], stop)
+            batches, has_times = peek_first(batches, sources[None], stop)
             every = every or choose_every(request, options, has_times)
             epochs = choose_epochs(request, engine, every, has_times, note)
         reporter.every = every
         run = Run(
-            engine, arriving, epochs, reporter, stop, progress.update, refusals=refusals,
-            keeping=bookmarks,
+            engine, batches, epochs, reporter, stop, progress.update, refusals=refusals,
+            progress=bookmarks,
         )  # fmt: skip
         try:
             run.go()
@@ -152,20 +154,22 @@ def _run(request: Request) -> int:
         except OSError as error:
             fail(f"error: cannot write {request.output or 'the results'}: {error.strerror}")
     late = 0
-    if request.quarantine is None:  # else they are among what was refused
+    if request.quarantine is None:  # else they are among the refusals
         late = engine.metrics()["windows"]["late"] - late_before
-    taken = run.statistics.events - refusals.added - late
+    accepted = run.statistics.events - refusals.added - late
     reports = [source.report for source in sources.values()]
-    # A run that goes on, or that was stopped, may have found nothing new.
-    may_be_empty = bool(positions) or stop.is_asked
-    is_lost = show_losses(request, reports, refusals, late, taken, may_be_empty=may_be_empty)
+    # A resumed or stopped run may have found nothing new.
+    may_be_empty = bool(positions) or stop.is_requested
+    is_lost = show_losses(request, reports, refusals, late, accepted, may_be_empty=may_be_empty)
     if request.stats:
         show_statistics(run, sources.values(), None if bookmarks is None else bookmarks.events)
-    return find_exit_code(request, sources.values(), reporter, stop, is_lost and not stop.is_asked)
+    return find_exit_code(
+        request, sources.values(), reporter, stop, is_lost and not stop.is_requested
+    )
 
 
 class Messages(logging.StreamHandler[TextIO]):
-    """Messages on standard error, where there may be a line to be taken away first."""
+    """Logs to standard error, hiding the progress line first."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)
@@ -178,7 +182,7 @@ class Messages(logging.StreamHandler[TextIO]):
 
 @contextmanager
 def showing_log(level: str) -> Iterator[Messages]:
-    """Messages of the package from that level on."""
+    """Show log messages of the package from that level."""
     handler = Messages()
     handler.setFormatter(logging.Formatter("%(message)s"))
     before = LOG.level
@@ -199,10 +203,10 @@ def read_event_time(request: Request, has_windows: bool) -> EventTime:
              "--idle-timeout": request.idle_timeout}  # fmt: skip
     for option, value in given.items():
         if value is not None and not has_windows:
-            wrong("only windows wait for events; --window gives one", option)
+            reject("requires a window; see --window", option)
     if request.batch is not None and has_windows:
-        wrong("with a window, its slides are the epochs", "--batch")
-    # What is kept may be gone on with by a run that has a quarantine.
+        reject("not supported with windows, where slides are the epochs", "--batch")
+    # A later run that resumes this one may have a quarantine.
     is_dropped = request.quarantine is None and request.state is None
     late = Late.DROP if is_dropped else Late.QUARANTINE
     try:
@@ -214,11 +218,11 @@ def read_event_time(request: Request, has_windows: bool) -> EventTime:
 
 
 def read_every(text: str | None, has_windows: bool) -> When | int | None:
-    """When to write; a number is a period in milliseconds, None the default."""
+    """When to write; a number is a period in milliseconds, None means the default."""
     if text is None:
         return None
     if text == When.SLIDE and not has_windows:
-        wrong("there is no window, so no slide; --window gives one", "--every")
+        reject("slide requires a window; see --window", "--every")
     if text in list(When):
         return When(text)
     try:
@@ -226,22 +230,22 @@ def read_every(text: str | None, has_windows: bool) -> When | int | None:
     except WindowError:
         period = 0
     if period < 1:
-        wrong(f"{text!r} is not slide, epoch, end, or a duration such as 10s", "--every")
+        reject(f"{text!r} is not slide, epoch, end, or a duration such as 10s", "--every")
     return period
 
 
-def look_at_first(
-    arriving: Iterator[Arrived], source: Source, stop: Stop
-) -> tuple[Iterator[Arrived], bool]:
-    """All that arrives, and whether events have times of their own: the first batch tells."""
+def peek_first(
+    batches: Iterator[StreamBatch], source: Source, stop: Stop
+) -> tuple[Iterator[StreamBatch], bool]:
+    """The batches unchanged, and whether the first one has event times."""
     try:
         with stop.waiting():
-            first = next(arriving, None)
+            first = next(batches, None)
     except Stopped:
         return iter(()), True
-    # A reader gives ticks to events that have no times.
+    # Readers assign ticks to events without times.
     has_times = not source.position.get("tick")
-    return chain([] if first is None else [first], arriving), has_times
+    return chain([] if first is None else [first], batches), has_times
 
 
 def choose_every(request: Request, options: Options, has_times: bool) -> When:
@@ -274,11 +278,11 @@ def load_static(engine: Engine, paths: Iterable[str]) -> None:
 
 
 def show_statistics(run: Run, sources: Iterable[Source], events: int | None) -> None:
-    """Figures of this run; `events` is how many all runs with the same state have taken."""
+    """Print statistics; `events` is the total of all runs with the same state."""
     quarantined = sum(sum(source.report.quarantined.values()) for source in sources)
     lines = describe(run.statistics, run.engine.metrics(), quarantined, run.refusals.total)
     if events is not None:
-        lines.insert(1, ("events of all runs", f"{events:,}"))
+        lines.insert(1, ("events in all runs", f"{events:,}"))
     width = max(len(name) for name, _ in lines)
     sys.stderr.write("".join(f"{name:{width}}  {value}\n" for name, value in lines))
 
@@ -286,12 +290,12 @@ def show_statistics(run: Run, sources: Iterable[Source], events: int | None) -> 
 def find_exit_code(
     request: Request, sources: Iterable[Source], reporter: Reporter, stop: Stop, is_failed: bool
 ) -> int:
-    """Say what failed, and how the run ended; `is_failed` if nothing at all was taken."""
+    """Report failures and the end of the run; `is_failed` if no event was accepted."""
     broken = [each for source in sources for each in source.report.broken]
     for file, reason in broken:
         sys.stderr.write(f"error: {file}: {reason}\n")
-    if stop.is_asked and not request.follow:
-        sys.stderr.write("stopped before the input was read to its end\n")
+    if stop.is_requested and not request.follow:
+        sys.stderr.write("stopped before the end of the input\n")
     if broken or reporter.stalled or is_failed:
         return FAILED
     return 0 if request.follow else stop.exit_code
