@@ -89,7 +89,7 @@ def test_a_plain_script(tmp_path: Path) -> None:
     told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     assert json.loads(told["view"]) == [[EX(1), 1], [EX(2), 1]]
     assert (told["python"], told["rdf"]) == ("True", "1")
-    told_of = "the Spark session was stopped while the pipeline ran; "
+    told_of = "the Spark session was stopped while the pipeline was running; "
     assert told["wait"].startswith(told_of)
     assert told["process_all"].startswith(told_of)
     assert told["answers"] == "2 0"

@@ -73,7 +73,7 @@ def test_a_stream_goes_on_and_a_new_checkpoint_does_not(spark: LocalSpark, tmp_p
     shutil.rmtree(tmp_path / "checkpoint")
     told = fail(session, tmp_path / "in", engine)
     assert f"source '{claim.source}' of {engine} belongs to {claim.writer}" in told
-    assert "Take the old checkpoint, or an empty engine directory" in told
+    assert "Use the old checkpoint, or an empty engine directory" in told
     assert sorted((engine / "inbox").iterdir()) == before
     run(session, tmp_path / "in", engine, checkpoint=tmp_path / "other", source="more")
     assert read_claims(engine)["more"].last == 2
@@ -88,7 +88,7 @@ def test_a_new_directory_does_not_do_for_an_old_checkpoint(
     shutil.rmtree(engine)
     (tmp_path / "in" / "later.json").write_text("")
     (tmp_path / "in" / "more.json").write_text('{"time": 1}\n')
-    assert "has nothing: events were left out" in fail(session, tmp_path / "in", engine)
+    assert "has nothing: events were lost" in fail(session, tmp_path / "in", engine)
 
 
 def test_columns_streams_and_ids(spark: LocalSpark, tmp_path: Path) -> None:
@@ -127,12 +127,12 @@ def test_columns_streams_and_ids(spark: LocalSpark, tmp_path: Path) -> None:
             {"subject": "who"},
             "the DataFrame has no column 'who' for subject; its columns: time, op, subject",
         ),
-        ({"columns": '{"graph": "g"}'}, "there is no column 'graph'; ours are time, op"),
-        ({"columns": "subject"}, "the option 'columns' is a JSON object of texts"),
-        ({"source": "a/b"}, "a source has letters, digits, '.', '_' and '-', not 'a/b'"),
-        ({"terms": "turtle"}, "terms are one of ntriples, plain, integers"),
+        ({"columns": '{"graph": "g"}'}, "columns maps 'graph', which is not one of time, op"),
+        ({"columns": "subject"}, "the option 'columns' must be a JSON object of strings"),
+        ({"source": "a/b"}, "a source name has only letters, digits, '.', '_' and '-', not 'a/b'"),
+        ({"terms": "turtle"}, "terms must be one of ntriples, plain, integers"),
         ({"strict": "true"}, "batch 0, partition 0, line 6: bad term: object: "),
-        ({"path": "s3://b/x"}, "on a disk that all executors see, not 's3://b/x'"),
+        ({"path": "s3://b/x"}, "on a disk that all executors share, not 's3://b/x'"),
         ({"time": "op"}, "'+' is neither a number of milliseconds"),
     ],
 )

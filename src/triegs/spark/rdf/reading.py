@@ -27,7 +27,7 @@ from triegs.inputs.statements import StatementScanner
 from triegs.inputs.streams import CHUNK, BrokenFile, drop_mark
 from triegs.reasons import Reason
 from triegs.spark.rdf.listing import is_by_line, open_file
-from triegs.spark.rdf.settings import BY_LINE, Mode, Settings
+from triegs.spark.rdf.settings import BY_LINE, RecordMode, Settings
 from triegs.spark.rdf.splits import FileSplit, is_readable
 
 BATCH_ROWS = 32_768
@@ -105,7 +105,7 @@ def read_split(
         for each in rows:
             yield from _make_batch(each, file, settings, columns)
     except BrokenFile as problem:
-        is_permitted = settings.mode is Mode.PERMISSIVE and not _is_passing(problem)
+        is_permitted = settings.mode is RecordMode.PERMISSIVE and not _is_passing(problem)
         if not is_permitted:
             raise InputError(f"{file.name}: {problem}", file=file.name) from problem
         broken = [*collector.drain(is_counted=file.format in BY_LINE)]
@@ -128,7 +128,7 @@ def _make_work(settings: Settings) -> ReadContext:
         batch_rows=BATCH_ROWS,
         graph_time=settings.graph_time,
     )
-    collector = Collector(is_strict=settings.mode is Mode.FAILFAST)
+    collector = Collector(is_strict=settings.mode is RecordMode.FAILFAST)
     return ReadContext(options, Clock(0), collector, InputReport())
 
 
@@ -221,7 +221,7 @@ def _make_batch(
     rows: Rows, file: InputFile, settings: Settings, columns: list[tuple[str, bool]]
 ) -> Iterator[Any]:
     """The rows as a record batch with the requested columns, if there are any."""
-    problems = rows.problems if settings.mode is Mode.PERMISSIVE else []
+    problems = rows.problems if settings.mode is RecordMode.PERMISSIVE else []
     count = len(rows.positions)
     if not count + len(problems):
         return

@@ -25,7 +25,7 @@ _SIZE = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _GLOB = re.compile(r"[*?\[]")
 
 
-class Mode(StrEnum):
+class RecordMode(StrEnum):
     """What happens to a malformed record."""
 
     PERMISSIVE = "PERMISSIVE"
@@ -50,7 +50,7 @@ class Settings:
     paths: tuple[str, ...]
     format: str | None = None
     compression: str | None = None
-    mode: Mode = Mode.PERMISSIVE
+    mode: RecordMode = RecordMode.PERMISSIVE
     graph_time: str | None = None
     partition_bytes: int = PARTITION_BYTES
     max_files: int | None = None
@@ -95,7 +95,7 @@ def read_settings(options: Mapping[str, str]) -> Settings:
         paths=_read_paths(options),
         format=known,
         compression=compression,
-        mode=_choose(options, "mode", Mode.PERMISSIVE),
+        mode=_choose(options, "mode", RecordMode.PERMISSIVE),
         graph_time=_read_property(options.get("graph_time")),
         partition_bytes=_read_count(options, "maxPartitionBytes") or PARTITION_BYTES,
         max_files=_read_count(options, "maxFilesPerTrigger"),
