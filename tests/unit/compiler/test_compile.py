@@ -121,7 +121,7 @@ def test_filters_go_to_the_smallest_place_that_has_their_variables():
 
     across = plan_of("SELECT * { ?x <a> ?y . ?y <b> ?z FILTER(?x != ?z) }")
     assert across.filters == (Call("!=", ("?x", "?z")),)
-    assert "while enumerating" in across.promise
+    assert "during enumeration" in across.promise
 
     body = plan_of("SELECT ?x { ?x <a> ?y . ?y <b> ?z FILTER(?x != ?z) }")
     assert body.plan_class.value == "cyclic"  # the filter closes the triangle x y z
@@ -154,7 +154,7 @@ def test_a_cycle_of_filters_is_bound_by_atoms_outside_it():
     assert reference.solutions(plan, graph) == {("<o>",): 6}
 
 
-def test_only_the_stuck_part_is_materialised():
+def test_only_the_stuck_component_is_materialised():
     plan = plan_of("SELECT ?a ?b ?d { ?a <p> ?x . ?x <q> ?b . ?b <r> ?c . ?b <s> ?d }")
     joins = [node for node in plan.nodes if isinstance(node.guard, Join)]
     assert [set(node.bag) for node in joins] == [{"?a", "?b"}]
@@ -181,7 +181,7 @@ def test_plans_are_values():
         first.root = 3
 
 
-def test_disconnected_parts_meet_in_a_nullary_root():
+def test_disconnected_components_meet_in_a_nullary_root():
     plan = plan_of("SELECT ?x ?u { ?x <a> ?y . ?u <b> ?w . <s> <p> <o> }")
     assert rooted(plan) == ()
     assert len(plan.nodes[plan.root].children) == len(plan.components) == 3
