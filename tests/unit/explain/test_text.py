@@ -73,8 +73,8 @@ def test_filters_say_where_they_run(compiled) -> None:
     assert "?n < 5 (inside the atom age(x,n), node A)" in text
     assert "?x != :me (inside the atom" in text
     assert "?n < ?m (inside join B1)" in text
-    assert "1 < 2 (decided when compiled)" in text
-    assert "?a != ?d (while enumerating)" in explain(compiled("enumerated filter"))
+    assert "1 < 2 (evaluated at compile time)" in text
+    assert "?a != ?d (during enumeration)" in explain(compiled("enumerated filter"))
 
 
 def test_what_follows_enumeration(compiled) -> None:
