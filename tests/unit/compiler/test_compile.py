@@ -34,9 +34,9 @@ def rooted(plan):
         ("SELECT * { ?x <a> ?y . ?u <b> ?w }", "full-acyclic"),
         ("SELECT * { }", "full-acyclic"),
         ("ASK { <s> <p> <o> }", "full-acyclic"),
-        # The triangle of one ternary atom and a binary one is no cycle.
+        # A ternary atom with a binary one is not a cycle.
         ("SELECT * { ?x ?p ?y . ?x <a> ?y }", "full-acyclic"),
-        # Parts of one query may differ; the weakest promise names it.
+        # Components of one query may differ; the weakest class is that of the query.
         ("SELECT ?x ?z ?u { ?x <a> ?y . ?y <b> ?z . ?u <c> ?w }", "materialized"),
     ],
 )
@@ -70,7 +70,7 @@ def test_any_head_variable_can_be_the_root(variable):
         ({"choices": [[99]]}, "choice 0 is 99"),
     ],
 )
-def test_choices_that_a_query_does_not_have(options, message):
+def test_options_that_do_not_fit_the_query(options, message):
     with pytest.raises(PlanError) as caught:
         plan_of("SELECT ?x ?z { ?x <a> ?y . ?y <b> ?z }", **options)
     assert message in str(caught.value)
@@ -114,7 +114,7 @@ def test_what_a_node_keeps_is_part_of_its_key():
     assert {n.key for n in plain.nodes}.isdisjoint(n.key for n in kept.nodes)
 
 
-def test_filters_go_to_the_smallest_place_that_has_their_variables():
+def test_filters_go_to_the_smallest_guard_that_has_their_variables():
     inside = plan_of("SELECT * { ?x <a> ?y . ?x ?p ?y FILTER(?x != ?y) }")
     hosts = [n.guard for n in inside.nodes if isinstance(n.guard, Alias) and n.guard.filters]
     assert [guard.atom.predicate for guard in hosts] == ["<a>"]

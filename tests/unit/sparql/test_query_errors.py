@@ -1,4 +1,4 @@
-"""Wrong texts: what the error says, and where."""
+"""Invalid texts: the error message, and its line and column."""
 
 from __future__ import annotations
 
@@ -97,12 +97,12 @@ MARKED = [
 
 
 @pytest.mark.parametrize(("marked", "says"), MARKED)
-def test_place_and_message(marked: str, says: str) -> None:
+def test_position_and_message(marked: str, says: str) -> None:
     before, _, after = marked.partition("‸")
     error = error_of(before + after)
     assert says in error.message
-    place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
-    assert (error.line, error.column) == place, str(error)
+    position = (before.count("\n") + 1, len(before) - before.rfind("\n"))
+    assert (error.line, error.column) == position, str(error)
 
 
 @pytest.mark.parametrize("text", [None, b"ASK {}", 5])
@@ -151,7 +151,7 @@ DEEPEST = [
 
 @pytest.mark.parametrize("text", DEEPEST)
 def test_the_deepest_nesting_needs_half_the_stack(text: str) -> None:
-    """The grammar's recursion is bounded: no nesting that is allowed ends in RecursionError."""
+    """The grammar's recursion is bounded: no allowed nesting ends in RecursionError."""
 
     def descend(frames: int) -> Query:
         return descend(frames - 1) if frames else parse(text)
@@ -160,7 +160,7 @@ def test_the_deepest_nesting_needs_half_the_stack(text: str) -> None:
 
 
 @pytest.mark.parametrize("sign", ["!", "-", "+", "NOT ", "^"])
-def test_a_long_row_of_signs_is_no_nesting(sign: str) -> None:
+def test_a_long_row_of_signs_is_not_nesting(sign: str) -> None:
     error = error_of(f"ASK {{ FILTER({sign * 40_000} ?x) }}")
     assert (error.line, "expected" in error.message) == (1, True)
 
