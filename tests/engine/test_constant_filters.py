@@ -91,12 +91,12 @@ def test_explained(output: str) -> None:
 
 WARNED = [
     ("SELECT ?x { ?x <p> ?year FILTER(?yaer > 1) }",
-     "1, column 33: nothing binds ?yaer, which FILTER names; did you mean ?year?"),
-    ("SELECT ?x ?gone { ?x <p> ?y }", "1, column 11: nothing binds ?gone, which SELECT names"),
-    ("ASK { ?x <p> ?y\n FILTER BOUND(?z) }", "2, column 15: nothing binds ?z"),
+     "1, column 33: FILTER uses ?yaer, which is not bound; did you mean ?year?"),
+    ("SELECT ?x ?gone { ?x <p> ?y }", "1, column 11: SELECT uses ?gone, which is not bound"),
+    ("ASK { ?x <p> ?y\n FILTER BOUND(?z) }", "2, column 15: FILTER uses ?z, which is not bound"),
     ("SELECT ?x { ?x <p> ?y { ?y <q> ?z FILTER(?z = ?x) } }",
      "1, column 47: ?x is bound outside the group of this FILTER"),
-    ("SELECT ?x { ?x <p> ?y } HAVING (?z > 1)", "1, column 33: nothing binds ?z, which HAVING"),
+    ("SELECT ?x { ?x <p> ?y } HAVING (?z > 1)", "1, column 33: HAVING uses ?z, which is not bound"),
 ]  # fmt: skip
 
 

@@ -73,7 +73,7 @@ def test_streams_are_named_by_iris_of_rdflib_and_pyoxigraph(tmp_path: Path) -> N
             assert engine.push([(5, 1, P, 2)], name).accepted == 1
         assert len(engine.advance(10_000, names[1])) == 1
     for bad in (rdflib.BNode("b"), rdflib.Literal("s"), 5):
-        with pytest.raises(WindowError, match="named by a text or an IRI"):
+        with pytest.raises(WindowError, match="a stream name must be a string or an IRI"):
             Window("10s", stream=bad)  # type: ignore[arg-type]
 
 

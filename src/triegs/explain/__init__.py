@@ -1,4 +1,4 @@
-"""A plan explained: as text, as a drawing (Mermaid, SVG), or as data (JSON).
+"""Explanations of a plan: text, drawings (Mermaid, SVG), or data (JSON).
 
 >>> from triegs.compiler import compile_query
 >>> from triegs.sparql.model import Atom, Form, Query

@@ -1,15 +1,15 @@
-"""A plan as JSON, for programs.
+"""A plan as JSON.
 
-The object has these keys, in this order; terms and variables are written as in the query model
-(``?x``, N-Triples), nodes are referred to by name, relations by their number.
+The object has these keys, in this order. Terms and variables are written as in the query model
+(``?x``, N-Triples), nodes are referred to by name, relations by number.
 
-``version``       of this shape: 2; new keys may come without a new version
+``version``       of this format: 2; new keys may be added without a new version
 ``class``         ``full-acyclic``, ``free-connex``, ``materialized`` or ``cyclic``
 ``promise``       what the plan promises, in words
-``query``         ``form``, ``head``, ``atoms`` (triples), ``values`` (``variables``, ``rows``: how
-                  many), ``filters``, ``duplicates``, ``limit``, ``offset``, ``grouping``,
+``query``         ``form``, ``head``, ``atoms`` (triples), ``values`` (``variables``, number of
+                  ``rows``), ``filters``, ``duplicates``, ``limit``, ``offset``, ``grouping``,
                   ``windows`` (by name), ``graphs`` (of each atom, if any reads a window), ``text``
-``components``    ``class``, ``atoms`` (places in the query), ``top`` (a node), ``root`` (its
+``components``    ``class``, ``atoms`` (indexes in the query), ``top`` (a node), ``root`` (its
                   variables), ``choices``, ``cost``, ``warnings``
 ``root``          the node at the top
 ``nodes``         children first: ``name``, ``kind``, ``role``, ``payload``, ``bag``, ``interface``,
@@ -19,15 +19,15 @@ The object has these keys, in this order; terms and variables are written as in 
 ``filters``       ``expression``, ``variables``, ``runs`` (``atom``, ``values``, ``join``,
                   ``enumeration``, ``compilation``), ``node`` (or null)
 ``counts``        what ``count()``, ``support()`` and positions cost, in words
-``relations``     the lowered program, in the order in which an epoch keeps it: ``number`` (by which
-                  others refer to it), ``kind``, ``name``, ``slot``, ``columns``, ``nodes``,
-                  ``stored``, ``exact``, ``numbers`` (null, ``answers`` or ``rows``), ``listed``,
-                  ``keys`` (whether keys that come or go are listed), ``of``, ``inputs``,
-                  ``filters``, ``differences``, ``symmetries`` (how many ways to rename variables
-                  change nothing), ``back``, ``used_by``, ``reads`` (whether answers or changes are
-                  read from it), ``reason``; of a live engine also ``shared`` (names of queries),
-                  ``entries`` and ``work`` (``seeds``, ``emitted``, ``changed``, ``seconds``), else
-                  null
+``relations``     the lowered program, in the order of maintenance: ``number`` (by which others
+                  refer to it), ``kind``, ``name``, ``slot``, ``columns``, ``nodes``, ``stored``,
+                  ``exact``, ``numbers`` (counts: null, ``answers`` or ``rows``), ``listed``,
+                  ``keys`` (whether new and removed keys are listed), ``of``, ``inputs``,
+                  ``filters``, ``differences``, ``symmetries`` (the number of variable renamings
+                  that change nothing), ``back``, ``used_by``, ``reads`` (whether answers or changes
+                  are read from it), ``reason``; of a live engine also ``shared`` (names of
+                  queries), ``entries`` and ``work`` (``seeds``, ``emitted``, ``changed``,
+                  ``seconds``), else null
 ``cursors``       of the enumeration: ``relation``, ``binds``
 ``warnings``      in words
 ``choices``       picks per component, to replay the compilation
@@ -37,12 +37,12 @@ A guard is null for a product, else has a ``kind``: ``atom`` (with ``atom``), ``
 ``variables``, ``rows``) or ``join`` (with ``inputs``: ``node``, ``use``, ``variables``; and
 ``width``), and its ``filters``.
 
-An input has ``relation`` (or null for what an epoch brings of an atom), ``atom`` (or null),
-``variables``, ``use`` (``count``, ``presence``) and ``fixed``. A difference is what a change of an
-input does: ``input`` (its place), ``side`` (``both``; of a symmetric rule ``before`` or ``now``),
-``lookups``, ``filters``, ``bindings`` (``variable``, ``sources`` and ``filters``; one source is
-walked, several are intersected). A lookup or source has ``relation``, ``variables`` and ``before``
-(whether it is read as it was before the epoch). Of more than 64 differences the first 64 are there.
+An input has ``relation`` (null for an epoch's changes of an atom), ``atom`` (or null),
+``variables``, ``use`` (``count``, ``presence``) and ``fixed``. A difference is the effect of a
+change of an input: ``input`` (its index), ``side`` (``both``; in a symmetric rule ``before`` or
+``now``), ``lookups``, ``filters``, ``bindings`` (``variable``, ``sources`` and ``filters``; one
+source is scanned, several are intersected). A lookup or source has ``relation``, ``variables`` and
+``before`` (whether it is read as of before the epoch). At most 64 differences are listed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def write_json(value: Any) -> str:
 
 
 def describe_plan(lowered: Lowered) -> dict[str, Any]:
-    """The plan as the object that this module's text describes."""
+    """The plan as the object that this module's docstring describes."""
     plan = lowered.plan
     notation = Notation(plan)
     program = Program(notation, lowered)
@@ -161,7 +161,7 @@ def _nodes(program: Program, names: Sequence[str]) -> list[dict[str, Any]]:
             "guard": None if node.guard is None else _guard(node.guard, names),
             "rule": notation.rule(node),
             "marginal": notation.marginal_rule(node),
-            "relations": [place + 1 for place in program.of_node.get(node.name, ())],
+            "relations": [index + 1 for index in program.of_node.get(node.name, ())],
             "key": node.key,
         }
         for node in notation.plan.nodes
@@ -198,8 +198,8 @@ def _relation(program: Program, number: int, relation: Relation) -> dict[str, An
     }
 
 
-def _refer(place: int | None) -> int | None:
-    return None if place is None else place + 1
+def _refer(index: int | None) -> int | None:
+    return None if index is None else index + 1
 
 
 def _input(read: Input) -> dict[str, Any]:
@@ -246,8 +246,8 @@ def _guard(guard: Guard, names: Sequence[str]) -> dict[str, Any]:
         variables = list(guard.variables)
         return {"kind": "values", "variables": variables, "rows": rows, "filters": filters}
     inputs = [
-        {"node": names[part.node], "use": part.use.value, "variables": list(part.variables)}
-        for part in guard.inputs
+        {"node": names[each.node], "use": each.use.value, "variables": list(each.variables)}
+        for each in guard.inputs
     ]
     return {"kind": "join", "inputs": inputs, "width": guard.width, "filters": filters}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from triegs.sparql.model import Aggregate, Column, Duplicates, Expression, is_variable
 
-#: How tightly an infix operator binds; everything else is written as a function.
+#: Precedence of infix operators; all others are written as functions.
 BINDING = {
     "||": 1, "&&": 2,
     "=": 3, "!=": 3, "<": 3, ">": 3, "<=": 3, ">=": 3, "IN": 3, "NOT IN": 3,
@@ -18,7 +18,7 @@ Spell = Callable[[str], str]
 
 
 def write_expression(expression: Expression | None, spell: Spell = str) -> str:
-    """The expression as SPARQL text, with no more brackets than it needs.
+    """The expression as SPARQL text, with only the necessary brackets.
 
     ``spell`` writes constants (and the IRIs of functions); variables stay as they are.
 
@@ -62,14 +62,14 @@ class _Writer:
         if binding is None:
             is_iri = operator.startswith("<")
             name = self.spell(operator) if is_iri else operator
-            return f"{name}({', '.join(self.write(part, 0) for part in arguments)})"
+            return f"{name}({', '.join(self.write(each, 0) for each in arguments)})"
         if operator in ("IN", "NOT IN"):
-            listed = ", ".join(self.write(part, 0) for part in arguments[1:])
+            listed = ", ".join(self.write(each, 0) for each in arguments[1:])
             text = f"{self.write(arguments[0], binding + 1)} {operator} ({listed})"
         else:
-            # a < b < c is no SPARQL, and a - (b - c) is not a - b - c.
+            # a < b < c is not SPARQL, and a - (b - c) is not a - b - c.
             first = binding + 1 if binding == COMPARISON else binding
-            parts = [self.write(arguments[0], first)]
-            parts += [self.write(part, binding + 1) for part in arguments[1:]]
-            text = f" {operator} ".join(parts)
+            operands = [self.write(arguments[0], first)]
+            operands += [self.write(each, binding + 1) for each in arguments[1:]]
+            text = f" {operator} ".join(operands)
         return f"({text})" if binding < outer else text

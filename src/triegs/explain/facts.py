@@ -1,4 +1,4 @@
-"""What an explanation says of classes and filters."""
+"""Facts for explanations: plan classes in words, and where filters run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLASSES = {
 
 
 class Runs(Enum):
-    """Where a filter is decided."""
+    """Where a filter runs."""
 
     ATOM = "atom"
     VALUES = "values"
@@ -37,7 +37,7 @@ class PlacedFilter:
 
 
 def place_filters(plan: Plan) -> Iterator[PlacedFilter]:
-    """Every filter of the query: inside guards, then while enumerating, then decided before."""
+    """Every filter of the query: in guards, during enumeration, then at compile time."""
     for number, node in enumerate(plan.nodes):
         if node.guard is None:
             continue

@@ -21,10 +21,10 @@ class Format(Enum):
 
 
 def explain(plan: Plan | Lowered, format: Format | str = Format.TEXT) -> str:  # noqa: A002
-    """A plan, and the program that it becomes, as one string that ends with a newline.
+    """A plan and its lowered program as one string that ends with a newline.
 
-    A function of the plan alone: equal plans give equal texts. What is lowered already may be of a
-    live engine, and then says what it has come to. ``ValueError`` for an unknown format.
+    Equal plans give equal texts. A lowered plan of a live engine adds entries and work so far.
+    Raises ``ValueError`` for an unknown format.
     """
     writers: dict[Format, Callable[[Lowered], str]] = {
         Format.TEXT: explain_text,

@@ -1,9 +1,9 @@
-"""Where the boxes and lines of a drawing go: layers from the root down, no two boxes overlapping.
+"""The layout of a drawing: layers from the root down, without overlapping boxes.
 
-Every node hangs below one of the nodes that use it (the lowest); each subtree has its own strip of
-the width, its root centred over it. Many leaves below one node stand in stacks, so that a star
-of a hundred atoms still fits a screen. A node that several joins read gets one more line per
-reader, which passes between the boxes of the layers on its way.
+Each node is drawn below the lowest node that uses it. Each subtree has its own horizontal strip,
+with its root centred. Many leaves below one node are stacked, so that a star of a hundred atoms
+fits a screen. A node that several joins read has a line to each reader, routed between the boxes
+of the layers in between.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from triegs.explain.lines import display_width
 from triegs.explain.notation import inputs_of, plain
 
 GAP, LAYER_GAP, STACK_GAP = 28.0, 76.0, 14.0
-#: The straight end of a line, above its lower box; carries the label.
+#: The length of the straight, labelled end of a line above its lower box.
 DROP = 30.0
 #: More leaves than this below one node are stacked.
 SIDE_BY_SIDE = 6
@@ -48,8 +48,8 @@ class Box:
 class Link:
     """A line from a node down to one that it uses.
 
-    It starts and ends with a straight piece and is curved between; ``is_stacked`` ones have
-    corners instead and enter their box from the side.
+    It starts and ends with a straight segment and is curved between. A line to a stack
+    (``is_stacked``) has corners instead and enters the box from the side.
     """
 
     upper: int
@@ -61,7 +61,7 @@ class Link:
 
 @dataclass(slots=True)
 class _Unit:
-    """A box, or a stack of leaves; the unit that the layout places."""
+    """A box or a stack of leaves, positioned as a unit."""
 
     boxes: list[Box]
     depth: int
@@ -82,7 +82,7 @@ class _Unit:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Boxes by node, lines, the label at each line's lower end by node, the size of it all."""
+    """Boxes by node, lines, the label at the lower end of lines by node, and the total size."""
 
     boxes: dict[int, Box]
     links: tuple[Link, ...]
@@ -92,7 +92,7 @@ class Layout:
 
 
 def lay_out(plan: Plan, sizes: Sequence[tuple[float, float]], letter: float) -> Layout:
-    """Place boxes of the given sizes, one per node; ``letter`` is the width of a label's letter."""
+    """Lay out boxes of the given sizes, one per node; ``letter`` is the letter width of labels."""
     return _Placing(plan, sizes, letter).run()
 
 
@@ -134,7 +134,7 @@ class _Placing:
         return Layout(boxes, links, self.labels, top.strip, height)
 
     def _join_labels(self) -> dict[int, str]:
-        """One label per node; two readers that share different variables have both in it."""
+        """One label per node, which combines those of all readers."""
         found: dict[int, dict[str, None]] = {}
         for uses in self.uses.values():
             for lower, label, _ in uses:
@@ -142,10 +142,10 @@ class _Placing:
         return {lower: " | ".join(labels) for lower, labels in found.items()}
 
     def _find_homes(self) -> dict[int, int]:
-        """For each node the user below which it is drawn: the deepest, the first of several."""
+        """For each node, the user below which it is drawn: the first of the deepest."""
         depth = {self.plan.root: 0}
         homes: dict[int, int] = {}
-        # Users come after what they use, so downwards is a user before what it uses.
+        # Users come after their inputs, so the reverse order visits users first.
         for upper in reversed(range(len(self.plan.nodes))):
             for lower, _, _ in self.uses[upper]:
                 if depth.get(lower, 0) < depth[upper] + 1:
@@ -155,7 +155,7 @@ class _Placing:
         return homes
 
     def _make_units(self) -> _Unit:
-        """Units from the top down; the list has each before those below it."""
+        """Make units from the top down; `units` lists each before those below it."""
         top = self._unit([self.plan.root])
         queue = [top]
         while queue:
@@ -216,18 +216,18 @@ class _Placing:
             side = below.y + below.height / 2
             bus = unit.boxes[0].y - DROP
             corners = ((start[0], bus), (spine, bus), (spine, side))
-            way = (start, *corners, (below.x, side))
-            return Link(upper, lower, is_input, way, is_stacked=True)
-        # Taller boxes of the layer are passed before the line bends.
+            points = (start, *corners, (below.x, side))
+            return Link(upper, lower, is_input, points, is_stacked=True)
+        # The line bends only below the tallest box of the layer.
         free = (above.middle, self.bottoms[self.depth[upper]])
         end = (below.middle, below.y - DROP)
         between = self._pass_between(free, end, self.depth[upper], self.depth[lower])
-        points = (start, free, *between, end, (below.middle, below.y))
-        return Link(upper, lower, is_input, points)
+        curve = (start, free, *between, end, (below.middle, below.y))
+        return Link(upper, lower, is_input, curve)
 
     def _pass_between(self, start: Point, end: Point, first: int, last: int) -> list[Point]:
-        """Points in the gaps of the layers between, near the straight line."""
-        way: list[Point] = []
+        """Points in gaps of the layers in between, near the straight line."""
+        points: list[Point] = []
         for layer in range(first + 1, last):
             units = [unit for unit in self.units if unit.depth == layer]
             spans = sorted(
@@ -237,9 +237,9 @@ class _Placing:
             wanted = start[0] + share * (end[0] - start[0])
             edges = [spans[0][0] - GAP / 2, *(span[1] + GAP / 2 for span in spans), wanted]
             free = [x for x in edges if all(x <= span[0] - 6 or x >= span[1] + 6 for span in spans)]
-            x = min(free, key=lambda place: abs(place - wanted))
-            way += [(x, units[0].boxes[0].y), (x, self.bottoms[layer])]
-        return way
+            x = min(free, key=lambda each: abs(each - wanted))
+            points += [(x, units[0].boxes[0].y), (x, self.bottoms[layer])]
+        return points
 
 
 def _uses(plan: Plan, number: int) -> list[tuple[int, str, bool]]:

@@ -1,4 +1,4 @@
-"""Folding text into lines of a given width, without ever cutting a word."""
+"""Wrap text to a given width without breaking words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def display_width(text: str) -> int:
 def fold(
     words: Iterable[str], first: str = "", rest: str | None = None, width: int = WIDTH
 ) -> list[str]:
-    """Lines that start with ``first``, then ``rest``; a word too long has a line of its own.
+    """Lines that start with ``first``, then ``rest``; an overlong word gets its own line.
 
     >>> fold("one two three".split(), "- ", "  ", width=10)
     ['- one two', '  three']
@@ -46,11 +46,11 @@ def fold(
 
 
 def fold_text(text: str, first: str = "", rest: str | None = None) -> list[str]:
-    """Prose, folded between words but not inside ``{…}``."""
+    """Wrap prose between words, but not inside ``{…}``."""
     return fold(_WORD.findall(text), first, rest)
 
 
 def fold_list(items: Iterable[str], first: str = "", rest: str | None = None) -> list[str]:
-    """Items with commas between them, folded between items only."""
+    """Wrap comma-separated items, between items only."""
     listed = list(items)
     return fold([*(f"{item}," for item in listed[:-1]), *listed[-1:]], first, rest)

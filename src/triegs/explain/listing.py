@@ -17,19 +17,19 @@ def list_plans(
 ) -> str:
     """One line per plan, the chosen one marked; as JSON, a list of objects.
 
-    A chosen plan that is not among the (sampled) plans is added at the end. The drawings,
-    Mermaid and SVG, are of single plans: ``ValueError``.
+    A chosen plan that is not among the (sampled) plans is added at the end. Raises ``ValueError``
+    for Mermaid and SVG, which draw single plans.
     """
     listed = list(plans)
-    place = next((i for i, plan in enumerate(listed) if plan.nodes == chosen.nodes), None)
-    if place is None:
-        place = len(listed)
+    position = next((i for i, plan in enumerate(listed) if plan.nodes == chosen.nodes), None)
+    if position is None:
+        position = len(listed)
         listed.append(chosen)
     if output is Format.JSON:
-        return write_json([_describe(plan, i == place) for i, plan in enumerate(listed)])
+        return write_json([_describe(plan, i == position) for i, plan in enumerate(listed)])
     if output is not Format.TEXT:
         raise ValueError(f"plans are listed as text or json, not as {output.value}")
-    return "\n".join(_table(listed, place, is_sample)) + "\n"
+    return "\n".join(_table(listed, position, is_sample)) + "\n"
 
 
 def _describe(plan: Plan, is_chosen: bool) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _root(plan: Plan) -> str:
 def outline(plan: Plan) -> str:
     """The join tree in one line: ``(z)[(z,y) (v,z)[(v,x)] (z,w)]``."""
     texts: list[str] = []
-    # Children come first, so their texts are there when a node needs them.
+    # Children come first, so their texts exist when a node needs them.
     for node in plan.nodes:
         below = [texts[source.node] for source in inputs_of(node)]
         below += [texts[child] for child in node.children]

@@ -1,8 +1,8 @@
 """A plan as a Mermaid flowchart, for Markdown pages that render it.
 
 Shapes by kind: a guarded view is a box, a product a stadium, a leaf a cylinder, a join a box with
-double sides. Solid lines lead to children and carry the interface; dotted ones to what a join
-reads. Below its rule a node has the relations of the program that it is kept in.
+double sides. Solid lines lead to children and carry the interface; dotted lines lead to inputs of a
+join. Below its rule, a node lists the relations of the program that store it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STYLES = (
     "classDef witness fill:#e3f0fb,stroke:#1f5f99,color:#14324d",
     "classDef existential fill:#fdf1dc,stroke:#a86a12,color:#4d3208",
 )
-#: Mermaid's own entities; a semicolon or a hash of the text would end or start one.
+#: As Mermaid entities; a plain hash or semicolon would start or end one.
 ESCAPES = str.maketrans(
     {char: f"#{ord(char)};" for char in "#;&<>\"'`\\{}[]|"} | {"\n": " ", "\r": " ", "\t": " "}
 )
@@ -69,7 +69,7 @@ def _interface(variables: Sequence[str]) -> str:
 
 
 def _rows(factors: Sequence[str], width: int = 40) -> list[str]:
-    """Factors in rows of about that many characters."""
+    """Factors in rows of about ``width`` characters."""
     rows = [factors[0]]
     for factor in factors[1:]:
         if len(rows[-1]) + len(factor) > width:

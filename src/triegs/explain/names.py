@@ -1,8 +1,8 @@
-"""Short names for the constants of a query, and the legend that leads back to the full ones.
+"""Short names for the constants of a query, and a legend of their namespaces.
 
-An IRI is shown by the part after its last ``/``, ``#`` or ``:``. Where two namespaces have the
-same such part, a numbered prefix tells them apart. Nothing is cut: an IRI without a usable last
-part is shown whole.
+An IRI is shown by its local name, the text after its last ``/``, ``#`` or ``:``. If two namespaces
+have the same local name, a numbered prefix distinguishes them. An IRI without a usable local name
+is shown in full.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Names:
     def __init__(self, terms: Iterable[str]) -> None:
         self._namespaces: dict[str, dict[str, str]] = {}
         found: dict[str, set[str]] = {}
-        for iri in dict.fromkeys(part for term in terms for part in _iris(term)):
+        for iri in dict.fromkeys(iri for term in terms for iri in _iris(term)):
             if match := _IRI.fullmatch(iri):
                 self._namespaces.setdefault(match["namespace"], {})[iri] = match["local"]
                 found.setdefault(match["local"], set()).add(match["namespace"])
@@ -57,7 +57,7 @@ class Names:
         return f"{prefix}:{local}" if prefix else local
 
     def constant(self, term: str) -> str:
-        """A constant among variables: an IRI gets a colon, a plain number stays bare."""
+        """A constant among variables: an IRI has a colon, a plain number is written bare."""
         if term in self._short:
             prefix, local = self._short[term]
             return f"{prefix}:{local}"
@@ -71,7 +71,7 @@ class Names:
         return f"{literal['text']}^^{self.constant(datatype)}"
 
     def legend(self) -> Iterator[tuple[str, str, list[str]]]:
-        """Per namespace: its prefix (often empty), itself in angle brackets, its short names."""
+        """Per namespace: its prefix (often empty), its IRI in angle brackets, its short names."""
         for space, members in self._namespaces.items():
             yield self._prefixes.get(space, ""), f"<{space}>", list(members.values())
 
@@ -88,14 +88,14 @@ def query_constants(query: Query) -> Iterator[str]:
         expressions += [column.expression for column in columns]
         expressions += query.grouping.having
     while expressions:
-        part = expressions.pop(0)
-        if isinstance(part, str):
-            yield part
-        elif isinstance(part, Call):
-            yield part.operator
-            expressions += part.arguments
-        elif isinstance(part, Aggregate):
-            expressions.append(part.argument)
+        item = expressions.pop(0)
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, Call):
+            yield item.operator
+            expressions += item.arguments
+        elif isinstance(item, Aggregate):
+            expressions.append(item.argument)
 
 
 def _iris(term: str) -> list[str]:

@@ -1,8 +1,8 @@
-"""A plan's nodes in the report's notation.
+"""The nodes of a plan in mathematical notation.
 
 ``V1(v,z) ← hasReply(v,z) · Hᵖ(v)`` is a rule, ``Hᵖ(v) = Σ_x H(v,x)`` the marginal of a node, and
-``[…]`` is 1 where the condition holds and 0 elsewhere. A node that sums nothing out is its own
-marginal and is written without the ᵖ.
+``[…]`` is 1 if the condition holds and 0 otherwise. A node that sums nothing out is its own
+marginal and is written without ᵖ.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from triegs.sparql.model import Column, Expression, is_variable
 
 
 class Kind(Enum):
-    """What a node is, by its guard and its place."""
+    """The kind of a node, by its guard and children."""
 
     GUARDED = "guarded view"
     PRODUCT = "product"
@@ -34,12 +34,12 @@ def kind_of(node: Node) -> Kind:
 
 
 def inputs_of(node: Node) -> tuple[Input, ...]:
-    """What a join reads; nothing for other nodes."""
+    """The inputs of a join; empty for other nodes."""
     return node.guard.inputs if isinstance(node.guard, Join) else ()
 
 
 def top_down(plan: Plan) -> list[int]:
-    """Every node once, each before what hangs below it, in the order of the drawing."""
+    """Every node once, each before those below it, in drawing order."""
     order: dict[int, None] = {}
     stack = [plan.root]
     while stack:
@@ -52,7 +52,7 @@ def top_down(plan: Plan) -> list[int]:
 
 
 def plain(variable: str) -> str:
-    """A variable as mathematics writes it: without the question mark."""
+    """A variable without the question mark."""
     return variable.removeprefix("?")
 
 
@@ -74,7 +74,7 @@ def sum_over(variables: Sequence[str]) -> str:
 
 
 class Notation:
-    """Writes the parts of one plan; all its texts use the same short names."""
+    """Writes the nodes of one plan, with the same short names throughout."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -88,7 +88,7 @@ class Notation:
         return f"{node.name}ᵖ{tuple_of(node.interface)}" if node.introduces else self.view(node)
 
     def marginal_rule(self, node: Node) -> str:
-        """What the marginal sums: ``Hᵖ(v) = Σ_x H(v,x)``; empty where it sums nothing."""
+        """The definition of the marginal: ``Hᵖ(v) = Σ_x H(v,x)``; empty if it sums nothing."""
         if not node.introduces:
             return ""
         return f"{self.marginal(node)} = {sum_over(node.introduces)} {self.view(node)}"
@@ -97,7 +97,7 @@ class Notation:
         return f"{self.view(node)} ← {' · '.join(self.factors(node))}"
 
     def factors(self, node: Node) -> list[str]:
-        """What is multiplied in the node, guard first."""
+        """The factors of the node, guard first."""
         children = [self.marginal(self.plan.nodes[c]) for c in node.children]
         guard = node.guard
         if isinstance(guard, Join):
@@ -124,16 +124,16 @@ class Notation:
         return write_column(column, self.names.constant)
 
     def brackets(self, filters: Sequence[Expression]) -> list[str]:
-        return [f"[{self.expression(part)}]" for part in filters]
+        return [f"[{self.expression(each)}]" for each in filters]
 
     def _join(self, node: Node, join: Join) -> list[str]:
         hidden = [v for v in join.variables if v not in node.bag]
-        parts = [self._input(source) for source in join.inputs] + self.brackets(join.filters)
+        factors = [self._input(source) for source in join.inputs] + self.brackets(join.filters)
         if hidden:
-            parts[0] = f"{sum_over(hidden)} {parts[0]}"
+            factors[0] = f"{sum_over(hidden)} {factors[0]}"
             if node.children:
-                parts[0], parts[-1] = f"({parts[0]}", f"{parts[-1]})"
-        return parts or ["1"]
+                factors[0], factors[-1] = f"({factors[0]}", f"{factors[-1]})"
+        return factors or ["1"]
 
     def _input(self, source: Input) -> str:
         node = self.plan.nodes[source.node]

@@ -1,4 +1,4 @@
-"""The lowered program in words: what is kept, how a change goes through it, and why it is so."""
+"""The lowered program in words: what is stored, how a change propagates, and why."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ from triegs.maintain.lowered import (
     Work,
 )
 
-#: Why each kind is there; a rule says it itself.
+#: The purpose of each kind; a rule has its own reason.
 REASONS = {
-    Kind.BASE: "the counts of a label, by which deletions are judged; all queries share them",
-    Kind.INDEX: "a label, or what an atom sees of it, as its readers need it",
-    Kind.ORDER: "what a rule gives, with the columns in another order",
+    Kind.BASE: "the counts of a label, used to validate deletions; shared by all queries",
+    Kind.INDEX: "a label, or an atom's selection of it, in the order that its readers need",
+    Kind.ORDER: "the result of a rule, with the columns in another order",
     Kind.EDGE: "one pair of variables, one of them shared with the parent: faster than a rule",
     Kind.PRODUCT: "all factors have the same variable: faster than a rule",
-    Kind.TOTAL: "the head shows nothing of it, so that one number is enough",
-    Kind.NUMBERED_EDGE: "an edge that counts answers, as the query keeps numbers",
-    Kind.NUMBERED_PRODUCT: "a product that counts answers, as the query keeps numbers",
-    Kind.RANKING: "the top of a component that counts answers: positions are found here",
-    Kind.LISTING: "the changes of an index, net, for a rule that must not see them twice",
+    Kind.TOTAL: "the head shows none of its variables, so one number is enough",
+    Kind.NUMBERED_EDGE: "an edge that counts answers, because the query keeps counts",
+    Kind.NUMBERED_PRODUCT: "a product that counts answers, because the query keeps counts",
+    Kind.RANKING: "the top of a component that counts answers; positions are looked up here",
+    Kind.LISTING: "the net changes of an index, for a rule that must not see them twice",
 }
-MOST_SHOWN = 16  # variables that a change is followed to
-KEPT = "it is kept, so that answers are read from it and not joined again"
+MOST_SHOWN = 16  # variables listed per change
+KEPT = "it is stored, so that answers are read and not joined again"
 
 
 class Program:
-    """Writes the relations of a lowered plan; they are numbered from 1 in its order."""
+    """Writes the relations of a lowered plan, numbered from 1 in its order."""
 
     def __init__(self, notation: Notation, lowered: Lowered) -> None:
         self.notation = notation
         self.lowered = lowered
         self.relations = lowered.relations
-        #: By relation, who reads it: others by number, answers, changes of these.
+        #: The readers of each relation: other relations by number, answers, changes.
         self.readers: list[dict[int | str, None]] = [{} for _ in self.relations]
         for number, relation in enumerate(self.relations, 1):
-            for place in list_read(relation):
-                self.readers[place][number] = None
+            for index in list_read(relation):
+                self.readers[index][number] = None
         scanned = {level.relation for level in lowered.levels}
-        for place in sorted(scanned | lowered.weights):
-            self.readers[place]["answers"] = None
-        for place in sorted(lowered.parent_paths):
-            self.readers[place]["changes"] = None
+        for index in sorted(scanned | lowered.weights):
+            self.readers[index]["answers"] = None
+        for index in sorted(lowered.parent_paths):
+            self.readers[index]["changes"] = None
         self.of_node: dict[str, list[int]] = {}
-        for place, relation in enumerate(self.relations):
+        for index, relation in enumerate(self.relations):
             for name in relation.nodes:
-                self.of_node.setdefault(name, []).append(place)
+                self.of_node.setdefault(name, []).append(index)
 
-    # What it is
+    # Titles and readers
 
     def title(self, relation: Relation) -> str:
         """``hasReply by object``, ``V1(z,v)``."""
@@ -102,27 +102,27 @@ class Program:
         live = "live pairs" if kind is Kind.EDGE else "live values"
         return f"{kind.value}, {'sums' if relation.is_exact else live}"
 
-    def used(self, place: int) -> str:
-        """Who reads it: ``for #5, #6, answers``."""
-        found = self.readers[place]
+    def used(self, index: int) -> str:
+        """Its readers: ``for #5, #6, answers``."""
+        found = self.readers[index]
         names = [each if isinstance(each, str) else f"#{each}" for each in found]
         return f"for {', '.join(names or ['deletions'])}"
 
     def list_kept(self, node: str) -> list[str]:
-        """The relations that a node is kept in, in a few words each: ``#5 V1(z,v): edge``."""
+        """The relations that store a node: ``#5 V1(z,v): edge``."""
         found = []
-        for place in self.of_node.get(node, ()):
-            relation = self.relations[place]
-            text = f"#{place + 1} {self.title(relation)}: {self.kind(relation)}"
+        for index in self.of_node.get(node, ()):
+            relation = self.relations[index]
+            text = f"#{index + 1} {self.title(relation)}: {self.kind(relation)}"
             if relation.entries is not None:
                 text += f", {_plural(relation.entries, 'entry', 'entries')}"
             found.append(text)
         return found
 
-    # How it is kept
+    # Maintenance
 
     def details(self, relation: Relation) -> Iterator[str]:
-        """What a step computes, what each change does, why, and what it came to."""
+        """What a step computes, what each change does, why, and its work so far."""
         if relation.kind not in (Kind.FIXED, Kind.ORDER, Kind.BASE, Kind.INDEX):
             yield f"← {' · '.join(self.factors(relation)) or '1'}"
             yield from self.changes(relation)
@@ -148,42 +148,42 @@ class Program:
         return " ".join([self.notation.relation(read.atom), *filters])
 
     def changes(self, relation: Relation) -> Iterator[str]:
-        """By input, what a change of it does."""
+        """The effect of a change of each input."""
         if relation.back is not None:
             pair, below = relation.inputs
             yield f"Δ {self._input(pair)}: look up {self._input(below)}"
             variables = (*below.variables, *(v for v in pair.variables if v not in below.variables))
-            way = f"#{_number(relation.back)}{tuple_of(variables)}"
-            yield f"Δ {self._input(below)}: walk {way}"
+            back = f"#{_number(relation.back)}{tuple_of(variables)}"
+            yield f"Δ {self._input(below)}: walk {back}"
         for difference in relation.differences:
             if difference.side is Side.BEFORE:
-                continue  # goes the same way as NOW, through what was there
-            yield f"Δ {self._input(relation.inputs[difference.input])}: {self._way(difference)}"
+                continue  # same steps as NOW, on the state before the epoch
+            yield f"Δ {self._input(relation.inputs[difference.input])}: {self._steps(difference)}"
         if 0 < len(relation.differences) < len(relation.inputs) and relation.symmetries == 1:
             more = sum(not each.is_fixed for each in relation.inputs) - len(relation.differences)
             if more:
-                yield f"… and {more} more inputs, likewise"
+                yield f"… and {more} more inputs in the same way"
 
-    def _way(self, difference: Difference) -> str:
+    def _steps(self, difference: Difference) -> str:
         steps = self.notation.brackets(difference.filters)
         if difference.lookups:
             steps.append(f"look up {' · '.join(map(self._lookup, difference.lookups))}")
         steps += map(self._binding, difference.bindings[:MOST_SHOWN])
         if len(difference.bindings) > MOST_SHOWN:
-            steps.append(f"{len(difference.bindings) - MOST_SHOWN} more variables, likewise")
-        return "; ".join(steps) or "as it is"
+            steps.append(f"{len(difference.bindings) - MOST_SHOWN} more variables in the same way")
+        return "; ".join(steps) or "applied as is"
 
     def _lookup(self, lookup: Lookup) -> str:
         return f"#{_number(lookup.relation)}{tuple_of(lookup.variables)}"
 
     def _binding(self, binding: Binding) -> str:
         sources = " ∩ ".join(map(self._lookup, binding.sources))
-        filters = "".join(f" {part}" for part in self.notation.brackets(binding.filters))
+        filters = "".join(f" {each}" for each in self.notation.brackets(binding.filters))
         verb = "walk" if len(binding.sources) == 1 else "intersect"
         return f"{verb} {sources} for {plain(binding.variable)}{filters}"
 
     def reason(self, relation: Relation) -> str:
-        """Why a rule is one, and why it is kept; nothing for other kinds."""
+        """Why a relation is a rule and why it is stored; empty for other kinds."""
         if relation.kind is not Kind.RULE:
             return ""
         node = self.notation.plan.node(relation.nodes[0])
@@ -192,16 +192,16 @@ class Program:
             source = self._input(read)
             if read.reads is Reads.COUNT:
                 return f"the counts of {source}, summed by {shown}"
-            return f"how many of {source} there are by {shown}"
+            return f"the number of {source} by {shown}"
         reason = find_reason(self.notation.plan.nodes, node)
         if not reason:
-            reason = "how many answers or rows it has, as the query keeps numbers"
+            reason = "the number of its answers or rows, because the query keeps counts"
         if relation.symmetries > 1:
-            reason += f"; symmetric, so that one of {relation.symmetries} answers is looked for"
+            reason += f"; symmetric, so only one of {relation.symmetries} answers is searched for"
         return reason
 
     def progress(self, relation: Relation) -> Iterator[str]:
-        """What it has come to in a live engine."""
+        """Entries, sharing and work so far in a live engine."""
         words = [] if relation.entries is None else [_plural(relation.entries, "entry", "entries")]
         if relation.shared:
             words.append(f"shared with {', '.join(relation.shared)}")
@@ -212,20 +212,22 @@ class Program:
 
 
 def find_reason(nodes: Sequence[Node], node: Node) -> str:
-    """Why a node is kept by a rule; empty if an edge or a product would do."""
+    """Why a node needs a rule; empty if an edge or a product is enough."""
     if isinstance(node.guard, Join):
         if cyclic_core([frozenset(source.variables) for source in node.guard.inputs]):
-            return f"a cycle: what is bound by several inputs is intersected; {KEPT}"
+            return f"a cycle: variables bound by several inputs are intersected; {KEPT}"
         return f"hidden variables link shown ones; {KEPT}"
     if len(node.interface) > 1:
-        return f"it shares {_listed(node.interface)} with its parent, an edge only one variable"
+        return (
+            f"it shares {_listed(node.interface)} with its parent; an edge shares one variable only"
+        )
     wide = [nodes[child].interface for child in node.children if len(nodes[child].interface) > 1]
     if wide:
-        return f"a node below shares {_listed(wide[0])} with it, an edge only one variable"
+        return f"a node below shares {_listed(wide[0])} with it; an edge shares one variable only"
     if len(node.bag) > 2:
-        return f"it binds {_listed(node.bag)}, an edge only two variables"
+        return f"it binds {_listed(node.bag)}; an edge binds two variables only"
     if not node.bag or any(not nodes[child].interface for child in node.children):
-        return "no variable links all of it"
+        return "no variable links all its factors"
     return ""
 
 
@@ -250,24 +252,24 @@ def write_seconds(seconds: float) -> str:
 
 
 def describe_totals(lowered: Lowered) -> str:
-    """What ``count()``, ``support()`` and positions cost."""
+    """The cost of ``count()``, ``support()`` and positions, in words."""
     plan = lowered.plan
     top, query = plan.nodes[plan.root], plan.query
     if top.role is Role.EXISTENTIAL:
-        return "the total multiplicity is one number, kept exact"
+        return "the total multiplicity is kept as one exact number"
     has_total, has_positions = Payload.TOTAL in top.payload, Payload.POSITION in top.payload
     if not (has_total or has_positions):
         return "count() and support() scan the answers (keep count, slice for more)"
     if not lowered.has_numbers:
-        why = "these answers are not numbered"
+        why = "this query has no order statistics"
         if lowered.is_overflown:
-            why = "a number does not fit 64 bits at the moment"
+            why = "a count currently exceeds 64 bits"
         elif plan.filters or query.limit is not None or query.offset:
-            why = "a filter or a cut comes last"
+            why = "a filter, LIMIT or OFFSET is applied last"
         return f"count(), support() and positions scan the answers: {why}"
     if has_total and not lowered.is_overflown:
         return "count() and support() are kept; access by position in logarithmic time"
-    why = "keep count for that" if not has_total else "it does not fit 64 bits at the moment"
+    why = "keep count for that" if not has_total else "it currently exceeds 64 bits"
     return (
         "support() is kept; access by position in logarithmic time; "
         f"count() scans the answers ({why})"
@@ -275,9 +277,9 @@ def describe_totals(lowered: Lowered) -> str:
 
 
 def list_read(relation: Relation) -> Iterator[int]:
-    """The places of all relations that one reads."""
+    """The indexes of all relations that one reads."""
     yield from (each.relation for each in relation.inputs if each.relation is not None)
-    yield from (place for place in (relation.back, relation.of) if place is not None)
+    yield from (index for index in (relation.back, relation.of) if index is not None)
     for difference in relation.differences:
         for lookup in difference.lookups:
             yield lookup.relation
@@ -285,9 +287,9 @@ def list_read(relation: Relation) -> Iterator[int]:
             yield from (source.relation for source in binding.sources)
 
 
-def _number(place: int | None) -> int:
-    assert place is not None
-    return place + 1
+def _number(index: int | None) -> int:
+    assert index is not None
+    return index + 1
 
 
 def _listed(variables: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """A plan as a standalone SVG picture: boxes sized to their text, lines with interfaces.
 
-Colour tells the role, the outline the kind of a node. All text in boxes is in a font of fixed
-width, so that its size is known without a font at hand.
+Colour shows the role of a node, the outline its kind. Text in boxes is monospaced, so that its size
+is known without the font.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from triegs.explain.program import Program
 from triegs.maintain.lowered import Lowered
 
 MARGIN = 28.0
-#: Letters of fixed width are at most this wide, in parts of the font size.
+#: The most width of a monospaced letter, as a fraction of the font size.
 LETTER = 0.62
 TITLE, RULE, NOTE = 15.0, 13.0, 11.0
 PAD, LEADING = 12.0, 1.4
@@ -47,18 +47,18 @@ _Line = tuple[str, float, str, str]
 
 
 def break_text(text: str, limit: int) -> list[str]:
-    """Lines of at most ``limit`` letters, broken after a space, comma or bracket if there is one.
+    """Lines of at most ``limit`` letters, broken after a space, comma or bracket if possible.
 
     >>> break_text("hasReply(v,z)", 12)
     ['hasReply(v,', 'z)']
     """
     lines: list[str] = []
     line = ""
-    for part in re.findall(r"(?:[·←] )?[^\s,/#(]*[\s,/#(]?", text):
-        if line and display_width((line + part).rstrip()) > limit:
+    for element in re.findall(r"(?:[·←] )?[^\s,/#(]*[\s,/#(]?", text):
+        if line and display_width((line + element).rstrip()) > limit:
             lines.append(line)
             line = ""
-        line += part
+        line += element
         while display_width(line.rstrip()) > limit:
             cut = limit
             while display_width(line[:cut]) > limit:
@@ -69,18 +69,18 @@ def break_text(text: str, limit: int) -> list[str]:
 
 
 def break_factors(factors: Sequence[str], limit: int) -> list[str]:
-    """A rule's right side in lines, broken between factors where they fit a line.
+    """The right side of a rule in lines, broken between factors if they fit a line.
 
     >>> break_factors(["hasReply(v,z)", "Hᵖ(v)", "Lᵖ(z)"], 18)
     ['← hasReply(v,z)', '· Hᵖ(v) · Lᵖ(z)']
     """
     lines: list[str] = []
     for i, factor in enumerate(factors):
-        part = f"{'·' if i else '←'} {factor}"
-        if lines and display_width(f"{lines[-1].rstrip()} {part}") <= limit:
-            lines[-1] = f"{lines[-1].rstrip()} {part}"
+        element = f"{'·' if i else '←'} {factor}"
+        if lines and display_width(f"{lines[-1].rstrip()} {element}") <= limit:
+            lines[-1] = f"{lines[-1].rstrip()} {element}"
         else:
-            lines += break_text(part, limit)
+            lines += break_text(element, limit)
     return lines
 
 
@@ -99,7 +99,7 @@ def explain_svg(lowered: Lowered) -> str:
     left = (width - layout.width) / 2
     title = f"Plan of class {plan.plan_class.value}"
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
-    parts = [
+    elements = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}>',
         f"<title>{escape(title)}</title>",
         f"<style>{STYLE}</style>",
@@ -109,9 +109,9 @@ def explain_svg(lowered: Lowered) -> str:
         *(_line(link) for link in layout.links),
         *_tags(layout),
         *(
-            part
+            element
             for number, box in layout.boxes.items()
-            for part in _box(plan.nodes[number], box, texts[number])
+            for element in _box(plan.nodes[number], box, texts[number])
         ),
         "</g>",
         f'<g transform="translate({MARGIN} {below:.1f})">',
@@ -120,11 +120,11 @@ def explain_svg(lowered: Lowered) -> str:
         *_write(foot, MARGIN, foot_top),
         "</svg>",
     ]
-    return "\n".join(parts) + "\n"
+    return "\n".join(elements) + "\n"
 
 
 def arrange(program: Program) -> tuple[Layout, list[list[_Line]]]:
-    """The places of all boxes and lines, and the text of each box by node."""
+    """The layout of all boxes and lines, and the text of each box by node."""
     plan = program.notation.plan
     texts = [_box_lines(program, number) for number in range(len(plan.nodes))]
     return lay_out(plan, [_size(lines) for lines in texts], NOTE * LETTER), texts
@@ -155,7 +155,7 @@ def _height(lines: Sequence[_Line]) -> float:
 
 
 def _write(lines: Sequence[_Line], x: float, y: float, anchor: str = "start") -> list[str]:
-    """Lines of text below each other from y on."""
+    """Lines of text, one below the other, from y on."""
     written: list[str] = []
     for text, size, style, colour in lines:
         family, _, bold = style.partition(" ")
@@ -177,8 +177,8 @@ def _outline(kind: Kind, role: Role, x: float, y: float, width: float, height: f
     colours = f'fill="{FILLS[role]}" stroke="{STROKES[role]}"'
     radius = {Kind.PRODUCT: min(height / 2, 22.0), Kind.GUARDED: 4.0}.get(kind, 0.0)
     dashes = ' stroke-dasharray="5 3"' if kind is Kind.LEAF else ""
-    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-    shape = [f'<rect {place} rx="{radius:g}" {colours} stroke-width="1.5"{dashes}/>']
+    frame = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    shape = [f'<rect {frame} rx="{radius:g}" {colours} stroke-width="1.5"{dashes}/>']
     if kind is Kind.JOIN:
         inner = f'x="{x + 4:.1f}" y="{y + 4:.1f}" width="{width - 8:.1f}" height="{height - 8:.1f}"'
         shape.append(f'<rect {inner} fill="none" stroke="{STROKES[role]}"/>')
@@ -200,7 +200,7 @@ def _curved_path(points: Sequence[Point]) -> str:
 
 
 def _cornered_path(points: Sequence[Point], radius: float = 6.0) -> str:
-    """Straight pieces with rounded corners."""
+    """Straight segments with rounded corners."""
     path = f"M {_at(points[0])}"
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
         path += f" L {_at(_towards(corner, before, radius))} Q {_at(corner)}"
@@ -265,7 +265,7 @@ def _foot_lines(notation: Notation, width: float) -> list[_Line]:
 
 
 def _legend(plan: Plan, width: float) -> tuple[list[str], float]:
-    """What the colours, outlines and lines of this picture mean, in rows; and its height."""
+    """The legend of colours, outlines and lines, in rows, and its height."""
     kinds = {kind_of(node) for node in plan.nodes}
     roles = {node.role for node in plan.nodes}
     items: list[tuple[list[str], str]] = []
@@ -279,8 +279,10 @@ def _legend(plan: Plan, width: float) -> tuple[list[str], float]:
         if kind in kinds:
             outline = _outline(kind, Role.WITNESS, 0, 0, 30, 18)
             grey = [
-                part.replace(STROKES[Role.WITNESS], "#6b7885").replace(FILLS[Role.WITNESS], "none")
-                for part in outline
+                element.replace(STROKES[Role.WITNESS], "#6b7885").replace(
+                    FILLS[Role.WITNESS], "none"
+                )
+                for element in outline
             ]
             items.append((grey, words))
     lines = [(False, "child, over the interface named")] if len(plan.nodes) > 1 else []
@@ -291,11 +293,13 @@ def _legend(plan: Plan, width: float) -> tuple[list[str], float]:
         items.append(([path], words))
     column = 38 + max(len(words) for _, words in items) * 12 * 0.54 + 20
     columns = max(1, int((width - 2 * MARGIN) / column))
-    parts: list[str] = []
+    elements: list[str] = []
     for i, (shape, words) in enumerate(items):
-        parts.append(f'<g transform="translate({i % columns * column:.1f} {i // columns * 26})">')
-        parts += [*shape, *_write([(words, 12.0, "plain", "#33404d")], 38, 0.5), "</g>"]
-    return parts, 26.0 * ceil(len(items) / columns)
+        elements.append(
+            f'<g transform="translate({i % columns * column:.1f} {i // columns * 26})">'
+        )
+        elements += [*shape, *_write([(words, 12.0, "plain", "#33404d")], 38, 0.5), "</g>"]
+    return elements, 26.0 * ceil(len(items) / columns)
 
 
 def _swatch(fill: str, stroke: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A plan as text for a terminal of 80 columns; only names longer than that are wider."""
+"""A plan as text for a terminal of 80 columns; only longer names exceed them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def explain_text(lowered: Lowered) -> str:
 
 
 def summarize(plan: Plan) -> str:
-    """Class, promise, warnings and the join tree only; ends with a newline."""
+    """Only class, promise, warnings and the join tree; ends with a newline."""
     notation = Notation(plan)
     return "\n".join([*_summary(notation), "", "Join tree", *_tree(notation)]) + "\n"
 
@@ -68,12 +68,12 @@ def _summary(notation: Notation) -> Iterator[str]:
 
 def _describe_query(query: Query) -> str:
     form = "ASK" if query.form is Form.ASK else "SELECT " + " ".join(query.head)
-    parts = [form.strip(), _plural(len(query.atoms), "atom")]
+    items = [form.strip(), _plural(len(query.atoms), "atom")]
     if query.values:
-        parts.append(_plural(len(query.values), "VALUES block"))
+        items.append(_plural(len(query.values), "VALUES block"))
     if query.filters:
-        parts.append(_plural(len(query.filters), "filter"))
-    return ", ".join(parts)
+        items.append(_plural(len(query.filters), "filter"))
+    return ", ".join(items)
 
 
 def _cost(lowered: Lowered) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _tree(notation: Notation) -> Iterator[str]:
     for line in draw_tree(notation, WIDTH - len(INDENT)):
         yield (INDENT + line).rstrip()
     if any(map(inputs_of, notation.plan.nodes)):
-        yield f"{INDENT}(╞═ leads to what a join reads, ├─ to children)"
+        yield f"{INDENT}(╞═ leads to inputs of a join, ├─ to children)"
 
 
 def _nodes(notation: Notation, program: Program) -> Iterator[str]:
@@ -101,7 +101,7 @@ def _nodes(notation: Notation, program: Program) -> Iterator[str]:
             plan.nodes[number].name,
             plan.nodes[number].role.value,
             " + ".join(payload.value for payload in plan.nodes[number].payload),
-            " ".join(f"#{place + 1}" for place in program.of_node.get(plan.nodes[number].name, ())),
+            " ".join(f"#{index + 1}" for index in program.of_node.get(plan.nodes[number].name, ())),
         ]
         for number in top_down(plan)
     ]
@@ -109,7 +109,7 @@ def _nodes(notation: Notation, program: Program) -> Iterator[str]:
 
 
 def _program(program: Program) -> Iterator[str]:
-    """A line per relation, with what keeps it below; then what each kind is for."""
+    """A line per relation, with its maintenance below; then the purpose of each kind."""
     relations = program.relations
     rows = [
         [f"#{number}", program.title(each), program.kind(each), program.used(number - 1)]
@@ -150,9 +150,9 @@ def _filters(notation: Notation) -> Iterator[str]:
 
 def _where(notation: Notation, runs: Runs, number: int | None) -> str:
     if runs is Runs.ENUMERATION:
-        return "while enumerating"
+        return "during enumeration"
     if number is None:
-        return "decided when compiled"
+        return "evaluated at compile time"
     node = notation.plan.nodes[number]
     if runs is Runs.JOIN:
         return f"inside join {node.name}"
@@ -169,14 +169,14 @@ def _result(notation: Notation) -> Iterator[str]:
     if query.grouping is not None:
         notes += _describe_grouping(notation)
     if query.duplicates is Duplicates.DISTINCT:
-        notes.append("DISTINCT: every row once, its multiplicity dropped")
+        notes.append("DISTINCT: every row once, without multiplicity")
     elif query.duplicates is Duplicates.REDUCED:
         notes.append("REDUCED: equal rows may be merged")
     if query.limit is not None or query.offset:
         limit = "" if query.limit is None else f"LIMIT {query.limit}"
         offset = f"OFFSET {query.offset}" if query.offset else ""
         words = " ".join(filter(None, [limit, offset]))
-        notes.append(f"{words}: counts expanded rows; for snapshots, not for changes")
+        notes.append(f"{words}: counts expanded rows; applies to snapshots, not to changes")
     for note in notes:
         yield from fold_text(note, INDENT, INDENT * 2)
 
@@ -189,7 +189,7 @@ def _describe_grouping(notation: Notation) -> Iterator[str]:
     yield "GROUP BY " + " ".join(keys) if keys else "one group over all answers"
     yield f"columns: {' '.join(columns)}"
     if grouping.having:
-        yield "HAVING " + " && ".join(notation.expression(part) for part in grouping.having)
+        yield "HAVING " + " && ".join(notation.expression(each) for each in grouping.having)
 
 
 def _names(notation: Notation) -> Iterator[str]:
@@ -213,8 +213,8 @@ def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _align_rows(rows: Sequence[Sequence[str]], flexible: int = -1) -> Iterator[list[str]]:
-    """By row, its lines; a cell of the ``flexible`` column that is too wide pushes the rest of
-    its row onto the next line.
+    """The lines of each row; an overlong cell of the ``flexible`` column moves the rest of its row
+    to the next line.
     """
     if not rows:
         return
@@ -236,7 +236,7 @@ def _align_rows(rows: Sequence[Sequence[str]], flexible: int = -1) -> Iterator[l
 
 
 def fold_row(line: str, last: int, widths: Sequence[int]) -> Iterator[str]:
-    """A row whose last cell runs past the edge continues under that cell."""
+    """Wrap a row whose last cell is too long under that cell."""
     if display_width(line) <= WIDTH:
         yield line
         return

@@ -1,7 +1,7 @@
 """The join tree as text: every node's rule from the root down, its marginal to the right.
 
-Single lines lead to children, double lines to the inputs of a join. A node that two joins read
-is drawn once, and a subtree that would start too far to the right is drawn on its own below.
+Single lines lead to children, double lines to inputs of a join. A node that two joins read is drawn
+once. A subtree that would start too far to the right is drawn separately below.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from triegs.explain.notation import Notation, inputs_of
 
 #: Beyond this column a subtree is drawn below instead.
 DEEPEST = 30
-#: The column of the marginals is at most this; a longer rule has its marginal on the next line.
+#: The largest column of marginals; a longer rule has its marginal on the next line.
 FURTHEST = 48
 
-_Place = tuple[int, str, str]
+_Pending = tuple[int, str, str]
 
 
 class _Entry(NamedTuple):
@@ -70,13 +70,13 @@ class _Drawing:
         while self.waiting:
             if self.entries:
                 self.entries.append(_Entry([""], "", ""))
-            stack: list[_Place] = [(self.waiting.popleft(), "", "")]
+            stack: list[_Pending] = [(self.waiting.popleft(), "", "")]
             while stack:
                 stack += reversed(self._draw_node(*stack.pop()))
         return self.entries
 
-    def _draw_node(self, number: int, first: str, rest: str) -> list[_Place]:
-        """Write one node; returns the places of what hangs below it."""
+    def _draw_node(self, number: int, first: str, rest: str) -> list[_Pending]:
+        """Draw one node; returns the nodes below it, with their line prefixes."""
         node = self.nodes[number]
         below = [(source.node, "╞═ ", "╘═ ") for source in inputs_of(node)]
         below += [(child, "├─ ", "└─ ") for child in node.children]
@@ -97,6 +97,6 @@ class _Drawing:
         self.entries.append(_Entry(fold(words, first, further, self.width), marginal, further))
         last = len(below) - 1
         return [
-            (place, rest + (tee if i < last else corner), rest + ("│  " if i < last else "   "))
-            for i, (place, tee, corner) in enumerate(below)
+            (lower, rest + (tee if i < last else corner), rest + ("│  " if i < last else "   "))
+            for i, (lower, tee, corner) in enumerate(below)
         ]

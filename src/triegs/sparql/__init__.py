@@ -1,4 +1,4 @@
-"""Query text to query model, and the meaning of its expressions."""
+"""Query text to query model, and the evaluation of expressions."""
 
 from triegs.sparql.model import Query
 from triegs.sparql.parser import parse

@@ -1,7 +1,7 @@
 """Aggregates and grouping over answers with multiplicities, which are never expanded.
 
-Sums are exact (fractions) and rounded once at the end, so the order in which answers come in
-cannot show in the result, not even for floating-point numbers.
+Sums are exact (fractions) and rounded once at the end, so results do not depend on the order of the
+answers, not even for floating-point numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from triegs.sparql.values import (
 )
 from triegs.terms import Kind, parse_term
 
-#: Terms with how often each occurs; None is a row whose argument was an error or unbound.
+#: Terms with multiplicities; None is a row whose argument was an error or unbound.
 Weighted = list[tuple[str | None, int]]
 Answers = Mapping[tuple[str, ...], int]
 
@@ -34,9 +34,9 @@ Answers = Mapping[tuple[str, ...], int]
 def aggregate(
     function: str, values: Iterable[tuple[str | None, int]], duplicates: Duplicates
 ) -> str:
-    """One aggregate over (term, multiplicity) pairs; ExpressionError where it has no value.
+    """One aggregate over (term, multiplicity) pairs; ExpressionError if it has no value.
 
-    COUNT skips errors; for the others one error makes the whole an error.
+    COUNT skips errors; for the others one error makes the result an error.
 
     >>> five = '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'
     >>> aggregate("SUM", [(five, 3), (five, 1)], Duplicates.KEEP)
@@ -66,7 +66,7 @@ def _average(pairs: Weighted) -> str:
 
 
 def _total(pairs: Weighted, divisor: int = 0) -> Number:
-    """The sum of numbers times multiplicities, divided if a divisor is given."""
+    """The sum of numbers times multiplicities, divided by the divisor if given."""
     rank = Rank.INTEGER
     exact = Fraction(0)
     unbounded = 0.0
@@ -104,7 +104,7 @@ def _extreme(choose: Callable[..., str]) -> Callable[[Weighted], str]:
     def function(pairs: Weighted) -> str:
         terms = [term for term, _ in pairs if term is not None]
         if len(terms) < len(pairs):
-            raise ExpressionError("MIN and MAX need every value")
+            raise ExpressionError("MIN and MAX need a value in every row")
         if not terms:
             raise ExpressionError("MIN and MAX of nothing")
         return choose(terms, key=_sort_key)
@@ -113,11 +113,11 @@ def _extreme(choose: Callable[..., str]) -> Callable[[Weighted], str]:
 
 
 def _sort_key(term: str) -> tuple[object, ...]:
-    """A total order of terms that agrees with ``<`` wherever that says yes.
+    """A total order of terms that extends ``<``.
 
-    Blank nodes come first, then IRIs, then literals, each kind of value by itself. What ``<``
-    leaves open (NaN, an unknown time zone, equal values spelt differently, unknown datatypes) is
-    settled too, so that the result cannot depend on the order of the rows.
+    Blank nodes come first, then IRIs, then literals by kind of value. Pairs that ``<`` does not
+    order (NaN, an unknown time zone, equal values spelt differently, unknown datatypes) are
+    ordered too, so that the result does not depend on the order of the rows.
     """
     kinds = (Kind.BLANK, Kind.IRI, Kind.LITERAL)
     parts = parse_term(term)
@@ -155,10 +155,10 @@ Group = list[tuple[dict[str, str], int]]
 
 
 def group(query: Query, answers: Answers) -> dict[tuple[str | None, ...], int]:
-    """The output rows of a grouped query, over ``query.head``, with how often each occurs.
+    """The output rows of a grouped query, over ``query.head``, with their multiplicities.
 
-    ``answers`` are over ``query.free`` with their multiplicities. Without keys there is one
-    group, also over no answers. DISTINCT, LIMIT and OFFSET are the caller's.
+    ``answers`` are over ``query.free`` with their multiplicities. Without keys there is one group,
+    even if there are no answers. The caller applies DISTINCT, LIMIT and OFFSET.
 
     >>> from triegs.sparql import parse
     >>> query = parse("SELECT (COUNT(*) AS ?n) { ?x ?p ?y }")
@@ -175,7 +175,7 @@ def group(query: Query, answers: Answers) -> dict[tuple[str | None, ...], int]:
             for column, key in zip(grouping.keys, keys, strict=True)
             if key is not None
         }
-        if all(holds(_settle(part, members), named) for part in grouping.having):
+        if all(holds(_settle(each, members), named) for each in grouping.having):
             row = tuple(
                 _value(_settle(column.expression, members), named) for column in grouping.columns
             )

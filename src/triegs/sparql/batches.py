@@ -1,15 +1,15 @@
-"""A filter over one variable, evaluated for many terms at once; as `expressions.holds` does it.
+"""A filter over one variable, evaluated for many terms at once, equivalent to `expressions.holds`.
 
-What is vectorised are comparisons of the variable with constants, tests of its kind, and their
-connectives. Three facts make that exact:
+Comparisons of the variable with constants, tests of its kind, and their connectives are vectorised.
+Three facts make that exact:
 
-1. Numbers of up to 15 digits compare as doubles do, because doubles hold them apart and in order;
-   with an xsd:double they are to be compared as doubles anyway. A number compared with a number,
-   or a time with a time, if both have zones, is no error, so connectives are two-valued.
-2. An IRI, a blank node or a text without language is in no order with a number or a time, and
-   equal to a constant only if it is that constant. So all terms of one such kind that are not
-   constants of the expression have one verdict.
-3. What is neither is left to `holds`.
+1. Numbers of up to 15 digits compare as doubles do, because doubles keep them distinct and in
+   order; with an xsd:double they compare as doubles by definition. Comparing two numbers, or two
+   times with zones, is never an error, so connectives are two-valued.
+2. An IRI, a blank node or a string without language has no order with a number or a time, and
+   equals a constant only if it is that constant. So all terms of one such kind that are not
+   constants of the expression have the same result.
+3. All other terms are left to `holds`.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from triegs.sparql.values import Moment, Number, Rank, Text, value_of
 from triegs.terms import XSD, Kind, canonical_term, parse_term
 
 Truth = NDArray[np.bool_]
-#: From numbers (or moments) to truth.
+#: A vectorised test of numbers or moments.
 Test = Callable[[NDArray[Any]], Truth]
 
 
 class Domain(Enum):
-    """What the terms are that a test is for; `NAMES` are those of fact 2."""
+    """The terms that a test applies to; `NAMES` are those of fact 2."""
 
     NUMBERS = "numbers"
     MOMENTS = "moments"
     NAMES = "names"
 
 
-#: So many terms are sooner evaluated one by one.
+#: Up to this many terms, evaluating one by one is faster.
 FEW = 16
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -85,7 +85,7 @@ class Batch:
         self._has_names = self._compile(expression, Domain.NAMES) is not None
 
     def hold(self, terms: Terms) -> Truth:
-        """Whether the filter keeps each term; O(terms), a Python step for those of fact 3."""
+        """Whether the filter keeps each term; O(terms), with a Python call per term of fact 3."""
         held = np.zeros(len(terms.is_integer), np.bool_)
         if len(terms.integers):
             if self._of_numbers is not None:
@@ -98,7 +98,7 @@ class Batch:
         return held
 
     def hold_each(self, texts: list[str]) -> list[bool]:
-        """The same for terms in N-Triples form; sooner done for a few."""
+        """The same for terms in N-Triples form, one by one; faster for a few."""
         return [holds(self._expression, {self._variable: text}) for text in texts]
 
     def _hold_texts(self, texts: Any) -> Truth:
@@ -110,39 +110,39 @@ class Batch:
         if self._has_names:
             self._hold_names(texts, held, is_left)
         if self._of_numbers is not None and is_left.any():
-            places = np.flatnonzero(is_left)
-            numbers = read_numbers(take(texts, places))
-            held[places[numbers.places]] = self._of_numbers(numbers.doubles)
-            is_left[places[numbers.places]] = False
+            rows = np.flatnonzero(is_left)
+            numbers = read_numbers(take(texts, rows))
+            held[rows[numbers.rows]] = self._of_numbers(numbers.doubles)
+            is_left[rows[numbers.rows]] = False
         if self._of_moments is not None and is_left.any():
-            places = np.flatnonzero(is_left)
-            moments = read_moments(take(texts, places))
-            held[places[moments.places]] = self._of_moments(moments.microseconds)
-            is_left[places[moments.places]] = False
+            rows = np.flatnonzero(is_left)
+            moments = read_moments(take(texts, rows))
+            held[rows[moments.rows]] = self._of_moments(moments.microseconds)
+            is_left[rows[moments.rows]] = False
         if is_left.any():
-            places = np.flatnonzero(is_left)
-            held[places] = self.hold_each(take(texts, places).to_pylist())
+            rows = np.flatnonzero(is_left)
+            held[rows] = self.hold_each(take(texts, rows).to_pylist())
         return held
 
     def _hold_names(self, texts: Any, held: Truth, is_left: Truth) -> None:
-        """Judge the first of each kind, which is the verdict on all but the constants."""
+        """Evaluate the first term of each kind; the result holds for all but the constants."""
         is_other = np.ones(len(texts), np.bool_)
         if self._constants:
             is_other[:] = [text not in self._constants for text in texts.to_pylist()]
         for is_kind in (
             pc.starts_with(texts, "<"), pc.starts_with(texts, "_"), pc.ends_with(texts, '"'),
         ):  # fmt: skip
-            places = np.flatnonzero(to_mask(is_kind) & is_other)
-            if len(places):
-                held[places] = self.hold_each([texts[int(places[0])].as_py()])
-                is_left[places] = False
+            rows = np.flatnonzero(to_mask(is_kind) & is_other)
+            if len(rows):
+                held[rows] = self.hold_each([texts[int(rows[0])].as_py()])
+                is_left[rows] = False
 
     # Compiling
 
     def _compile(self, expression: Expression, domain: Domain) -> Test | None:
-        """The truth for terms of a domain, None if the facts do not cover the expression.
+        """The test for terms of a domain; None if the facts do not cover the expression.
 
-        Of `Domain.NAMES` it counts only whether there is a test.
+        For `Domain.NAMES` it matters only whether there is a test.
         """
         if not isinstance(expression, Call):
             return None
@@ -177,7 +177,7 @@ class Batch:
                 return _compare_number(_COMPARISONS[operator], value)
             if domain is own and isinstance(value, Moment):
                 return _compare_moment(_COMPARISONS[operator], value)
-            # In another domain nothing equals it, and to ask for the order is an error.
+            # In another domain nothing equals it, and an order comparison is an error.
             if domain is Domain.NAMES or operator in ("=", "!="):
                 return _always(operator == "!=")
             return None
@@ -205,7 +205,7 @@ def _compare_number(compare: Callable[[Any, Any], Any], constant: Number) -> Tes
 
 
 def _is_short(amount: Decimal) -> bool:
-    """Whether fact 1 covers a decimal: with that, it is less than all integers it leaves out."""
+    """Whether fact 1 covers a decimal: it is then below all integers that fact 1 leaves out."""
     _, digits, exponent = amount.as_tuple()
     return len(digits) <= DIGITS and -DIGITS <= int(exponent) <= 0
 

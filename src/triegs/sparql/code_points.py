@@ -1,4 +1,4 @@
-"""Sets of characters as ranges of code points: what a class of a regular expression holds.
+"""Sets of characters as ranges of code points, for classes of regular expressions.
 
 >>> union(((97, 99),), ((98, 120),)), complement(((0, 1113983),))
 (((97, 120),), ((1113984, 1114111),))
@@ -17,14 +17,14 @@ Ranges = tuple[tuple[int, int], ...]
 
 LAST = sys.maxunicode
 EVERYTHING: Ranges = ((0, LAST),)
-#: Above, all of a plane has one category, but for its last two code points.
+#: From here on each plane has one category, except for its last two code points.
 _PLANES = 0x40000
 _TAGS = range(0xE0000, 0xE1000)
 
 
 def union(*sets: Iterable[tuple[int, int]]) -> Ranges:
     found: list[tuple[int, int]] = []
-    for low, high in sorted(part for each in sets for part in each):
+    for low, high in sorted(pair for each in sets for pair in each):
         if found and low <= found[-1][1] + 1:
             found[-1] = (found[-1][0], max(high, found[-1][1]))
         else:
@@ -66,23 +66,23 @@ def category(name: str) -> Ranges:
 def _categories() -> dict[str, Ranges]:
     """Cost: 50 ms, once."""
     found: dict[str, list[tuple[int, int]]] = {}
-    for name, run in groupby(_looked_at(), lambda code: unicodedata.category(chr(code))):
+    for name, run in groupby(_examined(), lambda code: unicodedata.category(chr(code))):
         codes = list(run)
         found.setdefault(name, []).extend(_join(codes))
-    looked = union(*found.values())
+    examined = union(*found.values())
     private = ((0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
     found["Co"] += private
-    found["Cn"] += complement(union(looked, private))
+    found["Cn"] += complement(union(examined, private))
     return {name: union(ranges) for name, ranges in found.items()}
 
 
-def _looked_at() -> Iterator[int]:
+def _examined() -> Iterator[int]:
     yield from range(_PLANES)
     yield from _TAGS
 
 
 def _join(codes: list[int]) -> list[tuple[int, int]]:
-    """Codes of one category, which may lie on both sides of what is not looked at."""
+    """Codes of one category, which may lie on both sides of the skipped planes."""
     if codes[-1] - codes[0] == len(codes) - 1:
         return [(codes[0], codes[-1])]
     return [(code, code) for code in codes]
@@ -90,9 +90,9 @@ def _join(codes: list[int]) -> list[tuple[int, int]]:
 
 @cache
 def _variants() -> dict[int, frozenset[int]]:
-    """By character, those that are the same but for case; only characters that have others.
+    """By character, its case variants; only characters that have any.
 
-    XPath: two characters whose lower case is the same, or whose upper case is. Cost: 30 ms, once.
+    By XPath, characters with the same lower case or the same upper case. Cost: 30 ms, once.
     """
     same: dict[tuple[str, str], set[int]] = {}
     for code in range(0x20000):  # no later plane has case
@@ -109,7 +109,7 @@ def _variants() -> dict[int, frozenset[int]]:
 
 
 def with_variants(ranges: Ranges) -> Ranges:
-    """The characters with their variants of case.
+    """The characters with their case variants.
 
     >>> with_variants(((ord("k"), ord("k")),)) == union(((75, 75), (107, 107), (0x212A, 0x212A)))
     True

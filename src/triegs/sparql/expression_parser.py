@@ -30,7 +30,7 @@ _NESTED = "inside an aggregate"
 _SAME_FUNCTION = {"ISURI": "ISIRI"}
 
 
-class _Part(NamedTuple):
+class _Parsed(NamedTuple):
     """An expression, and how deep its operators nest."""
 
     expression: Expression
@@ -38,28 +38,28 @@ class _Part(NamedTuple):
 
 
 def starts_constraint(reader: Reader) -> bool:
-    """Whether a bracket or a call is here."""
+    """Whether the current token starts a bracket or a call."""
     token = reader.token
     is_call = token.kind in IRIS and reader.after().text == "("
     return token.text == "(" or is_call or token.word in FUNCTIONS or token.word in AGGREGATES
 
 
 class ExpressionParser:
-    """Reads expressions at a reader, and remembers the variables that they name.
+    """Reads expressions, and records the variables that they name.
 
-    `no_aggregate` says why no aggregate may stand here, as the end of "no aggregate …".
+    `no_aggregate` is where aggregates are not allowed, for the error; empty if they are allowed.
     """
 
     def __init__(self, reader: Reader, no_aggregate: str = "") -> None:
         self.reader = reader
         self.no_aggregate = no_aggregate
-        #: Every variable outside aggregates, and every one inside.
+        #: The variables outside aggregates, and those inside.
         self.outside: list[Token] = []
         self.inside: list[Token] = []
         self.has_aggregate = False
 
     def read(self) -> Expression:
-        """The expression at the reader, up to what cannot go on with it."""
+        """The longest expression at the current token."""
         return self._read(_OR).expression
 
     def read_primary(self) -> Expression:
@@ -72,7 +72,7 @@ class ExpressionParser:
             return self._primary().expression
         raise self.reader.unexpected(f"'(' or a function after {clause}")
 
-    def _read(self, least: int) -> _Part:
+    def _read(self, least: int) -> _Parsed:
         left = self._unary()
         highest = _PRODUCT
         while True:
@@ -84,21 +84,21 @@ class ExpressionParser:
                 raise self._no_operand()
             token = self.reader.token
             if level <= _AND:
-                parts = [left]
+                operands = [left]
                 while self._operator() == operator:
                     self.reader.advance()
-                    parts.append(self._read(level + 1))
-                left = self._chain(operator, parts, token)
+                    operands.append(self._read(level + 1))
+                left = self._chain(operator, operands, token)
             elif operator in ("IN", "NOT"):
                 left = self._in(left)
             else:
                 self.reader.advance()
                 left = self._call(token, operator, [left, self._read(level + 1)])
-            # Nothing binds to a finished comparison but && and ||.
+            # Only && and || may follow a comparison.
             highest = level if level > _COMPARISON else min(level, _AND)
 
     def _operator(self) -> str:
-        """The operator at the reader, where the lexer may have seen an IRI or a signed number."""
+        """The operator at the current token, which the lexer may have read as IRI or number."""
         token = self.reader.token
         if token.kind is TokenKind.IRI:
             self.reader.split(2 if token.text.startswith("<=") else 1, TokenKind.IRI)
@@ -107,33 +107,33 @@ class ExpressionParser:
         return self.reader.token.word
 
     def _no_operand(self) -> QueryError:
-        hint = "join comparisons by &&, or bracket one" if not self._is_sum() else ""
+        hint = "combine comparisons with &&, or put one in brackets" if not self._is_sum() else ""
         return self.reader.unexpected("')', && or || after a comparison", hint)
 
     def _is_sum(self) -> bool:
         return _LEVELS.get(self.reader.token.word, _OR) > _COMPARISON
 
-    def _call(self, token: Token, operator: str, parts: list[_Part]) -> _Part:
-        """An operator applied, unless that is one too many."""
-        depth = 1 + max((part.depth for part in parts), default=0)
+    def _call(self, token: Token, operator: str, operands: list[_Parsed]) -> _Parsed:
+        """A call; an error if operators nest too deep."""
+        depth = 1 + max((operand.depth for operand in operands), default=0)
         if depth > MAX_DEPTH:
-            hint = "split the expression over several FILTERs, or store a part of it as a triple"
+            hint = "split the expression into several FILTERs, or store some of it as a triple"
             message = f"operators nest deeper than {MAX_DEPTH}"
             raise self.reader.error(message, token, "nesting", hint)
-        return _Part(Call(operator, tuple(part.expression for part in parts)), depth)
+        return _Parsed(Call(operator, tuple(operand.expression for operand in operands)), depth)
 
-    def _chain(self, operator: str, parts: list[_Part], token: Token) -> _Part:
-        """``&&`` and ``||`` are associative, errors and all: nested ones become one."""
-        flat: list[_Part] = []
-        for part in parts:
-            call = part.expression
+    def _chain(self, operator: str, operands: list[_Parsed], token: Token) -> _Parsed:
+        """Flatten nested ``&&`` or ``||``, which are associative even with errors."""
+        flat: list[_Parsed] = []
+        for operand in operands:
+            call = operand.expression
             if isinstance(call, Call) and call.operator == operator:
-                flat += [_Part(argument, part.depth - 1) for argument in call.arguments]
+                flat += [_Parsed(argument, operand.depth - 1) for argument in call.arguments]
             else:
-                flat.append(part)
+                flat.append(operand)
         return self._call(token, operator, flat)
 
-    def _in(self, left: _Part) -> _Part:
+    def _in(self, left: _Parsed) -> _Parsed:
         token = self.reader.token
         operator = "IN"
         if self.reader.token.word == "NOT":
@@ -146,69 +146,69 @@ class ExpressionParser:
         self.reader.open("(", "'(' after IN")
         return self._call(token, operator, [left, *self._arguments()[0]])
 
-    def _arguments(self) -> tuple[list[_Part], list[Token]]:
-        """Expressions with commas between, up to the closing bracket; and where each begins."""
-        parts: list[_Part] = []
+    def _arguments(self) -> tuple[list[_Parsed], list[Token]]:
+        """Comma-separated expressions up to the closing bracket, and the token each starts at."""
+        operands: list[_Parsed] = []
         starts: list[Token] = []
         if self.reader.token.text != ")":
             while True:
                 starts.append(self.reader.token)
-                parts.append(self._read(_OR))
+                operands.append(self._read(_OR))
                 if not self.reader.skip(","):
                     break
         self.reader.close("')' or an operator")
-        return parts, starts
+        return operands, starts
 
-    def _bracketed(self) -> _Part:
+    def _bracketed(self) -> _Parsed:
         self.reader.open("(")
         found = self._read(_OR)
         self.reader.close("')' or an operator")
         return found
 
-    def _unary(self) -> _Part:
+    def _unary(self) -> _Parsed:
         token = self.reader.token
         if token.text in ("!", "-", "+"):
             self.reader.advance()
             return self._call(token, token.text, [self._primary()])
         return self._primary()
 
-    def _primary(self) -> _Part:
+    def _primary(self) -> _Parsed:
         reader, token = self.reader, self.reader.token
         if token.kind is TokenKind.VARIABLE:
             (self.inside if self.no_aggregate == _NESTED else self.outside).append(token)
             reader.advance()
-            return _Part(name_of(token), 0)
+            return _Parsed(name_of(token), 0)
         if token.text == "(":
             return self._bracketed()
         if token.kind in IRIS and reader.after().text == "(":
             raise reader.refusal("function call", token)
         if reader.is_constant():
-            return _Part(reader.constant(), 0)
+            return _Parsed(reader.constant(), 0)
         if token.word in AGGREGATES:
             return self._aggregate()
         if token.word in FUNCTIONS:
             return self._function()
         raise reader.unexpected("an expression")
 
-    def _function(self) -> _Part:
+    def _function(self) -> _Parsed:
         reader = self.reader
         token = reader.advance()
         name = _SAME_FUNCTION.get(token.word, token.word)
         reader.open("(", "'(' after the name of a function")
         if name == "BOUND" and reader.token.kind is not TokenKind.VARIABLE:
             raise reader.unexpected("a variable")
-        parts, starts = self._arguments()
-        if not OPERATORS[name].allows(len(parts)):
-            message = f"{token.word} takes {OPERATORS[name]}, not {len(parts)}"
+        operands, starts = self._arguments()
+        if not OPERATORS[name].allows(len(operands)):
+            message = f"{token.word} takes {OPERATORS[name]}, not {len(operands)}"
             raise reader.error(message, token, token.word)
-        if name == "BOUND" and not isinstance(parts[0].expression, str):
+        if name == "BOUND" and not isinstance(operands[0].expression, str):
             raise reader.error("BOUND takes a variable", starts[0], "BOUND")
         if name == "REGEX":
-            self._check_pattern([part.expression for part in parts[1:]], starts[1])
-        return self._call(token, name, parts)
+            self._check_pattern([operand.expression for operand in operands[1:]], starts[1])
+        return self._call(token, name, operands)
 
     def _check_pattern(self, arguments: list[Expression], at: Token) -> None:
-        """A constant pattern that is wrong would silently match nothing: say so instead."""
+        """Refuse an invalid constant pattern, which would silently match nothing."""
         is_constant = all(isinstance(a, str) and not is_variable(a) for a in arguments)
         if is_constant and self.reader.refuses_patterns:
             try:
@@ -216,10 +216,10 @@ class ExpressionParser:
             except ExpressionError as problem:
                 raise self.reader.error(f"REGEX: {problem}", at, "REGEX") from None
 
-    def _aggregate(self) -> _Part:
+    def _aggregate(self) -> _Parsed:
         reader, token = self.reader, self.reader.token
         if self.no_aggregate:
-            raise reader.error(f"no aggregate {self.no_aggregate}", token, token.word)
+            raise reader.error(f"aggregates are not allowed {self.no_aggregate}", token, token.word)
         self.has_aggregate = True
         reader.advance()
         reader.open("(", "'(' after the name of a function")
@@ -229,16 +229,16 @@ class ExpressionParser:
                 raise reader.refusal("COUNT(DISTINCT *)", token)
             reader.advance()
             reader.close()
-            return _Part(Aggregate("COUNT", None), 1)
+            return _Parsed(Aggregate("COUNT", None), 1)
         self.no_aggregate = _NESTED
         argument = self._read(_OR)
         self.no_aggregate = ""
         reader.close("')' or an operator")
-        return _Part(Aggregate(token.word, argument.expression, distinct), argument.depth + 1)
+        return _Parsed(Aggregate(token.word, argument.expression, distinct), argument.depth + 1)
 
 
 class Condition(NamedTuple):
-    """An expression as it was read, with the name that GROUP BY or SELECT gives it, if any."""
+    """An expression as read, with the name that GROUP BY or SELECT gives it, if any."""
 
     expression: Expression
     parser: ExpressionParser
@@ -247,6 +247,6 @@ class Condition(NamedTuple):
     def limited(
         self, bound: Collection[str], clause: str, unknown: list[Unknown]
     ) -> list[Expression]:
-        """The conjuncts as they are where only `bound` is; the others are added to `unknown`."""
+        """The conjuncts where only `bound` is bound; other variables are added to `unknown`."""
         unknown += [Unknown(t, clause) for t in self.parser.outside if name_of(t) not in bound]
-        return [limit_scope(part, bound) for part in conjuncts(self.expression)]
+        return [limit_scope(each, bound) for each in conjuncts(self.expression)]

@@ -1,8 +1,8 @@
-r"""Expressions evaluated over one binding, as SPARQL 1.1 section 17 says.
+r"""Expressions evaluated over one binding, by SPARQL 1.1, section 17.
 
-Terms go in and come out as N-Triples strings. An evaluation error is the exception
-:class:`~triegs.sparql.values.ExpressionError`, which never leaves the package: a filter that
-errs drops its row, a column that errs is unbound.
+Terms are N-Triples strings. An evaluation error is the exception
+:class:`~triegs.sparql.values.ExpressionError`, which never leaves the package: a filter with an
+error drops its row, a column with an error is unbound.
 
 >>> from triegs.sparql.model import Call
 >>> holds(Call("<", ("?x", '"7"^^<http://www.w3.org/2001/XMLSchema#integer>')),
@@ -90,7 +90,7 @@ UNBOUND = Call("unbound", ())
 
 
 def evaluate(expression: Expression, binding: Binding) -> str:
-    """The term that an expression has under a binding; :class:`ExpressionError` if none.
+    """The value of an expression under a binding; :class:`ExpressionError` if it has none.
 
     >>> evaluate(Call("STR", ("?x",)), {"?x": "<http://ex/a>"})
     '"http://ex/a"'
@@ -107,7 +107,7 @@ def evaluate(expression: Expression, binding: Binding) -> str:
 
 
 def holds(expression: Expression, binding: Binding) -> bool:
-    """Whether a filter keeps the row: its effective boolean value, an error being False."""
+    """Whether a filter keeps the row: its effective boolean value, False on an error."""
     try:
         return effective_boolean(evaluate(expression, binding))
     except ExpressionError:
@@ -148,7 +148,7 @@ def _truth(expression: Expression, binding: Binding) -> bool | None:
 
 
 def _decide(deciding: bool) -> Evaluator:
-    """``||`` (decided by True) and ``&&`` (decided by False): errors lose against a decision."""
+    """``||`` (decided by True) and ``&&`` (decided by False); a decision overrides errors."""
 
     def evaluator(arguments: Arguments, binding: Binding) -> str:
         erred = False
@@ -183,7 +183,7 @@ def _is_in(arguments: Arguments, binding: Binding) -> bool:
 
 
 def _bound(arguments: Arguments, binding: Binding) -> str:
-    """Also of an expression: a name given in GROUP BY is bound if its expression has a value."""
+    """BOUND, also of an expression: a name in GROUP BY is bound if its expression has a value."""
     try:
         evaluate(arguments[0], binding)
     except ExpressionError:
@@ -270,7 +270,7 @@ def _text(term: str) -> Text:
 def _simple(term: str) -> str:
     text = _text(term)
     if text.language:
-        raise ExpressionError("a string with a language tag cannot stand here")
+        raise ExpressionError("a string with a language tag is not allowed here")
     return text.text
 
 
@@ -287,7 +287,7 @@ def _regex(text: str, pattern: str, flags: str = '""') -> str:
 
 
 def _compatible(test: Callable[[str, str], bool]) -> Evaluator:
-    """A test on two strings of which the second has no language tag or that of the first."""
+    """A test on two strings; the second has no language tag, or the same as the first."""
 
     def function(first: str, second: str) -> str:
         whole, part = _text(first), _text(second)

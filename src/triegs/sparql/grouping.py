@@ -1,4 +1,4 @@
-"""GROUP BY, HAVING and aggregates in SELECT, put together: keys, and columns over keys."""
+"""GROUP BY, HAVING and aggregates in SELECT, combined into keys and columns over keys."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Selected(NamedTuple):
 
 
 class Grouper:
-    """Groups one query; `unknown` gets the variables that nothing binds."""
+    """Builds the grouping of one query; unbound variables are added to `unknown`."""
 
     def __init__(self, reader: Reader, body: Body, unknown: list[Unknown]) -> None:
         self.reader = reader
         self.unknown = unknown
         self.bound = body.variables
-        #: What each name given in GROUP BY stands for over the body.
+        #: The expression over the body of each name given in GROUP BY.
         self.meanings: dict[str, Expression] = {}
         self.keys: dict[str, Column] = {}
 
@@ -47,20 +47,22 @@ class Grouper:
             expression = shown if condition is None else self._over_group(condition, "SELECT")
             columns[shown] = Column(shown, expression)
         conditions = [
-            part for each in having for part in conjuncts(self._over_group(each, "HAVING"))
+            condition
+            for each in having
+            for condition in conjuncts(self._over_group(each, "HAVING"))
         ]
         return Grouping(tuple(self.keys.values()), tuple(columns.values()), tuple(conditions))
 
     def _check_names(self, keys: Sequence[Condition], selected: Sequence[Selected]) -> None:
-        """A name after AS must be new: not in the body, not another column or key."""
+        """A name after AS must not be used in the body or by another column or key."""
         taken = set(self.bound)
         named = [key.name for key in keys if key.name is not None]
         plain = {name_of(each.name) for each in selected if each.condition is None}
         computed = [each.name for each in selected if each.condition is not None]
-        for place, token in enumerate([*named, *computed]):
+        for number, token in enumerate([*named, *computed]):
             name = name_of(token)
-            if name in taken or (place >= len(named) and name in plain):
-                message = f"{name} is used already, so AS cannot name it"
+            if name in taken or (number >= len(named) and name in plain):
+                message = f"{name} is already in use"
                 raise self.reader.error(message, token, "AS", "choose another name")
             taken.add(name)
 
@@ -78,13 +80,13 @@ class Grouper:
         self.keys.setdefault(name, Column(name, meaning))
 
     def _meaning(self, expression: Expression, named: Sequence[Token], clause: str) -> Expression:
-        """An expression over the body, the names that GROUP BY gives replaced."""
+        """An expression over the body, with names from GROUP BY replaced."""
         bound = {*self.bound, *self.meanings}
         self.unknown += [Unknown(token, clause) for token in named if name_of(token) not in bound]
         return substitute(limit_scope(expression, bound), self.meanings)
 
     def _over_group(self, condition: Condition, clause: str) -> Expression:
-        """An output expression: outside its aggregates it speaks of keys only."""
+        """An output expression; outside aggregates it may use only keys."""
         for token in condition.parser.outside:
             self._check_key(token)
         inside = condition.parser.inside
@@ -109,7 +111,7 @@ class Grouper:
 
 
 def commutes(trailing: Values, grouping: Grouping) -> bool:
-    """Whether joining VALUES before the grouping gives what SPARQL gives by joining it after."""
+    """Whether joining VALUES before grouping gives the same result as after, as SPARQL defines."""
     plain = {column.name for column in grouping.keys if column.name == column.expression}
     return (
         bool(grouping.keys)

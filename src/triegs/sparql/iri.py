@@ -37,12 +37,12 @@ _ABSOLUTE = re.compile(
 
 
 def is_absolute(iri: str) -> bool:
-    """Whether the text is an IRI with a scheme, all of it allowed characters."""
+    """Whether the text is an IRI with a scheme and only allowed characters."""
     return _ABSOLUTE.fullmatch(iri) is not None
 
 
 def is_relative(reference: str) -> bool:
-    """Whether the text is a relative reference, all of it allowed characters.
+    """Whether the text is a relative reference with only allowed characters.
 
     >>> is_relative("p"), is_relative(":p"), is_relative("a b")
     (True, False, False)
@@ -52,10 +52,10 @@ def is_relative(reference: str) -> bool:
 
 
 def resolve(reference: str, base: str) -> str:
-    """The IRI that a reference means where ``base`` is the base IRI.
+    """Resolve a reference against a base IRI.
 
-    What is no reference (``:x``, a first segment with a colon) comes back as it is; so does
-    an absolute IRI, dots and all, because data keeps those dots too.
+    An invalid reference (``:x``, a first segment with a colon) is returned unchanged. So is an
+    absolute IRI, with its dot segments, because data keeps them too.
     """
     given, under = _PARTS.fullmatch(reference), _PARTS.fullmatch(base)
     if given is None or under is None or given["scheme"] is not None:
@@ -83,7 +83,7 @@ def _merge(path: str, base: str, has_authority: bool) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """The path with ``.`` and ``..`` segments carried out."""
+    """The path with ``.`` and ``..`` segments resolved."""
     if "." not in path:
         return path
     kept: list[str] = []

@@ -1,7 +1,7 @@
-r"""The words of a query text, with the place of each.
+r"""The tokens of a query text, with their offsets.
 
-Tokens are made on demand, so a text is read no further than its first error. Offsets are into
-the text that the caller gave, also where a ``\uXXXX`` outside a string stands for one character.
+Tokens are read on demand, so a text is read no further than its first error. Errors refer to the
+original text, also if a ``\uXXXX`` outside a string stands for one character.
 
 >>> [token.text for token in tokens("SELECT ?x { ?x a <u:C> } # end")]
 ['SELECT', '?x', '{', '?x', 'a', '<u:C>', '}', '']
@@ -22,7 +22,7 @@ MAX_CHARACTERS = 1_000_000
 
 
 class TokenKind(Enum):
-    """The value says it in an error message."""
+    """The kind of a token; the value is used in error messages."""
 
     IRI = "an IRI"
     NAME = "a prefixed name"
@@ -100,7 +100,7 @@ _BAD_ESCAPE = re.compile(r"\\(?!u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[tbnrf\"'\\])")
 
 
 class Lexer:
-    """Reads tokens from any offset on, and turns offsets into errors with line and column."""
+    """Reads tokens at any offset, and makes errors with line and column."""
 
     def __init__(self, text: str) -> None:
         self.original = text
@@ -116,7 +116,7 @@ class Lexer:
             self._expand()
 
     def _expand(self) -> None:
-        r"""Replace ``\uXXXX`` outside strings, remembering where each character came from."""
+        r"""Replace ``\uXXXX`` outside strings, recording the origin of each character."""
         pieces: list[str] = []
         origins: list[int] = []
         done = 0
@@ -162,13 +162,13 @@ class Lexer:
                     "write \\\\ for one backslash",
                 )
             hint = "close it with the quotes that opened it"
-            return self.error("this string never ends", start, "string", hint)
-        return self.error(f"a query cannot hold {character!r} here", start, "syntax")
+            return self.error("unterminated string", start, "string", hint)
+        return self.error(f"unexpected character {character!r}", start, "syntax")
 
     def error(
         self, message: str, offset: int, construct: str, hint: str = "", *, supported: bool = True
     ) -> QueryError:
-        """An error at an offset into ``self.text``; ``supported=False`` makes a refusal of it."""
+        """An error at an offset into ``self.text``; ``supported=False`` makes it a refusal."""
         line, column = self.position(offset)
         kind = QueryError if supported else UnsupportedQuery
         return kind(message, line=line, column=column, construct=construct, hint=hint)
@@ -181,7 +181,7 @@ class Lexer:
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """All tokens of a text, the last of them the end."""
+    """All tokens of a text, including the final END."""
     lexer = Lexer(text)
     offset = 0
     while True:

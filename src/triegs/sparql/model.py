@@ -1,4 +1,4 @@
-"""The query model: what a query text means, as small immutable values.
+"""The query model: a parsed query as small immutable values.
 
 A *term* is a string. ``?x`` is a variable; anything else is a constant in N-Triples form
 (``<http://…>``, ``"5"^^<…integer>``, ``"hi"@en``). A blank node of the query is a body
@@ -20,7 +20,7 @@ class Form(Enum):
 
 
 class Duplicates(Enum):
-    """What becomes of equal solutions: all kept, all but one dropped, or either."""
+    """Whether equal solutions are kept, dropped, or either."""
 
     KEEP = "keep"
     DISTINCT = "distinct"
@@ -28,7 +28,7 @@ class Duplicates(Enum):
 
 
 class Operator(Enum):
-    """How results become a stream: all of them, those that are new, those that are gone."""
+    """How results become a stream: all of them, new ones, or removed ones."""
 
     RSTREAM = "RSTREAM"
     ISTREAM = "ISTREAM"
@@ -37,7 +37,7 @@ class Operator(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """``REGISTER RSTREAM <name> AS``: the operator, and the name of the stream of results."""
+    """``REGISTER RSTREAM <name> AS``: the operator, and the name of the result stream."""
 
     operator: Operator
     name: str
@@ -74,7 +74,7 @@ class Atom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """A ``VALUES`` block: a static relation whose weight is how often a row is written."""
+    """A ``VALUES`` block: a static relation; repeated rows count."""
 
     variables: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -110,13 +110,13 @@ def expression_variables(expression: Expression | None) -> tuple[str, ...]:
     found: list[str] = []
     stack: list[Expression | None] = [expression]
     while stack:
-        part = stack.pop()
-        if isinstance(part, str):
-            found += [part] if is_variable(part) else []
-        elif isinstance(part, Call):
-            stack += reversed(part.arguments)
-        elif isinstance(part, Aggregate):
-            stack.append(part.argument)
+        item = stack.pop()
+        if isinstance(item, str):
+            found += [item] if is_variable(item) else []
+        elif isinstance(item, Call):
+            stack += reversed(item.arguments)
+        elif isinstance(item, Aggregate):
+            stack.append(item.argument)
     return _distinct(found)
 
 
@@ -142,11 +142,11 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A list of atoms with a head, and what surrounds it.
+    """A parsed query: a list of atoms with a head and modifiers.
 
-    ``atoms`` is a list on purpose: an atom written twice counts twice. ``head`` holds the
-    output columns in order; one that the body does not bind is an unbound column.
-    ``filters`` all apply to the whole body (the front end has resolved their scopes).
+    ``atoms`` is a list because an atom written twice counts twice. ``head`` holds the output
+    columns in order; a column that the body does not bind is unbound. All ``filters`` apply to the
+    whole body, because the front end has resolved their scopes.
     """
 
     form: Form
@@ -159,12 +159,12 @@ class Query:
     offset: int = 0
     grouping: Grouping | None = None
     text: str = field(default="", compare=False, repr=False)
-    #: For each atom the graph that it reads, empty for the one of the engine; () if all do.
+    #: The graph that each atom reads, empty for the engine's graph; () if all read that one.
     graphs: tuple[str, ...] = ()
-    #: The windows that the text names, in its order, by name.
+    #: The windows of the text by name, in order.
     windows: tuple[tuple[str, Window], ...] = ()
     output: Output | None = None
-    #: What is right SPARQL and most likely not meant, each with its place in the text.
+    #: Valid SPARQL that is likely a mistake, each with its line and column.
     warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
@@ -175,16 +175,15 @@ class Query:
 
     @property
     def free(self) -> tuple[str, ...]:
-        """The bound variables that answers must tell apart: the head that a plan enumerates.
+        """The bound variables that distinguish answers: the head that a plan enumerates.
 
         >>> Query(Form.SELECT, ("?x", "?gone"), (Atom("?x", "<p>", "?y"),)).free
         ('?x',)
         """
         wanted: list[str] = list(self.head)
         if self.grouping is not None:
-            parts = [column.expression for column in self.grouping.keys + self.grouping.columns]
-            wanted = [
-                v for part in [*parts, *self.grouping.having] for v in expression_variables(part)
-            ]
+            columns = self.grouping.keys + self.grouping.columns
+            used = [*(column.expression for column in columns), *self.grouping.having]
+            wanted = [v for expression in used for v in expression_variables(expression)]
         bound = set(self.variables)
         return _distinct([name for name in wanted if name in bound])

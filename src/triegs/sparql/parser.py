@@ -1,9 +1,9 @@
-"""The front end: query text in, query model or an error with its place out.
+"""The front end: parses query text into the query model, or raises an error with line and column.
 
-A parser by recursive descent over the tokens of `lexer`: this page reads the clauses of a query,
-`pattern_parser` what is in curly brackets, `expression_parser` expressions, `stream_clauses`
-windows, and `grouping` puts GROUP BY and aggregates together. Brackets nest at most 64 deep, and
-nothing else recurses.
+A recursive-descent parser over the tokens of `lexer`. This module reads the clauses of a query,
+`pattern_parser` graph patterns, `expression_parser` expressions, `stream_clauses` windows, and
+`grouping` combines GROUP BY and aggregates. Brackets nest at most 64 deep, and nothing else
+recurses.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def parse(
     base: str | None = None,
     refuse_patterns: bool = True,
 ) -> Query:
-    r"""The query that a SPARQL text means.
+    r"""Parse a SPARQL query.
 
-    ``prefixes`` and ``base`` hold where the text declares no others. Raises
-    :class:`~triegs.errors.QueryError` for a wrong text and its subclass
-    :class:`~triegs.errors.UnsupportedQuery` for one outside the supported fragment, each with
-    line and column; raises nothing else on any ``str``. Without ``refuse_patterns`` a ``REGEX``
-    whose constant pattern is refused is no error here, and matches nothing. Cost: linear in the
-    text, some 100,000 words a second.
+    ``prefixes`` and ``base`` apply unless the text declares its own. Raises
+    :class:`~triegs.errors.QueryError` for an invalid text and its subclass
+    :class:`~triegs.errors.UnsupportedQuery` for one outside the supported fragment, each with line
+    and column, and nothing else on any ``str``. Without ``refuse_patterns`` a ``REGEX`` with an
+    invalid constant pattern is no error and matches nothing. Cost: linear in the text, about
+    100,000 tokens per second.
 
     >>> query = parse("SELECT ?x WHERE { ?x ex:knows ?y FILTER(?y != ex:me) }",
     ...               {"ex": "http://ex.org/"})
@@ -50,7 +50,7 @@ def parse(
     Traceback (most recent call last):
     triegs.errors.UnsupportedQuery: line 2, column 12: OPTIONAL is not supported; instead: ...
     >>> parse("SELECT ?x { ?x <knows> ?friend FILTER(?freind != <me>) }").warnings
-    ('line 1, column 39: nothing binds ?freind, which FILTER names; did you mean ?friend?',)
+    ('line 1, column 39: FILTER uses ?freind, which is not bound; did you mean ?friend?',)
     """
     if not isinstance(text, str):
         raise TypeError(f"a query is a str, not {type(text).__name__}")
@@ -121,7 +121,7 @@ class _QueryParser:
             elif is_absolute(iri):
                 reader.base = iri
             else:
-                raise reader.error(f"<{iri}> is not a whole IRI", reader.token, "BASE")
+                raise reader.error(f"<{iri}> is not an absolute IRI", reader.token, "BASE")
             reader.advance()
 
     def _select(self) -> None:
@@ -158,8 +158,8 @@ class _QueryParser:
                 self.having.append(self._condition())
         while word := reader.skip("LIMIT", "OFFSET"):
             if word in self.slices:
-                token = reader.tokens[reader.place - 1]
-                raise reader.error(f"this {word} is the second one", token, word)
+                token = reader.tokens[reader.index - 1]
+                raise reader.error(f"duplicate {word}", token, word)
             self.slices[word] = reader.whole_number(word)
 
     def _key(self) -> Condition:
@@ -179,12 +179,12 @@ class _QueryParser:
         parser = ExpressionParser(self.reader)
         return Condition(parser.read_constraint("HAVING"), parser)
 
-    # What they mean together
+    # Combining clauses
 
     def _head(
         self, body: Body, trailing: Values | None, last: Token
     ) -> tuple[tuple[str, ...], Grouping | None]:
-        """The columns of the query, and its grouping; HAVING and VALUES find their place."""
+        """The columns and the grouping; adds HAVING and trailing VALUES to the body."""
         reader = self.reader
         computed = [each.condition for each in self.selected if each.condition is not None]
         has_aggregate = any(each.parser.has_aggregate for each in [*computed, *self.having])
@@ -217,15 +217,15 @@ class _QueryParser:
         return tuple(shown), None
 
     def _warnings(self, body: Body) -> tuple[str, ...]:
-        """A line for each variable that a clause names and nothing binds there."""
+        """One warning per clause and variable that is not bound there."""
         first = {(name_of(each.token), each.clause): each for each in reversed(self.unknown)}
         found: list[str] = []
         for (name, clause), each in sorted(first.items(), key=lambda item: item[1].token.start):
             line, column = self.reader.lexer.position(each.token.start)
             if name in body.variables:
-                what = f"{name} is bound outside the group of this {clause}, which does not see it"
+                what = f"{name} is bound outside the group of this {clause} and not visible in it"
             else:
-                what = f"nothing binds {name}, which {clause} names"
+                what = f"{clause} uses {name}, which is not bound"
                 close = get_close_matches(name, sorted(body.variables), 1)
                 what += f"; did you mean {close[0]}?" if close else ""
             found.append(f"line {line}, column {column}: {what}")

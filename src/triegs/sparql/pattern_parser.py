@@ -1,7 +1,7 @@
 """Group graph patterns: triples, paths, blank nodes, collections, filters, VALUES, windows.
 
-Everything becomes one flat list of atoms in the order of the text. A path is a chain of atoms
-through variables that nobody sees; so are the brackets of ``[ … ]`` and ``( … )``.
+A pattern becomes one flat list of atoms in the order of the text. Paths, ``[ … ]`` and ``( … )``
+become chains of atoms through hidden variables.
 """
 
 from __future__ import annotations
@@ -25,47 +25,47 @@ _STATEMENT = "a triple pattern, FILTER, VALUES or '}'"
 _NEXT = "'.', ';', ',' or a closing bracket after a triple pattern"
 _MORE = "another predicate, '.' or a closing bracket"
 _STEP = "an IRI, 'a', '^' or '(' in a path"
-#: What may follow a subject that is described, besides a dot.
+#: What may follow triples of a subject, besides a dot.
 _AFTER_TRIPLES = ("}", "{", "FILTER", "VALUES", "WINDOW", "STREAM")
 
 
 class _Step(NamedTuple):
-    """One step of a path: over a predicate, perhaps against its direction."""
+    """One step of a path: over a predicate, possibly inverse."""
 
     predicate: str
     is_inverse: bool
     token: Token
 
 
-class _Placed(NamedTuple):
-    """An atom, where its predicate stands, and the window that it reads."""
+class _Located(NamedTuple):
+    """An atom, the offset of its predicate, and the window that it reads."""
 
-    place: int
+    offset: int
     atom: Atom
     graph: str
 
 
 @dataclass(slots=True)
 class Body:
-    """What a pattern matches."""
+    """The atoms, VALUES and filters of a pattern."""
 
     atoms: tuple[Atom, ...] = ()
     graphs: tuple[str, ...] = ()
     values: list[Values] = field(default_factory=list)
     filters: list[Expression] = field(default_factory=list)
-    #: The variables that it binds, without those that the text does not name.
+    #: The variables that it binds, without hidden ones.
     variables: set[str] = field(default_factory=set)
 
 
 class PatternParser:
-    """Reads the pattern of one query; `unknown` gets the variables that a filter cannot see."""
+    """Reads the pattern of one query; variables not visible to a filter are added to `unknown`."""
 
     def __init__(self, reader: Reader, windows: dict[str, Window], unknown: list[Unknown]) -> None:
         self.reader = reader
         self.windows = windows
         self.unknown = unknown
         self.graph = ""
-        self._placed: list[_Placed] = []
+        self._located: list[_Located] = []
         self._values: list[Values] = []
         self._filters: list[Expression] = []
         self._fresh = 0
@@ -73,19 +73,19 @@ class PatternParser:
         self._pattern_of_label: dict[str, int] = {}
 
     def read(self) -> Body:
-        """The pattern in curly brackets at the reader."""
+        """Read the pattern in curly brackets."""
         bound = self._group()
-        placed = sorted(self._placed, key=lambda each: each.place)
-        atoms = self._name_blanks([each.atom for each in placed])
-        graphs = tuple(each.graph for each in placed)
+        located = sorted(self._located, key=lambda each: each.offset)
+        atoms = self._name_blanks([each.atom for each in located])
+        graphs = tuple(each.graph for each in located)
         return Body(atoms, graphs if any(graphs) else (), self._values, self._filters, bound)
 
     # Groups
 
     def _group(self) -> set[str]:
-        """A group; returns the named variables that it binds."""
+        """Read a group; returns the named variables that it binds."""
         reader = self.reader
-        first_atom, first_block = len(self._placed), len(self._values)
+        first_atom, first_block = len(self._located), len(self._values)
         waiting: list[Condition] = []
         reader.open("{")
         self._pattern += 1
@@ -111,7 +111,7 @@ class PatternParser:
             reader.skip(".")
         reader.close()
         self._pattern += 1
-        terms = [term for placed in self._placed[first_atom:] for term in placed.atom]
+        terms = [term for located in self._located[first_atom:] for term in located.atom]
         bound = {term for term in terms if is_variable(term) and not term.startswith("?_:")}
         bound.update(name for block in self._values[first_block:] for name in block.variables)
         for condition in waiting:
@@ -122,7 +122,7 @@ class PatternParser:
         """``WINDOW <w> { … }`` or ``STREAM <s> [ … ] { … }``"""
         if self.graph:
             token = self.reader.token
-            raise self.reader.error(f"a {token.word} inside another window", token, "window")
+            raise self.reader.error(f"{token.word} inside another window", token, "window")
         self.graph = read_block(self.reader, self.windows)
         self._group()
         self.graph = ""
@@ -130,16 +130,16 @@ class PatternParser:
     # Triples
 
     def _triples(self) -> None:
-        """A subject with what is said of it."""
+        """A subject with its predicates and objects."""
         token = self.reader.token
-        before = len(self._placed)
+        before = len(self._located)
         subject = self._node(_STATEMENT)
-        is_said = token.text in ("[", "(") and len(self._placed) > before
-        if not (is_said and self.reader.token.word in (*_AFTER_TRIPLES, ".")):
-            self._properties(subject, _MORE if is_said else "a predicate")
+        has_triples = token.text in ("[", "(") and len(self._located) > before
+        if not (has_triples and self.reader.token.word in (*_AFTER_TRIPLES, ".")):
+            self._properties(subject, _MORE if has_triples else "a predicate")
 
     def _properties(self, subject: str, expected: str) -> None:
-        """Predicates with their objects, semicolons between."""
+        """Predicates with their objects, separated by semicolons."""
         reader = self.reader
         while True:
             if reader.token.kind is TokenKind.VARIABLE:
@@ -169,24 +169,24 @@ class PatternParser:
                 return
 
     def _add(self, atom: Atom, token: Token, at: Token) -> None:
-        """One more atom, placed at a token; one too many is an error at another."""
-        if len(self._placed) == MAX_PATTERNS:
-            message = f"a query of more than {MAX_PATTERNS} triple patterns"
+        """Add an atom, located at `token`; too many atoms are an error at `at`."""
+        if len(self._located) == MAX_PATTERNS:
+            message = f"the query has more than {MAX_PATTERNS} triple patterns"
             raise self.reader.error(message, at, "text", "split it into several queries")
-        self._placed.append(_Placed(token.start, atom, self.graph))
+        self._located.append(_Located(token.start, atom, self.graph))
 
     # Paths
 
     def _path(self, expected: str) -> list[_Step]:
-        """A sequence of steps, those of inverse paths in the order in which they are walked."""
+        """A sequence of steps; those of inverse paths are reversed."""
         reader = self.reader
         steps: list[_Step] = []
         while True:
             is_inverse = bool(reader.skip("^"))
-            part = self._path_primary(_STEP if is_inverse or steps else expected)
+            found = self._path_primary(_STEP if is_inverse or steps else expected)
             if is_inverse:
-                part = [step._replace(is_inverse=not step.is_inverse) for step in reversed(part)]
-            steps += part
+                found = [step._replace(is_inverse=not step.is_inverse) for step in reversed(found)]
+            steps += found
             token = reader.token
             counts = reader.after().kind in NUMBERS or reader.after().text == ","
             if token.text == "{" and counts:
@@ -214,7 +214,7 @@ class PatternParser:
     # Nodes
 
     def _node(self, expected: str) -> str:
-        """A term, or a blank node with what is said of it."""
+        """A term, or a blank node with its properties."""
         reader, token = self.reader, self.reader.token
         if token.kind is TokenKind.VARIABLE:
             reader.advance()
@@ -239,7 +239,7 @@ class PatternParser:
         raise reader.unexpected(expected)
 
     def _collection(self) -> str:
-        """``( … )``: a cell of a list for each element."""
+        """``( … )``: a list cell per element."""
         reader = self.reader
         reader.open("(")
         head = link = "" if reader.token.text == ")" else self._name("anon")
@@ -254,12 +254,12 @@ class PatternParser:
         return head or _NIL
 
     def _name(self, stem: str) -> str:
-        """A name that no text can give, until `_name_blanks` numbers it."""
+        """A name that no text can contain, until `_name_blanks` numbers it."""
         self._fresh += 1
         return f"?_:{stem} {self._fresh}"
 
     def _name_blanks(self, atoms: list[Atom]) -> tuple[Atom, ...]:
-        """Number the nodes that the text does not name, in the order of the atoms."""
+        """Number the hidden variables in the order of the atoms."""
         names: dict[str, str] = {}
         counts: dict[str, int] = {}
         taken = {f"?{label}" for label in self._pattern_of_label}
@@ -274,7 +274,7 @@ class PatternParser:
 
 
 def read_values(reader: Reader) -> Values:
-    """A whole VALUES block, from its word on."""
+    """Read a VALUES block, starting at its keyword."""
     reader.advance()
     names: list[str] = []
     is_wide = reader.token.text == "("
@@ -283,7 +283,7 @@ def read_values(reader: Reader) -> Values:
     while reader.token.kind is TokenKind.VARIABLE and (is_wide or not names):
         token = reader.advance()
         if name_of(token) in names:
-            raise reader.error(f"{name_of(token)} is twice in one VALUES", token, "VALUES")
+            raise reader.error(f"duplicate variable {name_of(token)} in VALUES", token, "VALUES")
         names.append(name_of(token))
     if is_wide:
         reader.close("a variable or ')'")

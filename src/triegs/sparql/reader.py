@@ -1,7 +1,7 @@
-"""A place in a query text: the tokens around it, the brackets that are open, and its errors.
+"""A cursor over the tokens of a query text, with open brackets and error messages.
 
-The parsers of clauses, patterns and expressions share one reader. What none of them expects ends in
-`Reader.unexpected`, which knows the constructs that are refused on purpose and says so first.
+The parsers of clauses, patterns and expressions share one reader. Unexpected tokens end in
+`Reader.unexpected`, which first checks for constructs that are refused on purpose.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from triegs.sparql.lexer import Lexer, Token, TokenKind
 from triegs.sparql.refusals import REFUSALS
 from triegs.terms import XSD, BadEscape, literal, unescape
 
-#: Brackets of any kind may nest this deep, which bounds the recursion of the parsers.
+#: The nesting limit of brackets, which bounds the recursion of the parsers.
 MAX_NESTING = 64
 MAX_TOKENS = 50_000
 MAX_DIGITS = 18
@@ -41,57 +41,57 @@ _LOCAL_ESCAPE = re.compile(r"\\(.)")
 
 
 class Reader:
-    """Reads tokens one by one; `token` is the one that has not been stepped over yet."""
+    """Reads tokens one by one; `token` is the current one."""
 
     def __init__(self, text: str, prefixes: Mapping[str, str], base: str | None) -> None:
         self.lexer = Lexer(text)
         self.prefixes = dict(prefixes)
         self.base = base
-        #: Whether a REGEX that cannot be compiled is an error of the text; see `parse`.
+        #: Whether a REGEX with an invalid pattern is an error; see `parse`.
         self.refuses_patterns = True
         self.tokens: list[Token] = []
-        self.place = 0
+        self.index = 0
         self.brackets: list[Token] = []
         self.token = self.after(0)
 
     def after(self, steps: int = 1) -> Token:
         """The token that many steps ahead."""
         tokens = self.tokens
-        while len(tokens) <= self.place + steps:
+        while len(tokens) <= self.index + steps:
             last = tokens[-1] if tokens else None
             if last is not None and last.kind is TokenKind.END:
                 return last
             tokens.append(self.lexer.read(last.start + len(last.text) if last else 0))
             if len(tokens) > MAX_TOKENS:
-                message = f"a query of more than {MAX_TOKENS} words"
+                message = f"the query has more than {MAX_TOKENS} tokens"
                 raise self.error(message, tokens[-1], "text", "split it into several queries")
-        return tokens[self.place + steps]
+        return tokens[self.index + steps]
 
     def is_at_end(self) -> bool:
         return self.token.kind is TokenKind.END
 
     def advance(self) -> Token:
-        """Step over the current token, and return it."""
+        """Move to the next token; returns the one before."""
         passed = self.token
-        self.place += 1
+        self.index += 1
         self.token = self.after(0)
         return passed
 
     def split(self, length: int, kind: TokenKind) -> None:
         """Read the current token as a symbol of that length and what follows it.
 
-        The lexer knows no grammar: after an operand ``<?y && ?x>`` is no IRI, and ``-1`` no number.
+        The lexer has no context: after an operand, ``<?y && ?x>`` is no IRI and ``-1`` no number.
         """
         token = self.token
         rest = [] if kind is TokenKind.IRI else [Token(kind, token.text[length:], token.start + 1)]
         symbol = Token(TokenKind.SYMBOL, token.text[:length], token.start)
-        self.tokens[self.place :] = [symbol, *rest]
+        self.tokens[self.index :] = [symbol, *rest]
         self.token = symbol
 
     # Brackets and words
 
     def open(self, symbol: str, what: str = "") -> Token:
-        """Step over an opening bracket; `what` says what it is, for whoever left it out."""
+        """Read an opening bracket; `what` describes it in the error if it is missing."""
         token = self.token
         if token.text != symbol:
             raise self.unexpected(what or f"'{symbol}'")
@@ -101,7 +101,7 @@ class Reader:
         return self.advance()
 
     def close(self, what: str = "") -> Token:
-        """Step over the bracket that closes the last one opened."""
+        """Read the bracket that closes the last open one."""
         closing = _CLOSING[self.brackets[-1].text]
         if self.token.text != closing:
             raise self.unexpected(what or f"'{closing}'")
@@ -109,7 +109,7 @@ class Reader:
         return self.advance()
 
     def skip(self, *words: str) -> str:
-        """Step over one of these words or symbols if it is there; returns which, or nothing."""
+        """Read one of these words or symbols if present; returns it, or an empty string."""
         word = self.token.word
         if word not in words:
             return ""
@@ -140,7 +140,7 @@ class Reader:
         )  # fmt: skip
 
     def unexpected(self, what: str, hint: str = "") -> QueryError:
-        """The error for the current token, where `what` should stand."""
+        """The error for the current token, where `what` was expected."""
         token = self.token
         opening = self.brackets[-1] if self.brackets else None
         if self.is_at_end():
@@ -161,17 +161,17 @@ class Reader:
         if token.text in _CLOSING.values() and (
             opening is None or _CLOSING[opening.text] != token.text
         ):
-            return self.error(f"'{token.text}' closes nothing", token, "bracket")
+            return self.error(f"unmatched '{token.text}'", token, "bracket")
         return self.expected(what, hint)
 
     def expected(self, what: str, hint: str = "") -> QueryError:
-        """As `unexpected`, where any word may stand, so that none of them means a construct."""
+        """As `unexpected`, where any word is possible, so that no word names a construct."""
         return self.error(f"expected {what}, found {self.token}", self.token, hint=hint)
 
     # Terms
 
     def whole_number(self, clause: str, what: str = "a number without sign or fraction") -> int:
-        """The number that a clause such as LIMIT counts to."""
+        """The number of a clause such as LIMIT."""
         token = self.token
         if token.kind is not TokenKind.INTEGER or not token.text.isdigit():
             raise self.unexpected(what)
@@ -183,7 +183,7 @@ class Reader:
         return self.token.kind in CONSTANTS or self.token.word in BOOLEANS
 
     def constant(self) -> str:
-        """The IRI or literal at the current token, which `is_constant`, in N-Triples form."""
+        """Read an IRI or a literal, in N-Triples form; only if `is_constant`."""
         token = self.token
         if token.kind in IRIS:
             iri = self.iri(token)
@@ -197,7 +197,7 @@ class Reader:
         return literal(token.word.lower(), XSD + "boolean")
 
     def iri(self, token: Token) -> str:
-        """The IRI of a token; without a base ``<p>`` stays as it is, and matches ``<p>``."""
+        """The IRI of a token; without a base, a relative IRI stays relative."""
         hint = ""
         if token.kind is TokenKind.IRI:
             iri = token.text[1:-1]
@@ -208,7 +208,7 @@ class Reader:
                 hint = f"declare it with PREFIX {prefix}: <...>"
                 raise self.error(f"unknown prefix '{prefix}:'", token, "prefix", hint)
             iri = self.prefixes[prefix] + _LOCAL_ESCAPE.sub(r"\1", local)
-            hint = f"look at what {prefix}: stands for"
+            hint = f"check the declaration of prefix {prefix}:"
         if not (is_absolute(iri) or (self.base is None and is_relative(iri))):
             raise self.error(f"<{iri}> is not an IRI", token, "IRI", hint)
         return iri
@@ -234,5 +234,5 @@ class Reader:
 
 
 def name_of(token: Token) -> str:
-    """The name of a variable, which ``$x`` and ``?x`` write alike."""
+    """The name of a variable; ``$x`` and ``?x`` are the same."""
     return "?" + token.text[1:]

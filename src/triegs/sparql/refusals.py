@@ -1,7 +1,7 @@
-"""What the front end refuses on purpose: correct SPARQL outside the supported fragment.
+"""Valid SPARQL that the front end refuses: constructs outside the supported fragment.
 
-One row per construct: its name, which errors carry as ``construct``, and what could be written
-instead. `triegs.sparql.reader` looks up words here; the parsers name symbols and shapes.
+Each construct has a name, which errors carry as ``construct``, and an alternative. The reader looks
+up words here; the parsers look up symbols and shapes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SUBTRACT = "register both sides and subtract where they are read"
 _CLIENT = "compute it from the answers, or store it as a triple"
 _VALUES_INSIDE = "put VALUES inside WHERE, or let it list distinct values of GROUP BY variables"
 
-#: What to write instead, by construct.
+#: The alternative to each construct.
 REFUSALS: dict[str, str] = {
     "CONSTRUCT": "SELECT the variables and build triples from answers",
     "DESCRIBE": "SELECT ?p ?o { <the resource> ?p ?o }",

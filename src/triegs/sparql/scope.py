@@ -1,4 +1,4 @@
-"""Small rewritings of expressions: conjuncts apart, variables out of scope, names for meanings."""
+"""Rewriting of expressions: split conjuncts, replace unbound variables, substitute names."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from triegs.sparql.model import Aggregate, Call, Expression, is_variable
 
 
 class Unknown(NamedTuple):
-    """A variable that nothing binds where it stands, and the clause that names it."""
+    """A variable that is not bound where it is used, and the clause that uses it."""
 
     token: Token
     clause: str
 
 
 def conjuncts(expression: Expression) -> list[Expression]:
-    """The parts of a filter that may be checked apart: a row stays iff all of them are true.
+    """The conjuncts of a filter: a row passes iff all of them are true.
 
     >>> conjuncts(Call("&&", ("?x", Call("||", ("?y", "?z")))))
     ['?x', Call(operator='||', arguments=('?y', '?z'))]
     """
     if isinstance(expression, Call) and expression.operator == "&&":
-        return [part for argument in expression.arguments for part in conjuncts(argument)]
+        return [each for argument in expression.arguments for each in conjuncts(argument)]
     return [expression]
 
 
 def substitute(expression: Expression, meanings: Mapping[str, Expression]) -> Expression:
-    """The expression with every variable that has a meaning replaced by it.
+    """The expression with each variable in `meanings` replaced.
 
     >>> substitute(Call("+", ("?k", "?x")), {"?k": Call("STR", ("?y",))})
     Call(operator='+', arguments=(Call(operator='STR', arguments=('?y',)), '?x'))
@@ -42,12 +42,12 @@ def substitute(expression: Expression, meanings: Mapping[str, Expression]) -> Ex
             return expression
         return replace(expression, argument=substitute(expression.argument, meanings))
     return Call(
-        expression.operator, tuple(substitute(part, meanings) for part in expression.arguments)
+        expression.operator, tuple(substitute(each, meanings) for each in expression.arguments)
     )
 
 
 def limit_scope(expression: Expression, bound: Collection[str]) -> Expression:
-    """The expression with every variable that is not bound replaced by ``unbound``.
+    """The expression with each unbound variable replaced by ``unbound``.
 
     >>> limit_scope(Call("=", ("?x", "?y")), {"?x"})
     Call(operator='=', arguments=('?x', Call(operator='unbound', arguments=())))

@@ -1,4 +1,4 @@
-"""What stream languages add to SPARQL: windows in a query's text, and streams of results.
+"""Stream extensions of SPARQL: windows in a query's text, and result streams.
 
 RSP-QL: ``REGISTER RSTREAM <o> AS`` before the query, then
 ``FROM NAMED WINDOW <w> ON STREAM <s> [RANGE PT10S STEP PT5S]``, and ``WINDOW <w> { … }`` in the
@@ -14,7 +14,7 @@ from triegs.sparql.model import Operator, Output
 from triegs.sparql.reader import IRIS, Reader
 from triegs.sparql.window import Window, read_span
 
-#: The name of the window that the whole pattern reads.
+#: The name of the window over the whole pattern.
 WHOLE = ""
 _STEPS = ("STEP", "SLIDE")
 _ENDS = ("]", *_STEPS, "TUMBLING")
@@ -22,7 +22,7 @@ _FORMS = "write [RANGE 10s SLIDE 5s], [RANGE UNBOUNDED SLIDE 5s], [NOW] or [TRIP
 
 
 def read_register(reader: Reader) -> Output | None:
-    """``REGISTER RSTREAM <o> AS``, or QUERY or STREAM instead of the operator."""
+    """``REGISTER RSTREAM <o> AS``; QUERY and STREAM are allowed as operators."""
     if not reader.skip("REGISTER"):
         return None
     operators = [operator.value for operator in Operator]
@@ -34,7 +34,7 @@ def read_register(reader: Reader) -> Output | None:
     elif reader.token.kind in IRIS:
         name = _read_name(reader, "a stream")
     else:
-        raise reader.expected("the name of the stream of results")
+        raise reader.expected("the name of the result stream")
     reader.need("AS", "REGISTER")
     return Output(Operator(word) if word in operators else Operator.RSTREAM, name)
 
@@ -55,15 +55,15 @@ def read_from(reader: Reader, windows: dict[str, Window]) -> None:
         reader.need("ON", "the name of a window")
         reader.skip("STREAM")
     if name in windows:
-        what = f"the window {name}" if name else "FROM STREAM"
-        raise reader.error(f"{what} is there twice", at, "window")
+        what = f"window {name}" if name else "FROM STREAM"
+        raise reader.error(f"duplicate {what}", at, "window")
     stream = _read_name(reader, "a stream")
     windows[name] = _read_window(reader, stream)
 
 
 def read_block(reader: Reader, windows: dict[str, Window]) -> str:
-    """``WINDOW <w> { … }`` or ``STREAM <s> [ … ] { … }``, up to the opening bracket: the name of
-    its window.
+    """Read ``WINDOW <w> { … }`` or ``STREAM <s> [ … ] { … }`` up to the opening bracket; returns
+    the name of the window.
     """
     token = reader.advance()
     at = reader.token
@@ -73,7 +73,7 @@ def read_block(reader: Reader, windows: dict[str, Window]) -> str:
         windows[name] = _read_window(reader, stream)
     elif name not in windows:
         hint = f"declare it: FROM NAMED WINDOW {name} ON STREAM <...> [RANGE PT10S STEP PT5S]"
-        raise reader.error(f"there is no window {name}", at, "window", hint)
+        raise reader.error(f"unknown window {name}", at, "window", hint)
     if reader.token.text != "{":
         raise reader.expected("'{' after a window")
     return name
@@ -101,7 +101,7 @@ def _read_window(reader: Reader, stream: str) -> Window:
     except WindowError as problem:
         raise reader.error(str(problem), token, "window") from None
     if window is None:
-        raise reader.error(f"no window starts with {token}", token, "window", _FORMS)
+        raise reader.error(f"a window cannot start with {token}", token, "window", _FORMS)
     if reader.token.text != "]":
         raise _unexpected(reader, reader.token)
     reader.advance()
@@ -109,7 +109,7 @@ def _read_window(reader: Reader, stream: str) -> Window:
 
 
 def _unexpected(reader: Reader, token: Token) -> QueryError:
-    return reader.error(f"a window cannot go on with {token}", token, "window", _FORMS)
+    return reader.error(f"unexpected {token} in a window", token, "window", _FORMS)
 
 
 def _read_range(reader: Reader, stream: str) -> Window:
@@ -121,7 +121,7 @@ def _read_unbounded(reader: Reader, stream: str) -> Window:
     reader.advance()
     slide = _read_slide(reader)
     if slide is None:
-        raise reader.expected("SLIDE and a duration, for a window without bounds")
+        raise reader.expected("SLIDE and a duration for an unbounded window")
     return Window.landmark(slide, stream=stream)
 
 
@@ -156,7 +156,7 @@ def _read_slide(reader: Reader) -> int | None:
 
 
 def _read_duration(reader: Reader) -> int:
-    """The text up to the next word of the window: ``10s`` is a number and a word to the lexer."""
+    """The text up to the next keyword of the window; the lexer splits ``10s`` into two tokens."""
     first = last = reader.token
     while reader.token.word not in _ENDS:
         if reader.token.kind not in (TokenKind.WORD, TokenKind.INTEGER, TokenKind.DECIMAL):

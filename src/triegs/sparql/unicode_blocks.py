@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 _LAST = 0x10FFFF
-#: Where each block begins; ``-`` is a gap between blocks.
+#: The start of each block; ``-`` is a gap between blocks.
 _STARTS = """
     0:BasicLatin 80:Latin-1Supplement 100:LatinExtended-A 180:LatinExtended-B 250:IPAExtensions
     2B0:SpacingModifierLetters 300:CombiningDiacriticalMarks 370:GreekandCoptic 400:Cyrillic

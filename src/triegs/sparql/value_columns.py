@@ -1,8 +1,8 @@
-"""The values of many literals at once, as `values.value_of` has them: numbers and moments.
+"""The values of many literals at once, equal to those of `values.value_of`: numbers and moments.
 
-Only the usual spellings are read here, which is a matter of exactness as well: numbers of up to 15
-digits, doubles with small exponents, times in years of four digits with a zone and at most
-microseconds. What is read is right; what is not read is for `value_of`.
+Only common spellings are read, for speed and exactness: numbers of up to 15 digits, doubles with
+small exponents, times with a four-digit year, a zone and at most microseconds. All others are left
+to `value_of`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 from triegs.sparql.values import Moment, MomentKind, value_of
 from triegs.terms import XSD, literal
 
-Places = NDArray[np.int64]
+Rows = NDArray[np.int64]
 
-#: A double holds each number of so many digits apart from all others, in their order.
+#: Doubles represent all numbers of so many digits distinctly and in order.
 DIGITS = 15
 _LONGEST_DOUBLE = 30
 # An exponent of two digits cannot overflow.
 _NUMBER = (
-    r'\A"(?P<lexical>(?P<sign>-?)(?P<whole>[0-9]+)(?:\.(?P<places>[0-9]+))?'
+    r'\A"(?P<lexical>(?P<sign>-?)(?P<whole>[0-9]+)(?:\.(?P<decimals>[0-9]+))?'
     r'(?P<exponent>[eE]-?[0-9]{1,2})?)"'
     rf"\^\^<{re.escape(XSD)}(?P<datatype>integer|long|decimal|double)>\z"
 )
-# Days that every year has, which leaves out the 29th of February.
+# Days that exist in every year, so not the 29th of February.
 _DAY = (
     r"(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
     r"|02-(?:0[1-9]|1[0-9]|2[0-8]))"
@@ -46,22 +46,22 @@ EPOCH_SECONDS = int(_epoch.seconds)
 
 
 class Numbers(NamedTuple):
-    """Numbers by their places among the texts: as doubles, and which of them are xsd:double."""
+    """Numbers by row: as doubles, and which of them are xsd:double."""
 
-    places: Places
+    rows: Rows
     doubles: NDArray[np.float64]
     is_double: NDArray[np.bool_]
-    parts: Any
+    groups: Any
 
     def split(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Floor and 10**18ths of those that are no xsd:double."""
-        parts = take(self.parts, np.flatnonzero(~self.is_double))
-        padded = pc.ascii_rpad(_field(parts, "places"), 18, "0")
+        """Floor and 10**18ths of those that are not xsd:double."""
+        groups = take(self.groups, np.flatnonzero(~self.is_double))
+        padded = pc.ascii_rpad(_field(groups, "decimals"), 18, "0")
         floors, fractions = (
             _to_numpy(pc.cast(texts, pa.int64()), np.int64).copy()
-            for texts in (_field(parts, "whole"), padded)
+            for texts in (_field(groups, "whole"), padded)
         )
-        is_negative = _lengths(_field(parts, "sign")) > 0
+        is_negative = _lengths(_field(groups, "sign")) > 0
         has_rest = fractions > 0
         floors[is_negative] = -floors[is_negative] - has_rest[is_negative]
         fractions[is_negative & has_rest] = 10**18 - fractions[is_negative & has_rest]
@@ -69,9 +69,9 @@ class Numbers(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Times with a zone by their places among the texts, in microseconds since 1970."""
+    """Times with a zone by row, in microseconds since 1970."""
 
-    places: Places
+    rows: Rows
     microseconds: NDArray[np.int64]
 
 
@@ -80,23 +80,23 @@ def read_numbers(texts: Any) -> Numbers:
 
     >>> texts = pa.array(["<http://ex/a>", literal("-2.5", XSD + "decimal")])
     >>> numbers = read_numbers(texts)
-    >>> numbers.places.tolist(), numbers.doubles.tolist(), numbers.split()[0].tolist()
+    >>> numbers.rows.tolist(), numbers.doubles.tolist(), numbers.split()[0].tolist()
     ([1], [-2.5], [-3])
     """
     found = pc.extract_regex(texts, _NUMBER)
-    places = np.flatnonzero(to_mask(found.is_valid()))
-    parts = take(found, places)
-    # Groups that took no part are empty.
-    length, after_point = _lengths(_field(parts, "lexical")), _lengths(_field(parts, "places"))
-    datatype = _field(parts, "datatype")
+    rows = np.flatnonzero(to_mask(found.is_valid()))
+    groups = take(found, rows)
+    # Groups that did not match are empty.
+    length, after_point = _lengths(_field(groups, "lexical")), _lengths(_field(groups, "decimals"))
+    datatype = _field(groups, "datatype")
     is_double, is_decimal = (to_mask(pc.match_like(datatype, n)) for n in ("double", "decimal"))
-    is_exact = ~is_double & (length <= DIGITS) & (_lengths(_field(parts, "exponent")) == 0)
+    is_exact = ~is_double & (length <= DIGITS) & (_lengths(_field(groups, "exponent")) == 0)
     is_read = (is_exact & (is_decimal | (after_point == 0))) | (
         is_double & (length <= _LONGEST_DOUBLE)
     )
-    parts = take(parts, np.flatnonzero(is_read))
-    doubles = _to_numpy(pc.cast(_field(parts, "lexical"), pa.float64()), np.float64)
-    return Numbers(places[is_read], doubles, is_double[is_read], parts)
+    groups = take(groups, np.flatnonzero(is_read))
+    doubles = _to_numpy(pc.cast(_field(groups, "lexical"), pa.float64()), np.float64)
+    return Numbers(rows[is_read], doubles, is_double[is_read], groups)
 
 
 def read_moments(texts: Any) -> Moments:
@@ -107,14 +107,14 @@ def read_moments(texts: Any) -> Moments:
     [500000]
     """
     found = pc.extract_regex(texts, _MOMENT)
-    places = np.flatnonzero(to_mask(found.is_valid()))
-    lexical = _field(take(found, places), "lexical")
+    rows = np.flatnonzero(to_mask(found.is_valid()))
+    lexical = _field(take(found, rows), "lexical")
     moments = pc.cast(lexical, pa.timestamp("us", "UTC"))
-    return Moments(places, _to_numpy(pc.cast(moments, pa.int64()), np.int64))
+    return Moments(rows, _to_numpy(pc.cast(moments, pa.int64()), np.int64))
 
 
 def to_microseconds(moment: Moment) -> int | None:
-    """A moment as `read_moments` gives it, None if it would not."""
+    """A moment as `read_moments` reads it; None if it does not read it."""
     if moment.kind is not MomentKind.DATE_TIME or not moment.zoned:
         return None
     exact = (moment.seconds - EPOCH_SECONDS) * 10**6
@@ -122,9 +122,9 @@ def to_microseconds(moment: Moment) -> int | None:
     return exact.numerator if is_word else None
 
 
-def take(values: Any, places: Places) -> Any:
-    """The values at these places; like `to_mask`, without the pandas that Arrow would import."""
-    indices = pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)])
+def take(values: Any, rows: Rows) -> Any:
+    """The values at these rows; like `to_mask`, this avoids Arrow's import of pandas."""
+    indices = pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)])
     return values.take(indices)
 
 
@@ -140,8 +140,8 @@ def _to_numpy(values: Any, kind: type[np.generic]) -> NDArray[Any]:
     return np.frombuffer(values.buffers()[1], kind, len(values), start)
 
 
-def _field(parts: Any, name: str) -> Any:
-    return pc.struct_field(parts, name)
+def _field(groups: Any, name: str) -> Any:
+    return pc.struct_field(groups, name)
 
 
 def _lengths(texts: Any) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""What a literal stands for: numbers, strings, booleans and moments, with their order.
+"""Values of literals: numbers, strings, booleans and moments, with their order.
 
 >>> value_of('"5"^^<http://www.w3.org/2001/XMLSchema#byte>')
 Number(rank=<Rank.INTEGER: 0>, amount=5)
@@ -28,14 +28,14 @@ from triegs.terms import (
     parse_term,
 )
 
-#: A number longer than this is an evaluation error, which bounds the work of one operation.
+#: Longer numbers are an evaluation error, which bounds the cost of one operation.
 MAX_DIGITS = 1000
-#: Decimal places that a division keeps; further ones are cut off.
+#: Decimal places of a quotient; further ones are truncated.
 DIVISION_PLACES = 18
 
 
 class ExpressionError(Exception):
-    """A SPARQL evaluation error: the value of an expression that has none."""
+    """A SPARQL evaluation error: the expression has no value."""
 
 
 class Rank(IntEnum):
@@ -48,7 +48,7 @@ class Rank(IntEnum):
 
 
 class Number(NamedTuple):
-    """``amount`` is an int, a Decimal or a float, according to the rank."""
+    """``amount`` is an int, a Decimal or a float, depending on the rank."""
 
     rank: Rank
     amount: int | Decimal | float
@@ -189,7 +189,7 @@ def round_to_float(amount: float) -> float:
 
 
 def promote(number: Number, rank: Rank) -> Number:
-    """The number as one of a rank at or above its own."""
+    """The number promoted to a rank at or above its own."""
     if number.rank is rank:
         return number
     if rank is Rank.DECIMAL:
@@ -222,7 +222,7 @@ def calculate(operator: str, left: Number, right: Number) -> Number:
 
 
 def divide(left: Fraction, right: Fraction) -> Decimal:
-    """The quotient as a decimal, cut off after :data:`DIVISION_PLACES` places."""
+    """The quotient as a decimal, truncated to :data:`DIVISION_PLACES` places."""
     if right == 0:
         raise ExpressionError("division by zero")
     return to_decimal(left / right)
@@ -265,7 +265,7 @@ _DECIMALS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 
 
 def compare(left: Value, right: Value) -> int | None:
-    """-1, 0 or 1; None where the two are of one kind but in no order (NaN).
+    """-1, 0 or 1; None if the two are of one kind but unordered (NaN).
 
     Raises :class:`ExpressionError` for values that SPARQL does not compare.
     """
@@ -311,11 +311,11 @@ def same_value(left: str, right: str) -> bool:
         if isinstance(first, Moment) and first.kind is not second.kind:  # type: ignore[union-attr]
             return False
         return compare(first, second) == 0
-    # A language tag is part of the value, so what lacks that tag differs, whatever it is.
+    # A language tag is part of the value, so a term without that tag differs.
     if left == right or any(isinstance(v, Text) and v.language for v in (first, second)):
         return left == right
     if parse_term(left).kind is Kind.LITERAL and parse_term(right).kind is Kind.LITERAL:
-        raise ExpressionError("literals of unknown value may be equal or not")
+        raise ExpressionError("literals of unknown datatypes cannot be compared")
     return False
 
 
@@ -351,7 +351,7 @@ def _floating_text(amount: float, rank: Rank) -> str:
         return "INF" if amount > 0 else "-INF"
     shortest = f"{amount:.17g}"
     if rank is Rank.FLOAT:
-        # The fewest digits that name this single-precision number.
+        # The fewest digits that identify this single-precision number.
         tries = (f"{amount:.{digits}e}" for digits in range(9))
         shortest = next((t for t in tries if round_to_float(float(t)) == amount), shortest)
     else:

@@ -1,4 +1,4 @@
-"""A window: which events of a stream a query reads, and when its answers are published."""
+"""Windows: which events of a stream a query reads, and when answers are published."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from triegs.errors import WindowError
 from triegs.notebook import write_card
 from triegs.options import BoundsName
 
-#: Stands for all streams; no stream has this name.
+#: All streams; no stream has this name.
 EVERY: Final = "*"
-#: Times and durations stay so small that sums of a few fit 64 bits.
+#: The bound of times and durations, so that sums of a few fit 64 bits.
 LARGEST_TIME: Final = 1 << 60
 
 
@@ -22,7 +22,7 @@ Span = str | int | timedelta
 
 
 class Bounds(Enum):
-    """Which end of a window belongs to it."""
+    """Which bound of a window is included."""
 
     END = "(]"
     START = "[)"
@@ -43,7 +43,7 @@ def read_span(value: str | int | timedelta) -> int:
     (10000, 90000, 7, 7)
     >>> read_span(-1)
     Traceback (most recent call last):
-    triegs.errors.WindowError: a duration is from 0 to 2**60 ms, not -1
+    triegs.errors.WindowError: a duration must be from 0 to 2**60 ms, not -1
     """
     is_number = isinstance(value, str) and value.isascii() and value.isdigit()
     try:
@@ -51,13 +51,13 @@ def read_span(value: str | int | timedelta) -> int:
     except (ValueError, OverflowError) as problem:
         raise WindowError(str(problem)) from None
     if not 0 <= found <= LARGEST_TIME:
-        raise WindowError(f"a duration is from 0 to 2**60 ms, not {value}")
+        raise WindowError(f"a duration must be from 0 to 2**60 ms, not {value}")
     return found
 
 
 def name_stream(name: object) -> str | None:
-    """The name of a stream: a text, with or without the brackets of an IRI, or an IRI of rdflib or
-    pyoxigraph. `WindowError` for what is none.
+    """The name of a stream: a string, with or without the brackets of an IRI, or an IRI of rdflib
+    or pyoxigraph. Raises `WindowError` for anything else.
 
     >>> name_stream("<http://ex/s>"), name_stream("http://ex/s")
     ('http://ex/s', 'http://ex/s')
@@ -68,7 +68,7 @@ def name_stream(name: object) -> str | None:
     if not isinstance(name, str):
         name = getattr(name, "value", None) if kind == "NamedNode" else name
     if not isinstance(name, str) or kind in ("BNode", "Literal"):
-        raise WindowError(f"a stream is named by a text or an IRI, not by {name!r}")
+        raise WindowError(f"a stream name must be a string or an IRI, not {name!r}")
     text = str.__str__(name)
     return text[1:-1] if text.startswith("<") and text.endswith(">") else text
 
@@ -89,9 +89,9 @@ class Window:
 
     At each time t = `start` + k·`slide` the window holds the events with a time in (t - width, t],
     or in [t - width, t) with ``bounds="[)"``. Without `slide` it tumbles: the slide is the width.
-    Durations are integers (milliseconds) or texts: ``"10s"``, ``"10 minutes"``, ``"PT10S"``.
-    `stream` names the stream that it reads; None is the one that has no name. Two equal windows are
-    kept once, whoever asks for them.
+    Durations are integers (milliseconds) or strings: ``"10s"``, ``"10 minutes"``, ``"PT10S"``.
+    `stream` is the stream that it reads; None is the stream without a name. Queries with equal
+    windows share one.
 
     >>> Window("10s", slide="5s")
     Window('10s', slide='5s')
@@ -121,7 +121,7 @@ class Window:
 
     @classmethod
     def tumbling(cls, width: Span, *, start: int = 0, stream: str | None = None) -> Window:
-        """One window after the other: the slide is the width."""
+        """Consecutive windows: the slide is the width."""
         return cls(width, start=start, stream=stream)
 
     @classmethod
@@ -135,7 +135,7 @@ class Window:
 
     @classmethod
     def now(cls, slide: Span | None = None, *, start: int = 0, stream: str | None = None) -> Window:
-        """The events with the epoch's own time; without a slide, each time of an event is one."""
+        """The events at the epoch's time; without a slide, each event time is an epoch."""
         step = None if slide is None else read_span(slide)
         return cls._make(Kind.TIME, 1, step, start, Bounds.END, stream)
 
@@ -159,25 +159,25 @@ class Window:
     ) -> None:  # fmt: skip
         if width is not None and (isinstance(width, bool) or width < 1):
             what = "a number of events" if kind is Kind.TRIPLES else "a width"
-            raise WindowError(f"{what} is at least 1, not {width}")
+            raise WindowError(f"{what} must be at least 1, not {width}")
         if slide is not None and slide < 1:
-            raise WindowError(f"a slide is at least 1 ms, not {slide}")
+            raise WindowError(f"a slide must be at least 1 ms, not {slide}")
         if type(start) is not int or abs(start) > LARGEST_TIME:
-            raise WindowError(f"a start is an integer of milliseconds, not {start!r}")
+            raise WindowError(f"start must be an integer number of milliseconds, not {start!r}")
         try:
             chosen = Bounds(bounds)
         except ValueError:
-            raise WindowError(f"bounds are '(]' or '[)', not {bounds!r}") from None
+            raise WindowError(f"bounds must be '(]' or '[)', not {bounds!r}") from None
         name = name_stream(stream)
         if name == EVERY:
-            raise WindowError(f"{stream!r} is no name of a stream")
+            raise WindowError(f"{stream!r} is not a valid stream name")
         values = (kind, width, slide, start, chosen, name)
         for name, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
 
     @property
     def shift(self) -> int:
-        """How far before an epoch's time the last tick lies that belongs to it: 0 or 1."""
+        """Ticks between the last included time and the epoch's time: 0 or 1."""
         return 1 if self.bounds is Bounds.START else 0
 
     def is_in(self, time: int, epoch_time: int) -> bool:
@@ -188,7 +188,7 @@ class Window:
         """
         edge = epoch_time - self.shift
         if self.kind is Kind.TRIPLES:
-            raise WindowError("a window of so many events has no bounds in time")
+            raise WindowError("a window over a number of events has no time bounds")
         return time <= edge and (self.width is None or time > edge - self.width)
 
     def first_slide(self, time: int) -> int:
@@ -208,7 +208,7 @@ class Window:
         return self.start + (time - self.start) // self.slide * self.slide
 
     def __str__(self) -> str:
-        """As a query text would say it."""
+        """As in a query text."""
         if self.kind is Kind.TRIPLES:
             return f"[TRIPLES {self.width}]"
         every = "" if self.slide is None else f" SLIDE {write_duration(self.slide)}"
@@ -220,7 +220,7 @@ class Window:
 
     def _repr_html_(self) -> str:
         """For a notebook."""
-        stream = self.stream or "the one without a name"
+        stream = self.stream or "unnamed"
         return write_card(f"Window {self}", [("stream", stream), ("bounds", self.bounds.value)])
 
     def __repr__(self) -> str:

@@ -1,9 +1,9 @@
-r"""XPath regular expressions, which SPARQL's REGEX speaks, on an engine of linear time.
+r"""XPath regular expressions, as used by SPARQL's REGEX, matched in linear time.
 
-The pattern is read by the grammar of XML Schema with XPath's additions (anchors, reluctant
-quantifiers, flags) and written anew for RE2, every class of characters as ranges of code points:
-so ``\w``, ``\p{..}`` and case mean what XPath says, whatever RE2 takes them for. RE2 looks at each
-character of a text once; what it cannot do so, back-references, is refused.
+A pattern is parsed by the grammar of XML Schema with XPath's additions (anchors, reluctant
+quantifiers, flags) and translated to RE2, with every character class as ranges of code points. So
+``\w``, ``\p{..}`` and case follow XPath, not RE2. Back-references, which need more than linear
+time, are refused.
 
 >>> compile_regex("^a.c$", "i").matches("ABC")
 True
@@ -30,29 +30,29 @@ from triegs.sparql.code_points import (
 from triegs.sparql.unicode_blocks import BLOCKS
 from triegs.sparql.values import ExpressionError
 
-#: RE2 takes no more repetitions, also of what is inside another repetition.
+#: RE2's limit of repetitions, nested ones multiplied.
 MAX_REPEATS = 1000
-#: Groups, and classes subtracted from classes, may nest this deep.
+#: The nesting limit of groups, and of class subtractions.
 MAX_NESTING = 100
-#: Bytes that a compiled pattern may take, which bounds the time to compile it to about a second.
+#: The most bytes of a compiled pattern, which bounds compilation to about a second.
 _PROGRAM_BYTES = 3 << 20
-#: Characters of a pattern as it is written for RE2.
+#: The most characters of a pattern translated to RE2.
 _WRITTEN = 4 << 20
-#: Bytes for a pattern and what RE2 remembers while matching; with fewer it is slow, not wrong.
+#: Bytes for a pattern and RE2's cache while matching; fewer make it slower, not wrong.
 _MATCHING_BYTES = 32 << 20
 
 _SINGLE = {**{c: c for c in "\\|.?*+(){}-[]^$"}, "n": "\n", "r": "\r", "t": "\t"}
 _QUANTITY = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
 _PROPERTY = re.compile(r"\{(?:Is([A-Za-z0-9-]+)|([LMNPZSC][a-z]?))\}")
 _SPACE: Ranges = ((9, 10), (13, 13), (32, 32))
-#: Ends a text for RE2 where its end is no end of a line to XPath; no character, and in no class.
+#: Marks an end of text that is not the end of a line in XPath; not a character, in no class.
 _MARK = chr(LAST)
 _MARKED: Ranges = ((LAST, LAST),)
 
 
 def _ranges(text: str) -> Ranges:
     """``a-z`` and single characters, without escapes."""
-    return union((ord(part[0]), ord(part[-1])) for part in text.split())
+    return union((ord(each[0]), ord(each[-1])) for each in text.split())
 
 
 _NAME_START = _ranges(
@@ -73,7 +73,7 @@ class Regex(NamedTuple):
         """Whether the pattern matches somewhere in the text. Cost: linear in the text."""
         try:
             if self.has_lines and text.endswith("\n"):
-                # No line begins or ends behind a last newline.
+                # No line begins or ends after a final newline.
                 return self._finds(text[:-1]) or self._finds(text + _MARK)
             return self._finds(text)
         except UnicodeEncodeError:
@@ -85,7 +85,7 @@ class Regex(NamedTuple):
 
 @lru_cache(maxsize=128)
 def compile_regex(pattern: str, flags: str) -> Regex:
-    """The compiled pattern; :class:`ExpressionError` if it or a flag is not XPath's."""
+    """The compiled pattern; :class:`ExpressionError` if it or a flag is invalid."""
     if not set(flags) <= set("smixq"):
         raise ExpressionError(f"unknown regular expression flags {flags!r}")
     translation = _Translation(pattern, flags)
@@ -120,7 +120,7 @@ def _bad(reason: str) -> ExpressionError:
 
 def _too_large() -> ExpressionError:
     return ExpressionError(
-        "regular expression too large: classes such as \\w or \\p{L} are, repeated often"
+        "regular expression too large: avoid repeating classes such as \\w or \\p{L} often"
     )
 
 
@@ -178,12 +178,12 @@ class _Translation:
                 if room < 0:
                     raise _too_large()
         if depth:
-            raise _bad("a group never ends")
+            raise _bad("unterminated group")
         return "".join(pieces)
 
     def _take(self) -> str:
         if self.at == len(self.pattern):
-            raise _bad("it ends too early")
+            raise _bad("unexpected end")
         self.at += 1
         return self.pattern[self.at - 1]
 
@@ -193,21 +193,21 @@ class _Translation:
     def _open(self) -> None:
         if self._next_is("?"):
             if not self._next_is("?:"):
-                raise _bad("only (?: may follow (")
+                raise _bad("only (?: is allowed after (")
             self.at += 2
 
     def _quantifier(self, character: str) -> str:
-        """``*``, ``+``, ``?`` or ``{n,m}``; a ``?`` behind it changes no answer."""
+        """``*``, ``+``, ``?`` or ``{n,m}``; a following ``?`` does not change the answer."""
         written = character
         if character == "{":
             quantity = _QUANTITY.match(self.pattern, self.at - 1)
             if quantity is None:
-                raise _bad("{ without a quantity")
+                raise _bad("invalid quantifier after {")
             self.at = quantity.end()
             numbers = [number and (number.lstrip("0") or "0") for number in quantity.group(1, 3)]
             least, most = (int(number) if number else None for number in map(_short, numbers))
             if most is not None and most < (least or 0):
-                raise _bad(f"{quantity[0]} counts backwards")
+                raise _bad(f"the bounds of {quantity[0]} are reversed")
             written = f"{{{least}{quantity[2] or ''}{'' if most is None else most}}}"
         if self._next_is("?"):
             self.at += 1
@@ -246,7 +246,7 @@ class _Translation:
         return _write_class(subtract(ranges, _MARKED) if self.has_lines else ranges)
 
     def _escaped(self, character: str) -> Ranges:
-        """What an escape of several characters stands for."""
+        """The characters of a multi-character escape."""
         if character in "pP":
             match = _PROPERTY.match(self.pattern, self.at)
             if match is None:
@@ -265,7 +265,7 @@ class _Translation:
         return complement(found) if character.isupper() else found
 
     def _group(self, depth: int) -> Ranges:
-        """The characters of a class, from behind its opening bracket to its closing one."""
+        """The characters of a class, read from after its opening bracket to its closing one."""
         if depth > MAX_NESTING:
             raise _bad(f"classes nest deeper than {MAX_NESTING}")
         is_negated = self._next_is("^")
@@ -279,7 +279,7 @@ class _Translation:
                 self.at += 2
                 taken = self._group(depth + 1)
                 if not self._next_is("]"):
-                    raise _bad("a class goes on after what is subtracted from it")
+                    raise _bad("a class must end after a subtraction")
                 break
             low = self._member(others)
             if low is None:
@@ -288,7 +288,7 @@ class _Translation:
                 self.at += 1
                 high = self._member([])
                 if high is None or ord(high) < ord(low):
-                    raise _bad("a range that ends before it begins, or in no character")
+                    raise _bad("invalid range in a class")
                 written.append(((ord(low), ord(high)),))
             else:
                 written.append(((ord(low), ord(low)),))
@@ -298,7 +298,7 @@ class _Translation:
         return subtract(complement(found) if is_negated else found, taken)
 
     def _member(self, others: list[Ranges]) -> str | None:
-        """One character of a class; what stands for several is added to `others` instead."""
+        """One character of a class; a multi-character escape is added to `others` instead."""
         character = self._take()
         if character in "[]":
             raise _bad("a bracket in a class needs a backslash")
@@ -328,7 +328,7 @@ def _escape_ranges(letter: str) -> Ranges:
 
 
 def _without_spaces(pattern: str) -> str:
-    """Flag x: white space counts only inside a character class."""
+    """Flag x: white space is significant only inside a character class."""
     kept: list[str] = []
     depth = 0
     escaped = False

@@ -1,4 +1,4 @@
-"""What may enter a store: ids of 31 bits, counts of 64. The store and its model check it alike."""
+"""Bounds of a store: ids of 31 bits, counts of 64. Shared by the store and its model."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from operator import index
 
 from triegs.store.contract import Key
 
-ID_LIMIT = 2**31  # an id is below; trie heights and cursors are laid out for 31 bits
+ID_LIMIT = 2**31  # exclusive; tries and cursors are built for 31 bits
 COUNT_MIN, COUNT_MAX = -(2**63), 2**63 - 1
-ARITY_LIMIT = 16  # key words at most; bounds what one change may allocate
+ARITY_LIMIT = 16  # bounds the allocation of one change
 
 
 def check_arity(arity: int) -> int:
@@ -23,11 +23,11 @@ def check_arity(arity: int) -> int:
 
 
 def check_key(name: str, arity: int, key: Key) -> Key:
-    """The key as plain integers, if it is a whole tuple of ids.
+    """The key as plain integers, checked to be a complete tuple of ids.
 
     >>> check_key("knows", 2, (1, 2**31))
     Traceback (most recent call last):
-    ValueError: knows(1, 2147483648): an id is at least 0 and below 2**31
+    ValueError: knows(1, 2147483648): an id must be at least 0 and below 2**31
     """
     if len(key) != arity:
         raise ValueError(f"{name}{tuple(key)}: {name} has {arity} columns")
@@ -45,7 +45,7 @@ def check_prefix(name: str, arity: int, prefix: Key) -> Key:
     ids = tuple(map(index, prefix))
     for each in ids:
         if not 0 <= each < ID_LIMIT:
-            raise ValueError(f"{name}{ids}: an id is at least 0 and below 2**31")
+            raise ValueError(f"{name}{ids}: an id must be at least 0 and below 2**31")
     return ids
 
 

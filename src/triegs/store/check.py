@@ -245,14 +245,14 @@ def check_version(version: PackedVersion) -> Nodes:
     if version.digest is None:
         version.digest = digest.digest()
     elif version.digest != digest.digest():
-        raise fail(7, visit.where, "it changed after it was published")
+        raise fail(7, visit.where, "the version changed after it was published")
     return visit.nodes
 
 
 def read_list(
     words: Words, chunk: int, where: str, open_ended: bool = False
 ) -> tuple[Nodes, Nodes]:
-    """The nodes on a list of chunks, and the chunks; the list of this epoch is open-ended."""
+    """The nodes on a list of chunks, and the chunks; the list of the current epoch is open."""
     listed: Nodes = {}
     chunks: Nodes = {}
     while chunk:
@@ -330,7 +330,7 @@ def check_partition(words: Words, groups: dict[str, Nodes], runs: dict[int, int]
 
 
 def check_store(store: VersionedArena, held: Iterable[PackedVersion]) -> None:
-    """All invariants of a store, whose holds are up to date."""
+    """All invariants of a store with up-to-date holds."""
     words = store.words
     if words[:SUMMED_WORDS].any():
         raise fail(11, "arena", "the null node is not zero")
@@ -352,7 +352,9 @@ def check_store(store: VersionedArena, held: Iterable[PackedVersion]) -> None:
     fresh, fresh_chunks = read_list(words, int(words[FRESH]), "retired in this epoch", True)
     if fresh.keys() != newest.keys() - current.keys():
         odd = min(fresh.keys() ^ (newest.keys() - current.keys()))
-        raise fail(12, "retired in this epoch", f"node {odd} is retired and reached, or neither")
+        raise fail(
+            12, "retired in this epoch", f"node {odd} is both retired and reachable, or neither"
+        )
     waiting: Nodes = {}
     lists: Nodes = {}
     for at in range(0, store.holds.size, 2):
@@ -366,7 +368,11 @@ def check_store(store: VersionedArena, held: Iterable[PackedVersion]) -> None:
     expected = visible.keys() - newest.keys() - current.keys()
     if waiting.keys() != expected:
         odd = min(waiting.keys() ^ expected)
-        raise fail(12, "waiting for readers", f"node {odd} is free to go, or not listed")
+        raise fail(
+            12,
+            "waiting for readers",
+            f"node {odd} is listed but not needed, or needed but not listed",
+        )
 
     free = read_free(words)
     check_partition(words, {

@@ -1,10 +1,10 @@
 """The contract of a store: relations that change together, and versions that never change.
 
-A *relation* maps fixed-length tuples of ids to counts; a count of zero is absence. All relations of
-a store change between two `Store.publish` calls; publishing makes one immutable `Version` of all of
-them at once, and `Store.abort` takes the changes since the last one back. Readers hold a `Version`
-and see nothing else. The store that keeps this contract is `packed`, of tries in an arena. Tests
-hold it against a model of the same contract, `triegs.testing.plain_store`, by one suite over both.
+A *relation* maps fixed-length tuples of ids to counts; a count of zero means absence. All relations
+of a store change together between two `Store.publish` calls. Publishing makes one immutable
+`Version` of all of them, and `Store.abort` reverts the changes since the last one. Readers hold a
+`Version` and see nothing else. `packed` implements the contract with tries in an arena,
+`triegs.testing.plain_store` with a simple model; one test suite covers both.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ Key = tuple[int, ...]
 
 
 class Statistics(NamedTuple):
-    """What a store costs now.
+    """The current memory use of a store.
 
-    `live_bytes` belongs to the newest version and to changes on their way; `retained_bytes` only to
-    older versions that somebody holds; `debt_bytes` is free but not yet reused.
+    `live_bytes` belongs to the newest version and to unpublished changes, `retained_bytes` only to
+    older versions that are held; `debt_bytes` is free but not yet reused.
     """
 
     entries: int
@@ -31,7 +31,7 @@ class Statistics(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What relations of one name cost: entries and bytes now, and bytes for held versions."""
+    """The size of relations of one name: entries and bytes now, and bytes for held versions."""
 
     entries: int
     live_bytes: int
@@ -39,7 +39,7 @@ class Measured(NamedTuple):
 
 
 class VersionedRelation(Protocol):
-    """One relation of a store, as its single writer sees it: changes show at once."""
+    """One relation of a store, as its single writer sees it: changes are visible at once."""
 
     @property
     def name(self) -> str: ...
@@ -48,25 +48,25 @@ class VersionedRelation(Protocol):
     def arity(self) -> int: ...
 
     def get(self, key: Key) -> int:
-        """The count of a tuple; 0 if it is not there."""
+        """The count of a tuple; 0 if it is absent."""
 
     def set(self, key: Key, count: int) -> int:
-        """Give a tuple a count (0 removes it); returns the count before."""
+        """Set the count of a tuple (0 removes it); returns the previous count."""
 
     def scan(self, prefix: Key = ()) -> Iterator[tuple[Key, int]]:
-        """Every tuple that starts with the prefix, once, with its count; order is the store's.
+        """Every tuple with the prefix, once, with its count, in an order of the store's choice.
 
-        Nothing may change while a scan of the writer is under way.
+        The writer must not change anything during its scan.
         """
 
     def __len__(self) -> int: ...
 
     def check(self) -> None:
-        """Raise `StoreCorrupt` if the structure breaks one of its invariants."""
+        """Raise `StoreCorrupt` if an invariant of the structure is violated."""
 
 
 class Version(Protocol):
-    """An immutable moment of a whole store. Valid while it is the newest, or pinned."""
+    """An immutable state of a whole store. Valid while it is the newest or pinned."""
 
     @property
     def number(self) -> int: ...
@@ -85,26 +85,26 @@ class Store(Protocol):
         """A new, empty relation; `arity` 0 is a single count."""
 
     def drop(self, relation: VersionedRelation) -> None:
-        """Forget a relation from the next version on; held versions still read it."""
+        """Drop a relation from the next version on; held versions can still read it."""
 
     def publish(self) -> Version:
-        """Make all changes since the last version one new version."""
+        """Publish all changes since the last version as one new version."""
 
     def abort(self) -> None:
-        """Take back all changes since the last version, created and dropped relations too."""
+        """Revert all changes since the last version, including created and dropped relations."""
 
     @property
     def newest(self) -> Version: ...
 
     def pin(self, version: Version | int | None = None) -> Version:
-        """Hold a version (the newest unless given, perhaps by its number) until `unpin`; loading
-        and holding are one step, so a version never vanishes in between.
+        """Hold a version, by default the newest, until `unpin`. A version may be given by number.
+        Finding and holding it is atomic.
         """
 
     def unpin(self, version: Version) -> None: ...
 
     def held(self) -> list[int]:
-        """The numbers of the versions that somebody holds, in ascending order."""
+        """The numbers of the held versions, in ascending order."""
 
     def statistics(self) -> Statistics: ...
 
@@ -112,12 +112,12 @@ class Store(Protocol):
 
 
 class StoreCorrupt(AssertionError):
-    """A structure broke an invariant; says which, and where."""
+    """A structure violates an invariant; the message says which, and where."""
 
 
 class VersionGone(LookupError):
-    """The version is neither the newest nor held: what it showed may be reused by now."""
+    """The version is neither the newest nor held, so its memory may have been reused."""
 
 
 class RelationUnknown(LookupError):
-    """The relation is of another store, dropped, or not in the version asked for."""
+    """The relation belongs to another store, was dropped, or is not in the version."""

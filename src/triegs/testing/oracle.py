@@ -1,8 +1,8 @@
-"""The oracle: what every answer must be, from scratch, by the definitions.
+"""The oracle: correct answers, computed from scratch by the definitions.
 
-It imports nothing of what it judges. It reads query text with rdflib alone, finds answers by
-nested loops over a plain dict of assertion counts, and knows no plan, index or difference. It is
-slow, and meant to be read in one sitting and believed.
+It imports nothing of what it tests. It parses queries with rdflib, finds answers by nested loops
+over a plain dict of assertion counts, and has no plans, indexes or differences. It is slow, and
+short enough to verify by reading.
 
 >>> updates = [("+", "<a>", "<p>", "<b>"), ("+", "<a>", "<p>", "<b>"), ("+", "<a>", "<p>", "<c>")]
 >>> answers("SELECT ?x { ?x <p> ?y }", updates)
@@ -45,10 +45,10 @@ Binding = dict[Any, Any]
 def count_assertions(
     updates: Iterable[Sequence[str]], strict: bool = False
 ) -> tuple[Counter[Triple], list[int]]:
-    """Judge one batch in order: the counts after it, and which updates were refused.
+    """Apply one batch in order; returns the counts after it, and the refused updates by index.
 
-    A deletion that would make a count negative is refused; in strict mode it refuses the whole
-    batch, so nothing changes.
+    A deletion that would make a count negative is refused. In strict mode the whole batch is then
+    refused, and nothing changes.
 
     >>> count_assertions([("-", "<a>", "<p>", "<b>"), ("+", "<a>", "<p>", "<b>")])
     (Counter({('<a>', '<p>', '<b>'): 1}), [0])
@@ -61,16 +61,16 @@ def count_assertions(
 def apply_batch(
     counts: Counter[Triple], updates: Iterable[Sequence[str]], strict: bool = False
 ) -> list[int]:
-    """Change `counts` by one batch; returns the places of the refused updates."""
+    """Apply one batch to `counts`; returns the indexes of refused updates."""
     before, refused = counts.copy(), []
-    for place, (sign, subject, predicate, obj) in enumerate(updates):
+    for index, (sign, subject, predicate, obj) in enumerate(updates):
         triple = (subject, predicate, obj)
         if sign == "+":
             counts[triple] += 1
         elif counts[triple] > 0:
             counts[triple] -= 1
         else:
-            refused.append(place)
+            refused.append(index)
     if strict and refused:
         counts.clear()
         counts.update(before)
@@ -89,7 +89,7 @@ def answers(
     question = read_query(query) if isinstance(query, str) else query
     counts = updates if isinstance(updates, Mapping) else count_assertions(updates, strict)[0]
     if mode not in ("multigraph", "rdf"):
-        raise ValueError(f"no such mode: {mode!r}")
+        raise ValueError(f"unknown mode: {mode!r}")
     return question.answer({t: n if mode == "multigraph" else 1 for t, n in counts.items()})
 
 
@@ -97,7 +97,7 @@ def answers(
 
 
 class Event(NamedTuple):
-    """One event of a stream; `id` names it, where the stream gives names."""
+    """One event of a stream, with an optional id."""
 
     time: int
     sign: str
@@ -108,7 +108,7 @@ class Event(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """One published time: the live assertions, and the events refused on the way there."""
+    """One published time: the live assertions, and the events refused since the last one."""
 
     time: int
     counts: Counter[Triple]
@@ -118,8 +118,8 @@ class Moment(NamedTuple):
 def split_late(
     batches: Iterable[Sequence[Event]], lateness: int = 0
 ) -> tuple[list[Event], list[Event]]:
-    """Events in time, and late ones, when the watermark moves after every batch to the largest
-    time seen, less the allowed lateness: an event at or before the watermark is late.
+    """Split events into those in time and late ones. After every batch the watermark moves to the
+    largest time so far minus the allowed lateness; an event at or before the watermark is late.
     """
     watermark: int | None = None
     in_time: list[Event] = []
@@ -142,10 +142,10 @@ def windowed(
     until: int | None = None,
     closed: str = "end",
 ) -> Iterator[Moment]:
-    """The moments of a sliding window over events given in order of arrival.
+    """The moments of a sliding window over events in order of arrival.
 
     At ``start + k * slide`` the window holds the events of ``(t - width, t]``, or of
-    ``[t - width, t)`` with ``closed="start"``; width None never forgets, ``[NOW]`` is width 1.
+    ``[t - width, t)`` with ``closed="start"``. Width None never expires; ``[NOW]`` is width 1.
     Publication starts at the first such time at or after the first event, and ends at the first
     at or after the last event or `until`.
     """
@@ -179,10 +179,10 @@ def last_events(events: Sequence[Event], n: int) -> Iterator[Moment]:
 
 
 def _judge(live: list[Event], event: Event) -> bool:
-    """Change `live` by one event, or refuse it.
+    """Apply one event to `live`, or refuse it.
 
-    A repeated id with the same content changes nothing, with other content it is refused. A
-    delete takes the event of its id, else the oldest live event of its assertion.
+    A repeated id with the same content changes nothing; with other content it is refused. A delete
+    removes the event of its id, or without an id the oldest live event of its assertion.
     """
     same_id = [e for e in live if event.id is not None and e.id == event.id]
     if event.sign == "+":
@@ -214,7 +214,7 @@ def windowed_answers(
 
 @dataclass
 class Question:
-    """A query as the definitions see it: a list of atoms, filters and rows around a head."""
+    """A parsed query: a list of atoms, filters and rows, with a head."""
 
     head: list[Any]
     atoms: list[tuple[Any, Any, Any]] = field(default_factory=list)
@@ -232,7 +232,7 @@ class Question:
     limit: int | None = None
 
     def answer(self, weights: Mapping[Triple, int]) -> Answers:
-        """Sum the weights of all valuations by output row; then what surrounds the pattern."""
+        """Sum the weights of all valuations by output row, then apply grouping and modifiers."""
         terms = {t: term(t) for triple in weights for t in triple}
         graph = [(tuple(terms[t] for t in triple), n) for triple, n in weights.items()]
         valuations = list(self._valuations(graph, {}, 1, self.atoms, self.values))
@@ -288,7 +288,7 @@ class Question:
                 yield row
 
     def _cut(self, rows: Answers) -> Answers:
-        """LIMIT and OFFSET leave which rows open; the oracle keeps the first in its own order."""
+        """LIMIT and OFFSET do not define which rows; the oracle keeps the first in its order."""
         if self.offset == 0 and self.limit is None:
             return rows
         expanded = [row for row, n in rows.items() for _ in range(n)][self.offset :]
@@ -296,7 +296,7 @@ class Question:
 
 
 def read_query(text: str) -> Question:
-    """Read a query of the supported fragment; blank nodes are variables that nobody sees."""
+    """Parse a query of the supported fragment; blank nodes are hidden variables."""
     normalize, rdflib.NORMALIZE_LITERALS = rdflib.NORMALIZE_LITERALS, False
     try:
         tree = parseQuery(text)
@@ -305,7 +305,7 @@ def read_query(text: str) -> Question:
     finally:
         rdflib.NORMALIZE_LITERALS = normalize
     question = Question(list(query.PV), is_ask=query.name == "AskQuery")
-    if "projection" not in tree[1]:  # rdflib has the columns of a star in no order
+    if "projection" not in tree[1]:  # rdflib does not order the columns of a star
         order = re.findall(r"[?$](\w+)", text)
         question.head.sort(key=lambda column: order.index(str(column)))
     node = query.p
@@ -324,12 +324,12 @@ def read_query(text: str) -> Question:
     if node.name == "AggregateJoin":
         question.aggregates = node.A
         question.keys = list(node.p.expr or [])
-        for part in reversed(above):
-            if part.name == "Extend":
-                question.columns.append((part.var, part.expr))
+        for each in reversed(above):
+            if each.name == "Extend":
+                question.columns.append((each.var, each.expr))
             else:
-                question.having.append(part.expr)
-        # rdflib samples a plain key; its value is the key's own.
+                question.having.append(each.expr)
+        # rdflib samples a plain key; the value is that of the key.
         samples = {a.res: a.vars for a in node.A if a.name == "Aggregate_Sample"}
         question.columns = [
             (v, samples[e] if isinstance(e, rdflib.Variable) and e in samples else e)
@@ -345,15 +345,15 @@ def read_query(text: str) -> Question:
 
 
 class Written(rdflib.Literal):
-    """A constant of an expression: rdflib forgets a filter that is false as a Python value."""
+    """A constant of an expression; rdflib drops a filter that is false as a Python value."""
 
     def __bool__(self) -> bool:
         return True
 
 
 def mend(part: Any) -> None:
-    """Keep what rdflib's translation loses: constant filters, and rows without columns. And let
-    REGEX speak XPath's language, where rdflib takes Python's.
+    """Keep what rdflib's translation loses: constant filters, and rows without columns. Also make
+    REGEX follow XPath, where rdflib follows Python.
     """
     name = getattr(part, "name", "")
     if name == "Builtin_REGEX":
@@ -385,7 +385,7 @@ def regex(call: Any, _context: Any) -> Any:
 
 
 def read_rows(node: Any) -> list[Binding]:
-    """The rows of VALUES; without any, rdflib has a bare list there."""
+    """The rows of VALUES; without rows, rdflib has a bare list there."""
     return [] if isinstance(node.p, list) else [dict(row) for row in node.p.res]
 
 
@@ -411,35 +411,35 @@ def read_pattern(question: Question, node: Any) -> set[Any]:
         rows = read_rows(node)
         question.values.append(rows)
         return {v for row in rows for v in row}
-    raise ValueError(f"the oracle does not know {node.name}")
+    raise ValueError(f"the oracle does not support {node.name}")
 
 
 def unfold_path(subject: Any, path: Any, obj: Any) -> list[tuple[Any, Any, Any]]:
-    """A sequence or inverse path is a chain of atoms through variables that nobody sees."""
+    """Unfold a sequence or inverse path into a chain of atoms through hidden variables."""
     if isinstance(path, InvPath):
         return unfold_path(obj, path.arg, subject)
     if isinstance(path, SequencePath):
         stops = [subject, *(rdflib.BNode() for _ in path.args[1:]), obj]
         steps = zip(stops, path.args, stops[1:], strict=False)
-        return [atom for a, part, b in steps for atom in unfold_path(a, part, b)]
+        return [atom for a, step, b in steps for atom in unfold_path(a, step, b)]
     return [(subject, path, obj)]
 
 
-def is_open(part: Any) -> bool:
-    return isinstance(part, rdflib.Variable | rdflib.BNode)
+def is_open(term: Any) -> bool:
+    return isinstance(term, rdflib.Variable | rdflib.BNode)
 
 
 def unify(binding: Binding, pairs: Iterable[tuple[Any, Any]]) -> Binding | None:
-    """Extend the binding so that the pattern terms become the given terms, if that can be."""
+    """Extend the binding so that the pattern terms equal the given terms; None if impossible."""
     extended = dict(binding)
-    for part, value in pairs:
-        known = extended.setdefault(part, value) if is_open(part) else part
+    for wanted, value in pairs:
+        known = extended.setdefault(wanted, value) if is_open(wanted) else wanted
         if spell(known) != spell(value):
             return None
     return extended
 
 
-# --- Terms and expressions: rdflib's own --------------------------------------------------------
+# --- Terms and expressions, by rdflib -----------------------------------------------------------
 
 
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", '"': '"', "\\": "\\"}
@@ -450,7 +450,7 @@ class DataBlank(str):
 
 
 def term(text: str) -> Any:
-    """An N-Triples term as rdflib's, its lexical form untouched."""
+    """An N-Triples term as an rdflib term, with its lexical form unchanged."""
     if text.startswith("_:"):
         return DataBlank(text)
     if text.startswith("<"):
@@ -480,7 +480,7 @@ def spell(value: Any) -> str:
 
 
 def context(binding: Binding, scope: Iterable[Any] | None = None) -> FrozenBindings:
-    """A binding as rdflib's expressions read it: only the variables in scope."""
+    """A binding in the form of rdflib's expressions, with only the variables in scope."""
     seen = {
         v: rdflib.BNode(value[2:]) if isinstance(value, DataBlank) else value
         for v, value in binding.items()
@@ -490,7 +490,7 @@ def context(binding: Binding, scope: Iterable[Any] | None = None) -> FrozenBindi
 
 
 def evaluate(expression: Any, binding: Binding) -> Any:
-    """The value of an expression, or None where SPARQL has an error."""
+    """The value of an expression, or None on an evaluation error."""
     try:
         value = _eval(expression, context(binding))
     except SPARQLError:

@@ -1,7 +1,7 @@
-r"""XPath regular expressions by their definition, for the oracle: slow, and read in one sitting.
+r"""XPath regular expressions by their definition, for the oracle: slow and short.
 
-A pattern is read into nested functions. Each takes a text and a set of places and gives the places
-that a match may go on from; there is no automaton and no other engine behind it.
+A pattern is parsed into nested functions. Each takes a text and a set of positions, and returns the
+positions at which a match may continue. There is no automaton and no other engine behind it.
 
 >>> matches("^[a-z-[aeiou]]+$", "bcd"), matches(r"^\w+$", "a_b"), matches("K", "\u212a", "i")
 (True, False, True)
@@ -13,11 +13,11 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-Places = set[int]
-Matcher = Callable[[str, Places], Places]
+Positions = set[int]
+Matcher = Callable[[str, Positions], Positions]
 Test = Callable[[str], bool]
 
-#: The few blocks that tests name.
+#: The blocks that tests use.
 BLOCKS = {
     "BasicLatin": (0x0000, 0x007F), "Latin-1Supplement": (0x0080, 0x00FF),
     "Greek": (0x0370, 0x03FF), "GreekandCoptic": (0x0370, 0x03FF), "Cyrillic": (0x0400, 0x04FF),
@@ -40,11 +40,11 @@ SINGLE = {"n": "\n", "r": "\r", "t": "\t"} | {c: c for c in "\\|.?*+(){}-[]^$"}
 
 
 class BadPattern(ValueError):
-    """No pattern of XPath, or one with a back-reference."""
+    """Not an XPath pattern, or one with a back-reference."""
 
 
 def matches(pattern: str, text: str, flags: str = "") -> bool:
-    """Whether the pattern matches a part of the text."""
+    """Whether the pattern matches somewhere in the text."""
     if set(flags) - set("smixq"):
         raise BadPattern(flags)
     matcher = Reader(pattern, flags).read()
@@ -52,7 +52,7 @@ def matches(pattern: str, text: str, flags: str = "") -> bool:
 
 
 class Reader:
-    """Reads one pattern by the grammar, from left to right."""
+    """Parses one pattern by the grammar, from left to right."""
 
     def __init__(self, pattern: str, flags: str) -> None:
         self.rest = pattern
@@ -67,7 +67,7 @@ class Reader:
         return found
 
     def peek(self) -> str:
-        """The next character that counts."""
+        """The next significant character."""
         if "x" in self.flags:
             self.rest = self.rest.lstrip("\t\n\r ")
         return self.rest[:1]
@@ -83,15 +83,15 @@ class Reader:
         while self.peek() == "|":
             self.take()
             branches.append(self.branch())
-        return lambda text, places: {p for each in branches for p in each(text, places)}
+        return lambda text, positions: {p for each in branches for p in each(text, positions)}
 
     def branch(self) -> Matcher:
-        pieces: list[Matcher] = []
+        matchers: list[Matcher] = []
         while self.peek() not in ("", "|", ")"):
-            pieces.append(self.quantified(self.atom()))
-        return in_order(pieces)
+            matchers.append(self.quantified(self.atom()))
+        return in_order(matchers)
 
-    def quantified(self, piece: Matcher) -> Matcher:
+    def quantified(self, inner: Matcher) -> Matcher:
         bounds: tuple[int, int | None] | None = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(
             self.peek()
         )
@@ -107,10 +107,10 @@ class Reader:
             if bounds[1] is not None and bounds[1] < least:
                 raise BadPattern(found[0])
         if bounds is None:
-            return piece
+            return inner
         if self.peek() == "?":
-            self.take()  # which match is found is of no matter
-        return repeated(piece, *bounds)
+            self.take()  # does not change whether it matches
+        return repeated(inner, *bounds)
 
     def atom(self) -> Matcher:
         character = self.take()
@@ -121,7 +121,7 @@ class Reader:
                 self.rest = self.rest[2:]
             inner = self.alternatives()
             if self.peek() != ")":
-                raise BadPattern("a group never ends")
+                raise BadPattern("unterminated group")
             self.take()
             return inner
         if character == "^":
@@ -138,14 +138,16 @@ class Reader:
             raise BadPattern(character)
         return one(self.same(character))
 
-    def begins(self, text: str, place: int) -> bool:
-        after_newline = place > 0 and text[place - 1] == "\n" and place < len(text)
-        return place == 0 or ("m" in self.flags and after_newline)
+    def begins(self, text: str, position: int) -> bool:
+        after_newline = position > 0 and text[position - 1] == "\n" and position < len(text)
+        return position == 0 or ("m" in self.flags and after_newline)
 
-    def ends(self, text: str, place: int) -> bool:
+    def ends(self, text: str, position: int) -> bool:
         if "m" not in self.flags:
-            return place == len(text)
-        return text[place : place + 1] == "\n" or (place == len(text) and text[-1:] != "\n")
+            return position == len(text)
+        return text[position : position + 1] == "\n" or (
+            position == len(text) and text[-1:] != "\n"
+        )
 
     def same(self, character: str) -> Test:
         if "i" not in self.flags:
@@ -153,7 +155,7 @@ class Reader:
         return lambda c: c.lower() == character.lower() or c.upper() == character.upper()
 
     def escape(self) -> Test | None:
-        """An escape for several characters; None, and nothing taken, for one."""
+        """A multi-character escape; None, without reading it, if it is a single character."""
         letter = self.rest[:1]
         if letter in SINGLE and letter:
             return None
@@ -174,7 +176,7 @@ class Reader:
         return test if letter.islower() else lambda c: not test(c)
 
     def group(self) -> Test:
-        """A class of characters, behind its opening bracket."""
+        """A character class, after its opening bracket."""
         is_negated = self.rest.startswith("^")
         self.rest = self.rest[is_negated:]
         tests: list[Test] = []
@@ -218,31 +220,31 @@ class Reader:
 
 def one(test: Test) -> Matcher:
     """One character that passes a test."""
-    return lambda text, places: {p + 1 for p in places if p < len(text) and test(text[p])}
+    return lambda text, positions: {p + 1 for p in positions if p < len(text) and test(text[p])}
 
 
 def at(test: Callable[[str, int], bool]) -> Matcher:
-    return lambda text, places: {p for p in places if test(text, p)}
+    return lambda text, positions: {p for p in positions if test(text, p)}
 
 
-def in_order(pieces: list[Matcher]) -> Matcher:
-    def matcher(text: str, places: Places) -> Places:
-        for piece in pieces:
-            places = piece(text, places)
-        return places
+def in_order(matchers: list[Matcher]) -> Matcher:
+    def matcher(text: str, positions: Positions) -> Positions:
+        for inner in matchers:
+            positions = inner(text, positions)
+        return positions
 
     return matcher
 
 
-def repeated(piece: Matcher, least: int, most: int | None) -> Matcher:
-    def matcher(text: str, places: Places) -> Places:
+def repeated(inner: Matcher, least: int, most: int | None) -> Matcher:
+    def matcher(text: str, positions: Positions) -> Positions:
         for _ in range(least):
-            places = piece(text, places)
-        found = set(places)
+            positions = inner(text, positions)
+        found = set(positions)
         steps = 0
-        while places and (most is None or steps < most - least):
-            places = piece(text, places) - found
-            found |= places
+        while positions and (most is None or steps < most - least):
+            positions = inner(text, positions) - found
+            found |= positions
             steps += 1
         return found
 

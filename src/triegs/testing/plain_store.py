@@ -1,8 +1,8 @@
-"""A model of the store, to be read: one persistent map per prefix of a tuple.
+"""A simple model of the store: one persistent map per prefix of a tuple.
 
 A relation of arity 2 is a map from the first id to a map from the second id to the count:
 `{7: {3: 1, 5: 2}}`. A change makes new maps along one path and shares the rest, so a version is
-simply the maps of its moment, and Python's reference counts are the reclamation.
+just the maps at its moment, and Python's reference counting reclaims them.
 
 >>> store = PlainStore()
 >>> knows = store.create("knows", 2)
@@ -49,7 +49,7 @@ NOTHING = Contents(0, 0)
 
 
 def find(tree: Tree, prefix: Key) -> Tree:
-    """What is below a prefix; 0 if nothing is. O(length of the prefix), log of the widths."""
+    """The subtree below a prefix; 0 if there is none. Logarithmic per id of the prefix."""
     for each in prefix:
         if not tree:
             return 0
@@ -58,7 +58,7 @@ def find(tree: Tree, prefix: Key) -> Tree:
 
 
 def replace(tree: Tree, key: Key, count: int) -> Tree:
-    """The tree with one count changed; a map that lost its last entry becomes 0."""
+    """The tree with one count changed; an empty map becomes 0."""
     if not key:
         return count
     tree = tree or Map()
@@ -71,7 +71,7 @@ def replace(tree: Tree, key: Key, count: int) -> Tree:
 
 
 def walk(tree: Tree, levels: int, prefix: Key) -> Iterator[tuple[Key, int]]:
-    """Every tuple of a tree; costs its result."""
+    """Every tuple of a tree; linear in the result."""
     if not tree:
         return
     if levels == 0:
@@ -82,15 +82,15 @@ def walk(tree: Tree, levels: int, prefix: Key) -> Iterator[tuple[Key, int]]:
 
 
 def check_tree(where: str, contents: Contents, levels: int) -> None:
-    """Counts stand at the right depth and are not zero, no map is empty, the size is right."""
+    """Check that counts are at the right depth and not zero, no map is empty, the size is right."""
 
     def count_entries(tree: Tree, levels: int) -> int:
         if levels == 0:
             if not isinstance(tree, int) or tree == 0:
-                raise StoreCorrupt(f"{where}: {tree!r} in the place of a count")
+                raise StoreCorrupt(f"{where}: {tree!r} instead of a count")
             return 1
         if not isinstance(tree, Map) or not tree:
-            raise StoreCorrupt(f"{where}: {tree!r} in the place of a map")
+            raise StoreCorrupt(f"{where}: {tree!r} instead of a map")
         return sum(count_entries(below, levels - 1) for below in tree.values())
 
     found = 0 if contents.tree == 0 else count_entries(contents.tree, levels)
@@ -99,7 +99,7 @@ def check_tree(where: str, contents: Contents, levels: int) -> None:
 
 
 class PlainRelation:
-    """A `VersionedRelation`; its contents are looked up in the store, by the relation itself."""
+    """A `VersionedRelation`; the store maps it to its contents."""
 
     def __init__(self, store: PlainStore, name: str, arity: int) -> None:
         self._store = store
@@ -243,7 +243,7 @@ class PlainStore:
             return sorted(self._held)
 
     def statistics(self) -> Statistics:
-        """Estimates: each held version counts as if it shared nothing."""
+        """Estimates, as if held versions shared nothing."""
 
         def count_entries(relations: Relations) -> int:
             return sum(contents.entries for contents in relations.values())

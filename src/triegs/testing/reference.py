@@ -1,8 +1,8 @@
 """The reference executor: a plan interpreted over plain dictionaries, from scratch.
 
-It is the executable definition of what each node of a plan means, and is written to be read, not
-to be fast: every call evaluates every node over the whole graph, O(size of all views). The
-incremental engine must hold exactly these values after every epoch.
+It is the executable definition of the nodes of a plan, written for clarity: every call evaluates
+every node over the whole graph, in O(size of all views). The incremental engine must hold exactly
+these values after every epoch.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from triegs.sparql.model import Atom, Duplicates, Form, Query, is_variable
 
 Row = tuple[str, ...]
 Counts = dict[Row, int]
-#: ``("+", s, p, o)`` adds one event, ``("-", s, p, o)`` takes one away.
+#: ``("+", s, p, o)`` adds one event, ``("-", s, p, o)`` removes one.
 Update = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of one epoch; `refused` holds (place in the batch, update, reason)."""
+    """The outcome of one epoch; `refused` holds (index in the batch, update, reason)."""
 
     epoch: int
     refused: tuple[tuple[int, Update, str], ...]
@@ -54,16 +54,16 @@ class Reference:
         self.epoch = 0
 
     def apply(self, updates: Iterable[Update]) -> Report:
-        """One epoch, judged update by update: a deletion that finds no event is refused."""
+        """Apply one epoch, update by update; a deletion without a live event is refused."""
         refused: list[tuple[int, Update, str]] = []
-        for place, update in enumerate(updates):
+        for index, update in enumerate(updates):
             sign, *terms = update
             if sign not in ("+", "-"):
-                raise ValueError(f"update {place}: the sign is '+' or '-', not {sign!r}")
+                raise ValueError(f"update {index}: the sign must be '+' or '-', not {sign!r}")
             triple = Atom(*terms)
             count = self.counts.get(triple, 0) + (1 if sign == "+" else -1)
             if count < 0:
-                refused.append((place, update, "no live event states this"))
+                refused.append((index, update, "no live event states this"))
             elif count == 0:
                 del self.counts[triple]
             else:
@@ -88,8 +88,8 @@ def solutions(
 ) -> dict[tuple[str | None, ...], int]:
     """Answer a query over a finished list of triples: output row → multiplicity.
 
-    Grouping, DISTINCT, OFFSET and LIMIT are applied; ASK gives ``{(): 1}`` or ``{}``; None is
-    an unbound column.
+    Grouping, DISTINCT, OFFSET and LIMIT are applied. ASK gives ``{(): 1}`` or ``{}``. None is an
+    unbound column.
 
     >>> solutions("ASK { ?x <p> ?x }", [("<a>", "<p>", "<a>")])
     {(): 1}
@@ -100,13 +100,13 @@ def solutions(
 
 
 def finish(query: Query, answers: Counts) -> dict[tuple[str | None, ...], int]:
-    """From counted tuples over `query.free` to the rows that the query's text asks for."""
+    """From counted tuples over `query.free` to the output rows of the query."""
     rows: dict[tuple[str | None, ...], int]
     if query.grouping is not None:
         rows = group(query, answers)
     else:
-        place = {name: i for i, name in enumerate(query.free)}
-        picks = [place.get(name) for name in query.head]
+        column = {name: i for i, name in enumerate(query.free)}
+        picks = [column.get(name) for name in query.head]
         rows = {
             tuple(None if i is None else row[i] for i in picks): n for row, n in answers.items()
         }
@@ -118,7 +118,7 @@ def finish(query: Query, answers: Counts) -> dict[tuple[str | None, ...], int]:
 def _cut(
     rows: Mapping[tuple[str | None, ...], int], offset: int, limit: int | None
 ) -> Iterator[tuple[tuple[str | None, ...], int]]:
-    """OFFSET and LIMIT count expanded rows, so they may cut through a multiplicity."""
+    """OFFSET and LIMIT count expanded rows, so they may split a multiplicity."""
     end = None if limit is None else offset + limit
     start = 0
     for row, count in rows.items():
@@ -139,17 +139,17 @@ class State:
     marginals: list[Counts]
 
     def answers(self) -> Counts:
-        """Every head tuple with positive multiplicity, once, by walking the witness nodes."""
+        """Every head tuple with positive multiplicity, once, by enumerating the witness nodes."""
         plan = self.plan
         if plan.nodes[plan.root].role is Role.EXISTENTIAL:
             total = self.marginals[plan.root].get((), 0)
             return {(): total} if total else {}
         partial: list[tuple[dict[str, str], int]] = [({}, 1)]
-        for place in plan.order:
-            node, live = plan.nodes[place], self._live_by_interface(place)
+        for number in plan.order:
+            node, live = plan.nodes[number], self._live_by_interface(number)
             partial = [
                 (binding | dict(zip(node.bag, row, strict=True)),
-                 weight * self.local_weight(place, row))
+                 weight * self.local_weight(number, row))
                 for binding, weight in partial
                 for row in live.get(_restrict(binding, node), ())
             ]  # fmt: skip
@@ -157,25 +157,25 @@ class State:
         for binding, weight in partial:
             row = tuple(binding[v] for v in plan.query.free)
             if row in found:
-                raise AssertionError(f"two paths lead to {row}: the plan is wrong")
+                raise AssertionError(f"{row} is enumerated twice: the plan is wrong")
             if all(holds(e, binding) for e in plan.filters):
                 found[row] = weight
         return found
 
-    def local_weight(self, place: int, row: Row) -> int:
-        """The guard's value times the existential marginals: what a witness tuple contributes."""
-        node = self.plan.nodes[place]
-        weight = 1 if node.guard is None else self.guards[place][row]
+    def local_weight(self, number: int, row: Row) -> int:
+        """The factor of a witness tuple: its guard's value times the existential marginals."""
+        node = self.plan.nodes[number]
+        weight = 1 if node.guard is None else self.guards[number][row]
         binding = dict(zip(node.bag, row, strict=True))
         for child in node.children:
             if self.plan.nodes[child].role is Role.EXISTENTIAL:
                 weight *= self.marginals[child][_restrict(binding, self.plan.nodes[child])]
         return weight
 
-    def _live_by_interface(self, place: int) -> dict[Row, list[Row]]:
-        node = self.plan.nodes[place]
+    def _live_by_interface(self, number: int) -> dict[Row, list[Row]]:
+        node = self.plan.nodes[number]
         found: dict[Row, list[Row]] = {}
-        for row in self.views[place]:
+        for row in self.views[number]:
             binding = dict(zip(node.bag, row, strict=True))
             found.setdefault(_restrict(binding, node), []).append(row)
         return found
@@ -198,7 +198,7 @@ def evaluate(plan: Plan, weights: Mapping[Atom, int]) -> State:
 
 
 def _view_rows(node: Node, guard: Counts, state: State) -> Counts:
-    """``V(a) = G(a) * product of P_c(a restricted to I_c)``, zeros left out."""
+    """``V(a) = G(a) * product of P_c(a restricted to I_c)``, without zeros."""
     nodes = state.plan.nodes
     if node.guard is not None:
         candidates: Iterable[Row] = guard
@@ -284,7 +284,7 @@ def _plan_of(query: Plan | Query | str) -> Plan:
         plan = compile_query(parse(query) if isinstance(query, str) else query)
     if plan.query.windows:
         raise UnsupportedQuery(
-            "a window: the reference knows one graph and no time",
-            line=1, column=1, construct="window", hint="triegs.Engine runs it",
+            "the reference executor does not support windows",
+            line=1, column=1, construct="window", hint="use triegs.Engine",
         )  # fmt: skip
     return plan

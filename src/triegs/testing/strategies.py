@@ -1,8 +1,8 @@
 """Hypothesis strategies for queries and for streams of updates.
 
-Both draw from one small vocabulary, so that random atoms meet random assertions: nodes
+Both draw from one small vocabulary, so that random atoms match random assertions: nodes
 ``http://example.org/n0`` …, labels ``http://example.org/p0`` …, and a few integers as objects.
-Install with the extra ``dev``.
+Needs the extra ``dev``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Update = tuple[str, str, str, str]
 
 
 class Shape(Enum):
-    """How the variables of a query hang together, before `Twist`s are applied."""
+    """How atoms connect the variables of a query, before `Twist`s are applied."""
 
     PATH = "path"
     STAR = "star"
@@ -35,7 +35,7 @@ class Shape(Enum):
 
 
 class Twist(Enum):
-    """What may be done to a shape."""
+    """A modification of a shape."""
 
     SELF_JOIN = "all atoms over one label"
     CONSTANT = "a variable becomes a constant"
@@ -49,7 +49,7 @@ class Twist(Enum):
 
 ALL_TWISTS = tuple(Twist)
 
-#: Conditions over up to three variables and a constant; every word stands apart.
+#: Conditions over up to three variables and a constant, with spaces between all words.
 FILTERS = (
     "{x} != {y}",
     "{x} = {y}",
@@ -73,7 +73,7 @@ FILTERS = (
 
 @dataclass(frozen=True)
 class Pattern:
-    """A query in parts; `text` is what a user would write."""
+    """A query by its clauses; `text` is its SPARQL."""
 
     atoms: tuple[tuple[str, str, str], ...]
     head: tuple[str, ...]
@@ -138,8 +138,8 @@ def queries(**options: object) -> st.SearchStrategy[str]:
 def updates(
     nodes: int = NODES, labels: int = LABELS, deletes: bool = True
 ) -> st.SearchStrategy[Update]:
-    """One update; small numbers come up more often, so low nodes are hubs (zipf-like), equal
-    updates repeat, and many deletions find nothing to delete.
+    """One update. Low numbers are more frequent, so low nodes are hubs, equal updates repeat, and
+    many deletions have nothing to delete.
     """
     hub = st.integers(0, nodes * nodes - 1).map(lambda n: nodes - 1 - int(n**0.5))
     value = st.integers(0, 2).map(lambda n: f'"{n}"^^<http://www.w3.org/2001/XMLSchema#integer>')
@@ -155,8 +155,8 @@ def updates(
 def streams(
     draw: st.DrawFn, max_epochs: int = 6, max_updates: int = 8, deletes: bool = True
 ) -> list[list[Update]]:
-    """Epochs of updates: empty ones, single updates, bursts of one update, and take-backs of
-    what an earlier epoch added.
+    """Epochs of updates: empty ones, single updates, repetitions of one update, and deletions of
+    what the previous epoch added.
     """
     epochs: list[list[Update]] = []
     for _ in range(draw(st.integers(1, max_epochs))):
@@ -240,18 +240,18 @@ def _twist(
 ) -> tuple[list[tuple[str, str, str]], list[str]]:
     """The atoms after one twist, and lines to add to the group."""
     variables = list(dict.fromkeys(t for atom in atoms for t in atom if t.startswith("?")))
-    place = draw(st.integers(0, len(atoms) - 1))
+    index = draw(st.integers(0, len(atoms) - 1))
     if twist is Twist.SELF_JOIN:
         return [(s, label(0), o) for s, _, o in atoms], []
     if twist is Twist.TWICE:
-        return [atoms[place], *atoms], []
+        return [atoms[index], *atoms], []
     if twist is Twist.PARALLEL:
-        s, _, o = atoms[place]
+        s, _, o = atoms[index]
         ends = draw(st.sampled_from([(s, o), (o, s)]))
         return [(ends[0], label(draw(st.integers(0, LABELS - 1))), ends[1]), *atoms], []
     if twist is Twist.VARIABLE_PREDICATE:
         name = draw(st.sampled_from(["?p", *variables[:2]]))
-        return [(s, name, o) if i == place else (s, p, o) for i, (s, p, o) in enumerate(atoms)], []
+        return [(s, name, o) if i == index else (s, p, o) for i, (s, p, o) in enumerate(atoms)], []
     if len(variables) < 2:
         return atoms, []
     one, other, *more = draw(st.permutations(variables))

@@ -1,9 +1,9 @@
-"""Streams and answers as small text tables, so that a test shows what it means.
+"""Streams and answers as small text tables, for readable tests.
 
 A table has a header line and one line per row, cells separated by ``|``. A bare word is an IRI
 under ``http://example.org/``, digits are an ``xsd:integer``, ``-`` alone is an unbound cell, and
-anything in N-Triples form is taken as it is. Empty lines and lines that start with ``#`` are
-passed over.
+anything in N-Triples form is used unchanged. Empty lines and lines that start with ``#`` are
+ignored.
 
 >>> read_updates('''
 ...     op | subject | predicate  | object
@@ -71,7 +71,7 @@ def read_updates(text: str) -> list[tuple[str, str, str, str]]:
 
 
 def read_epochs(text: str) -> list[list[tuple[str, str, str, str]]]:
-    """Updates grouped by the column ``epoch``: dense numbers from 0, some maybe empty.
+    """Updates grouped by the column ``epoch``, numbered from 0; missing epochs are empty.
 
     >>> table = '''epoch | subject | predicate | object
     ...            0     | a       | knows     | b
@@ -89,7 +89,7 @@ def read_epochs(text: str) -> list[list[tuple[str, str, str, str]]]:
 
 
 def read_events(text: str) -> list[Event]:
-    """Timed events from the columns time, op, subject, predicate, object and maybe id."""
+    """Timed events from the columns time, op, subject, predicate, object and optionally id."""
     return [Event(int(row["time"]), *_update(row), row.get("id")) for row in read_rows(text)]
 
 

@@ -1,8 +1,8 @@
-"""The oracle of windows: what each window holds at each published time, by the definitions.
+"""The window oracle: the content of each window at each published time, by the definitions.
 
-It imports nothing of triegs. It keeps all events of all time in plain lists, and reads what a
-window holds off them anew at each of its slides; `triegs.testing.oracle` then answers queries over
-that. Sizes are those of tests: everything costs all events.
+It imports nothing of triegs. It keeps all events in plain lists and recomputes the content of a
+window at each slide; `triegs.testing.oracle` then answers queries over it. Every operation is
+linear in all events so far, which is fine for tests.
 
 >>> oracle = WindowOracle([Shape(width=10, slide=5)])
 >>> oracle.push([Event(3, "+", ("<a>", "<p>", "<b>"))])
@@ -22,8 +22,8 @@ Triple = tuple[str, str, str]
 
 
 class Event(NamedTuple):
-    """What is pushed; `id` names the event where it is given. ``triple`` may also be a tuple of
-    triples, those of a row of a table, which come and go together.
+    """A pushed event, with an optional id. ``triple`` may also be a tuple of triples, those of a
+    table row, which are inserted and deleted together.
     """
 
     time: int
@@ -34,8 +34,8 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """A window: `width` None never forgets; `slide` None slides at each time of an event; `last`
-    holds so many events instead, and each event is an epoch.
+    """A window: with `width` None nothing expires; with `slide` None it slides at each event time;
+    with `last` it holds that many events, and each event is an epoch.
     """
 
     width: int | None = None
@@ -50,7 +50,7 @@ class Shape:
         return 1 if self.is_closed_at_start else 0
 
     def first_slide(self, time: int) -> int:
-        """The first slide at or after a time (after it, if the end does not belong to it)."""
+        """The first slide at or after a time (after it, if the end is excluded)."""
         if self.slide is None:
             return time
         slide = self.start + (time - self.start) // self.slide * self.slide
@@ -60,7 +60,7 @@ class Shape:
 
 
 class Moment(NamedTuple):
-    """One published epoch: its time, what each window holds, and the events refused on the way."""
+    """One published epoch: its time, the content of each window, and the refused events."""
 
     time: int
     held: list[Counter[Triple]]
@@ -69,7 +69,7 @@ class Moment(NamedTuple):
 
 @dataclass
 class Kept:
-    """An event that was judged and entered."""
+    """An accepted event."""
 
     time: int
     triple: Triple
@@ -78,8 +78,8 @@ class Kept:
 
 
 @dataclass
-class Feed:
-    """A window at work: its last slide, and for a window of so many events where it begins."""
+class Cursor:
+    """The state of a window: its last slide and, for a window of `last` events, where it begins."""
 
     shape: Shape
     last: int | None = None
@@ -89,18 +89,18 @@ class Feed:
 
 @dataclass
 class Flow:
-    """A stream: what waits as (time, arrival, event), and all that ever entered."""
+    """A stream: pending events as (time, arrival, event), and all accepted events."""
 
     waiting: list[tuple[int, int, Event]] = field(default_factory=list)
     entered: list[Kept] = field(default_factory=list)
     watermark: int | None = None
-    #: The times that were accepted; the first few of a stream may be taken back.
+    #: The accepted times; the first few of a stream may be revoked.
     times: list[int] = field(default_factory=list)
     is_sure: bool = False
-    #: Times and numbers of events that are far from the rest, while that is undecided.
+    #: Times and numbers of undecided events that are far from the rest.
     strays: list[tuple[int, int]] = field(default_factory=list)
-    #: Numbers of events that were found to be astray, and that the next epoch tells.
-    astray: list[int] = field(default_factory=list)
+    #: Numbers of events found to be out of range, which the next epoch reports.
+    out_of_range: list[int] = field(default_factory=list)
     arrivals: int = 0
     is_closed: bool = False
     driven_at: int | None = None
@@ -125,7 +125,7 @@ class WindowOracle:
         self, shapes: list[Shape], lateness: int = 0, max_ahead: int = 86_400_000,
         idle: int | None = None,
     ) -> None:  # fmt: skip
-        self.feeds = [Feed(shape) for shape in shapes]
+        self.cursors = [Cursor(shape) for shape in shapes]
         self.flows = {shape.stream: Flow() for shape in shapes}
         self.lateness = lateness
         self.max_ahead = max_ahead
@@ -134,7 +134,7 @@ class WindowOracle:
         self.late = self.ahead = self.repeated = 0
 
     def push(self, events: list[Event], stream: str | None = None) -> list[int]:
-        """Returns the numbers of the events that came too late or too early."""
+        """Add events; returns the numbers of those too late or too far ahead."""
         flow = self.flows[stream]
         refused = []
         for event in events:
@@ -150,26 +150,26 @@ class WindowOracle:
                 flow.times.append(event.time)
                 flow.is_sure |= bound is not None or len(flow.times) >= 3
                 if flow.is_sure:
-                    astray, flow.strays = flow.drop({n for _, n in flow.strays}), []
+                    out_of_range, flow.strays = flow.drop({n for _, n in flow.strays}), []
                 else:
-                    astray = []
+                    out_of_range = []
             else:
                 flow.strays.append((event.time, number))
                 group = self._group(flow, event.time)
-                astray = self._move(flow, group) if len(group) >= 3 else []
+                out_of_range = self._move(flow, group) if len(group) >= 3 else []
                 undecided = len(flow.strays) + (0 if flow.is_sure else len(flow.times))
                 if undecided > 16:
-                    astray = flow.drop({flow.strays.pop(0)[1]})
-            self.ahead += len(astray)
-            refused += astray
+                    out_of_range = flow.drop({flow.strays.pop(0)[1]})
+            self.ahead += len(out_of_range)
+            refused += out_of_range
         return sorted(refused)
 
     def _bound(self, flow: Flow) -> int | None:
         return max((t for t in (flow.watermark, self.final) if t is not None), default=None)
 
     def _is_near(self, time: int, flow: Flow) -> bool:
-        """Whether a time is within `max_ahead` of the stream; far back is late or not, once there
-        is a watermark.
+        """Whether a time is within `max_ahead` of the stream. Once there is a watermark, it alone
+        decides about times far back.
         """
         bound = self._bound(flow)
         reached = flow.times + ([] if bound is None else [bound])
@@ -178,7 +178,7 @@ class WindowOracle:
         return bound is not None or time >= min(flow.times) - self.max_ahead
 
     def _group(self, flow: Flow, time: int) -> list[tuple[int, int]]:
-        """The strays that one of that time can reach in steps of at most `max_ahead`."""
+        """The strays connected to that time by steps of at most `max_ahead`."""
         ordered = sorted(flow.strays)
         groups: list[list[tuple[int, int]]] = []
         for each in ordered:
@@ -189,7 +189,7 @@ class WindowOracle:
         return next(group for group in groups if any(each[0] == time for each in group))
 
     def _move(self, flow: Flow, group: list[tuple[int, int]]) -> list[int]:
-        """The stream is where these are, and nothing else that was undecided belongs to it."""
+        """Move the stream to this group; drops all other undecided events and returns them."""
         wrong = {number for _, number in flow.strays} - {number for _, number in group}
         if not flow.is_sure:
             wrong |= {n for time, n, _ in flow.waiting if (time, n) not in flow.strays}
@@ -199,7 +199,7 @@ class WindowOracle:
         return flow.drop(wrong)
 
     def _settle(self, flow: Flow) -> None:
-        """Before and after a watermark moves."""
+        """Decide about strays, before and after a watermark moves."""
         if flow.times and not flow.is_sure:
             groups = [self._group(flow, time) for time, _ in flow.strays]
             largest = max(groups, key=len, default=[])
@@ -219,9 +219,9 @@ class WindowOracle:
                 continue
             flow.strays.remove(each)
 
-    def _lose(self, flow: Flow, astray: list[int]) -> None:
-        self.ahead += len(astray)
-        flow.astray += astray
+    def _lose(self, flow: Flow, out_of_range: list[int]) -> None:
+        self.ahead += len(out_of_range)
+        flow.out_of_range += out_of_range
 
     def advance(self, to: int | None = None, stream: str | None = "*") -> list[Moment]:
         """Move the watermark of a stream, or of all (``"*"``)."""
@@ -263,9 +263,9 @@ class WindowOracle:
             found = None if None in waited else min(m for m in waited if m is not None)
         else:
             ends = [
-                feed.shape.first_slide(newest)
-                for feed in self.feeds
-                if (newest := self.flows[feed.shape.stream].newest) is not None
+                cursor.shape.first_slide(newest)
+                for cursor in self.cursors
+                if (newest := self.flows[cursor.shape.stream].newest) is not None
             ]
             found = max(ends, default=None)
         both = [t for t in (found, self.final) if t is not None]
@@ -279,46 +279,46 @@ class WindowOracle:
         moments: list[Moment] = []
         while True:
             due = [
-                (time, 0 if feed.shape.last is not None else 1, number)
-                for number, feed in enumerate(self.feeds)
-                if (time := self._next(feed)) is not None
+                (time, 0 if cursor.shape.last is not None else 1, number)
+                for number, cursor in enumerate(self.cursors)
+                if (time := self._next(cursor)) is not None
                 and self.final is not None
                 and time <= self.final
             ]
             if not due:
                 return moments
             time, rank, first = min(due)
-            chosen = [self.feeds[n] for t, r, n in due if (t, r) == (time, rank)]
+            chosen = [self.cursors[n] for t, r, n in due if (t, r) == (time, rank)]
             if rank == 0:
-                stream = self.feeds[first].shape.stream
-                chosen = [feed for feed in chosen if feed.shape.stream == stream]
+                stream = self.cursors[first].shape.stream
+                chosen = [cursor for cursor in chosen if cursor.shape.stream == stream]
             refused: list[int] = []
             for name in self.flows:
-                if sliding := [feed for feed in chosen if feed.shape.stream == name]:
+                if sliding := [cursor for cursor in chosen if cursor.shape.stream == name]:
                     refused += self._slide(name, time, sliding)
             for flow in self.flows.values():
-                refused += flow.astray
-                flow.astray = []
-            moments.append(Moment(time, [feed.held.copy() for feed in self.feeds], refused))
+                refused += flow.out_of_range
+                flow.out_of_range = []
+            moments.append(Moment(time, [cursor.held.copy() for cursor in self.cursors], refused))
 
-    def _next(self, feed: Feed) -> int | None:
-        flow, shape = self.flows[feed.shape.stream], feed.shape
+    def _next(self, cursor: Cursor) -> int | None:
+        flow, shape = self.flows[cursor.shape.stream], cursor.shape
         if shape.slide is None:
             if shape.last is None and flow.driven_at is not None:
                 return flow.driven_at
             return min((time for time, _, _ in flow.waiting), default=None)
-        if feed.last is not None:
-            return feed.last + shape.slide
+        if cursor.last is not None:
+            return cursor.last + shape.slide
         return None if flow.first is None else shape.first_slide(flow.first)
 
-    def _slide(self, name: str | None, time: int, due: list[Feed]) -> list[int]:
+    def _slide(self, name: str | None, time: int, due: list[Cursor]) -> list[int]:
         flow = self.flows[name]
         refused = []
-        for feed in due:
-            if feed.shape.last is None:
-                feed.last = time
+        for cursor in due:
+            if cursor.shape.last is None:
+                cursor.last = time
         for shift in (1, 0):
-            group = [feed for feed in due if feed.shape.shift == shift]
+            group = [cursor for cursor in due if cursor.shape.shift == shift]
             if not group:
                 continue
             flow.waiting.sort(key=lambda each: each[:2])
@@ -330,18 +330,18 @@ class WindowOracle:
             for _, number, event in events:
                 if not self._judge(flow, name, event):
                     refused.append(number)
-            for feed in group:
-                feed.held = self._read(flow, feed, time)
-        is_driven = any(feed.shape.last is not None for feed in due)
+            for cursor in group:
+                cursor.held = self._read(flow, cursor, time)
+        is_driven = any(cursor.shape.last is not None for cursor in due)
         flow.driven_at = time if is_driven else None
         return refused
 
-    def _read(self, flow: Flow, feed: Feed, time: int) -> Counter[Triple]:
-        shape = feed.shape
+    def _read(self, flow: Flow, cursor: Cursor, time: int) -> Counter[Triple]:
+        shape = cursor.shape
         if shape.last is not None:
-            live = [n for n, e in enumerate(flow.entered) if not e.is_deleted and n >= feed.begin]
+            live = [n for n, e in enumerate(flow.entered) if not e.is_deleted and n >= cursor.begin]
             if len(live) > shape.last:
-                feed.begin = live[-shape.last]
+                cursor.begin = live[-shape.last]
             return count_triples(flow.entered[n].triple for n in live[-shape.last :])
         edge = time - shape.shift
         return count_triples(
@@ -353,21 +353,21 @@ class WindowOracle:
         )
 
     def _is_retained(self, flow: Flow, name: str | None, number: int) -> bool:
-        """Whether an event is live in some window of its stream, or may come to be."""
+        """Whether an event is live in some window of its stream, or may become so."""
         event = flow.entered[number]
         if event.is_deleted:
             return False
-        for feed in self.feeds:
-            shape = feed.shape
+        for cursor in self.cursors:
+            shape = cursor.shape
             if shape.stream != name:
                 continue
             if shape.last is not None:
-                if number >= feed.begin:
+                if number >= cursor.begin:
                     return True
             elif (
-                feed.last is None
+                cursor.last is None
                 or shape.width is None
-                or event.time > feed.last - shape.shift - shape.width
+                or event.time > cursor.last - shape.shift - shape.width
             ):
                 return True
         return False
@@ -390,14 +390,14 @@ class WindowOracle:
         return bool(named)
 
 
-def count_triples(said: Iterable[Any]) -> Counter[Triple]:
-    """How often each triple is said.
+def count_triples(events: Iterable[Any]) -> Counter[Triple]:
+    """How often each triple occurs.
 
     >>> count_triples([("<a>", "<p>", "<b>"), (("<a>", "<p>", "<b>"), ("<b>", "<p>", "<c>"))])
     Counter({('<a>', '<p>', '<b>'): 2, ('<b>', '<p>', '<c>'): 1})
     """
     found: Counter[Triple] = Counter()
-    for each in said:
+    for each in events:
         for triple in [each] if isinstance(each[0], str) else each:
             found[triple] += 1
     return found

@@ -34,9 +34,9 @@ def rooted(plan):
         ("SELECT * { ?x <a> ?y . ?u <b> ?w }", "full-acyclic"),
         ("SELECT * { }", "full-acyclic"),
         ("ASK { <s> <p> <o> }", "full-acyclic"),
-        # The triangle of one ternary atom and a binary one is no cycle.
+        # A ternary atom with a binary one is not a cycle.
         ("SELECT * { ?x ?p ?y . ?x <a> ?y }", "full-acyclic"),
-        # Parts of one query may differ; the weakest promise names it.
+        # Components of one query may differ; the weakest class is that of the query.
         ("SELECT ?x ?z ?u { ?x <a> ?y . ?y <b> ?z . ?u <c> ?w }", "materialized"),
     ],
 )
@@ -70,7 +70,7 @@ def test_any_head_variable_can_be_the_root(variable):
         ({"choices": [[99]]}, "choice 0 is 99"),
     ],
 )
-def test_choices_that_a_query_does_not_have(options, message):
+def test_options_that_do_not_fit_the_query(options, message):
     with pytest.raises(PlanError) as caught:
         plan_of("SELECT ?x ?z { ?x <a> ?y . ?y <b> ?z }", **options)
     assert message in str(caught.value)
@@ -114,14 +114,14 @@ def test_what_a_node_keeps_is_part_of_its_key():
     assert {n.key for n in plain.nodes}.isdisjoint(n.key for n in kept.nodes)
 
 
-def test_filters_go_to_the_smallest_place_that_has_their_variables():
+def test_filters_go_to_the_smallest_guard_that_has_their_variables():
     inside = plan_of("SELECT * { ?x <a> ?y . ?x ?p ?y FILTER(?x != ?y) }")
     hosts = [n.guard for n in inside.nodes if isinstance(n.guard, Alias) and n.guard.filters]
     assert [guard.atom.predicate for guard in hosts] == ["<a>"]
 
     across = plan_of("SELECT * { ?x <a> ?y . ?y <b> ?z FILTER(?x != ?z) }")
     assert across.filters == (Call("!=", ("?x", "?z")),)
-    assert "while enumerating" in across.promise
+    assert "during enumeration" in across.promise
 
     body = plan_of("SELECT ?x { ?x <a> ?y . ?y <b> ?z FILTER(?x != ?z) }")
     assert body.plan_class.value == "cyclic"  # the filter closes the triangle x y z
@@ -154,7 +154,7 @@ def test_a_cycle_of_filters_is_bound_by_atoms_outside_it():
     assert reference.solutions(plan, graph) == {("<o>",): 6}
 
 
-def test_only_the_stuck_part_is_materialised():
+def test_only_the_stuck_component_is_materialised():
     plan = plan_of("SELECT ?a ?b ?d { ?a <p> ?x . ?x <q> ?b . ?b <r> ?c . ?b <s> ?d }")
     joins = [node for node in plan.nodes if isinstance(node.guard, Join)]
     assert [set(node.bag) for node in joins] == [{"?a", "?b"}]
@@ -181,7 +181,7 @@ def test_plans_are_values():
         first.root = 3
 
 
-def test_disconnected_parts_meet_in_a_nullary_root():
+def test_disconnected_components_meet_in_a_nullary_root():
     plan = plan_of("SELECT ?x ?u { ?x <a> ?y . ?u <b> ?w . <s> <p> <o> }")
     assert rooted(plan) == ()
     assert len(plan.nodes[plan.root].children) == len(plan.components) == 3

@@ -1,4 +1,4 @@
-"""Plans of every class and shape, to be explained."""
+"""Plans of every class and shape."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ QUERIES = {
     "hidden cycle": "SELECT ?a ?e { ?a :p ?b . ?b :p ?c . ?c :p ?d . ?d :p ?e . ?e :p ?f . "
     "?f :p ?g . ?g :p ?h . ?h :p ?a }",
     "grid": f"SELECT * {{ {GRID} }}",
-    "two parts": "SELECT * { ?a :knows ?b . ?x :likes ?y . ?y :likes ?z }",
-    "three parts": "SELECT ?a { ?a :knows ?b . ?x :likes ?y . ?p :likes ?q . ?q :r ?p }",
+    "two components": "SELECT * { ?a :knows ?b . ?x :likes ?y . ?y :likes ?z }",
+    "three components": "SELECT ?a { ?a :knows ?b . ?x :likes ?y . ?p :likes ?q . ?q :r ?p }",
     "empty": "SELECT * { }",
     "ask": "ASK { ?a :knows ?b . ?b :knows ?c }",
     "constants": 'SELECT ?a { :me :knows ?a . ?a :age 5 . ?a :name "a \\"b\\" <c> & d"@en }',

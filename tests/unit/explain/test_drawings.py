@@ -1,4 +1,4 @@
-"""Mermaid and SVG: well-formed, complete, nothing on top of anything else."""
+"""Mermaid and SVG: well-formed, complete, without overlaps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_mermaid_lines(plan: Plan) -> None:
     assert sum(" -- " in line or " -. " in line for line in rest) == edges
 
 
-def test_mermaid_escapes_all_that_ends_a_label() -> None:
+def test_mermaid_escapes_everything_that_ends_a_label() -> None:
     assert set('"<>`|[]{}').isdisjoint(escape('a "b" <c> `d` | [e] {f}'))
     assert escape("a#b;") == "a#35;b#59;"
 
@@ -54,7 +54,7 @@ def test_svg_is_well_formed_and_complete(plan: Plan) -> None:
     assert plan.plan_class.value in texts
 
 
-def test_svg_boxes_and_lines_keep_apart(plan: Plan) -> None:
+def test_svg_boxes_and_lines_do_not_overlap(plan: Plan) -> None:
     check_layout(*arrange(Program(Notation(plan), describe(plan))))
 
 
@@ -110,7 +110,7 @@ def check_layout(layout: Layout, texts: list) -> None:
 
 
 def walk(link: Link) -> list[Point]:
-    """Points along a line, as it is drawn."""
+    """Points along a line as drawn."""
     found: list[Point] = []
     for (x1, y1), (x2, y2) in pairwise(link.points):
         for step in range(21):

@@ -1,4 +1,4 @@
-"""Expressions written back mean what they meant."""
+"""Expressions are unchanged by writing and parsing."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from triegs.sparql import parse
         "!BOUND(?a) || ISIRI(?b)",
     ],
 )
-def test_reading_what_was_written_gives_the_same(text: str) -> None:
+def test_written_expressions_parse_to_the_same(text: str) -> None:
     pattern = "?a <p> ?b . ?c <p> ?d"
     query = parse(f"SELECT * {{ {pattern} FILTER({text}) }}")
-    written = " && ".join(f"({write_expression(part)})" for part in query.filters)
+    written = " && ".join(f"({write_expression(each)})" for each in query.filters)
     assert parse(f"SELECT * {{ {pattern} FILTER({written}) }}").filters == query.filters

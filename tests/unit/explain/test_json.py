@@ -1,4 +1,4 @@
-"""The JSON form has the documented keys, in order, and refers only to what is there."""
+"""The JSON form has the documented keys in order, and all references resolve."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_references_resolve(plan: Plan) -> None:
     for node in found["nodes"]:
         assert set(node["children"]) <= set(names)
         guard = node["guard"] or {}
-        assert {part["node"] for part in guard.get("inputs", [])} <= set(names)
+        assert {each["node"] for each in guard.get("inputs", [])} <= set(names)
     relations = {each["number"]: each for each in found["relations"]}
     assert list(relations) == list(range(1, 1 + len(found["relations"])))
     for number, each in relations.items():

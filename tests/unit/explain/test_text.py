@@ -1,4 +1,4 @@
-"""The text for terminals: nothing is cut, nothing is wider than it must be."""
+"""The text for terminals: complete, and no wider than necessary."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def test_shows_every_warning_and_the_promise(plan: Plan) -> None:
     assert plan.promise in words
 
 
-def test_names_lead_back_to_full_iris(plan: Plan) -> None:
+def test_names_resolve_to_full_iris(plan: Plan) -> None:
     text = explain(plan)
     for namespace in {namespace for _, namespace, _ in Notation(plan).names.legend()}:
         assert any(line.strip().endswith(namespace) for line in text.splitlines())
 
 
-def test_running_example_in_the_notation_of_the_report(running: Plan) -> None:
+def test_running_example_in_mathematical_notation(running: Plan) -> None:
     assert "\n".join(draw_tree(Notation(running))) == (
         "V0(z) ← H2ᵖ(z) · V1ᵖ(z) · Lᵖ(z)\n"
         "├─ H2(z,y) ← hasCreator(z,y)         H2ᵖ(z) = Σ_y H2(z,y)\n"
@@ -73,8 +73,8 @@ def test_filters_say_where_they_run(compiled) -> None:
     assert "?n < 5 (inside the atom age(x,n), node A)" in text
     assert "?x != :me (inside the atom" in text
     assert "?n < ?m (inside join B1)" in text
-    assert "1 < 2 (decided when compiled)" in text
-    assert "?a != ?d (while enumerating)" in explain(compiled("enumerated filter"))
+    assert "1 < 2 (evaluated at compile time)" in text
+    assert "?a != ?d (during enumeration)" in explain(compiled("enumerated filter"))
 
 
 def test_what_follows_enumeration(compiled) -> None:
@@ -95,7 +95,7 @@ def test_clashing_local_names_get_prefixes(compiled) -> None:
     assert "  n1: <http://a/>" in text
 
 
-def test_totals_say_what_is_kept(compiled) -> None:
+def test_totals_name_what_is_kept(compiled) -> None:
     assert "scan the answers" in explain(compiled("running"))
     kept = explain(compiled("running", keep=["count", "slice"]))
     assert "count() and support() are kept" in kept

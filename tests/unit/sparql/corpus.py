@@ -1,4 +1,4 @@
-"""Valid queries of every supported shape, and how to spoil them."""
+"""Valid queries of every supported shape, and random mutations of them."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ VOCABULARY = [
 ]
 
 
-def mutate(parts: list[str], fresh: list[str], source: random.Random) -> None:
+def mutate(words: list[str], fresh: list[str], source: random.Random) -> None:
     """Delete, repeat, swap, insert, replace or truncate, in place."""
-    here, there = source.randrange(len(parts) + 1), source.randrange(len(parts) + 1)
-    if not parts or here == len(parts) or there == len(parts):
-        parts.insert(here, source.choice(fresh))
+    here, there = source.randrange(len(words) + 1), source.randrange(len(words) + 1)
+    if not words or here == len(words) or there == len(words):
+        words.insert(here, source.choice(fresh))
         return
     match source.randrange(6):
         case 0:
-            del parts[here]
+            del words[here]
         case 1:
-            parts.insert(here, parts[there])
+            words.insert(here, words[there])
         case 2:
-            parts[here], parts[there] = parts[there], parts[here]
+            words[here], words[there] = words[there], words[here]
         case 3:
-            parts.insert(here, source.choice(fresh))
+            words.insert(here, source.choice(fresh))
         case 4:
-            parts[here] = source.choice(fresh)
+            words[here] = source.choice(fresh)
         case 5:
-            del parts[here:]
+            del words[here:]

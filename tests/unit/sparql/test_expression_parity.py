@@ -66,12 +66,12 @@ others = st.sampled_from(
         literal("b", "http://ex/type"),
     ]
 )
-# Two exact quotients and small factors: longer decimals are cut off there and not here.
+# Two exact quotients and small factors: longer decimals are truncated there and not here.
 divisors = st.sampled_from([literal(text, XSD + "integer") for text in ("0", "2", "-4")])
 
 
 def call(operator: str, *arguments: st.SearchStrategy[Expression]) -> st.SearchStrategy[Call]:
-    return st.tuples(*arguments).map(lambda parts: Call(operator, parts))
+    return st.tuples(*arguments).map(lambda operands: Call(operator, operands))
 
 
 def calls(operators: str, *arguments: st.SearchStrategy[Expression]) -> st.SearchStrategy[Call]:
@@ -121,13 +121,17 @@ def written(expression: Expression) -> str:
     """The expression as SPARQL text, every call in brackets."""
     if not isinstance(expression, Call):
         return str(expression)
-    parts = [written(argument) for argument in expression.arguments]
+    operands = [written(argument) for argument in expression.arguments]
     operator = expression.operator
     if operator in FUNCTIONS:
-        return f"{operator}({', '.join(parts)})"
+        return f"{operator}({', '.join(operands)})"
     if operator in ("IN", "NOT IN"):
-        return f"({parts[0]} {operator} ({', '.join(parts[1:])}))"
-    return f"({operator} {parts[0]})" if len(parts) == 1 else f"({f' {operator} '.join(parts)})"
+        return f"({operands[0]} {operator} ({', '.join(operands[1:])}))"
+    return (
+        f"({operator} {operands[0]})"
+        if len(operands) == 1
+        else f"({f' {operator} '.join(operands)})"
+    )
 
 
 def ours(expression: Expression) -> object:

@@ -18,7 +18,7 @@ from triegs.sparql.model import is_variable
 from triegs.terms import XSD_STRING, literal
 
 STORE = ox.Store()
-#: Accepted here and not by pyoxigraph, each with the reason why the text is right SPARQL.
+#: Accepted here and not by pyoxigraph, each with the reason why it is valid SPARQL.
 KNOWN = [
     ("Duplicated variable name in SELECT", "a variable may be selected twice"),
     ("IRI parsing failed", "a relative IRI without a base stays as it is here"),
@@ -27,7 +27,7 @@ KNOWN = [
 
 
 def refusal_of_pyoxigraph(text: str) -> str | None:
-    # Keywords are case-insensitive; pyoxigraph knows these two in lower case only.
+    # Keywords are case-insensitive; pyoxigraph accepts these two in lower case only.
     text = text.replace("FALSE", "false").replace("TRUE", "true")
     try:
         STORE.query(text)
@@ -59,7 +59,7 @@ def test_what_is_accepted_here_is_accepted_by_pyoxigraph() -> None:
 
 
 def spelt(term: object) -> str:
-    """A term of rdflib in our spelling, every blank node or fresh variable as ``?_``."""
+    """An rdflib term in our spelling, every blank node or fresh variable as ``?_``."""
     if isinstance(term, rdflib.Literal):
         return literal(str(term), str(term.datatype or XSD_STRING), term.language or "")
     if isinstance(term, rdflib.Variable):
@@ -72,11 +72,11 @@ def triples_of_rdflib(node: object) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     stack = [translateQuery(node).algebra]  # type: ignore[arg-type]
     while stack:
-        part = stack.pop()
-        if part.name == "BGP":
-            found += [tuple(spelt(term) for term in triple) for triple in part.triples]
+        node = stack.pop()
+        if node.name == "BGP":
+            found += [tuple(spelt(term) for term in triple) for triple in node.triples]
         stack += [
-            child for child in part.values() if hasattr(child, "name") and hasattr(child, "keys")
+            child for child in node.values() if hasattr(child, "name") and hasattr(child, "keys")
         ]
     return found
 

@@ -1,4 +1,4 @@
-"""Texts in the supported fragment, and the model that each must give."""
+"""Texts in the supported fragment, and the model of each."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_computed_keys() -> None:
     assert query.grouping.columns == (Column("?s", "?s"), Column("?m", Aggregate("MIN", text)))
 
 
-def test_key_that_nothing_binds() -> None:
+def test_unbound_key() -> None:
     query = compiled("SELECT ?gone { ?x :p ?y } GROUP BY ?gone")
     assert query.grouping is not None
     assert query.grouping.keys == (Column("?gone", UNBOUND),)

@@ -1,4 +1,4 @@
-"""Wrong texts: what the error says, and where."""
+"""Invalid texts: the error message, and its line and column."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ MARKED = [
     ("SELECT * { ?s ‸<http://a/%zz> ?o }", "not an IRI"),
     ("SELECT * { ?s ‸<:x> ?o }", "not an IRI"),
     ("SELECT * { ?s ‸<http://a b> ?o }", "a predicate"),
-    ("BASE ‸<relative> ASK {}", "not a whole IRI"),
+    ("BASE ‸<relative> ASK {}", "not an absolute IRI"),
     ("PREFIX ‸ex <http://a/> ASK {}", "a prefix such as"),
     ("PREFIX ex: ‸ex: ASK {}", "an IRI in <...>"),
-    ("SELECT * { ?s ?p ‸'never ends }", "never ends"),
-    ("SELECT * { ?s ?p ‸'never\nends' }", "never ends"),
-    ("SELECT * { ?s ?p ‸\"\"\"never ends\"\" }", "never ends"),
+    ("SELECT * { ?s ?p ‸'never ends }", "unterminated string"),
+    ("SELECT * { ?s ?p ‸'never\nends' }", "unterminated string"),
+    ("SELECT * { ?s ?p ‸\"\"\"never ends\"\" }", "unterminated string"),
     (r"SELECT * { ?s ?p 'a‸\q' }", "bad escape"),
     (r"SELECT * { ?s ?p 'a‸\uD800' }", "bad escape"),
     (r"SELECT * { ?s ?p 'a‸\U99999999' }", "bad escape"),
     (r"SELECT * { ?s ?p ‸\uD800 }", "not a character"),
-    ("SELECT * { ?s ?p ‸\x00 }", "cannot hold"),
+    ("SELECT * { ?s ?p ‸\x00 }", "unexpected character"),
     ("SELECT * { ?s ?p '‸\ud800' }", "lone surrogate"),
-    ("SELECT * { ?s ?p ‸§ }", "cannot hold"),
+    ("SELECT * { ?s ?p ‸§ }", "unexpected character"),
     ("SELECT * { FILTER ‸?x }", "after FILTER"),
     ("SELECT * { FILTER ‸<http://a/> }", "a function after FILTER"),
     ("SELECT * { FILTER(‸) }", "an expression"),
@@ -63,9 +63,9 @@ MARKED = [
     ("SELECT * { FILTER(REGEX('a', ‸'a', 'z')) }", "flags"),
     ("SELECT * { FILTER(‸FOO(1)) }", "unknown function"),
     ("SELECT * { FILTER(BOUND(‸1)) }", "a variable"),
-    ("SELECT * { FILTER(‸COUNT(*) > 1) }", "no aggregate in a FILTER"),
-    ("SELECT (SUM(‸COUNT(*)) AS ?x) { }", "no aggregate inside an aggregate"),
-    ("SELECT * { VALUES (?x ‸?x) { } }", "twice"),
+    ("SELECT * { FILTER(‸COUNT(*) > 1) }", "aggregates are not allowed in a FILTER"),
+    ("SELECT (SUM(‸COUNT(*)) AS ?x) { }", "aggregates are not allowed inside an aggregate"),
+    ("SELECT * { VALUES (?x ‸?x) { } }", "duplicate variable ?x in VALUES"),
     ("SELECT * { VALUES (?x ?y) { ‸(1) } }", "a row of 1 values for 2"),
     ("SELECT * { VALUES ?x { ‸_:b } }", "an IRI or a literal"),
     ("SELECT * { VALUES ?x { ‸?y } }", "an IRI or a literal"),
@@ -79,30 +79,30 @@ MARKED = [
     ("SELECT ?x (‸?y + COUNT(*) AS ?n) { ?x ?p ?y } GROUP BY ?x", "neither a grouping key"),
     ("SELECT ?x { ?x ?p ?y } GROUP BY ?x HAVING (‸?y > COUNT(*))", "neither a grouping key"),
     ("SELECT (COUNT(*) AS ?n) { ?x ?p ?y } HAVING (‸?n > 1)", "neither a grouping key"),
-    ("SELECT (COUNT(*) AS ‸?x) { ?x ?p ?y }", "used already"),
-    ("SELECT (COUNT(*) AS ?n) (SUM(?x) AS ‸?n) { ?x ?p ?y }", "used already"),
-    ("SELECT ?n (COUNT(*) AS ‸?n) { ?x ?p ?y } GROUP BY ?n", "used already"),
-    ("SELECT ?k { ?x ?p ?y } GROUP BY (1 AS ?k) (2 AS ‸?k)", "used already"),
+    ("SELECT (COUNT(*) AS ‸?x) { ?x ?p ?y }", "is already in use"),
+    ("SELECT (COUNT(*) AS ?n) (SUM(?x) AS ‸?n) { ?x ?p ?y }", "is already in use"),
+    ("SELECT ?n (COUNT(*) AS ‸?n) { ?x ?p ?y } GROUP BY ?n", "is already in use"),
+    ("SELECT ?k { ?x ?p ?y } GROUP BY (1 AS ?k) (2 AS ‸?k)", "is already in use"),
     ("SELECT (COUNT(*) ‸) { }", "AS and a variable"),
     ("SELECT ?x { } GROUP BY ‸LIMIT 1", "after GROUP BY"),
     ("SELECT ?x { } GROUP ‸?x", "BY after GROUP"),
     ("SELECT ?x { } HAVING ‸?x", "after HAVING"),
     ("SELECT ?x { } LIMIT ‸-1", "a number without sign"),
     ("SELECT ?x { } LIMIT ‸9999999999999999999", "more than 18 digits"),
-    ("SELECT ?x { } LIMIT 1 ‸LIMIT 2", "this LIMIT"),
-    ("SELECT ?x { } ‸}", "closes nothing"),
+    ("SELECT ?x { } LIMIT 1 ‸LIMIT 2", "duplicate LIMIT"),
+    ("SELECT ?x { } ‸}", "unmatched '}'"),
     ("SELECT * {\r\n  ?s\t?p\r\n ‸}", "an object"),
     (r"SELECT ?\u0061 { ?\u0061\U0001F600 <u:\u0062> ‸. }", "an object"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("marked", "says"), MARKED)
-def test_place_and_message(marked: str, says: str) -> None:
+def test_position_and_message(marked: str, says: str) -> None:
     before, _, after = marked.partition("‸")
     error = error_of(before + after)
     assert says in error.message
-    place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
-    assert (error.line, error.column) == place, str(error)
+    position = (before.count("\n") + 1, len(before) - before.rfind("\n"))
+    assert (error.line, error.column) == position, str(error)
 
 
 @pytest.mark.parametrize("text", [None, b"ASK {}", 5])
@@ -151,7 +151,7 @@ DEEPEST = [
 
 @pytest.mark.parametrize("text", DEEPEST)
 def test_the_deepest_nesting_needs_half_the_stack(text: str) -> None:
-    """The grammar's recursion is bounded: no nesting that is allowed ends in RecursionError."""
+    """The grammar's recursion is bounded: no allowed nesting ends in RecursionError."""
 
     def descend(frames: int) -> Query:
         return descend(frames - 1) if frames else parse(text)
@@ -160,7 +160,7 @@ def test_the_deepest_nesting_needs_half_the_stack(text: str) -> None:
 
 
 @pytest.mark.parametrize("sign", ["!", "-", "+", "NOT ", "^"])
-def test_a_long_row_of_signs_is_no_nesting(sign: str) -> None:
+def test_a_long_row_of_signs_is_not_nesting(sign: str) -> None:
     error = error_of(f"ASK {{ FILTER({sign * 40_000} ?x) }}")
     assert (error.line, "expected" in error.message) == (1, True)
 

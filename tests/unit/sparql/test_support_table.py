@@ -1,4 +1,4 @@
-"""The table of constructs in docs/semantics.md says what front end and engine do, exactly."""
+"""The table of constructs in docs/semantics.md matches front end and engine exactly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from triegs.testing.reference import solutions
 PAGE = Path(__file__).parents[3] / "docs" / "semantics.md"
 HEADER = "| construct | example | compiles | runs on the engine today | refused |"
 TRIPLE = ("<http://ex/a>", "<http://ex/p>", '"1"^^<http://www.w3.org/2001/XMLSchema#integer>')
-#: Where a refusal points whose construct is not itself a word of the text.
+#: The position of refusals whose construct is not a word of the text.
 FIRST_CHARACTERS = {
     "sub-select": "SELECT",
     "select expression": "(",
@@ -64,9 +64,9 @@ def examples(row: Row) -> list[tuple[str, str]]:
     found = []
     for name in row.names:
         if row.example.count(first) and name != row.names[0]:
-            place = row.example.rindex(first) if len(first) < 3 else row.example.index(first)
-            rest = row.example[place + len(first) :]
-            found.append((name, row.example[:place] + name.removeprefix("path ") + rest))
+            start = row.example.rindex(first) if len(first) < 3 else row.example.index(first)
+            rest = row.example[start + len(first) :]
+            found.append((name, row.example[:start] + name.removeprefix("path ") + rest))
         else:
             found.append((name, row.example))
     return found

@@ -105,13 +105,13 @@ def test_each_term_has_one_spelling(text: str, spelling: str) -> None:
         *("_:-a", "_:a.", '_:a"b', '"\ud800"', "x" * 1_000_000),
     ],
 )
-def test_no_term_in_the_strict_sense(text: str) -> None:
+def test_not_a_term_in_the_strict_sense(text: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         canonical_term(text)
     assert len(str(caught.value)) < 200
 
 
-def test_iris_are_not_unescaped_when_they_come_as_such() -> None:
+def test_plain_iris_are_not_unescaped() -> None:
     with pytest.raises(ValueError, match="cannot contain"):
         iri(r"http://ex/\u0041")
 
@@ -121,7 +121,7 @@ labels = st.sampled_from(["b", "b-c", "g1-a-b", "a.b", "é"])
 
 
 @given(scopes, labels, scopes, labels)
-def test_scopes_and_labels_never_meet(s: str, a: str, t: str, b: str) -> None:
+def test_scopes_and_labels_never_collide(s: str, a: str, t: str, b: str) -> None:
     one, two = scope_label("_:" + a, s), scope_label("_:" + b, t)
     if s and t:
         assert (one == two) == ((s, a) == (t, b))

@@ -147,7 +147,7 @@ PIECES = [
 
 
 def test_two_readings_of_the_specification_agree() -> None:
-    """RE2 behind a translation, and a set of places behind a grammar: other ways, same answers."""
+    """A translation to RE2 and sets of positions: different methods, same answers."""
     source = Random(5)
     refused = 0
     for _ in range(ROUNDS):
@@ -208,7 +208,7 @@ def test_no_pattern_backtracks(pattern: str) -> None:
         (r"(\p{L}{0,30}){0,30}", "too large"), (r"\w" * 60_000, "too large"),
         ("(" * 101 + ")" * 101, "deeper than 100"), ("[a-" * 200, "deeper than 100"),
         ("(" * 40_000, "deeper than 100"), ("a{" + "9" * 5_000 + "}", "more than 1000 times"),
-        (r"\p{IsNowhere}", "unknown block"), ("a{3,2}", "backwards"), ("(a", "never ends"),
+        (r"\p{IsNowhere}", "unknown block"), ("a{3,2}", "reversed"), ("(a", "unterminated"),
     ],
 )  # fmt: skip
 def test_bounds(pattern: str, says: str) -> None:
@@ -220,16 +220,16 @@ def test_bounds(pattern: str, says: str) -> None:
 
 
 def test_patterns_from_the_data() -> None:
-    """One that is refused there is an error of that row alone."""
+    """An invalid pattern in the data is an error of its row only."""
     rows = [("a_b", r"^\w+$"), ("ab", r"^\w+$"), ("aa", r"(.)\1"), ("a" * 3_000 + "!", "^(a+)+$"),
             ("x", "("), ("a.b", "^a[.]b$")]  # fmt: skip
     query = "SELECT ?r ?t ?p { ?r <u:text> ?t ; <u:pattern> ?p FILTER(REGEX(?t, ?p)) }"
     updates = [
         update
-        for place, (text, pattern) in enumerate(rows)
+        for number, (text, pattern) in enumerate(rows)
         for update in (
-            ("+", f"<u:{place}>", "<u:text>", f'"{text}"'),
-            ("+", f"<u:{place}>", "<u:pattern>", '"' + pattern.replace("\\", "\\\\") + '"'),
+            ("+", f"<u:{number}>", "<u:text>", f'"{text}"'),
+            ("+", f"<u:{number}>", "<u:pattern>", '"' + pattern.replace("\\", "\\\\") + '"'),
         )
     ]
     with Engine() as engine:
