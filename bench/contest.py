@@ -2,7 +2,8 @@
 
 Every runner has its own state and goes through the same slides. After each turn its last answer is
 kept as a digest; at the end the edges of the window say what each of them had to be. Seconds are
-those of the processor, all threads together, so a system gains nothing by a second core.
+those of the processor, all threads together, so a system gains nothing by a second core. Those of
+the wall clock are kept beside them.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ class Runner:
         self.kind, self.consumer = kind, consumer
         self.samples = Samples()
         self.middles: dict[int, float] = {}  # seconds for a slide, by turn
+        self.wall_middles: dict[int, float] = {}  # the same by the wall clock
         self.found: dict[int, Digest | int] = {}
         self.listed: dict[int, int] = {}  # rows, by slide
         self.spent = 0.0
@@ -117,13 +119,13 @@ class Runner:
 
     def run(self, turn: int, slides: int) -> None:
         """Some slides, timed; the answer to the last is noted."""
-        samples = Samples(process_time)
+        samples, walls = Samples(process_time), Samples()
         rows: Any = None
         for _ in range(slides):
             self._number += 1
             slide = self.stream[self._number]
             rows = None  # one answer at a time in memory
-            rows = samples.time(self._serve, slide)
+            rows = samples.time(walls.time, self._serve, slide)
         self.spent += sum(samples.seconds)
         if self.consumer is Consumer.COUNT:
             self.found[self._number] = rows
@@ -133,6 +135,7 @@ class Runner:
         if turn:  # the first turn warms up
             self.samples.seconds += samples.seconds
             self.middles[turn] = samples.middle
+            self.wall_middles[turn] = walls.middle
 
     def finish(self) -> None:
         """Of a system that gave nothing, see whether it could have."""
@@ -143,6 +146,13 @@ class Runner:
         """By how much: the middle over the turns that both took."""
         shared = self.middles.keys() & other.middles.keys()
         return median(other.middles[turn] / self.middles[turn] for turn in shared)
+
+    def is_faster_by_wall(self, other: Runner) -> float:
+        """As `is_faster_than`, by the wall clock: it favours systems with several threads, and on a
+        shared machine it also measures what others run.
+        """
+        shared = self.wall_middles.keys() & other.wall_middles.keys()
+        return median(other.wall_middles[turn] / self.wall_middles[turn] for turn in shared)
 
     def check(self, digests: Mapping[int, Digest]) -> None:
         for number, found in self.found.items():

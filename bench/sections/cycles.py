@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from math import isqrt
+from statistics import median
 
 from bench.contenders import Triegs, find_peers
 from bench.contest import Consumer, Contender, Runner, Stream, hold_contest, run_in_turns
@@ -80,7 +81,9 @@ def _list_peers(goals: Mapping[str, float]) -> list[tuple[type[Contender], Consu
 def show_contest(
     row: str, ours: Runner, theirs: list[Runner], goals: Mapping[str, float]
 ) -> Iterator[Figure]:
-    """Milliseconds a slide, and how many times faster triegs is than whom."""
+    """Milliseconds of CPU time a slide, and how many times faster triegs is than whom; then both by
+    the wall clock, without goals.
+    """
     answers = max((runner.rows for runner in theirs), default=0)
     if answers:
         yield Figure(row, "answers", answers, table="ms a slide")
@@ -90,3 +93,9 @@ def show_contest(
     for runner in theirs:
         ratio, goal = ours.is_faster_than(runner), goals.get(runner.name)
         yield Figure(row, f"than {runner.name}", ratio, "x", goal, table="faster")
+    for runner in (ours, *theirs):
+        milliseconds = 1e3 * median(runner.wall_middles.values())
+        yield Figure(row, f"{runner.name} ms", milliseconds, table="wall ms a slide")
+    for runner in theirs:
+        ratio = ours.is_faster_by_wall(runner)
+        yield Figure(row, f"than {runner.name}", ratio, "x", table="faster by wall clock")

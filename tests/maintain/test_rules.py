@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -347,7 +348,22 @@ def test_emissions_are_sorted_by_head(arity, count, bits, random):
     rows = [[random.getrandbits(bits) for _ in range(arity)] for _ in range(count)]
     if rows and arity:
         rows[0][0] = 2**31 - 1
-    work = make_work(4096)
+    sort_rows(rows, arity)
+
+
+@pytest.mark.parametrize("bits", [[3, 31, 0], [13, 13, 13], [31, 31, 31], [1, 2, 7]])
+@pytest.mark.parametrize("arity", [1, 2, 3])
+def test_many_emissions_are_sorted_by_wide_digits(arity, bits):
+    """Digits that begin in one id and end in the other, and ids without any bit."""
+    random = Random(arity)
+    rows = [[random.getrandbits(bits[c]) for c in range(arity)] for _ in range(9_000)]
+    for count in (300, 5_000, 9_000):
+        sort_rows(rows[:count], arity)
+
+
+def sort_rows(rows, arity):
+    count = len(rows)
+    work = make_work(4096 + count * (arity + 1))
     open_emissions(work, arity)
     packed = []
     for number, row in enumerate(rows):

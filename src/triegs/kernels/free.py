@@ -31,7 +31,7 @@ from triegs.kernels.layout import (
     SUMMED_CLASS,
     SUMMED_WORDS,
 )
-from triegs.kernels.words import Words, load, store
+from triegs.kernels.words import Words, load, prefetch, store
 
 BUCKET_COUNT = 1 << BUCKET_BITS
 PART = 16  # joining must win one part in so many of what is free
@@ -54,7 +54,9 @@ def allocate(words: Words, size_class: int) -> int:
     """A node with undefined contents. `has_room` must have said yes before."""
     node = load(words, FREE + size_class)
     if node != 0:
-        store(words, FREE + size_class, load(words, node))
+        following = load(words, node)
+        prefetch(words, following)  # the next of this class reads its link
+        store(words, FREE + size_class, following)
         store(words, FREE_COUNT + size_class, load(words, FREE_COUNT + size_class) - 1)
         return node
     node = load(words, BUMP)

@@ -19,6 +19,7 @@ a zero does not overflow.
 
 from __future__ import annotations
 
+from triegs.kernels.arena import drop
 from triegs.kernels.cursors import (
     BLOCK,
     CAPACITY,
@@ -31,11 +32,12 @@ from triegs.kernels.cursors import (
     trie_next,
 )
 from triegs.kernels.cursors import KEY as CURSOR_KEY
-from triegs.kernels.free import has_room
+from triegs.kernels.free import allocate, has_room
 from triegs.kernels.jit import inlined, kernel, merged
 from triegs.kernels.layout import (
     BITS,
     DIGIT,
+    EPOCH,
     FAULTS,
     HEAD,
     LARGEST,
@@ -48,12 +50,11 @@ from triegs.kernels.layout import (
 )
 from triegs.kernels.relations import (
     mark_word,
-    note_entry,
     set_fault,
     tuple_change,
     tuple_get,
 )
-from triegs.kernels.sets import find_entry, set_change, set_get, set_place
+from triegs.kernels.sets import class_for, find_entry, set_change, set_get, set_place
 from triegs.kernels.sums import summed_change
 from triegs.kernels.tables import (
     BOTH,
@@ -129,13 +130,14 @@ from triegs.kernels.tables import (
     SYM_LIST,
     SYM_VARIABLES,
 )
-from triegs.kernels.trie import trie_get, trie_leaf
+from triegs.kernels.trie import find_leaf, trie_get, trie_leaf
 from triegs.kernels.verdicts import accepts_id, accepts_tuple
 from triegs.kernels.words import (
     Words,
     bit,
     checked_add,
     checked_multiply,
+    copy_words,
     load,
     population,
     prefetch,
@@ -143,20 +145,22 @@ from triegs.kernels.words import (
     trailing_zeros,
 )
 from triegs.kernels.work import (
-    BITS_USED,
+    ADDED,
     BUCKETS,
     BUFFER_WORDS,
+    CHANGED,
     DIGIT_BITS,
     EMITTED,
     END,
     FRAMES,
+    GROUPS,
     IDS,
     KEY,
-    LAST_KEY,
     LEAF,
     LEAF_IDS,
     LEVEL_STATE,
     LEVELS,
+    MOST_GROUPS,
     NEXT,
     OTHER_KEY,
     RANK_MASK,
@@ -169,6 +173,8 @@ from triegs.kernels.work import (
     SEED_ORBIT,
     SEED_RANK,
     SEED_SECOND,
+    SIEVE,
+    SIEVE_WORDS,
     STRIDE,
     SYMMETRY,
     UNMERGED,
@@ -182,6 +188,11 @@ ID_BITS = 31
 ID = (1 << ID_BITS) - 1
 RANK_FACTOR = 0x5BD1E995  # with 31 bits, so that a product with an id does not overflow
 FEW = 24  # so many emissions are sorted by insertion
+LEAST_DIGIT_BITS = 8
+FEW_IDS = 12  # so many make two masks that leave little through
+LINE_WORDS = 8  # of a cache line
+MOST_FETCHED = 32  # emissions of one set whose blocks are prefetched
+NOT_DONE = -1 << 62
 
 
 # Weights
@@ -428,51 +439,71 @@ def sort_few(work: Words, count: int, stride: int) -> None:
             store(work, at + stride + word, load(work, spare + word))
 
 
+@inlined
+def read_digit(pair: int, low_bits: int, shift: int, mask: int) -> int:
+    """A digit of two ids without the bits between them."""
+    return ((((pair >> ID_BITS) << low_bits) | (pair & ID)) >> shift) & mask
+
+
 @merged
-def sort_by_digit(work: Words, count: int, stride: int, word: int, shift: int) -> None:
+def sort_by_digit(
+    work: Words, count: int, stride: int, word: int, low_bits: int, shift: int, width: int
+) -> None:
     """One stable pass, into the other buffer."""
     source, target = load(work, RAW), load(work, SCRATCH)
-    mask = (1 << DIGIT_BITS) - 1
+    mask = (1 << width) - 1
     for bucket in range(mask + 2):
         store(work, BUCKETS + bucket, 0)
     for at in range(source + word, source + word + count * stride, stride):
-        bucket = BUCKETS + ((load(work, at) >> shift) & mask) + 1
+        bucket = BUCKETS + read_digit(load(work, at), low_bits, shift, mask) + 1
         store(work, bucket, load(work, bucket) + 1)
     for bucket in range(BUCKETS, BUCKETS + mask + 1):
         store(work, bucket + 1, load(work, bucket + 1) + load(work, bucket))
     for at in range(source, source + count * stride, stride):
-        bucket = BUCKETS + ((load(work, at + word) >> shift) & mask)
+        bucket = BUCKETS + read_digit(load(work, at + word), low_bits, shift, mask)
         place = load(work, bucket)
         store(work, bucket, place + 1)
         there = target + place * stride
-        for each in range(stride):
+        store(work, there, load(work, at))
+        store(work, there + 1, load(work, at + 1))
+        for each in range(2, stride):
             store(work, there + each, load(work, at + each))
     store(work, RAW, target)
     store(work, SCRATCH, source)
 
 
+@inlined
+def count_bits(word: int) -> int:
+    bits = 0
+    while word >> bits != 0:
+        bits += 1
+    return bits
+
+
 @merged
 def sort_emissions(work: Words) -> None:
-    """By head, ascending: the last digits first, those that are zero in all heads not at all."""
+    """By head, ascending: the last digits first, and only bits that some head has.
+
+    Digits are as wide as the number of emissions pays for.
+    """
     count, stride = load(work, EMITTED), load(work, STRIDE)
     if count <= FEW:
         sort_few(work, count, stride)
         return
-    for word in range(stride - 1):
+    most = DIGIT_BITS
+    while most > LEAST_DIGIT_BITS and count < 1 << most:
+        most -= 1
+    for word in range(stride - 2, -1, -1):
         used = 0
         raw = load(work, RAW) + word
         for at in range(raw, raw + count * stride, stride):
             used |= load(work, at)
-        store(work, BITS_USED + word, used)
-    mask = (1 << DIGIT_BITS) - 1
-    for word in range(stride - 2, -1, -1):
-        used = load(work, BITS_USED + word)
-        for half in range(2):
-            for shift in range(half * ID_BITS, (half + 1) * ID_BITS, DIGIT_BITS):
-                # The last digit of the low id takes bits of the high one along, which are sorted
-                # by afterwards anyway.
-                if (used >> shift) & mask != 0:
-                    sort_by_digit(work, count, stride, word, shift)
+        low_bits = count_bits(used & ID)
+        bits = low_bits + count_bits(used >> ID_BITS)
+        digits = (bits + most - 1) // most
+        for digit in range(digits):
+            width = (bits + digits - 1) // digits
+            sort_by_digit(work, count, stride, word, low_bits, digit * width, width)
 
 
 @merged
@@ -519,6 +550,41 @@ def estimate(words: Words, reference: int) -> int:
 
 
 @inlined
+def filter_few(words: Words, x: int, x_size: int, y: int, y_size: int) -> int:
+    """As `filter_many`, by two masks of the low bits of ids; without branches, in registers."""
+    low, high = 0, 0
+    for at in range(y + HEAD, y + HEAD + y_size):
+        key = load(words, at)
+        low |= bit(key & 63)
+        high |= bit((key >> 6) & 63)
+    found = 0
+    for place in range(x_size):
+        key = load(words, x + HEAD + place)
+        found |= ((low >> (key & 63)) & (high >> ((key >> 6) & 63)) & 1) << place
+    return found
+
+
+@inlined
+def filter_many(words: Words, work: Words, x: int, x_size: int, y: int, y_size: int) -> int:
+    """The places of a block whose ids may be in another block, as a bitmap.
+
+    Ids that differ in their ten lowest bits are told apart.
+    """
+    for at in range(SIEVE, SIEVE + SIEVE_WORDS):
+        store(work, at, 0)
+    for at in range(y + HEAD, y + HEAD + y_size):
+        key = load(words, at)
+        sieve = SIEVE + ((key >> 6) & (SIEVE_WORDS - 1))
+        store(work, sieve, load(work, sieve) | bit(key & 63))
+    found = 0
+    for place in range(x_size):
+        key = load(words, x + HEAD + place)
+        sieve = load(work, SIEVE + ((key >> 6) & (SIEVE_WORDS - 1)))
+        found |= ((sieve >> (key & 63)) & 1) << place
+    return found
+
+
+@inlined
 def meet_blocks(
     words: Words, work: Words, x: int, y: int, top: int, stride: int, x_word: int, y_word: int
 ) -> int:
@@ -526,18 +592,16 @@ def meet_blocks(
     x_size, y_size = x_header & LOW, y_header & LOW
     x_words = x + HEAD + (SMALLEST << (x_header >> 32))
     y_words = y + HEAD + (SMALLEST << (y_header >> 32))
-    low, high = 0, 0  # of the ids in y, so that most of the others are not searched for
-    if x_size > 2:
-        for at in range(y + HEAD, y + HEAD + y_size):
-            key = load(words, at)
-            low |= bit(key & 63)
-            high |= bit((key >> 6) & 63)
+    if x_size <= 2:
+        found = bit(x_size) - 1
+    elif y_size <= FEW_IDS:
+        found = filter_few(words, x, x_size, y, y_size)
     else:
-        low, high = -1, -1
-    for place in range(x_size):
+        found = filter_many(words, work, x, x_size, y, y_size)
+    while found != 0:
+        place = trailing_zeros(found)
+        found &= found - 1
         key = load(words, x + HEAD + place)
-        if (low >> (key & 63)) & (high >> ((key >> 6) & 63)) & 1 == 0:
-            continue
         there = find_entry(words, y, y_size, key)
         if there < y_size:
             store(work, top, key)
@@ -971,51 +1035,283 @@ def list_change(words: Words, log: Words, work: Words, width: int, before: int, 
 
 
 @inlined
-def count_shared(work: Words, arity: int) -> int:
-    """The first columns that the tuple at hand shares with the one before; notes the tuple."""
-    shared = 0
-    while shared < arity and load(work, KEY + shared) == load(work, LAST_KEY + shared):
-        shared += 1
-    for column in range(shared, arity):
-        store(work, LAST_KEY + column, load(work, KEY + column))
-    return shared
+def is_same_set(work: Words, at: int, other: int, stride: int) -> bool:
+    """Whether two emissions differ in the last column only."""
+    for word in range(stride - 2):
+        if load(work, at + word) != load(work, other + word):
+            return False
+    last = stride - 2  # where an id alone has no high bits
+    return load(work, at + last) >> ID_BITS == load(work, other + last) >> ID_BITS
 
 
 @inlined
-def change_next(
-    words: Words, work: Words, slot: int, arity: int, is_first: bool, change: int
-) -> tuple[int, int, bool]:
-    """`tuple_change` for tuples that come in order: goes on from where the one before parts.
+def last_id(work: Words, at: int, stride: int, arity: int) -> int:
+    pair = load(work, at + stride - 2)
+    return pair if arity & 1 else pair & ID
 
-    Returns the count before and after, and whether that way is still there.
+
+@inlined
+def read_column(work: Words, at: int, column: int, arity: int) -> int:
+    """One id of an emission."""
+    pair = load(work, at + (column >> 1))
+    if column & 1:
+        return pair & ID
+    return pair >> ID_BITS if column + 1 < arity else pair
+
+
+@inlined
+def fetch_set(words: Words, reference: int, digits: int) -> None:
+    """Prefetch what a search in a set reads first."""
+    start = reference & ~1
+    prefetch(words, start)
+    if reference & 1:
+        prefetch(words, start + HEAD + (digits & DIGIT))
+    else:
+        prefetch(words, start + LINE_WORDS)
+
+
+@merged
+def list_groups(work: Words, at: int, end: int, stride: int) -> int:
+    """Note where the next groups of emissions begin, those of one set each; returns their number.
+
+    `GROUPS` gets two words for each, and the end of the last one behind.
     """
-    shared = count_shared(work, arity)
-    if is_first:
-        shared = 0
-    if not has_room(words):
-        return 0, 0, False
-    x = load(work, KEY)
-    if shared == 0:
-        if is_first or x >> BITS != load(work, LEAF_IDS):
-            store(work, LEAF, trie_leaf(words, slot, x, NODE_CLASS, NODE_CLASS))
-            store(work, LEAF_IDS, x >> BITS)
-        store(work, FRAMES, load(work, LEAF) + HEAD + (x & DIGIT))
-        shared = 1
-    top = load(work, FRAMES)
-    before = load(words, top)
-    at = load(work, FRAMES + shared - 1)
-    for level in range(shared, arity - 1):
-        at = set_place(words, at, load(work, KEY + level))
-        store(work, FRAMES + level, at)
-    old, new = set_change(words, at, load(work, KEY + arity - 1), change, False)
-    level = arity - 2
-    while level > 0 and load(words, load(work, FRAMES + level)) == 0:
-        level -= 1  # the set became empty: its id leaves the set above
-        set_change(words, load(work, FRAMES + level), load(work, KEY + level + 1), 0, True)
-    note_entry(words, slot, old, new)
-    after = load(words, top)
-    mark_word(words, slot, load(work, LEAF), x, before, after)
-    return old, new, level == arity - 2 and after != 0
+    count = 0
+    while at < end and count < MOST_GROUPS:
+        store(work, GROUPS + 2 * count, at)
+        count += 1
+        first = at
+        at += stride
+        while at < end and is_same_set(work, first, at, stride):
+            at += stride
+    store(work, GROUPS + 2 * count, at)
+    return count
+
+
+@merged
+def fetch_groups(words: Words, work: Words, root: int, count: int, stride: int, arity: int) -> None:
+    """Prefetch the sets of all groups, one node of each at a time, so that cache misses overlap."""
+    for group in range(GROUPS, GROUPS + 2 * count, 2):
+        x = read_column(work, load(work, group), 0, arity)
+        place = find_leaf(words, root, x) + HEAD + (x & DIGIT)
+        prefetch(words, place)
+        store(work, group + 1, place)
+    for group in range(GROUPS, GROUPS + 2 * count, 2):
+        reference = load(words, load(work, group + 1))
+        fetch_set(words, reference, read_column(work, load(work, group), 1, arity))
+        store(work, group + 1, reference)
+    for column in range(1, arity - 1):
+        for group in range(GROUPS, GROUPS + 2 * count, 2):
+            at = load(work, group)
+            key = read_column(work, at, column, arity)
+            reference = set_get(words, load(work, group + 1), key)
+            fetch_set(words, reference, read_column(work, at, column + 1, arity))
+            store(work, group + 1, reference)
+    for group in range(GROUPS, GROUPS + 2 * count, 2):
+        hub = load(work, group + 1) - 1
+        if hub & 1 == 0:
+            at, end = load(work, group), load(work, group + 2)
+            for here in range(at, min(end, at + MOST_FETCHED * stride), stride):
+                key = last_id(work, here, stride, arity)
+                fetch_set(words, load(words, hub + HEAD + (key & DIGIT)), key >> BITS)
+
+
+@inlined
+def count_shared(work: Words, at: int, arity: int) -> int:
+    """The first columns, all but the last, that an emission shares with the tuple at hand."""
+    shared = 0
+    while shared < arity - 1 and read_column(work, at, shared, arity) == load(work, KEY + shared):
+        shared += 1
+    return shared
+
+
+@merged
+def change_block(
+    words: Words, work: Words, at: int, first: int, end: int, stride: int, arity: int
+) -> int:
+    """Add emissions to a set that is a block or empty, and write it once.
+
+    The counts before go to the other buffer. Returns how many entries more the set has; `NOT_DONE`,
+    with nothing changed, where it becomes a hub, or a sum does not fit.
+    """
+    block = load(words, at)
+    header = load(words, block + 1)
+    size, size_class = header & LOW, header >> 32
+    own = block + HEAD + (SMALLEST << size_class)
+    olds = load(work, SCRATCH)
+    gone, inserted = 0, 0
+    for here in range(first, end, stride):
+        key, change = last_id(work, here, stride, arity), load(work, here + stride - 1)
+        place = find_entry(words, block, size, key)
+        old = 0
+        if place == size:
+            if inserted == SMALLEST << LARGEST:
+                return NOT_DONE
+            store(work, ADDED + 2 * inserted, key)
+            store(work, ADDED + 2 * inserted + 1, change)
+            inserted += 1
+        else:
+            old = load(words, own + place)
+            new, overflow = checked_add(old, change)
+            if overflow:
+                set_fault(words, OVERFLOW)
+                return NOT_DONE
+            store(work, CHANGED + place, new)
+            gone |= bit(place)
+        store(work, olds, old)
+        olds += 1
+    left = size
+    changed = gone
+    while changed != 0:
+        place = trailing_zeros(changed)
+        changed &= changed - 1
+        if load(work, CHANGED + place) == 0:
+            left -= 1
+    count = left + inserted
+    if count > SMALLEST << LARGEST:
+        return NOT_DONE
+    if count == 0:
+        if size != 0:
+            drop(words, block, size_class)
+            store(words, at, 0)
+        return -size
+    capacity = SMALLEST << size_class
+    new_class = size_class
+    if size == 0 or count > capacity or (size_class > 0 and count <= capacity >> 2):
+        new_class = class_for(count)
+    target = allocate(words, new_class)
+    keys, counts = target + HEAD, target + HEAD + (SMALLEST << new_class)
+    store(words, target, load(words, EPOCH))
+    store(words, target + 1, count | (new_class << 32))
+    if gone == 0:
+        copy_words(words, keys, block + HEAD, size)
+        copy_words(words, counts, own, size)
+        keys += size
+        counts += size
+    else:
+        for place in range(size):
+            word = load(words, own + place)
+            if (gone >> place) & 1:
+                word = load(work, CHANGED + place)
+                if word == 0:
+                    continue
+            store(words, keys, load(words, block + HEAD + place))
+            store(words, counts, word)
+            keys += 1
+            counts += 1
+    for number in range(inserted):
+        store(words, keys + number, load(work, ADDED + 2 * number))
+        store(words, counts + number, load(work, ADDED + 2 * number + 1))
+    if size != 0:
+        drop(words, block, size_class)
+    store(words, at, target)
+    return count - size
+
+
+@merged
+def change_set(
+    words: Words, work: Words, at: int, first: int, end: int, stride: int, arity: int
+) -> int:
+    """Add emissions to one set; returns how many entries more it has."""
+    more = NOT_DONE
+    if end - first > stride and load(words, at) & 1 == 0:
+        more = change_block(words, work, at, first, end, stride, arity)
+    if more != NOT_DONE:
+        return more
+    more = 0
+    olds = load(work, SCRATCH)
+    for here in range(first, end, stride):
+        if not has_room(words):
+            break
+        key, change = last_id(work, here, stride, arity), load(work, here + stride - 1)
+        old, new = set_change(words, at, key, change, False)
+        more += (1 if new != 0 else 0) - (1 if old != 0 else 0)
+        store(work, olds, old)
+        olds += 1
+    return more
+
+
+@merged
+def apply_in_order(
+    words: Words, log: Words, work: Words, table: Words, step: int, slot: int, arity: int
+) -> None:
+    """Bring the sums into a relation of two columns and more, one set after the other.
+
+    Emissions are in order, so those of one set come together, and the way to a set begins where it
+    parts from that of the set before.
+    """
+    stride, raw = load(work, STRIDE), load(work, RAW)
+    end = raw + load(work, EMITTED) * stride
+    is_listed = load(table, step + RULE_LIST) >= 0
+    orders = load(table, step + RULE_ORDERS)
+    shared, group, groups_end = 0, 0, 0
+    store(work, LEAF_IDS, -1)
+    at = raw
+    while at < end:
+        if group == groups_end:
+            count = list_groups(work, at, end, stride)
+            group, groups_end = GROUPS, GROUPS + 2 * count
+            if count > 1:
+                fetch_groups(words, work, load(words, slot), count, stride, arity)
+        group += 2
+        following = load(work, group)
+        if not has_room(words):
+            return
+        shared = min(shared, count_shared(work, at, arity))
+        unpack(work, at, arity)
+        x = load(work, KEY)
+        if shared == 0:
+            if x >> BITS != load(work, LEAF_IDS):
+                store(work, LEAF, trie_leaf(words, slot, x, NODE_CLASS, NODE_CLASS))
+                store(work, LEAF_IDS, x >> BITS)
+            store(work, FRAMES, load(work, LEAF) + HEAD + (x & DIGIT))
+            shared = 1
+        top = load(work, FRAMES)
+        before = load(words, top)
+        place = load(work, FRAMES + shared - 1)
+        for level in range(shared, arity - 1):
+            place = set_place(words, place, load(work, KEY + level))
+            store(work, FRAMES + level, place)
+        more = change_set(words, work, place, at, following, stride, arity)
+        level = arity - 2
+        while level > 0 and load(words, load(work, FRAMES + level)) == 0:
+            level -= 1  # the set became empty: its id leaves the set above
+            set_change(words, load(work, FRAMES + level), load(work, KEY + level + 1), 0, True)
+        shared = level + 1
+        store(words, slot + 1, load(words, slot + 1) + more)
+        after = load(words, top)
+        mark_word(words, slot, load(work, LEAF), x, before, after)
+        if after == 0:  # perhaps the leaf is gone
+            shared = 0
+            store(work, LEAF_IDS, -1)
+        if load(words, FAULTS) != 0:
+            return
+        if is_listed or orders > 1:
+            olds = load(work, SCRATCH)
+            for here in range(at, following, stride):
+                store(work, KEY + arity - 1, last_id(work, here, stride, arity))
+                change, old = load(work, here + stride - 1), load(work, olds)
+                change_orders(words, work, table, step, arity, change)
+                if is_listed:
+                    list_change(words, log, work, arity, old, old + change)
+                if load(words, FAULTS) != 0:
+                    return
+                olds += 1
+        at = following
+
+
+@inlined
+def change_orders(
+    words: Words, work: Words, table: Words, step: int, arity: int, change: int
+) -> None:
+    """Change the tuple at hand in all relations of the output but the first."""
+    order = load(table, step + RULE_ORDERS_AT)
+    for _ in range(1, load(table, step + RULE_ORDERS)):
+        order += 1 + arity
+        for column in range(arity):
+            value = load(work, KEY + load(table, order + 1 + column))
+            store(work, OTHER_KEY + column, value)
+        tuple_change(words, load(table, order), work[OTHER_KEY:], arity, change, False)
 
 
 @merged
@@ -1024,38 +1320,31 @@ def apply_emissions(
 ) -> None:
     """Bring the sums into all relations of the output, and list what changed."""
     arity, stride = load(table, step + RULE_ARITY), load(work, STRIDE)
-    orders, orders_at = load(table, step + RULE_ORDERS), load(table, step + RULE_ORDERS_AT)
     changed = load(table, step + RULE_LIST)
     is_listed_only = load(table, step + RULE_IS_LISTED_ONLY)
     is_summed = load(table, step + RULE_IS_SUMMED)
-    slot = load(table, orders_at)
-    raw = load(work, RAW)
+    slot = load(table, load(table, step + RULE_ORDERS_AT))
     start = load(log, 0)
-    goes_on = False
-    for at in range(raw, raw + load(work, EMITTED) * stride, stride):
-        unpack(work, at, arity)
-        change = load(work, at + stride - 1)
-        if is_listed_only:
-            new = tuple_get(words, load(words, slot), work[KEY:], arity)
-            old = new - change
-        else:
-            if is_summed:
-                old, new = summed_change(words, slot, work[KEY:], arity, change)
-            elif arity > 1:
-                old, new, goes_on = change_next(words, work, slot, arity, not goes_on, change)
+    if arity > 1 and not is_summed and not is_listed_only:
+        apply_in_order(words, log, work, table, step, slot, arity)
+    else:
+        raw = load(work, RAW)
+        for at in range(raw, raw + load(work, EMITTED) * stride, stride):
+            unpack(work, at, arity)
+            change = load(work, at + stride - 1)
+            if is_listed_only:
+                new = tuple_get(words, load(words, slot), work[KEY:], arity)
+                old = new - change
             else:
-                old, new = tuple_change(words, slot, work[KEY:], arity, change, False)
-            for number in range(1, orders):
-                order = orders_at + (1 + arity) * number
-                for column in range(arity):
-                    value = load(work, KEY + load(table, order + 1 + column))
-                    store(work, OTHER_KEY + column, value)
-                other = load(table, order)
-                tuple_change(words, other, work[OTHER_KEY:], arity, change, False)
-        if changed >= 0:
-            list_change(words, log, work, arity, old, new)
-        if load(words, FAULTS) != 0:
-            return
+                if is_summed:
+                    old, new = summed_change(words, slot, work[KEY:], arity, change)
+                else:
+                    old, new = tuple_change(words, slot, work[KEY:], arity, change, False)
+                change_orders(words, work, table, step, arity, change)
+            if changed >= 0:
+                list_change(words, log, work, arity, old, new)
+            if load(words, FAULTS) != 0:
+                return
     if changed >= 0:
         store(lists, 2 * changed, start)
         store(lists, 2 * changed + 1, load(log, 0))

@@ -35,12 +35,16 @@ VALUES = 128  # registers of variables
 WORDS_AT = VALUES + MOST_VALUES  # registers of words
 # Of two sets that meet: [hub, hub, children left, -]; or the words on the way to a tuple.
 FRAMES = WORDS_AT + MOST_WORDS
-BITS_USED = FRAMES + 64  # of the words of all emissions
-LAST_KEY = BITS_USED + 32  # the tuple before the one at hand
-IDS = BITS_USED + 64  # what a judge is asked about
+SIEVE_WORDS = 16
+SIEVE = FRAMES + 64  # a bitmap of the ids of a block
+CHANGED = SIEVE + 32  # new counts, by their places in a block
+IDS = CHANGED + 32  # what a judge is asked about
 BUCKETS = IDS + MOST_VALUES
-DIGIT_BITS = 11
-LEVELS = BUCKETS + (1 << DIGIT_BITS) + 64  # LEVEL_STATE words each
+DIGIT_BITS = 13  # at most
+MOST_GROUPS = 16
+GROUPS = BUCKETS + (1 << DIGIT_BITS) + 64  # of emissions of one set: [start, word on the way]
+ADDED = GROUPS + 64  # new entries of a block: [id, count]
+LEVELS = ADDED + 64  # LEVEL_STATE words each
 
 # Of a level: a cursor, then its run (where it begins, the next entry, its end), and the weight.
 RUN, NEXT, END, WEIGHT = (CURSOR_WORDS + n for n in range(4))
