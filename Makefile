@@ -32,6 +32,7 @@ demo: $(READY) ## show standing queries at work on a generated stream (ARGS=--ex
 # Four processes, because tests of Spark and of kills wait a good part of their time.
 test: $(READY) ## run all tests on two cores (ARGS="-k elimination")
 	@$(NEEDS_SPARK)
+	@$(BIN)/python -m tests.spark.archive || true
 	@$(BIN)/pytest -q -n 4 --dist loadgroup $(ARGS)
 
 check: $(READY) ## lint, format, types, import order, documentation

@@ -22,13 +22,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.spark.archive import choose_options
 from xdist.remote import Producer
 from xdist.scheduler import LoadGroupScheduling
 
 from triegs.maintain import compiled
 
-# Java spends more time on compiling well than tests have it run: a third less of it this way.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", choose_options())
 
 # Wall-clock limits say more about the machine than about the code.
 _untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
