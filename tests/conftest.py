@@ -7,23 +7,28 @@ with ``@example``. A test that fixes ``max_examples`` itself opts out of all thr
 Every test that draws, every test in ``tests/property``, and every test of a module that asks for
 the profile itself (it has a ``SOAK``) has the marker ``property``.
 
-With ``--dist loadgroup`` tests go to processes one by one; those that share what is costly to make
-stay together: a Spark session, which takes half a minute of processor time until it is warm, or
-what a module makes once.
+``make test`` distributes tests with ``--dist loadgroup``. The tests of a module run in one process,
+because they share what the module makes once. Tests that use the Spark session form `SESSIONS`
+groups instead, because a session takes half a minute of processor time to warm up. Spark tests
+start first, then other modules of ``tests/spark`` and those with the marker ``property``: a long
+one must not be left for the end.
 """
 
 from __future__ import annotations
 
 import os
+from itertools import groupby
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.spark.archive import choose_options
+from xdist.remote import Producer
+from xdist.scheduler import LoadGroupScheduling
 
 from triegs.maintain import compiled
 
-# Java spends more time on compiling well than tests have it run: a third less of it this way.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", choose_options())
 
 # Wall-clock limits say more about the machine than about the code.
 _untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -37,12 +42,55 @@ settings.load_profile(os.environ.get("TRIEGS_PROFILE", "short"))
 compiled.CHECKS_TABLES = True
 
 PROPERTIES = Path(__file__).parent / "property"
+SPARK = Path(__file__).parent / "spark"
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+# Spark sessions of a run in several processes: one is too slow, and each costs its warm-up.
+SESSIONS = 2
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marker and xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         draws = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
         asks = hasattr(getattr(item, "module", None), "SOAK")
         if draws or asks or PROPERTIES in item.path.parents:
             item.add_marker(pytest.mark.property)
+    if config.getoption("loadgroup", False):  # xdist sets it in its workers
+        distribute(items)
+
+
+def distribute(items: list[pytest.Item]) -> None:
+    """Divide the tests that use Spark among its sessions, and put what takes longest first."""
+    modules = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]
+    in_spark = [list(filter(uses_spark, tests)) for tests in modules]
+    for number, tests in enumerate(sorted(in_spark, key=len, reverse=True)):
+        for item in tests:
+            item.add_marker(pytest.mark.xdist_group(f"spark-{number % SESSIONS}"))
+    slow = {tests[0].path for tests in modules if any(map(is_slow, tests))}
+    items.sort(key=lambda item: (not uses_spark(item), item.path not in slow))  # keeps the order
+
+
+class ByModule(LoadGroupScheduling):
+    """A test without a group goes with the others of its module."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        scope = super()._split_scope(nodeid)
+        return nodeid.partition("::")[0] if scope == nodeid else scope
+
+
+@pytest.hookimpl(optionalhook=True)  # without xdist nothing is distributed
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByModule | None:
+    if config.getoption("dist") != "loadgroup":
+        return None
+    config.option.loadscopereorder = False  # the order of `distribute`, not the number of tests
+    return ByModule(config, log)
+
+
+def uses_spark(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
+
+
+def is_slow(item: pytest.Item) -> bool:
+    """Whether it is a property, or may start a Spark of its own."""
+    return item.get_closest_marker("property") is not None or SPARK in item.path.parents
