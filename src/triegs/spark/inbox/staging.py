@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from triegs.durable.files import DiskFiles
+from triegs.durable.files import UNFINISHED, DiskFiles, write_safely
 from triegs.durable.inbox import DEAD_SECONDS, commit_batch
 from triegs.errors import InputError
 from triegs.spark.cells import make_empty, read_instants
@@ -302,16 +302,8 @@ def _read(path: Path) -> pa.Table:
         return reader.read_all()
 
 
-def _write_problems(folder: Path, name: str, files: list[Path]) -> None:
-    disk = DiskFiles()
-    disk.make_folder(folder)
-    beside = folder / f"{name}.{token_hex(8)}.unfinished"
-    file = disk.open(beside)
-    try:
-        for staged in files:
-            file.write([staged.read_bytes()])
-        file.sync()
-    finally:
-        file.close()
-    disk.replace(beside, folder / f"{name}.jsonl")
-    disk.sync_folder(folder)
+def _write_problems(folder: Path, name: str, staged: list[Path]) -> None:
+    files = DiskFiles()
+    files.make_folder(folder)
+    beside = folder / f"{name}.{token_hex(8)}{UNFINISHED}"
+    write_safely(files, folder / f"{name}.jsonl", ([each.read_bytes()] for each in staged), beside)
