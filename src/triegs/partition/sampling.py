@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from triegs.dictionary.values import write_value
 from triegs.dictionary.term_texts import write_terms
+from triegs.dictionary.values import write_value
 from triegs.partition.statistics import OBJECT, SUBJECT, Key, StreamStatistics
 
 COLUMNS = {SUBJECT: "subject", OBJECT: "object"}

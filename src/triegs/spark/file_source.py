@@ -321,7 +321,9 @@ def list_names(options: Options) -> dict[str, str]:
     return {**options.columns, **{key_cell(name): name for name in cells}}
 
 
-def read_rows(file: InputFile, work: ReadContext, table: pa.Table | None, place: FilePosition) -> Iterator[ReadBatch]:
+def read_rows(
+    file: InputFile, work: ReadContext, table: pa.Table | None, place: FilePosition
+) -> Iterator[ReadBatch]:
     """Rows of Parquet, with columns under our names, as `triegs.inputs.tables` reads them."""
     first = place.get("row", 0)
     if table is not None:

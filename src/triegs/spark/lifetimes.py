@@ -21,7 +21,6 @@ from triegs.errors import InputError, WindowError
 from triegs.inputs.context import choose_columns
 from triegs.inputs.signs import CHANGES
 from triegs.inputs.times import GOOD, MISSING, REASONS, read_times
-from triegs.inputs.context import choose_columns
 from triegs.spark.cells import INTEGERS, quote, read_instants
 from triegs.spark.encoded_batch import check_kinds
 from triegs.sparql.window import Kind, Window

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from triegs.durable.source import QuerySource
 from triegs.engine import Engine, warn_about
-from triegs.errors import InputError, StateError, WindowError
 from triegs.engine.exercise import call_everything
+from triegs.errors import InputError, StateError, WindowError
 from triegs.inputs import open_input
 from triegs.kernels.warmth import warm_up
 from triegs.mode import Mode

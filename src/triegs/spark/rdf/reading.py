@@ -151,7 +151,11 @@ def _read_rows(
 
 
 def _scan(
-    file: InputFile, split: FileSplit, chunks: Iterator[bytes], work: ReadContext, collector: Collector
+    file: InputFile,
+    split: FileSplit,
+    chunks: Iterator[bytes],
+    work: ReadContext,
+    collector: Collector,
 ) -> Iterator[Rows]:
     scanner = StatementScanner(file, work)
     rows = work.options.batch_rows
