@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from triegs.dictionary import Dictionary
-from triegs.events import encode_table, encode_tuples
+from triegs.events.updates import encode_table, encode_tuples
 from triegs.read.output import ARROW_FORMS, ArrowOutput, RowOutput
+from triegs.terms.dictionary import Dictionary
 
 ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
 TERMS = max(1, ROWS // 10)

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from triegs import Engine, Window
-from triegs.mapping import parse_mapping
-from triegs.mapping.rows import map_rows
+from triegs.events.mapping import parse_mapping
+from triegs.events.mapping.rows import map_rows
 
 MAPPINGS = {
     "one triple": "{from} :paid {to}",

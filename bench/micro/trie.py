@@ -21,7 +21,9 @@ from time import perf_counter
 import numba
 import numpy as np
 
-from triegs.kernels.cursors import (
+from triegs.jit.jit import kernel
+from triegs.jit.words import Words, load
+from triegs.store.kernels.cursors import (
     CURSOR_WORDS,
     KEY,
     WORD,
@@ -30,12 +32,10 @@ from triegs.kernels.cursors import (
     trie_first,
     trie_next,
 )
-from triegs.kernels.epochs import publish_epoch
-from triegs.kernels.jit import kernel
-from triegs.kernels.layout import BUMP, CLASSES, FREE_COUNT, SLOT_WORDS, SLOTS, START
-from triegs.kernels.memory import make_arena
-from triegs.kernels.relations import adjacency_change, adjacency_get, map_change, map_get
-from triegs.kernels.words import Words, load
+from triegs.store.kernels.epochs import publish_epoch
+from triegs.store.kernels.layout import BUMP, CLASSES, FREE_COUNT, SLOT_WORDS, SLOTS, START
+from triegs.store.kernels.memory import make_arena
+from triegs.store.kernels.relations import adjacency_change, adjacency_get, map_change, map_get
 
 BATCHES = (1, 16, 256, 10_000)
 EXPECTED = {

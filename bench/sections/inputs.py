@@ -23,7 +23,7 @@ from bench.run import Bench
 from bench.subject import Engine, apply_table
 from bench.timing import take_turns
 from bench.window import Window
-from triegs.inputs import open_input
+from triegs.events import open_input
 from triegs.workloads import Workload, path3
 
 FAN_OUT = 8

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from triegs.read.subscription import Progress, Subscription
     from triegs.sparql import Query, parse
     from triegs.sparql.window import Window
-    from triegs.terms import Text, literal
+    from triegs.terms.term import Text, literal
     from triegs.testing.reference import Reference, solutions
     from triegs.windows.outcomes import Published, Pushed
     from triegs.windows.settings import EventTime

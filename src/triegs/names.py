@@ -14,7 +14,7 @@ import re
 from urllib.parse import unquote
 
 from triegs.errors import InputError
-from triegs.terms import Kind, iri, parse_term
+from triegs.terms.term import Kind, iri, parse_term
 
 #: The default base.
 BASE = "urn:triegs:"

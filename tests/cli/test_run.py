@@ -270,7 +270,7 @@ def test_formats_by_option_and_by_name(tmp_path: Path, likes: str) -> None:
 
 
 def test_option_values_are_those_of_the_package() -> None:
-    from triegs.inputs.context import TermReading
+    from triegs.events.context import TermReading
     from triegs.mode import Mode
     from triegs.outputs import Format, Multiplicity, TermText
     from triegs.run.reporter import Emit

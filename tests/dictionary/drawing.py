@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from triegs.terms import XSD, literal
+from triegs.terms.term import XSD, literal
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 INTEGER = XSD + "integer"

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from triegs.dictionary import Dictionary, DictionaryCorrupt
-from triegs.dictionary.arrays import FREE_IDS, HEAP_LIVE, LIMBO, NAMED, TOP, Arrays
+from triegs.terms.arrays import FREE_IDS, HEAP_LIVE, LIMBO, NAMED, TOP, Arrays
+from triegs.terms.checks import DictionaryCorrupt
+from triegs.terms.dictionary import Dictionary
 
 
 def swap_spans(arrays: Arrays) -> None:

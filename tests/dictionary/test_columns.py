@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triegs.dictionary import Dictionary, Problem
-from triegs.terms import XSD, literal, scope_label
+from triegs.terms.dictionary import Dictionary
+from triegs.terms.encoding import Problem
+from triegs.terms.term import XSD, literal, scope_label
 
 INTEGER_TYPES = [
     *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from triegs.dictionary import Dictionary
+from triegs.terms.dictionary import Dictionary
 
 BATCH = 20_000
 

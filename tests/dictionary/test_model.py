@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.dictionary.drawing import INTEGER, canonical, few, integers, malformed, spellings
 
-from triegs.dictionary import Dictionary
 from triegs.errors import BadTerm
-from triegs.terms import literal
+from triegs.terms.dictionary import Dictionary
+from triegs.terms.term import literal
 
 
 @dataclass

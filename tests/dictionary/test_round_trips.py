@@ -17,10 +17,11 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from tests.dictionary.drawing import FIXED_VALUES, canonical, spellings, texts, values
 
-from triegs.dictionary import Dictionary, TermForm
 from triegs.errors import BadTerm
 from triegs.sparql.values import Number, Rank, number_term
-from triegs.terms import XSD, Text, literal
+from triegs.terms.dictionary import Dictionary
+from triegs.terms.term import XSD, Text, literal
+from triegs.terms.values import TermForm
 
 
 @given(canonical)
@@ -177,7 +178,7 @@ def test_forms_have_names() -> None:
 
 def test_libraries_are_not_imported_for_terms() -> None:
     code = (
-        "import sys; from triegs.dictionary import Dictionary; Dictionary().encode_terms([1, 2.5, "
+        "import sys; from triegs.terms import Dictionary; Dictionary().encode_terms([1, 2.5, "
         "'<http://ex/a>']); assert 'rdflib' not in sys.modules and 'pyoxigraph' not in sys.modules;"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from triegs.dictionary import Dictionary
-from triegs.dictionary.arrays import LIMBO, NAMED
+from triegs.terms.arrays import LIMBO, NAMED
+from triegs.terms.dictionary import Dictionary
 
 TERMS = 5
 places = st.integers(0, TERMS - 1)

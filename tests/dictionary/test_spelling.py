@@ -1,4 +1,4 @@
-"""The kernels and `triegs.terms` agree on what is canonical and what is an integer."""
+"""The kernels and `triegs.terms.term` agree on what is canonical and what is an integer."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.dictionary.drawing import INTEGER, canonical, malformed, spellings, texts
 
-from triegs.dictionary.decoder import count_digits, write_integer
-from triegs.dictionary.spelling import (
+from triegs.terms.decoder import count_digits, write_integer
+from triegs.terms.spelling import (
     INTEGER_SUFFIX,
     equal_bytes,
     hash_bytes,
@@ -17,7 +17,7 @@ from triegs.dictionary.spelling import (
     may_be_integer,
     read_integer,
 )
-from triegs.terms import canonical_term, literal
+from triegs.terms.term import canonical_term, literal
 
 
 def judge(text: str) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from triegs.dictionary import Dictionary
+from triegs.terms.dictionary import Dictionary
 
 READERS = 3
 EPOCHS = 150

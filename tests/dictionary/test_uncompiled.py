@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from triegs.kernels.jit import COMPILED
+from triegs.jit.jit import COMPILED
 
 HERE = Path(__file__).parent
 FILES = [

@@ -15,10 +15,10 @@ import rdflib
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from triegs.dictionary import Dictionary
-from triegs.dictionary.values import write_value
 from triegs.errors import BadTerm
-from triegs.terms import XSD, literal, parse_term
+from triegs.terms.dictionary import Dictionary
+from triegs.terms.term import XSD, literal, parse_term
+from triegs.terms.values import write_value
 
 pd = pytest.importorskip("pandas")
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -21,7 +21,7 @@ from triegs import Engine, Window
 from triegs.cli.app import app
 from triegs.durable import checkpoint_manager
 from triegs.durable.files import DiskFile, DiskFiles
-from triegs.inputs import lines, open_input
+from triegs.events import lines, open_input
 from triegs.outputs.sinks import Outputs
 from triegs.run.reporter import Reporter
 

@@ -21,8 +21,8 @@ from triegs.cli.app import app
 from triegs.durable import backup, inbox, opening
 from triegs.durable.files import DiskFiles
 from triegs.durable.inbox import Inbox, commit_batch
-from triegs.inputs import lines, open_input
-from triegs.inputs.quarantine_file import QuarantineFile
+from triegs.events import lines, open_input
+from triegs.events.quarantine_file import QuarantineFile
 from triegs.outputs import sinks
 
 LIKES = "likes=SELECT ?x ?y { ?x <a:likes> ?y }"

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triegs.dictionary import Dictionary
 from triegs.durable.columns import NO_COLUMNS, lay_out, pack, unpack
 from triegs.durable.terms import Definer, Definitions
+from triegs.terms.dictionary import Dictionary
 
 INTEGERS = st.sampled_from([0, 1, 2, -7, 2**31, 2**40, -(2**62)])
 TEXTS = st.sampled_from(["<a:p>", "<a:q>", '"x"@en', '"é"', "_:b"])

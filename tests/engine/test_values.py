@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from triegs import Engine
-from triegs.inputs import open_input
+from triegs.events import open_input
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 QUERY = "SELECT ?x ?y { ?x <a:p> ?y }"

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triegs.dictionary import Dictionary
 from triegs.errors import InvalidUpdate
-from triegs.events import Batch, encode_table, encode_tuples
+from triegs.events.updates import Batch, encode_table, encode_tuples
 from triegs.reasons import Reason
-from triegs.terms import Text, literal
+from triegs.terms.dictionary import Dictionary
+from triegs.terms.term import Text, literal
 
 GOOD = [("+", "<a:a>", "<a:p>", "<a:b>"), ("-", "<a:a>", "<a:p>", "<a:c>")]
 SIGNS: dict[Any, int] = {"+": 1, "-": -1, 1: 1, -1: -1, "1": 1, "+1": 1, "-1": -1, "": 1, None: 1}

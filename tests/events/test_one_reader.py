@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triegs import Engine, InputError, InvalidUpdate, Window
-from triegs.dictionary import Dictionary
-from triegs.inputs import open_input
+from triegs.events import open_input
 from triegs.reasons import Reason
 from triegs.run.epochs import WindowedEpochs
 from triegs.spark.encoded_batch import check_columns, make_checker
+from triegs.terms.dictionary import Dictionary
 from triegs.windows.encoding import encode_events
 from triegs.windows.settings import EventTime
 

@@ -14,9 +14,9 @@ import pytest
 
 from triegs import InputError, InvalidUpdate
 from triegs.engine import Engine
-from triegs.inputs import bounds, open_input, tables
-from triegs.inputs.bounds import Bounded
-from triegs.inputs.streams import BrokenFile
+from triegs.events import bounds, open_input, tables
+from triegs.events.bounds import Bounded
+from triegs.events.streams import BrokenFile
 
 RDF = (
     '<?xml version="1.0"?><!DOCTYPE rdf:RDF [{}]><rdf:RDF xmlns:e="http://e/" '
@@ -40,7 +40,7 @@ def read(data: bytes, form: str, **options: Any) -> tuple[list[Any], Any]:
 HOSTILE = """
 import io, resource, sys
 import triegs
-from triegs.inputs import open_input
+from triegs.events import open_input
 name, form = sys.argv[1:]
 deep = 200_000
 start = b'{"subject":1,"predicate":"<a:p>","object":'

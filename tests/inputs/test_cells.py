@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triegs.dictionary import Dictionary
 from triegs.errors import InputError
-from triegs.events import encode_table
-from triegs.inputs import graph_times, open_input
+from triegs.events import graph_times, open_input
+from triegs.events.updates import encode_table
+from triegs.terms.dictionary import Dictionary
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 HEADER = "subject,predicate,object\n"

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from triegs import Engine, Window
-from triegs.dictionary import Dictionary
 from triegs.durable.inbox import commit_batch
-from triegs.inputs import open_input
+from triegs.events import open_input
+from triegs.terms.dictionary import Dictionary
 
 P = "<a:p>"
 
@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import triegs
-from triegs.inputs import open_input
+from triegs.events import open_input
 
 words = pa.array(["<a:a>", "<a:b>"])
 

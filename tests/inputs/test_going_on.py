@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from triegs.errors import InputError
-from triegs.inputs import lines, open_input
-from triegs.inputs.resume import choose_files
+from triegs.events import lines, open_input
+from triegs.events.resume import choose_files
 
 ROWS = [(number // 3, f"<a:{number}>", "x" * (number * 37 % 90)) for number in range(60)]
 

@@ -17,7 +17,7 @@ import pytest
 from tests.inputs.writing import COLUMNAR, RDF, Event, pack
 
 from triegs.errors import InputError, TriegsError
-from triegs.inputs import Source, open_input
+from triegs.events import Source, open_input
 
 HEADER = "time,op,subject,predicate,object,id\n"
 PLAIN_FORMATS = {**COLUMNAR, **RDF}
@@ -310,7 +310,7 @@ def test_a_literal_of_ten_megabytes(ending: str, tmp_path: Path) -> None:
 def test_a_line_without_end_is_set_aside(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triegs.inputs.lines.LONGEST_RECORD", 100_000)
+    monkeypatch.setattr("triegs.events.lines.LONGEST_RECORD", 100_000)
     events = [Event(n, 1, f"<a:{n}>", "<a:p>", '"y"', None) for n in range(3)]
     lines = PLAIN_FORMATS[ending](events).splitlines(keepends=True)
     data = b"".join([*lines[:-1], b"x" * 1_000_000 + b"\n", lines[-1]])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from triegs.inputs import open_input
+from triegs.events import open_input
 
 LINES = {
     "nt": "<http://ex/{0}> <http://ex/p> <http://ex/o> .\n",

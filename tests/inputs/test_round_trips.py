@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.inputs.writing import COLUMNAR, RDF, Event, pack, write_jelly
 
-from triegs.inputs import open_input
-from triegs.terms import canonical_term, literal, scope_prefix
+from triegs.events import open_input
+from triegs.terms.term import canonical_term, literal, scope_prefix
 
 PACKINGS = ("", ".gz", ".zst")
 XSD = "http://www.w3.org/2001/XMLSchema#"

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triegs.inputs import open_input
-from triegs.inputs.scan_kernels import PLAIN, split_statements
-from triegs.terms import canonical_term
+from triegs.events import open_input
+from triegs.events.scan_kernels import PLAIN, split_statements
+from triegs.terms.term import canonical_term
 
 FORMATS = {"n-triples": rdf.RdfFormat.N_TRIPLES, "n-quads": rdf.RdfFormat.N_QUADS}
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -82,7 +82,7 @@ def read_by_us(text: bytes, name: str, path: Path) -> tuple[list[tuple[str, ...]
 
 
 def strip_scopes(rows: list[tuple[str, ...]], path: Path) -> list[tuple[str, ...]]:
-    from triegs.terms import scope_prefix
+    from triegs.terms.term import scope_prefix
 
     prefix = scope_prefix(str(path.resolve()))
     return [tuple(t.replace(prefix, "_:") if t[0] == "_" else t for t in row) for row in rows]

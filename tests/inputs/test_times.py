@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triegs.inputs.times import EARLIEST, GOOD, LATEST, MALFORMED, MISSING, OUT_OF_RANGE, read_times
+from triegs.events.times import EARLIEST, GOOD, LATEST, MALFORMED, MISSING, OUT_OF_RANGE, read_times
 
 START = datetime(1970, 1, 1, tzinfo=UTC)
 

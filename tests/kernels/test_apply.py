@@ -12,9 +12,9 @@ from random import Random
 import pytest
 from tests.maintain.rules import Bench, Fault, Given
 
-from triegs.kernels.layout import OVERFLOW
-from triegs.kernels.tables import COUNT
-from triegs.kernels.work import LEVELS
+from triegs.maintain.kernels.tables import COUNT
+from triegs.maintain.kernels.work import LEVELS
+from triegs.store.kernels.layout import OVERFLOW
 
 ROOT = Path(__file__).parents[2]
 #: How many ids each column but the last is drawn from; the last has up to so many in a set.
@@ -129,7 +129,7 @@ def test_a_sum_that_does_not_fit_is_a_fault(others):
 
 PROGRAM = """
 from tests.kernels.test_apply import SHAPES, exercise
-from triegs.kernels.jit import COMPILED
+from triegs.jit.jit import COMPILED
 assert not COMPILED
 for shape in SHAPES:
     exercise(shape, 0, epochs=3, most=60)

@@ -8,8 +8,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from triegs.kernels.answers import weigh
-from triegs.kernels.differences import (
+from triegs.read.kernels.answers import weigh
+from triegs.read.kernels.differences import (
     KEY,
     NEW,
     OLD,
@@ -18,7 +18,7 @@ from triegs.kernels.differences import (
     next_difference,
     open_difference,
 )
-from triegs.kernels.layout import SLOT_WORDS
+from triegs.store.kernels.layout import SLOT_WORDS
 from triegs.store.packed import PackedStore
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")

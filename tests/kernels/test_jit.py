@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from triegs.kernels import jit
+from triegs.jit import jit
 
-SHOW = "from triegs.kernels import jit; print(jit.CACHE)"
+SHOW = "from triegs.jit import jit; print(jit.CACHE)"
 
 
 def find_cache(**environment: str) -> str:
@@ -29,14 +29,14 @@ def test_any_kernel_source_names_the_cache(tmp_path: Path) -> None:
     user = tmp_path / "maintain.py"
     source.write_text("one")
     other.write_text("one")
-    user.write_text("from triegs.kernels.jit import kernel")
+    user.write_text("from triegs.jit.jit import kernel")
     first = jit.hash_sources(tmp_path)
     other.write_text("two")
     assert jit.hash_sources(tmp_path) == first
     source.write_text("two")
     second = jit.hash_sources(tmp_path)
     assert second != first
-    user.write_text("from triegs.kernels.jit import brief, kernel")
+    user.write_text("from triegs.jit.jit import brief, kernel")
     assert jit.hash_sources(tmp_path) != second
 
 
@@ -79,9 +79,9 @@ def test_without_any_cache_kernels_still_run(tmp_path: Path) -> None:
     blocked.write_text("")
     program = """
 import numpy as np
-from triegs.kernels import jit
+from triegs.jit import jit
 assert jit.CACHE is None
-from triegs.kernels.words import load
+from triegs.jit.words import load
 assert load(np.arange(3), 2) == 2
 """
     places = {"TRIEGS_CACHE": "x", "XDG_CACHE_HOME": "x", "HOME": "x", "TMPDIR": "x"}

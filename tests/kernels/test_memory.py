@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from triegs.kernels.layout import LIMIT
-from triegs.kernels.memory import NORESERVE, make_arena
+from triegs.store.kernels.layout import LIMIT
+from triegs.store.kernels.memory import NORESERVE, make_arena
 
 
 @pytest.mark.skipif(not NORESERVE, reason="the system counts what is reserved as used")

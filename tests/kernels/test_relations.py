@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triegs.kernels.cursors import (
+from triegs.jit.words import Words
+from triegs.store.kernels.cursors import (
     CURSOR_WORDS,
     KEY,
     WORD,
@@ -17,8 +18,8 @@ from triegs.kernels.cursors import (
     trie_first,
     trie_next,
 )
-from triegs.kernels.epochs import publish_epoch
-from triegs.kernels.layout import (
+from triegs.store.kernels.epochs import publish_epoch
+from triegs.store.kernels.layout import (
     CLASSES,
     EMPTIED,
     FAULTS,
@@ -28,8 +29,8 @@ from triegs.kernels.layout import (
     OVERFLOW,
     SLOTS,
 )
-from triegs.kernels.memory import make_arena
-from triegs.kernels.relations import (
+from triegs.store.kernels.memory import make_arena
+from triegs.store.kernels.relations import (
     adjacency_add_logged,
     adjacency_change,
     adjacency_get,
@@ -40,7 +41,6 @@ from triegs.kernels.relations import (
     sweep_log,
     tuple_change,
 )
-from triegs.kernels.words import Words
 
 NO_HOLDS = np.empty(0, np.int64)
 ids = st.one_of(st.integers(0, 70), st.integers(0, 2**31 - 1))

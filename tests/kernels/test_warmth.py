@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from triegs import Engine
-from triegs.kernels import ahead, warmth
-from triegs.kernels.jit import COMPILED
+from triegs.engine import ahead, warmth
+from triegs.jit.jit import COMPILED
 
 # Compiles, or loads, by the exercise; then runs other work, and prints what that compiled beside.
 PROGRAM = """
@@ -21,7 +21,7 @@ from numba.core.dispatcher import Dispatcher
 from triegs import Engine
 from triegs.cli.example import run_example
 from triegs.engine.exercise import call_everything
-from triegs.inputs import open_input
+from triegs.events import open_input
 from triegs.workloads import path3, path5_prefix, reply, star5
 
 def list_compiled():

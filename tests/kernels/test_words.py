@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triegs.kernels.jit import kernel
-from triegs.kernels.words import (
+from triegs.jit.jit import kernel
+from triegs.jit.words import (
     Words,
     bit,
     checked_add,

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from triegs.kernels.layout import FAULTS, LOG_FULL
-from triegs.kernels.rule import step_rule
-from triegs.kernels.tables import COUNT, ENTRY_WORDS, PRESENCE
 from triegs.maintain.deltas import find_symmetry, plan_deltas, plan_symmetric
 from triegs.maintain.judges import Judges
+from triegs.maintain.kernels.rule import step_rule
+from triegs.maintain.kernels.tables import COUNT, ENTRY_WORDS, PRESENCE
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.model import Check, Input, Operand, Order, Rule, View
 from triegs.maintain.relations import make_work
@@ -25,6 +24,7 @@ from triegs.maintain.tables import Writer
 from triegs.maintain.views import Views
 from triegs.mode import Mode
 from triegs.sparql.model import Call
+from triegs.store.kernels.layout import FAULTS, LOG_FULL
 from triegs.store.packed import PackedStore
 
 INTEGER = "<http://www.w3.org/2001/XMLSchema#integer>"

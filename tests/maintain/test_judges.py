@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triegs.dictionary import Dictionary
-from triegs.kernels.jit import COMPILED
-from triegs.kernels.verdicts import accepts_id, accepts_tuple
+from triegs.jit.jit import COMPILED
 from triegs.maintain.judges import LEAST_ASKED, LEAST_IDS, MOST_SLOTS, Judges
+from triegs.maintain.kernels.verdicts import accepts_id, accepts_tuple
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import Call, Expression
-from triegs.terms import XSD, canonical_term
+from triegs.terms.dictionary import Dictionary
+from triegs.terms.term import XSD, canonical_term
 
 COMPARISONS = ("=", "!=", "<", ">", "<=", ">=")
 LEXICAL = {

@@ -20,7 +20,7 @@ from triegs.compiler.plan import Alias
 from triegs.explain import explain
 from triegs.explain.notation import Notation
 from triegs.explain.program import Program
-from triegs.kernels import tables as t
+from triegs.maintain.kernels import tables as t
 from triegs.maintain.lowered import Kind, Lookup, Lowered, describe, describe_registered
 from triegs.sparql import parse
 

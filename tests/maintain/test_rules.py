@@ -12,12 +12,12 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 from tests.maintain.rules import INTEGER, Bench, Fault, Given
 
-from triegs.kernels import rule
-from triegs.kernels.layout import BUMP, OVERFLOW
-from triegs.kernels.rule import ID_BITS, open_emissions, sort_emissions, step_rule
-from triegs.kernels.tables import COUNT, PRESENCE, RULE_SYMMETRY_AT, SYM_IMAGES, SYM_LIST
-from triegs.kernels.work import EMITTED, RAW, STRIDE
+from triegs.maintain.kernels import rule
+from triegs.maintain.kernels.rule import ID_BITS, open_emissions, sort_emissions, step_rule
+from triegs.maintain.kernels.tables import COUNT, PRESENCE, RULE_SYMMETRY_AT, SYM_IMAGES, SYM_LIST
+from triegs.maintain.kernels.work import EMITTED, RAW, STRIDE
 from triegs.maintain.relations import make_work
+from triegs.store.kernels.layout import BUMP, OVERFLOW
 
 X, Y, Z, W = range(4)
 PAYS = [(X, Y), (Y, Z), (Z, X)]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.maintain.graph import Graph
 
-from triegs.kernels import tables as t
+from triegs.maintain.kernels import tables as t
 from triegs.maintain.table_check import check_table
 from triegs.maintain.table_text import describe_table, is_listing
 from triegs.mode import Mode

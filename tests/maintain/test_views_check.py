@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.maintain.graph import MODES, Graph
 
-from triegs.kernels.layout import FANOUT, HEAD, LOW
-from triegs.kernels.tables import (
+from triegs.maintain.kernels.tables import (
     EDGE,
     NUMBERED_EDGE,
     NUMBERED_PRODUCT,
@@ -14,10 +13,11 @@ from triegs.kernels.tables import (
     RANKING,
     TOTAL,
 )
-from triegs.kernels.trie import find_leaf
 from triegs.maintain.model import Index, Step, is_counts
 from triegs.mode import Mode
 from triegs.store.contract import StoreCorrupt
+from triegs.store.kernels.layout import FANOUT, HEAD, LOW
+from triegs.store.kernels.trie import find_leaf
 
 
 def make_example(mode):

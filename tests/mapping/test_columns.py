@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triegs import Engine, InputError
-from triegs.mapping import parse_mapping
-from triegs.mapping.encoding import encode_names
-from triegs.mapping.rows import map_rows
+from triegs.events.mapping import parse_mapping
+from triegs.events.mapping.encoding import encode_names
+from triegs.events.mapping.rows import map_rows
 from triegs.names import BASE, encode_name, name_iri, read_name
-from triegs.terms import canonical_term
+from triegs.terms.term import canonical_term
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from triegs import InputError
-from triegs.inputs import open_input
+from triegs.events import open_input
 
 ROWS: list[dict[str, Any]] = [
     {"ts": 60, "from": "Ann", "to": "Bob", "amount": "1.50"},

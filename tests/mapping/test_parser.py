@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from triegs import MappingError
-from triegs.inputs import open_input
-from triegs.mapping import parse_mapping
-from triegs.mapping.rows import map_rows
+from triegs.events import open_input
+from triegs.events.mapping import parse_mapping
+from triegs.events.mapping.rows import map_rows
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 IRI = "<urn:triegs:{}>".format

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from triegs.outputs import Head, Kind, Options, ResultBatch, open_writer
-from triegs.terms import XSD, literal
+from triegs.terms.term import XSD, literal
 
 NASTY = [
     "<http://example.org/a>",

@@ -29,7 +29,7 @@ from triegs.outputs import (
 )
 from triegs.outputs.columns import GROUP_ROWS
 from triegs.outputs.result_batch import cut, expand
-from triegs.terms import parse_term
+from triegs.terms.term import parse_term
 
 NAMES = ("x", "y")
 HEAD = Head("q", NAMES, prefixes={"ex": "http://example.org/"})

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from rdflib.query import Result
 from tests.outputs.answers import NASTY, NOT_IN_XML, Row, make_result, terms, write
 
-from triegs.dictionary.values import write_value
 from triegs.errors import TriegsError
 from triegs.outputs import Format, Head, Multiplicity, Options
 from triegs.outputs import Kind as ResultKind
-from triegs.terms import Kind, canonical_term, parse_term
+from triegs.terms.term import Kind, canonical_term, parse_term
+from triegs.terms.values import write_value
 
 NAMES = ("x", "y")
 HEAD = Head("q", NAMES)

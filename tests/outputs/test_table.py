@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.outputs.answers import make_result, write
 
 from triegs.outputs import Format, Head, Kind, Multiplicity, Options
-from triegs.terms import XSD
+from triegs.terms.term import XSD
 
 NAMES = ("x", "y")
 HEAD = Head("likes", NAMES, prefixes={"": "http://ex/"})

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triegs.dictionary import Dictionary, decoder
-from triegs.dictionary.arrays import INTEGER
 from triegs.errors import TriegsError
 from triegs.read.native import TERMS
 from triegs.read.output import (
@@ -23,7 +21,9 @@ from triegs.read.output import (
     RowOutput,
     integer_table,
 )
-from triegs.terms import Text
+from triegs.terms.arrays import INTEGER
+from triegs.terms.dictionary import Dictionary
+from triegs.terms.term import Text, decoder
 
 NAIVE, ZONED = datetime.fromisoformat("0001-01-01"), datetime(2024, 5, 1, tzinfo=UTC)
 POOLS: dict[Any, list[object]] = {

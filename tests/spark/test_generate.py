@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from triegs import workloads
 from triegs.cli.app import app
 from triegs.errors import InputError
-from triegs.inputs import open_input
+from triegs.events import open_input
 from triegs.spark import LocalSpark, generate
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from triegs import Engine, InputError, MappingError, Window
-from triegs.inputs import Source, open_input
+from triegs.events import Source, open_input
 from triegs.spark import SparkSource, start
 from triegs.testing import oracle
 

@@ -20,9 +20,8 @@ from tests.spark.streams import sum_changes
 from triegs.cli.explaining import observe_file
 
 from triegs import Engine, InputError
-from triegs.dictionary.term_texts import write_terms
 from triegs.durable.source import QuerySource
-from triegs.inputs import Source, open_input
+from triegs.events import Source, open_input
 from triegs.mode import Mode
 from triegs.partition.layout import lay_out
 from triegs.partition.sampling import sample_statistics
@@ -42,6 +41,7 @@ from triegs.spark.partitioned.partition import CHANGES, Partition
 from triegs.spark.partitioned.planning import read_sample
 from triegs.spark.partitioned.routing import make_router, mark_terms
 from triegs.spark.partitioned.seeds import read_static, write_seed
+from triegs.terms.term_texts import write_terms
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 ZONE = "spark.sql.session.timeZone"

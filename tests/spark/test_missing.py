@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from triegs.cli.app import app
 from triegs.errors import InputError
-from triegs.inputs.files import InputFile
+from triegs.events.files import InputFile
 from triegs.spark import SparkMissing, session
 from triegs.spark.file_runs import require_readable
 from triegs.spark.partitioned.planning import require_protobuf
@@ -76,7 +76,7 @@ def test_the_format_rdf_without_spark() -> None:
         "import sys\n"
         "{}\n"
         "import pyspark_rdf\n"
-        "assert not {{'numba', 'triegs.inputs.scan_kernels'}} & sys.modules.keys()\n"
+        "assert not {{'numba', 'triegs.events.scan_kernels'}} & sys.modules.keys()\n"
         "print(pyspark_rdf.DefaultSource.name())"
     )
     for line in ("", "sys.modules['pyspark'] = None"):

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from triegs.dictionary.partition_hash import find_partitions
 from triegs.durable.source import QuerySource
 from triegs.partition.keys import plan_partitions
 from triegs.partition.layout import Layout, lay_out
@@ -37,6 +36,7 @@ from triegs.spark.partitioned.routing import (
 from triegs.spark.partitioned.statistics import FILE, KeyCount, StatisticsCollector, count_keys
 from triegs.sparql import parse
 from triegs.sparql.window import Window
+from triegs.terms.partition_hash import find_partitions
 from triegs.testing import oracle
 from triegs.testing.strategies import ALL_TWISTS, Pattern, Shape, Twist, patterns, updates
 from triegs.windows.settings import EventTime

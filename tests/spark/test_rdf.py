@@ -1,4 +1,4 @@
-"""``format("rdf")`` in Spark: rows as `triegs.inputs` reads them, and streams that restart."""
+"""``format("rdf")`` in Spark: rows as `triegs.events` reads them, and streams that restart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyoxigraph as rdf
 import pytest
 from tests.inputs.writing import RDF, Event, pack, write_jelly
 
-from triegs.inputs import open_input
+from triegs.events import open_input
 from triegs.spark import LocalSpark
 
 # PySpark leaves sockets to the garbage collector.

@@ -21,7 +21,7 @@ from triegs.cli.app import app
 from triegs.cli.demo import run_demo
 from triegs.cli.screen import Screen
 from triegs.errors import InputError
-from triegs.inputs import Source, open_input
+from triegs.events import Source, open_input
 from triegs.spark import LocalSpark, SparkSource
 
 # PySpark leaves sockets to the garbage collector.

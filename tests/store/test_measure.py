@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from triegs.kernels.layout import CHUNK_ENTRIES, NODE_WORDS, SLOT_WORDS
 from triegs.store.check import Visit, count_words
 from triegs.store.contract import VersionGone
+from triegs.store.kernels.layout import CHUNK_ENTRIES, NODE_WORDS, SLOT_WORDS
 from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
 
 

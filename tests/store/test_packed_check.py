@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from triegs.kernels.free import join_runs
-from triegs.kernels.layout import (
+from triegs.store.contract import StoreCorrupt
+from triegs.store.kernels.free import join_runs
+from triegs.store.kernels.layout import (
     BUMP,
     CLASS,
     CLASS_BITS,
@@ -25,7 +26,6 @@ from triegs.kernels.layout import (
     RUNS,
     SLOTS,
 )
-from triegs.store.contract import StoreCorrupt
 from triegs.store.packed import PackedStore, PackedVersion
 
 

@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from triegs.errors import MemoryLimitReached
-from triegs.kernels.free import join_runs
-from triegs.kernels.layout import BUMP, LIMIT, START
 from triegs.store.check import read_runs
 from triegs.store.contract import Key
+from triegs.store.kernels.free import join_runs
+from triegs.store.kernels.layout import BUMP, LIMIT, START
 from triegs.store.packed import SMALLEST_LIMIT, PackedRelation, PackedStore
 from triegs.store.room import count_free
 

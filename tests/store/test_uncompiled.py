@@ -10,8 +10,8 @@ import pytest
 
 PROGRAM = """
 from random import Random
-from triegs.kernels.jit import BOUNDS_CHECKED, COMPILED
-from triegs.kernels.free import join_runs
+from triegs.jit.jit import BOUNDS_CHECKED, COMPILED
+from triegs.store.kernels.free import join_runs
 from triegs.store.packed import SMALLEST_LIMIT, PackedStore
 from triegs.testing.plain_store import PlainStore
 

@@ -30,7 +30,7 @@ from triegs.errors import (
     StateError,
     UnsupportedQuery,
 )
-from triegs.kernels.jit import COMPILED
+from triegs.jit.jit import COMPILED
 from triegs.options import KeepName, ModeName
 from triegs.sparql import parse
 from triegs.store.packed import SMALLEST_LIMIT, PackedStore

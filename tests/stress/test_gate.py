@@ -45,7 +45,7 @@ SWITCHES = ["NUMBA_DISABLE_JIT", *(["NUMBA_BOUNDSCHECK"] if SOAK else [])]
 def test_the_same_uncompiled_and_with_bounds_checked(switch, seeds):
     epochs, every = (500, 50) if SOAK else (25, 5)
     program = (
-        "from triegs.kernels.jit import BOUNDS_CHECKED, COMPILED\n"
+        "from triegs.jit.jit import BOUNDS_CHECKED, COMPILED\n"
         "from tests.stress.gate import run_life\n"
         f"assert (COMPILED, BOUNDS_CHECKED) == ({(switch == 'NUMBA_BOUNDSCHECK',) * 2})\n"
         f"for seed in {list(seeds)}: run_life(seed, {epochs}, {every})\n"

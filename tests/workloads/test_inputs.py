@@ -13,7 +13,7 @@ from triegs import workloads
 from triegs.cli.generate_command import GenerateOptions, run_generate
 from triegs.workloads.formats import FORMATS, TIME_PROPERTY
 
-inputs = pytest.importorskip("triegs.inputs")
+inputs = pytest.importorskip("triegs.events")
 SIZE = 6000
 
 

@@ -27,7 +27,7 @@ from triegs.cli.progress import write_count
 from triegs.cli.screen import Screen, write_title
 from triegs.engine import Engine
 from triegs.engine.standing_query import StandingQuery
-from triegs.inputs import Source, open_input
+from triegs.events import Source, open_input
 from triegs.read.snapshot import Snapshot
 from triegs.run.epochs import Published, WindowedEpochs
 from triegs.run.statistics import write_bytes, write_seconds

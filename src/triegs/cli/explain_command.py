@@ -70,7 +70,7 @@ def observe_file(path: Path) -> StreamStatistics | None:
     """What a file of events says of a stream; None if it has none."""
     import pyarrow as pa
 
-    from triegs.inputs import open_input
+    from triegs.events import open_input
     from triegs.partition.sampling import sample_statistics
 
     try:

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from triegs.cli.output import fail
 from triegs.cli.run import Request
-from triegs.inputs import Source
-from triegs.inputs.report import Fault, InputReport
+from triegs.events import Source
+from triegs.events.report import Fault, InputReport
 from triegs.reasons import Reason
 from triegs.run.driver import StreamBatch
 from triegs.run.refusals import Refusal, Refusals

@@ -37,7 +37,7 @@ from triegs.cli.run_state import (
 )
 from triegs.engine import Engine
 from triegs.errors import InputError, TriegsError, WindowError
-from triegs.inputs import Source
+from triegs.events import Source
 from triegs.mode import Mode
 from triegs.names import BASE
 from triegs.outputs import Options

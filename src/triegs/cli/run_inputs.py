@@ -13,7 +13,7 @@ import typer
 from triegs.cli.output import fail
 from triegs.cli.run import Request
 from triegs.errors import InputError, MappingError
-from triegs.inputs import Source, open_input
+from triegs.events import Source, open_input
 from triegs.names import BASE, check_base
 from triegs.run.bookmarks import read_start
 from triegs.run.followed_file import FollowedFile

@@ -7,9 +7,9 @@ from functools import partial
 from triegs.cli.output import fail
 from triegs.engine import Engine
 from triegs.engine.exercise import call_everything
-from triegs.inputs import open_input
-from triegs.kernels.jit import COMPILED
-from triegs.kernels.warmth import find_mark, warm_up
+from triegs.engine.warmth import find_mark, warm_up
+from triegs.events import open_input
+from triegs.jit.jit import COMPILED
 
 
 def run_warm() -> str:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from triegs.dictionary.validation import clean_column
 from triegs.durable.directory import refuse_foreign
 from triegs.durable.files import DiskFiles, Files, write_safely
 from triegs.durable.frames import (
@@ -29,6 +28,7 @@ from triegs.durable.frames import (
     read_header,
 )  # fmt: skip
 from triegs.errors import InputError, StateError
+from triegs.terms.validation import clean_column
 
 FOLDER, SUFFIX, REJECTED, UNFINISHED = "inbox", ".batch", ".rejected", ".unfinished"
 #: A writer that has not finished a batch after a day is dead.

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triegs.dictionary import Dictionary
 from triegs.durable.columns import NO_COLUMNS, Columns, lay_out, pack
 from triegs.durable.log import Log
 from triegs.durable.terms import Definer
-from triegs.kernels.words import Words
+from triegs.jit.words import Words
+from triegs.terms.dictionary import Dictionary
 from triegs.windows.encoding import NO_ID, Events
 
 

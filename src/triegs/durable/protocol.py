@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from triegs.dictionary import Dictionary
 from triegs.durable.journal import Journal
 from triegs.durable.source import QuerySource
-from triegs.events import Batch
+from triegs.events.updates import Batch
 from triegs.maintain.compiled import CompiledCore
 from triegs.store.packed import PackedStore
+from triegs.terms.dictionary import Dictionary
 from triegs.windows.outcomes import Published
 from triegs.windows.windows import Windows
 

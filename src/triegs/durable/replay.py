@@ -14,7 +14,7 @@ from triegs.durable.protocol import RecoverableEngine
 from triegs.durable.registering import register_again
 from triegs.durable.terms import Definitions
 from triegs.errors import HistoryGone, MemoryLimitReached
-from triegs.events import Batch
+from triegs.events.updates import Batch
 from triegs.windows.encoding import NO_ID, Events
 from triegs.windows.outcomes import Published
 

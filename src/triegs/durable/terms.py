@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from triegs.dictionary import Dictionary
-from triegs.dictionary.arrays import INTEGER
-from triegs.dictionary.decoder import measure_terms, write_terms
 from triegs.durable.columns import Columns, describe, lay_out
 from triegs.durable.undefined import ROOM, find_undefined, write_rows
-from triegs.kernels.words import Words
+from triegs.jit.words import Words
+from triegs.terms.arrays import INTEGER
+from triegs.terms.decoder import measure_terms, write_terms
+from triegs.terms.dictionary import Dictionary
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from triegs.dictionary.arrays import INTEGER, UNBORN
-from triegs.kernels.jit import inlined, kernel
-from triegs.kernels.words import Words
+from triegs.jit.jit import inlined, kernel
+from triegs.jit.words import Words
+from triegs.terms.arrays import INTEGER, UNBORN
 
 #: More words than `write_rows` needs for a row of three terms. Each takes half a word and, if it is
 #: defined, half a word for its id, half a word of scratch, and one for its value.

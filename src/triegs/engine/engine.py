@@ -25,9 +25,9 @@ from triegs.engine.registration import warn_about
 from triegs.engine.report import Report
 from triegs.engine.standing_query import StandingQuery
 from triegs.engine.state import EngineOptions
+from triegs.engine.warmth import warm_up
 from triegs.errors import StateError
-from triegs.inputs import open_input
-from triegs.kernels.warmth import warm_up
+from triegs.events import open_input
 from triegs.mode import Mode
 from triegs.names import BASE, check_base
 from triegs.options import (
@@ -433,9 +433,10 @@ class Engine(Uncopied):
         counted and reported; see `EventTime`. Cost: the events.
 
         With `map`, templates over the columns of a table (Arrow, pandas, Polars, anything with
-        ``__arrow_c_stream__``) turn each row into one event: see `triegs.mapping.parser`. The
-        triples of a row come and go together. `columns` says which columns are ``time``, ``op`` and
-        ``id``; `time_unit` is the unit of numeric times: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
+        ``__arrow_c_stream__``) turn each row into one event: see `triegs.events.mapping.parser`.
+        The triples of a row come and go together. `columns` says which columns are ``time``, ``op``
+        and ``id``; `time_unit` is the unit of numeric times: ``"s"``, ``"ms"``, ``"us"`` or
+        ``"ns"``.
 
         >>> engine = Engine(window=Window("10s"))
         >>> engine.push([(1_000, 1, "<http://ex/p>", 2), (None, 1, "<http://ex/p>", 3)])

@@ -12,11 +12,11 @@ from triegs.durable.journal import Kind
 from triegs.engine.report import LoggedReport, Report
 from triegs.engine.state import FEW_TERMS, EngineState
 from triegs.errors import InvalidUpdate
-from triegs.events import Batch, check_many, encode_table, encode_tuples
-from triegs.inputs.signs import CHANGES
-from triegs.load import read_statements
+from triegs.events.load import read_statements
+from triegs.events.mapping.rows import SAME_ROW
+from triegs.events.signs import CHANGES
+from triegs.events.updates import Batch, check_many, encode_table, encode_tuples
 from triegs.maintain.standing import Refused
-from triegs.mapping.rows import SAME_ROW
 from triegs.windows.encoding import read_time
 from triegs.windows.rows import RowReading, judge_rows, read_rows
 

@@ -1,6 +1,6 @@
 """A small workload that calls every kernel in every form in which the engine does.
 
-`triegs.kernels.warmth` runs it once per machine, so that everything is compiled at once and nothing
+`triegs.engine.warmth` runs it once per machine, so that everything is compiled at once and nothing
 later, in the middle of a stream. `tests/kernels/test_warmth.py` checks that it is complete.
 """
 
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from triegs.dictionary import Dictionary
-from triegs.dictionary.partition_hash import find_partitions
 from triegs.durable.terms import Definer
 from triegs.errors import InvalidUpdate, MemoryLimitReached
-from triegs.events import encode_table
+from triegs.events.updates import encode_table
+from triegs.terms.dictionary import Dictionary
+from triegs.terms.partition_hash import find_partitions
 
 EX = "<http://ex/{}>".format
 A, B, C = EX("a"), EX("b"), EX("c")
@@ -50,7 +50,7 @@ def call_everything(
     open_input: Callable[..., Any],
     before_epochs: Callable[[], object],
 ) -> None:
-    """Run the workload; `make_engine` is `triegs.Engine`, `open_input` that of `triegs.inputs`.
+    """Run the workload; `make_engine` is `triegs.Engine`, `open_input` that of `triegs.events`.
 
     Takes a second once everything is compiled.
     """

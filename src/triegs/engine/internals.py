@@ -11,7 +11,7 @@ from triegs.engine.registration import Registration
 from triegs.engine.report import Report
 from triegs.engine.standing_query import StandingQuery
 from triegs.engine.state import EngineOptions, EngineState
-from triegs.events import Batch
+from triegs.events.updates import Batch
 from triegs.store.packed import PackedStore
 from triegs.windows.outcomes import Pushed
 

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from threading import Lock
 from typing import Any, NamedTuple
 
-from triegs.dictionary import Dictionary
 from triegs.durable.checkpoint_manager import CheckpointManager
 from triegs.durable.journal import Journal, Kind
 from triegs.engine.clock import Clock
@@ -27,6 +26,7 @@ from triegs.read.subscription import Publications
 from triegs.sparql.window import Window
 from triegs.store.contract import VersionGone
 from triegs.store.packed import PackedStore
+from triegs.terms.dictionary import Dictionary
 from triegs.windows.outcomes import Published
 from triegs.windows.settings import EventTime
 from triegs.windows.windows import Windows

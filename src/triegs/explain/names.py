@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from triegs.sparql.model import Aggregate, Call, Expression, Query, is_variable
-from triegs.terms import XSD
+from triegs.terms.term import XSD
 
 _IRI = re.compile(r"<(?P<namespace>.*[/#:])(?P<local>[\w.~%+-]+)>")
 _LITERAL = re.compile(

@@ -6,10 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from triegs.kernels.layout import FANOUT, HEAD, LOW
-from triegs.kernels.relations import tuple_get
-from triegs.kernels.sums import ANSWERED, BESIDE, SETS
-from triegs.kernels.tables import (
+from triegs.maintain.kernels.tables import (
     ANY,
     COUNT,
     COUNTS,
@@ -21,10 +18,13 @@ from triegs.kernels.tables import (
     TOTAL,
     TUPLES,
 )
-from triegs.kernels.trie import find_leaf
 from triegs.maintain.model import LAYOUTS, Check, Delta, Index, Order, Rule, Step, View, is_counts
 from triegs.maintain.views import Views
 from triegs.store.contract import Key, StoreCorrupt
+from triegs.store.kernels.layout import FANOUT, HEAD, LOW
+from triegs.store.kernels.relations import tuple_get
+from triegs.store.kernels.sums import ANSWERED, BESIDE, SETS
+from triegs.store.kernels.trie import find_leaf
 
 Rows = dict[Key, int]
 Numbers = tuple[int, int]  # answers and rows

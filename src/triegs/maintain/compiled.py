@@ -16,13 +16,12 @@ import numpy as np
 from triegs.compiler.plan import Plan
 from triegs.copying import Uncopied
 from triegs.errors import InvalidUpdate, MemoryLimitReached, MultiplicityOverflow
-from triegs.kernels.layout import LOG_FULL, OVERFLOW
-from triegs.kernels.program import ASKED, JUDGE, read_clock, run_and_publish, run_epoch
-from triegs.kernels.tables import COUNTER_WORDS, ENTRY_WORDS
-from triegs.kernels.words import Words
-from triegs.kernels.work import PHASE
+from triegs.jit.words import Words
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.judges import Judges
+from triegs.maintain.kernels.program import ASKED, JUDGE, read_clock, run_and_publish, run_epoch
+from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS
+from triegs.maintain.kernels.work import PHASE
 from triegs.maintain.label_graphs import STATIC, LabelGraphs
 from triegs.maintain.lowering import Encode, Lowering, choose_numbers
 from triegs.maintain.meaning import Held
@@ -42,6 +41,7 @@ from triegs.maintain.tables import Table, write_table
 from triegs.maintain.views import Saved, Views
 from triegs.mode import Mode
 from triegs.store.contract import Key
+from triegs.store.kernels.layout import LOG_FULL, OVERFLOW
 from triegs.store.packed import PackedStore, PackedVersion
 
 ENTRIES_PER_UPDATE = 4  # that can be built anew in about the time of an update
@@ -408,8 +408,8 @@ class CompiledCore(Uncopied, Publisher):
         return found
 
     def count_work(self) -> dict[View, list[int]]:
-        """By step, its counters (see `triegs.kernels.tables`) since it was made, also from epochs
-        that were aborted.
+        """By step, its counters (see `triegs.maintain.kernels.tables`) since it was made, also from
+        epochs that were aborted.
         """
         table = self.table
         counters = table.counters.reshape(-1, COUNTER_WORDS).tolist()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import permutations
 
-from triegs.kernels.tables import BEFORE, LEADS, MOST_LEVELS, MOST_VALUES, MOST_WORDS, NOW
+from triegs.maintain.kernels.tables import BEFORE, LEADS, MOST_LEVELS, MOST_VALUES, MOST_WORDS, NOW
 from triegs.maintain.model import Binding, Check, Delta, Input, Move, Operand, Root, Symmetry, View
 
 MOST_RENAMED = 6  # variables

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from triegs.compiler.plan import Node, Role
-from triegs.kernels.sums import ENTRY
-from triegs.kernels.tables import NUMBERED_EDGE
 from triegs.maintain.enumeration_plan import CountSource, EnumerationPlan, Level, ParentPath
+from triegs.maintain.kernels.tables import NUMBERED_EDGE
 from triegs.maintain.model import Index, Step, View
+from triegs.store.kernels.sums import ENTRY
 
 if TYPE_CHECKING:
     from triegs.maintain.lowering import Lowering

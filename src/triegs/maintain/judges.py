@@ -1,8 +1,8 @@
 """Judges: the filters that kernels ask by number, and what they have said so far.
 
-The array that kernels read is described in `triegs.kernels.verdicts`. Here questions are answered:
-a filter over one variable once per id until that id is freed, `?x < ?y` and its like by the values
-of the two terms, any other filter once per tuple and epoch.
+The array that kernels read is described in `triegs.maintain.kernels.verdicts`. Here questions are
+answered: a filter over one variable once per id until that id is freed, `?x < ?y` and its like by
+the values of the two terms, any other filter once per tuple and epoch.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from triegs.compiler.keys import expression_text
-from triegs.dictionary.decoder import Terms
-from triegs.kernels.verdicts import (
+from triegs.jit.words import Words
+from triegs.maintain.kernels.verdicts import (
     ACCEPTED,
     COMPARISON,
     COUNT,
@@ -52,12 +52,12 @@ from triegs.kernels.verdicts import (
     put_tuples,
     put_values,
 )
-from triegs.kernels.words import Words
 from triegs.maintain.value_words import value_words, values_of_integers, values_of_texts
 from triegs.sparql.batches import FEW, Batch
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import Call, Expression, is_variable
 from triegs.sparql.scope import substitute
+from triegs.terms.decoder import Terms
 
 LEAST_IDS = 1 << 10
 LEAST_SLOTS = 1 << 6
@@ -99,10 +99,10 @@ class Judges:
     """The judges of one engine, and their verdicts.
 
     `decode` gives the term of an id; `read`, if there is one, many at once, as
-    `triegs.dictionary.Dictionary.read_terms` does. Kernels take `words` and `asked` anew for each
-    call, because larger arrays may take their place meanwhile.
+    `triegs.terms.dictionary.Dictionary.read_terms` does. Kernels take `words` and `asked` anew for
+    each call, because larger arrays may take their place meanwhile.
 
-    >>> from triegs.dictionary import Dictionary
+    >>> from triegs.terms.dictionary import Dictionary
     >>> dictionary = Dictionary()
     >>> judges = Judges(dictionary.decode_one, dictionary.read_terms)
     >>> five = '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'

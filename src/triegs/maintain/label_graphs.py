@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from triegs.kernels.words import Words
+from triegs.jit.words import Words
 
 STATIC = 0  # the static graph
 

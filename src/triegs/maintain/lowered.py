@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 
 from triegs.compiler.plan import Alias, Plan, Static
-from triegs.kernels.tables import (
+from triegs.maintain.compiled import CompiledCore
+from triegs.maintain.enumeration_plan import EnumerationPlan
+from triegs.maintain.judges import Judges
+from triegs.maintain.kernels.tables import (
     ADJACENCY,
     ANY,
     BEFORE,
@@ -35,9 +38,6 @@ from triegs.kernels.tables import (
     TOTAL,
     TUPLES,
 )
-from triegs.maintain.compiled import CompiledCore
-from triegs.maintain.enumeration_plan import EnumerationPlan
-from triegs.maintain.judges import Judges
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.lowering import Lowering, choose_numbers
 from triegs.maintain.meaning import Held, Meaning

@@ -15,7 +15,7 @@ All other nodes (atoms of three variables, interfaces of two and more, materiali
 *rules*: the marginal of an existential node, the live tuples of a witness, and a join below either.
 
 A plan that keeps numbers has, in the place of live pairs and products of its witnesses, the views
-with numbers of `triegs.kernels.sums`; tops are ranked, and an edge without children is the
+with numbers of `triegs.store.kernels.sums`; tops are ranked, and an edge without children is the
 stream's index with summed hubs. If any node is a rule, all its witnesses are, and their numbers are
 rules too, see `triegs.maintain.numbering`.
 """
@@ -29,7 +29,10 @@ from typing import Any
 
 from triegs.compiler.keys import static_text
 from triegs.compiler.plan import Alias, Join, Node, Payload, Plan, Role, Static, Use
-from triegs.kernels.tables import (
+from triegs.maintain.deltas import find_symmetry, plan_deltas, plan_symmetric
+from triegs.maintain.enumeration import Enumeration
+from triegs.maintain.enumeration_plan import EnumerationPlan
+from triegs.maintain.kernels.tables import (
     ADJACENCY,
     ANY,
     COUNT,
@@ -43,9 +46,6 @@ from triegs.kernels.tables import (
     SAME,
     TOTAL,
 )
-from triegs.maintain.deltas import find_symmetry, plan_deltas, plan_symmetric
-from triegs.maintain.enumeration import Enumeration
-from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.meaning import Held, Meaning
 from triegs.maintain.model import Check, Index, Input, Operand, Rule, View, is_fixed, list_keys_of
 from triegs.maintain.numbering import RuleNumbers, Used

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from triegs.kernels.layout import NUMBERED, PLAIN, RANKED, SLOT_WORDS, SLOTS
-from triegs.kernels.sums import ANSWERED, BESIDE, COUNTED, SETS
-from triegs.kernels.tables import (
+from triegs.maintain.kernels.tables import (
     ADJACENCY,
     ANY,
     BOTH,
@@ -22,6 +20,8 @@ from triegs.kernels.tables import (
     RANKING,
 )
 from triegs.maintain.streams import Stream, label_stream
+from triegs.store.kernels.layout import NUMBERED, PLAIN, RANKED, SLOT_WORDS, SLOTS
+from triegs.store.kernels.sums import ANSWERED, BESIDE, COUNTED, SETS
 from triegs.store.packed import PackedRelation
 
 #: By the kind of a step that keeps numbers, how its relation is laid out.
@@ -51,7 +51,7 @@ class View:
 
     @property
     def numbers(self) -> int:
-        """Where the numbers of a key are, see `triegs.kernels.sums`."""
+        """Where the numbers of a key are, see `triegs.store.kernels.sums`."""
         if self.relation.layout != PLAIN:
             return BESIDE
         if self.is_answers:

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 
 from triegs.compiler.plan import Plan, Role
 from triegs.errors import MultiplicityOverflow
-from triegs.kernels.sums import BESIDE, LOOKED_UP
-from triegs.kernels.tables import COUNT, PRESENCE
 from triegs.maintain.enumeration_plan import CountSource
+from triegs.maintain.kernels.tables import COUNT, PRESENCE
 from triegs.maintain.model import Operand, View
+from triegs.store.kernels.sums import BESIDE, LOOKED_UP
 from triegs.store.packed import PackedRelation
 
 if TYPE_CHECKING:

@@ -8,21 +8,27 @@ from __future__ import annotations
 import numpy as np
 
 from triegs.errors import MemoryLimitReached, MultiplicityOverflow
-from triegs.kernels.cursors import CURSOR_WORDS, fill_scan, open_scan
-from triegs.kernels.fill import FILL_CURSOR_WORDS, fill_index, fill_tuples, list_keys, move_pairs
-from triegs.kernels.layout import FAULTS, FULL, LOG_FULL, PLAIN
-from triegs.kernels.numbering import step_numbered_edge, step_numbered_product
-from triegs.kernels.program import step_edge, step_product, step_total
-from triegs.kernels.relations import tuple_get
-from triegs.kernels.rule import step_rule
-from triegs.kernels.tables import EDGE, PRODUCT, RANKING, TOTAL
-from triegs.kernels.words import Words
-from triegs.kernels.work import BUFFER_WORDS, FIXED_WORDS, RAW, RUNS, RUNS_END, SCRATCH
+from triegs.jit.words import Words
 from triegs.maintain.judges import Judges
+from triegs.maintain.kernels.fill import (
+    FILL_CURSOR_WORDS,
+    fill_index,
+    fill_tuples,
+    list_keys,
+    move_pairs,
+)
+from triegs.maintain.kernels.numbering import step_numbered_edge, step_numbered_product
+from triegs.maintain.kernels.program import step_edge, step_product, step_total
+from triegs.maintain.kernels.rule import step_rule
+from triegs.maintain.kernels.tables import EDGE, PRODUCT, RANKING, TOTAL
+from triegs.maintain.kernels.work import BUFFER_WORDS, FIXED_WORDS, RAW, RUNS, RUNS_END, SCRATCH
 from triegs.maintain.model import Index, Rule, Step, View, find_address
 from triegs.maintain.streams import Columns
 from triegs.maintain.tables import write_rule, write_step
 from triegs.mode import Mode
+from triegs.store.kernels.cursors import CURSOR_WORDS, fill_scan, open_scan
+from triegs.store.kernels.layout import FAULTS, FULL, LOG_FULL, PLAIN
+from triegs.store.kernels.relations import tuple_get
 from triegs.store.packed import PackedStore
 
 FIRST_BUFFER = 1 << 14  # words

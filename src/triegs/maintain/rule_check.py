@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from triegs.kernels.tables import (
+from triegs.maintain.kernels.tables import (
     ANY,
     BEFORE,
     BOTH,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from triegs.kernels.tables import COUNT
+from triegs.maintain.kernels.tables import COUNT
 from triegs.maintain.model import Check, Input
 
 MOST_NAMED = 200  # letters of a rule's name before it is shortened

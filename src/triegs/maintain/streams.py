@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from triegs.compiler.keys import alias_text
 from triegs.compiler.plan import Alias
-from triegs.kernels.tables import IS_ACCEPTED, IS_EQUAL, IS_ID
 from triegs.maintain.judges import Judges
+from triegs.maintain.kernels.tables import IS_ACCEPTED, IS_EQUAL, IS_ID
 from triegs.sparql.model import expression_variables, is_variable
 
 Columns = NDArray[np.int64]  # by column, the weights last
@@ -23,8 +23,8 @@ Columns = NDArray[np.int64]  # by column, the weights last
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """What an entry must pass: a kind of `triegs.kernels.tables`, with the columns that it reads
-    and an id, or the number of a judge.
+    """What an entry must pass: a kind of `triegs.maintain.kernels.tables`, with the columns that it
+    reads and an id, or the number of a judge.
     """
 
     kind: int

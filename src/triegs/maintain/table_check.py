@@ -1,4 +1,5 @@
-"""What every table must be, judged by its words alone; `triegs.kernels.tables` says what they mean.
+"""What every table must be, judged by its words alone; `triegs.maintain.kernels.tables` says what
+they mean.
 
 Kernels trust the table: a wrong place reads another row's words, a wrong register a value of the
 last seed. So tests have every table checked before an epoch reads it. The numbers in brackets are
@@ -11,18 +12,18 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
-from triegs.kernels import tables as t
-from triegs.kernels.layout import PLAIN
-from triegs.kernels.relations import slot_at
-from triegs.kernels.sums import ANSWERED, BESIDE, COUNTED, SETS
-from triegs.kernels.tables import ANY, COUNT, PRESENCE, SAME
-from triegs.kernels.verdicts import COUNT as JUDGE_COUNT
-from triegs.kernels.verdicts import DIRECTORY
-from triegs.kernels.words import Words
-from triegs.kernels.work import MOST_COLUMNS
+from triegs.jit.words import Words
+from triegs.maintain.kernels import tables as t
+from triegs.maintain.kernels.tables import ANY, COUNT, PRESENCE, SAME
+from triegs.maintain.kernels.verdicts import COUNT as JUDGE_COUNT
+from triegs.maintain.kernels.verdicts import DIRECTORY
+from triegs.maintain.kernels.work import MOST_COLUMNS
 from triegs.maintain.rule_check import Check, DeltaRow, RuleCheck, RuleRow, SymmetryRow
 from triegs.maintain.views import Views
 from triegs.store.contract import StoreCorrupt
+from triegs.store.kernels.layout import PLAIN
+from triegs.store.kernels.relations import slot_at
+from triegs.store.kernels.sums import ANSWERED, BESIDE, COUNTED, SETS
 
 NUMBERED_STEPS = (t.NUMBERED_EDGE, t.NUMBERED_PRODUCT, t.RANKING)
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from triegs.kernels.layout import SLOT_WORDS, SLOTS
-from triegs.kernels.sums import ANSWERED, BESIDE, COUNTED, SETS
-from triegs.kernels.tables import (
+from triegs.maintain.kernels.tables import (
     ANY,
     BEFORE,
     BOTH,
@@ -143,6 +141,8 @@ from triegs.kernels.tables import (
 from triegs.maintain.model import Rule, View
 from triegs.maintain.tables import Table
 from triegs.maintain.views import Views
+from triegs.store.kernels.layout import SLOT_WORDS, SLOTS
+from triegs.store.kernels.sums import ANSWERED, BESIDE, COUNTED, SETS
 
 USES = {PRESENCE: "there", COUNT: "count", LEADS: ""}
 SIDES = {BOTH: "", BEFORE: " before", NOW: " now"}

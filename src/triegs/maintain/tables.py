@@ -1,4 +1,6 @@
-"""Views into the table that an epoch reads; `triegs.kernels.tables` says what its words mean."""
+"""Views into the table that an epoch reads; `triegs.maintain.kernels.tables` says what its words
+mean.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from triegs.kernels.tables import (
+from triegs.jit.words import Words
+from triegs.maintain.kernels.tables import (
     BOTH,
     CHECK_WORDS,
     DELTA_WORDS,
@@ -41,7 +44,6 @@ from triegs.kernels.tables import (
     TUPLES,
     WHOLES,
 )
-from triegs.kernels.words import Words
 from triegs.maintain.model import (
     LAYOUTS,
     Check,

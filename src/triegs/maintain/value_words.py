@@ -1,4 +1,4 @@
-"""The values of terms in words, as `triegs.kernels.verdicts` compares them."""
+"""The values of terms in words, as `triegs.maintain.kernels.verdicts` compares them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from triegs.kernels.verdicts import (
+from triegs.jit.words import Words
+from triegs.maintain.kernels.verdicts import (
     BOOLEAN,
     DATE,
     DATE_TIME,
@@ -33,11 +34,10 @@ from triegs.kernels.verdicts import (
     VALUE_WORDS,
     ZONED_DATE_TIME,
 )
-from triegs.kernels.words import Words
 from triegs.sparql.batches import FEW
 from triegs.sparql.value_columns import EPOCH_SECONDS, read_moments, read_numbers, take, to_mask
 from triegs.sparql.values import Moment, MomentKind, Number, Rank, Text, round_to_float, value_of
-from triegs.terms import Kind, parse_term
+from triegs.terms.term import Kind, parse_term
 
 #: Fractions are kept as so many views of one.
 PARTS = 10**18
@@ -104,7 +104,8 @@ def order_keys(doubles: NDArray[np.float64]) -> Words:
 
 
 def value_words(term: str) -> tuple[int, int, int, int]:
-    """The class, floor, fraction and key of a term, as `triegs.kernels.verdicts` compares them.
+    """The class, floor, fraction and key of a term, as `triegs.maintain.kernels.verdicts` compares
+    them.
 
     >>> value_words('"a"') == (TEXT, 0, 0, 0)
     True

@@ -14,12 +14,9 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from triegs.errors import MultiplicityOverflow
-from triegs.kernels.layout import (
-    LOW,
-    PLAIN,
-)
-from triegs.kernels.sums import fill_summed
-from triegs.kernels.tables import (
+from triegs.jit.words import Words
+from triegs.maintain.judges import Judges
+from triegs.maintain.kernels.tables import (
     ADJACENCY,
     ANY,
     COUNT,
@@ -30,8 +27,6 @@ from triegs.kernels.tables import (
     TOTAL,
     TUPLES,
 )
-from triegs.kernels.words import Words
-from triegs.maintain.judges import Judges
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.model import (
     LAYOUTS,
@@ -50,6 +45,11 @@ from triegs.maintain.model import (
 from triegs.maintain.relations import ViewRelations
 from triegs.maintain.streams import Columns, Stream, label_stream
 from triegs.mode import Mode
+from triegs.store.kernels.layout import (
+    LOW,
+    PLAIN,
+)
+from triegs.store.kernels.sums import fill_summed
 from triegs.store.packed import PackedStore
 
 Saved = list[tuple["View", int, bool, bool, bool]]

@@ -49,7 +49,7 @@ class Speller:
     def __init__(self, spell: Spell, unbound: str = "") -> None:
         self._spell = spell
         self._unbound = unbound
-        self._terms: Any = pa.nulls(0, pa.string())  # see `triegs.dictionary.decoder`
+        self._terms: Any = pa.nulls(0, pa.string())  # see `triegs.terms.decoder`
         self._texts: Any = pa.array([unbound], pa.string())
 
     def spell(self, column: Any) -> Cells:

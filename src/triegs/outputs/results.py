@@ -23,7 +23,7 @@ from triegs.outputs.texts import (
     spell_srj,
     spell_srx,
 )
-from triegs.terms import XSD
+from triegs.terms.term import XSD
 
 INTEGER = f"^^<{XSD}integer>"
 

@@ -1,8 +1,8 @@
 r"""Converts terms in N-Triples form to the texts of the output formats.
 
-Three properties of canonical terms (`triegs.terms`) make this cheap: they contain no raw tabs, line
-ends or other control characters; the text between the quotes of a literal is valid inside a JSON
-string; and only a backslash escapes other characters.
+Three properties of canonical terms (`triegs.terms.term`) make this cheap: they contain no raw tabs,
+line ends or other control characters; the text between the quotes of a literal is valid inside a
+JSON string; and only a backslash escapes other characters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from triegs.errors import TriegsError
 from triegs.names import write_plain
-from triegs.terms import RDF, XSD, XSD_STRING, Kind, parse_term, unescape
+from triegs.terms.term import RDF, XSD, XSD_STRING, Kind, parse_term, unescape
 
 #: Arrow array of distinct N-Triples strings to the array of their texts.
 Spell = Callable[[Any], Any]

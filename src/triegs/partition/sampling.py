@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from triegs.dictionary.term_texts import write_terms
-from triegs.dictionary.values import write_value
 from triegs.partition.statistics import OBJECT, SUBJECT, Key, StreamStatistics
+from triegs.terms.term_texts import write_terms
+from triegs.terms.values import write_value
 
 COLUMNS = {SUBJECT: "subject", OBJECT: "object"}
 #: The most frequent keys of a label that are kept.

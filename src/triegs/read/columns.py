@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from triegs.dictionary.decoder import allocate
-from triegs.kernels.answers import (
+from triegs.maintain.enumeration_plan import Count, EnumerationPlan, Level
+from triegs.read.kernels.answers import (
     FACTOR,
     INSIDE,
     LEVEL_WORDS,
@@ -21,8 +21,8 @@ from triegs.kernels.answers import (
     TRIE,
     fill_answers,
 )
-from triegs.maintain.enumeration_plan import Count, EnumerationPlan, Level
 from triegs.store.packed import PackedVersion
+from triegs.terms.decoder import allocate
 
 LARGEST = 2**63 - 1
 Words: TypeAlias = NDArray[np.int64]

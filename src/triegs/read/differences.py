@@ -11,10 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from triegs.dictionary.decoder import allocate
 from triegs.errors import MultiplicityOverflow
-from triegs.kernels.answers import INSIDE, MISFIT, SET, TRIE
-from triegs.kernels.changes import (
+from triegs.maintain.enumeration_plan import EnumerationPlan
+from triegs.read.columns import (
+    LARGEST,
+    TOO_LARGE,
+    Columns,
+    Integers,
+    NotIntegers,
+    Sizes,
+    Words,
+)
+from triegs.read.kernels.answers import INSIDE, MISFIT, SET, TRIE
+from triegs.read.kernels.changes import (
     BEGINS,
     CHECK_WORDS,
     COUNTS_AS_ONE,
@@ -35,18 +44,9 @@ from triegs.kernels.changes import (
     fill_changes,
     state_words,
 )
-from triegs.kernels.differences import difference_words, share_roots
-from triegs.maintain.enumeration_plan import EnumerationPlan
-from triegs.read.columns import (
-    LARGEST,
-    TOO_LARGE,
-    Columns,
-    Integers,
-    NotIntegers,
-    Sizes,
-    Words,
-)
+from triegs.read.kernels.differences import difference_words, share_roots
 from triegs.store.packed import PackedRelation, PackedVersion
+from triegs.terms.decoder import allocate
 
 
 class Side(NamedTuple):
@@ -229,7 +229,7 @@ def _order(old: EnumerationPlan, new: EnumerationPlan, seed: int | None) -> _Pha
 
 
 def write_phases(old: EnumerationPlan, new: EnumerationPlan, seeds: Sequence[int | None]) -> Phases:
-    """The table that `triegs.kernels.changes` reads; a seed of None is the whole result."""
+    """The table that `triegs.read.kernels.changes` reads; a seed of None is the whole result."""
     words = [len(seeds), 0, *([0] * len(seeds))]
     most_levels = most_columns = 0
     for number, seed in enumerate(seeds):

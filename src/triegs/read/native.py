@@ -17,7 +17,7 @@ anything else, or a mixture of these      a dictionary of N-Triples strings, for
 Times are in microseconds, or in nanoseconds if a term has the digits and the years fit (1678 to
 2261 for timestamps). A column becomes one of terms if its exact numbers have more than 38 digits (a
 64-bit integer counts as 19), if it mixes times with and without zone, or if a literal has no value
-(`triegs.dictionary.lexical`). So a column never mixes values and terms.
+(`triegs.terms.lexical`). So a column never mixes values and terms.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from triegs.dictionary.lexical import Value, count_places, read_lexical, read_nanoseconds
-from triegs.terms import XSD, XSD_STRING, parse_term
+from triegs.terms.lexical import Value, count_places, read_lexical, read_nanoseconds
+from triegs.terms.term import XSD, XSD_STRING, parse_term
 
 TERMS = pa.dictionary(pa.int32(), pa.string())
 MOST_DIGITS = 38  # of decimal128; not all libraries read wider types

@@ -25,11 +25,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from triegs.dictionary import Decoder, TermForm
-from triegs.dictionary.arrays import INTEGER, Word, Words
-from triegs.dictionary.decoder import allocate, read_term, to_words, wrap
 from triegs.errors import TriegsError
-from triegs.kernels.jit import kernel
+from triegs.jit.jit import kernel
 from triegs.names import write_plain
 from triegs.read.native import (
     INTEGER_SHAPE,
@@ -42,6 +39,9 @@ from triegs.read.native import (
     write_cells,
 )
 from triegs.read.plain import read_plain, read_plain_cell
+from triegs.terms.arrays import INTEGER, Word, Words
+from triegs.terms.decoder import Decoder, allocate, read_term, to_words, wrap
+from triegs.terms.values import TermForm
 
 IDS = "ids"
 PLAIN = "plain"
@@ -58,7 +58,7 @@ def integer_table(decoder: Decoder) -> Words:
     A view of the dictionary as it is now, for kernels that write integers while they enumerate.
     Cost: none. It is valid for the ids of a snapshot while that is open.
 
-    >>> from triegs.dictionary import Dictionary
+    >>> from triegs.terms.dictionary import Dictionary
     >>> words = Dictionary()
     >>> integer_table(words.decoder())[words.encode_one(-7)].tolist() == [-7, INTEGER]
     True
@@ -69,7 +69,7 @@ def integer_table(decoder: Decoder) -> Words:
 class ArrowOutput:
     """Writes the batches of one result as Arrow columns, with one type per column.
 
-    >>> from triegs.dictionary import Dictionary
+    >>> from triegs.terms.dictionary import Dictionary
     >>> words = Dictionary()
     >>> ids = np.array([words.encode_terms([1, 2, 1]), [words.encode_one("<http://ex/a>")] * 3])
     >>> output = ArrowOutput(words.decoder(), ["x", "y"], "python")
@@ -183,7 +183,7 @@ class ArrowOutput:
 class RowOutput:
     """Writes ids as rows of objects; each term is converted once.
 
-    >>> from triegs.dictionary import Dictionary
+    >>> from triegs.terms.dictionary import Dictionary
     >>> words = Dictionary()
     >>> ids = np.array([words.encode_terms([1, 2]), [words.encode_one("<http://ex/a>"), -1]])
     >>> list(RowOutput(words.decoder(), "python").rows(ids))

@@ -9,7 +9,6 @@ from time import monotonic
 from typing import Any, NamedTuple, Protocol
 from weakref import ReferenceType, ref
 
-from triegs.dictionary import Dictionary
 from triegs.errors import HistoryGone
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.enumeration_plan import EnumerationPlan
@@ -20,6 +19,7 @@ from triegs.read.snapshot import Snapshot
 from triegs.sparql.window import read_span
 from triegs.store.contract import VersionGone
 from triegs.store.packed import PackedStore, PackedVersion
+from triegs.terms.dictionary import Dictionary
 
 FEW = 4  # epochs, and holders of each, that an error message lists
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from triegs.dictionary.values import TermForm, read_value
 from triegs.names import read_plain_name
 from triegs.read.native import Cell, Shape, Sort, read_cell
-from triegs.terms import Text
+from triegs.terms.term import Text
+from triegs.terms.values import TermForm, read_value
 
 
 def read_plain(term: str, base: str) -> Any:

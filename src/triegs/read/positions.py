@@ -1,7 +1,7 @@
 """Answers by position in the enumeration, and their number.
 
 A plan that keeps order statistics finds a position in logarithmic time, see
-`triegs.kernels.positions`. For any other plan the rows are scanned, with the same result.
+`triegs.read.kernels.positions`. For any other plan the rows are scanned, with the same result.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 
 from triegs.compiler.plan import Payload
 from triegs.errors import MultiplicityOverflow
-from triegs.kernels.answers import FACTOR, STATE_HEAD, STATE_WORDS, TILE_WORDS, fill_answers
-from triegs.kernels.layout import FANOUT, HEAD, OFFSET
-from triegs.kernels.positions import NUMBER_WORDS, pick_answers, seek_answer
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.read.columns import LARGEST, TOO_LARGE, Columns, Sizes, Words, write_levels
+from triegs.read.kernels.answers import FACTOR, STATE_HEAD, STATE_WORDS, TILE_WORDS, fill_answers
+from triegs.read.kernels.positions import NUMBER_WORDS, pick_answers, seek_answer
 from triegs.read.result import BATCH_ROWS
 from triegs.read.rows import UNBOUND, WIDE, RowReader
+from triegs.store.kernels.layout import FANOUT, HEAD, OFFSET
 from triegs.store.packed import PackedRelation, PackedVersion
 
 NO_INTEGERS = np.empty(0, np.int64)

@@ -9,12 +9,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from triegs.copying import Uncopied
-from triegs.dictionary import Decoder
-from triegs.dictionary.decoder import wrap
 from triegs.errors import TriegsError
 from triegs.options import ArrowTerms, RowTerms
 from triegs.read.columns import Columns, Integers, NotIntegers, Sizes
 from triegs.read.output import ArrowOutput, RowOutput, integer_table
+from triegs.terms.decoder import Decoder, wrap
 
 if TYPE_CHECKING:
     import pyarrow as pa

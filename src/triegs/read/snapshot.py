@@ -16,7 +16,6 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from triegs.dictionary import Decoder
 from triegs.errors import SnapshotExpired, StateError, TriegsError
 from triegs.notebook import MOST_SHOWN, write_card, write_table
 from triegs.options import SPARQL_FORMATS, SparqlFormat, check_word
@@ -28,6 +27,7 @@ from triegs.read.result import BATCH_ROWS, Result, Row
 from triegs.read.rows import RowReader
 from triegs.sparql.model import Form
 from triegs.store.packed import PackedVersion
+from triegs.terms.decoder import Decoder
 
 #: Positions of answers in the enumeration.
 PositionList = range | NDArray[np.int64]

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from triegs.engine import Engine
-from triegs.inputs import Source
-from triegs.mapping.rows import count_rows
+from triegs.events import Source
+from triegs.events.mapping.rows import count_rows
 from triegs.run.epochs import Published
 from triegs.run.refusals import Refusals
 from triegs.run.reporter import Reporter, RunQuery
@@ -30,7 +30,7 @@ def name_hold(query: str) -> str:
 
 
 def read_start(positions: Mapping[str, Any], stream: str | None) -> dict[str, Any]:
-    """The position to resume a stream from, for `triegs.inputs.open_input`."""
+    """The position to resume a stream from, for `triegs.events.open_input`."""
     noted = positions.get(STREAM + (stream or ""), {})
     front = f"{FILE}{stream or ''} "
     files = {name[len(front) :]: e for name, e in positions.items() if name.startswith(front)}

@@ -11,7 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from triegs.engine import Engine
-from triegs.mapping.rows import count_rows
+from triegs.events.mapping.rows import count_rows
 from triegs.run.epochs import Epochs, Published
 from triegs.run.refusals import Refusals
 from triegs.run.reporter import Reporter

@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 
 from triegs.engine import Engine
 from triegs.errors import InvalidUpdate
+from triegs.events.mapping.cells import Words
+from triegs.events.mapping.rows import SAME_ROW, count_rows, find_starts
 from triegs.maintain.standing import Refused
-from triegs.mapping.cells import Words
-from triegs.mapping.rows import SAME_ROW, count_rows, find_starts
 from triegs.reasons import Reason, Why
 from triegs.run.refusals import Refusal
-from triegs.terms import XSD
+from triegs.terms.term import XSD
 from triegs.windows.outcomes import Published as Slid
 
 UPDATE = ("op", "subject", "predicate", "object")

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from triegs.errors import CannotWrite
-from triegs.inputs.quarantine_file import QuarantineFile
+from triegs.events.quarantine_file import QuarantineFile
 from triegs.reasons import Why
 
 

@@ -14,11 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from triegs.dictionary.arrays import Words
-from triegs.dictionary.columns import is_text
-from triegs.dictionary.term_texts import write_terms
 from triegs.errors import InputError
-from triegs.inputs.context import (
+from triegs.events.context import (
     COLUMNS,
     TERMS,
     Clock,
@@ -27,12 +24,15 @@ from triegs.inputs.context import (
     TermReading,
     choose_columns,
 )
-from triegs.inputs.event_columns import Origin, describe_row, shape_events
-from triegs.inputs.report import InputReport, Quarantine
+from triegs.events.event_columns import Origin, describe_row, shape_events
+from triegs.events.report import InputReport, Quarantine
 from triegs.reasons import Reason
 from triegs.spark.cells import make_empty, read_instants
 from triegs.spark.mapped import MappedColumns
 from triegs.spark.tasks import BATCH_ID
+from triegs.terms.arrays import Words
+from triegs.terms.columns import is_text
+from triegs.terms.term_texts import write_terms
 
 #: About the rows of an encoded batch. Fewer make more dictionaries; more take more memory on an
 #: executor.

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from triegs.errors import InputError
-from triegs.inputs.context import Options, find_columns
-from triegs.inputs.files import InputFile
+from triegs.events.context import Options, find_columns
+from triegs.events.files import InputFile
 
-#: How Spark reads a format. It returns text line by line, and `triegs.inputs` reads the cells, so
+#: How Spark reads a format. It returns text line by line, and `triegs.events` reads the cells, so
 #: that a malformed record is the same with and without Spark.
 READ_AS = {
     "parquet": "parquet",

@@ -1,4 +1,4 @@
-"""A source of events like `triegs.inputs.Source`, whose files Spark reads.
+"""A source of events like `triegs.events.Source`, whose files Spark reads.
 
 Spark's Structured Streaming finds the files, forms micro-batches, reads them in parallel and hands
 each batch to one of its threads as Arrow. The reader of this source, which drives the engine, takes
@@ -27,12 +27,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from triegs.dictionary.arrays import Words
 from triegs.errors import InputError
-from triegs.inputs.context import FilePosition, Options, ReadBatch, ReadContext, key_cell
-from triegs.inputs.event_columns import shape_events
-from triegs.inputs.files import InputFile
-from triegs.inputs.source import Source
+from triegs.events.context import FilePosition, Options, ReadBatch, ReadContext, key_cell
+from triegs.events.event_columns import shape_events
+from triegs.events.files import InputFile
+from triegs.events.source import Source
 from triegs.spark.cells import quote
 from triegs.spark.failures import Cancelled, explain, mute
 from triegs.spark.file_runs import (
@@ -43,6 +42,7 @@ from triegs.spark.file_runs import (
     require_readable,
 )
 from triegs.spark.session import LocalSpark
+from triegs.terms.arrays import Words
 
 #: The most files of a micro-batch. Files are never split, so a micro-batch is held in memory.
 FILES_PER_BATCH = 4
@@ -86,7 +86,7 @@ class SparkSource(Source):
     """Batches of events from input files that Spark reads; pass it to `open_input`.
 
     The events, their order, malformed records and the counts in ``report`` are those of
-    `triegs.inputs.Source`. A file that Spark cannot read ends the input with `InputError`.
+    `triegs.events.Source`. A file that Spark cannot read ends the input with `InputError`.
 
     The session starts in the background at once, to be ready when the engine is.
     """
@@ -264,7 +264,7 @@ def join_lines(lines: pa.ChunkedArray) -> bytes:
 def _has_last_end(file: InputFile) -> bool:
     """Whether the last line ends with a newline, which Spark does not report; assumed for gzip.
 
-    The readers of `triegs.inputs` return a last line without a newline as a batch of its own, and
+    The readers of `triegs.events` return a last line without a newline as a batch of its own, and
     what is late depends on batches.
     """
     if file.path is None or file.compression != "none":
@@ -324,7 +324,7 @@ def list_names(options: Options) -> dict[str, str]:
 def read_rows(
     file: InputFile, work: ReadContext, table: pa.Table | None, place: FilePosition
 ) -> Iterator[ReadBatch]:
-    """Rows of Parquet, with columns under our names, as `triegs.inputs.tables` reads them."""
+    """Rows of Parquet, with columns under our names, as `triegs.events.tables` reads them."""
     first = place.get("row", 0)
     if table is not None:
         table = restore_kinds(table, pq.read_schema(file.path), list_names(work.options))

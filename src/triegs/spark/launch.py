@@ -78,10 +78,10 @@ def start(
     in the checkpoint.
 
     With `map`, `events` is any DataFrame, and templates over its columns, such as
-    ``"{from} :paid {to}"``, map each row to an event: see `triegs.mapping.parser`. `columns` then
-    names the columns of time, op and id, and `time_unit` (``"s"``, ``"ms"``, ``"us"``, ``"ns"``)
-    the unit of numeric times. Cells are names of IRIs under `base`, which is also the empty prefix
-    of queries. Results are names again, unless `terms` is ``"ntriples"``.
+    ``"{from} :paid {to}"``, map each row to an event: see `triegs.events.mapping.parser`. `columns`
+    then names the columns of time, op and id, and `time_unit` (``"s"``, ``"ms"``, ``"us"``,
+    ``"ns"``) the unit of numeric times. Cells are names of IRIs under `base`, which is also the
+    empty prefix of queries. Results are names again, unless `terms` is ``"ntriples"``.
 
     `queries` maps names to query texts, or to the arguments of `Engine.register` with ``text``.
     Without windows, each micro-batch is one epoch. With windows (in a query text, or `window`), a

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from triegs.dictionary.columns import is_text
-from triegs.dictionary.term_texts import spell_texts, write_terms
 from triegs.errors import InputError, WindowError
-from triegs.inputs.context import choose_columns
-from triegs.inputs.signs import CHANGES
-from triegs.inputs.times import GOOD, MISSING, REASONS, read_times
+from triegs.events.context import choose_columns
+from triegs.events.signs import CHANGES
+from triegs.events.times import GOOD, MISSING, REASONS, read_times
 from triegs.spark.cells import INTEGERS, quote, read_instants
 from triegs.spark.encoded_batch import check_kinds
 from triegs.sparql.window import Kind, Window
+from triegs.terms.columns import is_text
+from triegs.terms.term_texts import spell_texts, write_terms
 
 TERMS = ("subject", "predicate", "object")
 #: Columns of a log; ``order`` breaks ties of time.

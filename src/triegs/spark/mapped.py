@@ -10,13 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from triegs.dictionary.columns import is_text
 from triegs.errors import InputError
-from triegs.inputs.context import COLUMNS, Options, TermReading, find_columns
-from triegs.inputs.mapped import read_mapping
-from triegs.inputs.time_units import check_unit
-from triegs.mapping import Mapping as RowMapping
+from triegs.events.context import COLUMNS, Options, TermReading, find_columns
+from triegs.events.mapped import read_mapping
+from triegs.events.mapping import Mapping as RowMapping
+from triegs.events.time_units import check_unit
 from triegs.names import BASE, check_base, write_plain
+from triegs.terms.columns import is_text
 
 FRAME = "the DataFrame"
 NTRIPLES, PLAIN = "ntriples", "plain"

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from triegs.errors import InputError, UnsupportedQuery, WindowError
-from triegs.inputs.times import GOOD, explain_time, read_time
+from triegs.events.times import GOOD, explain_time, read_time
 from triegs.mode import Mode
 from triegs.spark.lifetimes import BORN, DIED, TERMS, Log, find_lifetimes, read_log
 from triegs.sparql import parse

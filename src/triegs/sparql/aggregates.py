@@ -24,7 +24,7 @@ from triegs.sparql.values import (
     to_decimal,
     value_of,
 )
-from triegs.terms import Kind, parse_term
+from triegs.terms.term import Kind, parse_term
 
 #: Terms with multiplicities; None is a row whose argument was an error or unbound.
 Weighted = list[tuple[str | None, int]]

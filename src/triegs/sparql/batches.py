@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from triegs.dictionary.decoder import Terms
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import Call, Expression
 from triegs.sparql.value_columns import (
@@ -35,7 +34,8 @@ from triegs.sparql.value_columns import (
     to_microseconds,
 )
 from triegs.sparql.values import Moment, Number, Rank, Text, value_of
-from triegs.terms import XSD, Kind, canonical_term, parse_term
+from triegs.terms.decoder import Terms
+from triegs.terms.term import XSD, Kind, canonical_term, parse_term
 
 Truth = NDArray[np.bool_]
 #: A vectorised test of numbers or moments.
@@ -68,7 +68,7 @@ _KINDS = ("ISIRI", "ISBLANK", "ISLITERAL", "ISNUMERIC")
 class Batch:
     """Evaluates one expression over one variable.
 
-    >>> from triegs.dictionary import Dictionary
+    >>> from triegs.terms.dictionary import Dictionary
     >>> words = Dictionary()
     >>> ids = np.array(words.encode_terms([3, 7, 2.5, "<http://ex/a>"]))
     >>> five = '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'

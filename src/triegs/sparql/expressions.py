@@ -30,7 +30,7 @@ from triegs.sparql.values import (
     value_of,
 )
 from triegs.sparql.xpath_regex import compile_regex
-from triegs.terms import XSD, Kind, Term, literal, parse_term
+from triegs.terms.term import XSD, Kind, Term, literal, parse_term
 
 Binding = Mapping[str, str]
 

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from triegs.errors import QueryError, UnsupportedQuery
-from triegs.terms import BadEscape, unescape
+from triegs.terms.term import BadEscape, unescape
 
 #: A text longer than this is refused, which bounds the time that one parse can take.
 MAX_CHARACTERS = 1_000_000

@@ -14,7 +14,7 @@ from triegs.sparql.expressions import OPERATORS
 from triegs.sparql.iri import is_absolute, is_relative, resolve
 from triegs.sparql.lexer import Lexer, Token, TokenKind
 from triegs.sparql.refusals import REFUSALS
-from triegs.terms import XSD, BadEscape, literal, unescape
+from triegs.terms.term import XSD, BadEscape, literal, unescape
 
 #: The nesting limit of brackets, which bounds the recursion of the parsers.
 MAX_NESTING = 64

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from triegs.sparql.values import Moment, MomentKind, value_of
-from triegs.terms import XSD, literal
+from triegs.terms.term import XSD, literal
 
 Rows = NDArray[np.int64]
 

@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from triegs.terms import (
+from triegs.terms.term import (
     INTEGER_RANGES,
     RDF_LANG_STRING,
     XSD,

@@ -10,7 +10,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
-from triegs.kernels.layout import (
+from triegs.jit.words import Words
+from triegs.store.bounds import ID_LIMIT
+from triegs.store.contract import StoreCorrupt
+from triegs.store.kernels.layout import (
     ARITY,
     BITS,
     BUMP,
@@ -48,9 +51,6 @@ from triegs.kernels.layout import (
     SUMMED_CLASS,
     SUMMED_WORDS,
 )
-from triegs.kernels.words import Words
-from triegs.store.bounds import ID_LIMIT
-from triegs.store.contract import StoreCorrupt
 from triegs.store.relations import PackedRelation, PackedVersion
 from triegs.store.room import CLASS_WORDS
 from triegs.store.versions import VersionedArena

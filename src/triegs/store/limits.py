@@ -6,9 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from triegs.errors import MemoryLimitReached
-from triegs.kernels.layout import BUMP, FRESH, LIMIT, RETAINED, ROOM_WORDS, SLOT_WORDS, SLOTS, START
-from triegs.kernels.measure import measure_fresh
-from triegs.kernels.memory import WORD_BYTES, copy_arena, grow_arena, make_arena, slack_words
+from triegs.store.kernels.layout import (
+    BUMP,
+    FRESH,
+    LIMIT,
+    RETAINED,
+    ROOM_WORDS,
+    SLOT_WORDS,
+    SLOTS,
+    START,
+)
+from triegs.store.kernels.measure import measure_fresh
+from triegs.store.kernels.memory import WORD_BYTES, copy_arena, grow_arena, make_arena, slack_words
 from triegs.store.relations import PackedVersion
 from triegs.store.room import LIMIT_FRACTION, RESERVE_BYTES, compact, count_free, count_used
 from triegs.store.versions import VersionedArena

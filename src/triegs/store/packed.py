@@ -32,7 +32,19 @@ from typing import Any, TypeVar
 import numpy as np
 
 from triegs.errors import MemoryLimitReached
-from triegs.kernels.epochs import (
+from triegs.jit.words import Words
+from triegs.store.bounds import check_arity
+from triegs.store.check import check_relation, check_store
+from triegs.store.contract import (
+    Key,
+    Measured,
+    RelationUnknown,
+    Statistics,
+    Version,
+    VersionedRelation,
+    VersionGone,
+)
+from triegs.store.kernels.epochs import (
     MEASURE,
     WALK_WORDS,
     abort_epoch,
@@ -41,7 +53,7 @@ from triegs.kernels.epochs import (
     publish_small,
     walk_relation,
 )
-from triegs.kernels.layout import (
+from triegs.store.kernels.layout import (
     BUMP,
     COPIED,
     FAULTS,
@@ -55,21 +67,9 @@ from triegs.kernels.layout import (
     SLOTS,
     START,
 )
-from triegs.kernels.measure import list_retained, measure_retained
-from triegs.kernels.memory import WORD_BYTES
-from triegs.kernels.relations import adjacency_change, map_change, tuple_change
-from triegs.kernels.words import Words
-from triegs.store.bounds import check_arity
-from triegs.store.check import check_relation, check_store
-from triegs.store.contract import (
-    Key,
-    Measured,
-    RelationUnknown,
-    Statistics,
-    Version,
-    VersionedRelation,
-    VersionGone,
-)
+from triegs.store.kernels.measure import list_retained, measure_retained
+from triegs.store.kernels.memory import WORD_BYTES
+from triegs.store.kernels.relations import adjacency_change, map_change, tuple_change
 from triegs.store.limits import SMALLEST_LIMIT, LimitedArena
 from triegs.store.relations import PackedRelation, PackedVersion, shape_of
 from triegs.store.room import CLASS_WORDS, count_free
@@ -173,7 +173,7 @@ class PackedStore(LimitedArena):
 
     def create(self, name: str, arity: int, layout: int = PLAIN) -> PackedRelation:
         """An empty relation. Only kernels change one whose layout is not `PLAIN`; see
-        `triegs.kernels.sums`.
+        `triegs.store.kernels.sums`.
         """
         check_arity(arity)
         shape = shape_of(arity, layout)

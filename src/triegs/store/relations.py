@@ -12,12 +12,12 @@ from typing import Protocol
 import numpy as np
 
 from triegs.copying import Uncopied
-from triegs.kernels.cursors import CURSOR_WORDS, fill_scan, open_scan
-from triegs.kernels.layout import LAYOUT_SHIFT, SLOT_WORDS
-from triegs.kernels.relations import adjacency_get, map_get, tuple_get
-from triegs.kernels.words import Words
+from triegs.jit.words import Words
 from triegs.store.bounds import check_count, check_key, check_prefix
 from triegs.store.contract import Key, RelationUnknown, VersionedRelation, VersionGone
+from triegs.store.kernels.cursors import CURSOR_WORDS, fill_scan, open_scan
+from triegs.store.kernels.layout import LAYOUT_SHIFT, SLOT_WORDS
+from triegs.store.kernels.relations import adjacency_get, map_get, tuple_get
 
 SCAN_ROWS = 512  # tuples fetched per kernel call of a scan
 

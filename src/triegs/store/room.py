@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from triegs.kernels.compaction import SPAN, compact_arena
-from triegs.kernels.layout import (
+from triegs.jit.words import Words
+from triegs.store.kernels.compaction import SPAN, compact_arena
+from triegs.store.kernels.layout import (
     BUMP,
     CLASSES,
     FREE_COUNT,
@@ -15,8 +16,7 @@ from triegs.kernels.layout import (
     RUN_WORDS,
     START,
 )
-from triegs.kernels.memory import WORD_BYTES, give_back
-from triegs.kernels.words import Words
+from triegs.store.kernels.memory import WORD_BYTES, give_back
 
 CLASS_WORDS = (10, 18, 34, 66, 98)
 #: Inserts leave this much free under a limit, enough for one change.

@@ -11,10 +11,10 @@ from threading import Lock, RLock
 import numpy as np
 
 from triegs.copying import Uncopied
-from triegs.kernels.epochs import WALK_WORDS, change_holds_large, change_holds_small
-from triegs.kernels.layout import RETAINED, SLOT_WORDS, SLOTS
-from triegs.kernels.words import Words
+from triegs.jit.words import Words
 from triegs.store.contract import Key, RelationUnknown, Version, VersionGone
+from triegs.store.kernels.epochs import WALK_WORDS, change_holds_large, change_holds_small
+from triegs.store.kernels.layout import RETAINED, SLOT_WORDS, SLOTS
 from triegs.store.relations import PackedRelation, PackedVersion
 
 FEW_WORDS = 10_000  # retained words that are freed without releasing the GIL

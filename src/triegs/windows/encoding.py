@@ -12,17 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from triegs.dictionary import Dictionary
-from triegs.dictionary.columns import is_text
 from triegs.errors import InvalidUpdate
-from triegs.events import OP, check_many, encode_columns, encode_tuples, take_columns
-from triegs.inputs import times as reading
-from triegs.inputs.context import TERMS
-from triegs.inputs.event_columns import show_cell
+from triegs.events import times as reading
+from triegs.events.context import TERMS
+from triegs.events.event_columns import show_cell
+from triegs.events.mapping.rows import SAME_ROW
+from triegs.events.updates import OP, check_many, encode_columns, encode_tuples, take_columns
 from triegs.maintain.standing import Refused
-from triegs.mapping.rows import SAME_ROW
 from triegs.reasons import Reason, Why, shorten
-from triegs.terms import literal
+from triegs.terms.columns import is_text
+from triegs.terms.dictionary import Dictionary
+from triegs.terms.term import literal
 from triegs.windows.judging import NO_TIME, Words
 from triegs.windows.judging import SAME_ROW as SAME_ID
 
@@ -63,7 +63,7 @@ def encode_events(words: Dictionary, identities: Dictionary, events: Any) -> Eve
     ([5], [[1, 0, 1, 2]], 1)
     """
     if not hasattr(events, "__arrow_c_stream__"):
-        check_many(events, "events", "triegs.inputs.open_input reads a file; push its batches")
+        check_many(events, "events", "triegs.events.open_input reads a file; push its batches")
         return _encode_tuples(words, identities, events)
     table = events if isinstance(events, pa.Table) else pa.table(events)
     found = _encode_table(words, identities, table)

@@ -19,8 +19,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from triegs.dictionary.jit import wrapping
-from triegs.kernels.jit import brief, kernel
+from triegs.jit.jit import brief, kernel
+from triegs.terms.jit import wrapping
 
 Words: TypeAlias = NDArray[np.int64]
 Word: TypeAlias = int

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from triegs.errors import MemoryLimitReached
-from triegs.kernels.words import Words
+from triegs.jit.words import Words
 from triegs.maintain.standing import Epoch, Refused
 from triegs.reasons import Reason
 from triegs.windows.cursor import Slide, WindowCursor

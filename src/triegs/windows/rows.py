@@ -12,10 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from triegs.dictionary.validation import DamagedColumn
 from triegs.errors import InputError, InvalidUpdate
-from triegs.events import Batch
-from triegs.inputs.context import (
+from triegs.events.context import (
     COLUMNS,
     Clock,
     Options,
@@ -24,13 +22,15 @@ from triegs.inputs.context import (
     find_columns,
     refuse_untimed,
 )
-from triegs.inputs.event_columns import shape_events
-from triegs.inputs.mapped import read_mapping
-from triegs.inputs.report import InputReport, Quarantine
-from triegs.inputs.time_units import check_unit
+from triegs.events.event_columns import shape_events
+from triegs.events.mapped import read_mapping
+from triegs.events.mapping.rows import find_starts
+from triegs.events.report import InputReport, Quarantine
+from triegs.events.time_units import check_unit
+from triegs.events.updates import Batch
 from triegs.maintain.standing import Refused
-from triegs.mapping.rows import find_starts
 from triegs.reasons import Reason, Why
+from triegs.terms.validation import DamagedColumn
 from triegs.windows.encoding import Events
 from triegs.windows.judging import Words
 
@@ -38,7 +38,7 @@ TABLE = "the table"
 
 
 class RowReading(NamedTuple):
-    """How rows are read: the options of `triegs.inputs.open_input`."""
+    """How rows are read: the options of `triegs.events.open_input`."""
 
     mapping: str | Iterable[str] | None
     columns: Mapping[str, str] | None
@@ -105,7 +105,8 @@ class ReadRows(NamedTuple):
 
 
 def read_rows(given: Any, reading: RowReading, place: str, first: int, is_timed: bool) -> ReadRows:
-    """The rows of anything with ``__arrow_c_stream__``. Cost: see `triegs.mapping.rows.map_rows`.
+    """The rows of anything with ``__arrow_c_stream__``. Cost: see
+    `triegs.events.mapping.rows.map_rows`.
 
     ``place`` and the number of the ``first`` row name the nodes of rows without ids. `InputError`
     for a table that does not match.

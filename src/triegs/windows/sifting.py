@@ -19,7 +19,7 @@ them, never on how they are batched into pushes.
 
 from __future__ import annotations
 
-from triegs.kernels.jit import brief, kernel
+from triegs.jit.jit import brief, kernel
 from triegs.windows.judging import NO_TIME, Word, Words
 
 #: So many events must agree. Fewer may share one fault; more would delay the decision.

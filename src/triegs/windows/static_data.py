@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from triegs.errors import InvalidUpdate
-from triegs.kernels.words import Words
+from triegs.jit.words import Words
 from triegs.maintain.standing import NO_EVENT, Epoch, Refused
 from triegs.windows.window_graphs import WindowGraphs
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from triegs.dictionary import Dictionary
 from triegs.maintain.standing import Refused
 from triegs.reasons import Reason
+from triegs.terms.dictionary import Dictionary
 from triegs.windows.cursor import WindowCursor
 from triegs.windows.encoding import Events
 from triegs.windows.judging import (

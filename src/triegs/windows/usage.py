@@ -15,13 +15,13 @@ from typing import Protocol
 
 import numpy as np
 
-from triegs.dictionary import Dictionary
 from triegs.errors import MemoryLimitReached, WindowError
-from triegs.kernels.words import Words
+from triegs.jit.words import Words
 from triegs.maintain.standing import Epoch
 from triegs.sparql.model import Query, is_variable
 from triegs.sparql.stream_clauses import WHOLE
 from triegs.sparql.window import Window
+from triegs.terms.dictionary import Dictionary
 from triegs.windows.cursor import WindowCursor
 from triegs.windows.outcomes import EventCounts
 from triegs.windows.stream import Stream

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from triegs.dictionary import Dictionary
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.sparql.window import Window
 from triegs.store.packed import PackedStore
+from triegs.terms.dictionary import Dictionary
 from triegs.windows.cursor import Slide, WindowCursor
 from triegs.windows.judging import Words, count_labels, emit_slide
 

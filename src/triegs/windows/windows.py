@@ -16,9 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from triegs.dictionary import Dictionary
 from triegs.errors import StateError, WindowError
-from triegs.kernels.words import Words
+from triegs.jit.words import Words
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.standing import Epoch, Refused
 from triegs.read.snapshot import Snapshot
@@ -26,6 +25,7 @@ from triegs.reasons import Reason
 from triegs.sparql.model import Query
 from triegs.sparql.window import EVERY, Window, name_stream
 from triegs.store.packed import PackedStore
+from triegs.terms.dictionary import Dictionary
 from triegs.windows.emission import Emission, EmitOptions, Emitter, Emitters
 from triegs.windows.encoding import Events, encode_events, read_time
 from triegs.windows.judging import NO_TIME, SAME_ROW

@@ -12,7 +12,7 @@ from triegs.sparql import parse
 from triegs.sparql.aggregates import Answers, aggregate, group
 from triegs.sparql.model import Duplicates
 from triegs.sparql.values import ExpressionError
-from triegs.terms import XSD, literal
+from triegs.terms.term import XSD, literal
 
 KEEP, DISTINCT = Duplicates.KEEP, Duplicates.DISTINCT
 

@@ -27,7 +27,7 @@ from triegs.sparql import parse
 from triegs.sparql.expressions import evaluate
 from triegs.sparql.model import Call, Expression
 from triegs.sparql.values import ExpressionError, Number, Rank, value_of
-from triegs.terms import XSD, literal
+from triegs.terms.term import XSD, literal
 
 STORE = ox.Store()
 FUNCTIONS = {

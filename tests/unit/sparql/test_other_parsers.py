@@ -15,7 +15,7 @@ from tests.unit.sparql.corpus import QUERIES, VOCABULARY, WORDS, mutate
 from triegs.errors import QueryError
 from triegs.sparql import parse
 from triegs.sparql.model import is_variable
-from triegs.terms import XSD_STRING, literal
+from triegs.terms.term import XSD_STRING, literal
 
 STORE = ox.Store()
 #: Accepted here and not by pyoxigraph, each with the reason why it is valid SPARQL.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triegs.terms import (
+from triegs.terms.term import (
     XSD,
     BadEscape,
     Kind,

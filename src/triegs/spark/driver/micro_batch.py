@@ -21,8 +21,8 @@ import pyarrow as pa
 from triegs.engine import Engine
 from triegs.engine.standing_query import StandingQuery
 from triegs.errors import MultiplicityOverflow, StateError
+from triegs.events.mapping.rows import count_rows
 from triegs.maintain.standing import Refused
-from triegs.mapping.rows import count_rows
 from triegs.spark.answers import (
     CHANGES,
     SNAPSHOT,

@@ -42,7 +42,7 @@ FOLDER, JOB, QUARANTINE = "staging", "job-", "quarantine"
 
 @dataclass(frozen=True)
 class Reading:
-    """How rows of a DataFrame become events; columns are as for `triegs.inputs.open_input`."""
+    """How rows of a DataFrame become events; columns are as for `triegs.events.open_input`."""
 
     columns: Mapping[str, str]
     terms: str = "ntriples"
@@ -95,14 +95,14 @@ def require_columns(schema: Any, reading: Reading) -> None:
 
 
 def _find_columns(names: list[str], reading: Reading) -> dict[str, int]:
-    from triegs.inputs.context import find_columns
+    from triegs.events.context import find_columns
 
     return find_columns(names, "the DataFrame", _make_work(reading, None).options)
 
 
 def _make_work(reading: Reading, quarantine: Path | None) -> Any:
-    from triegs.inputs.context import COLUMNS, Clock, Options, ReadContext, TermReading
-    from triegs.inputs.report import InputReport, Quarantine
+    from triegs.events.context import COLUMNS, Clock, Options, ReadContext, TermReading
+    from triegs.events.report import InputReport, Quarantine
 
     options = Options(
         columns={name: reading.columns.get(name, name) for name in COLUMNS},
@@ -172,7 +172,7 @@ def _shape(
     reading: Reading,
     work: Any,
 ) -> Iterator[pa.RecordBatch]:
-    from triegs.inputs.event_columns import describe_row, shape_events
+    from triegs.events.event_columns import describe_row, shape_events
 
     file = f"{area.name}, partition {partition}"
     first = 1

@@ -14,9 +14,9 @@ import pyarrow as pa
 from triegs.durable.source import QuerySource
 from triegs.engine import Engine, warn_about
 from triegs.engine.exercise import call_everything
+from triegs.engine.warmth import warm_up
 from triegs.errors import InputError, StateError, WindowError
-from triegs.inputs import open_input
-from triegs.kernels.warmth import warm_up
+from triegs.events import open_input
 from triegs.mode import Mode
 from triegs.partition.layout import lay_out
 from triegs.partition.sampling import sample_statistics

@@ -14,15 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from triegs.dictionary.arrays import Words
-from triegs.dictionary.partition_hash import find_partitions
-from triegs.dictionary.values import TermForm, read_value, write_value
-from triegs.mapping.rows import SAME_ROW
+from triegs.events.mapping.rows import SAME_ROW
 from triegs.partition.layout import Layout, Route
 from triegs.partition.sampling import write_term
 from triegs.spark.encoded_batch import make_checker, write_stream
 from triegs.spark.partitioned.job import Job
 from triegs.spark.tasks import find_batch
+from triegs.terms.arrays import Words
+from triegs.terms.partition_hash import find_partitions
+from triegs.terms.values import TermForm, read_value, write_value
 from triegs.windows.sifting import QUORUM
 
 #: What a partition receives: events, the time spans of a task, malformed rows, label counts.

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from triegs.engine import Engine
 from triegs.errors import InputError, InvalidUpdate
-from triegs.load import list_statements
+from triegs.events.load import list_statements
 from triegs.partition.layout import Layout
 from triegs.spark.encoded_batch import check_columns, make_checker, write_stream
 from triegs.spark.partitioned.routing import FIRST, split_table

@@ -1,7 +1,7 @@
 """Where lines end in a file, and so where a file of lines can be split.
 
 N-Triples and N-Quads are line-based, so any byte range that starts and ends between two lines can
-be read alone. A line ends with LF, CR LF or CR, as in `triegs.inputs`.
+be read alone. A line ends with LF, CR LF or CR, as in `triegs.events`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from triegs.errors import InputError
-from triegs.inputs.files import ENDINGS, InputFile, detect_format, find_format
+from triegs.events.files import ENDINGS, InputFile, detect_format, find_format
 from triegs.spark.rdf.settings import (
     BY_LINE,
     FORMATS,

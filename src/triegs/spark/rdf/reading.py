@@ -1,4 +1,4 @@
-"""Rows of a file split, by the readers of `triegs.inputs`.
+"""Rows of a file split, by the readers of `triegs.events`.
 
 Each row has a ``position``: its line number in N-Triples and N-Quads, its statement number in other
 formats. A malformed record is a row without terms that describes the problem.
@@ -14,21 +14,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from triegs.dictionary.arrays import Words
 from triegs.errors import InputError
-from triegs.inputs.context import Clock, Options, ReadContext, TermReading
-from triegs.inputs.documents import read_columns
-from triegs.inputs.files import InputFile
-from triegs.inputs.frames import keep_terms, read_frame_rows
-from triegs.inputs.graph_times import TimedGraphs
-from triegs.inputs.lines import read_lines
-from triegs.inputs.report import LONGEST_WRITTEN, InputReport, Quarantine
-from triegs.inputs.statements import StatementScanner
-from triegs.inputs.streams import CHUNK, BrokenFile, drop_mark
+from triegs.events.context import Clock, Options, ReadContext, TermReading
+from triegs.events.documents import read_columns
+from triegs.events.files import InputFile
+from triegs.events.frames import keep_terms, read_frame_rows
+from triegs.events.graph_times import TimedGraphs
+from triegs.events.lines import read_lines
+from triegs.events.report import LONGEST_WRITTEN, InputReport, Quarantine
+from triegs.events.statements import StatementScanner
+from triegs.events.streams import CHUNK, BrokenFile, drop_mark
 from triegs.reasons import Reason
 from triegs.spark.rdf.listing import is_by_line, open_file
 from triegs.spark.rdf.settings import BY_LINE, RecordMode, Settings
 from triegs.spark.rdf.splits import FileSplit, is_readable
+from triegs.terms.arrays import Words
 
 BATCH_ROWS = 32_768
 TERMS = ("subject", "predicate", "object", "graph")

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from triegs.errors import InputError
-from triegs.inputs.files import COMPRESSIONS, ENDINGS
-from triegs.terms import canonical_term, iri
+from triegs.events.files import COMPRESSIONS, ENDINGS
+from triegs.terms.term import canonical_term, iri
 
-#: The formats of `triegs.inputs` that are RDF.
+#: The formats of `triegs.events` that are RDF.
 FORMATS = ("n-triples", "n-quads", "turtle", "trig", "rdf-xml", "jelly")
 BY_LINE = ("n-triples", "n-quads")
 WITH_GRAPHS = ("n-quads", "trig")

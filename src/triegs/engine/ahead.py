@@ -1,0 +1,95 @@
+"""The first compilation by two processes, where there are two cores.
+
+Compiled code is kept on disk, so whoever comes to a kernel second finds it there. A helper compiles
+the largest kernels by their signatures, before anybody calls them; this process does others
+meanwhile, and waits for those that it cannot go on without.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from numba import types
+
+from triegs.jit.jit import PACKAGE
+from triegs.maintain.kernels.program import run_and_publish, run_epoch
+from triegs.read.kernels.answers import fill_answers
+from triegs.read.kernels.changes import fill_changes
+from triegs.read.kernels.positions import pick_answers
+
+TYPES: dict[str, Any] = {"Words": types.int64[::1], "int": types.int64, "bool": types.boolean}
+#: What the helper compiles, in this order, and after which of them this process goes on.
+HELPED: tuple[Any, ...] = (run_epoch, run_and_publish, pick_answers)
+AWAITED: Any = run_and_publish
+OWN: tuple[Any, ...] = (fill_answers, fill_changes)
+
+
+def find_types(kernel: Any) -> tuple[Any, ...]:
+    """The types that a kernel of words and numbers is called with, by its annotations."""
+    parameters = signature(kernel.py_func).parameters.values()
+    return tuple(TYPES[parameter.annotation] for parameter in parameters)
+
+
+def compile_now(kernel: Any) -> None:
+    """Have the code of a kernel: from the disk, or compiled and put there."""
+    kernel.compile(find_types(kernel))
+
+
+class Helper:
+    """A process that compiles `HELPED`, and names each when it is done."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def wait(self) -> None:
+        """Do the own share, then wait for what this process needs next, or for the helper's end."""
+        for kernel in OWN:
+            compile_now(kernel)
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.strip() == AWAITED.__name__:
+                return
+
+
+@contextmanager
+def helped() -> Iterator[Helper | None]:
+    """A helper at work, or None where there is one core or no interpreter to start.
+
+    Whatever becomes of it, nothing is lost but time: what it leaves is compiled here.
+    """
+    process = None
+    if count_cores() > 1 and Path(sys.executable or "").name.startswith("python"):
+        path = os.pathsep.join([str(PACKAGE.parent), *filter(None, [os.getenv("PYTHONPATH")])])
+        with suppress(OSError):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "triegs.engine.ahead"],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                encoding="utf-8", env=os.environ | {"PYTHONPATH": path},
+            )  # fmt: skip
+    try:
+        yield None if process is None else Helper(process)
+    finally:
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+def count_cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+if __name__ == "__main__":
+    for each in HELPED:
+        compile_now(each)
+        sys.stdout.write(f"{each.__name__}\n")
+        sys.stdout.flush()

@@ -1,0 +1,75 @@
+"""The first compilation on a machine: it happens once, in one go, and is announced.
+
+Compiled code is kept in `triegs.jit.jit.CACHE`. A mark beside it says that all of it is there;
+without the mark `warm_up` calls everything once, with a message before and one after. The mark
+names what compiled code depends on beside the sources: Python, Numba and the processor. So a later
+process says nothing, and one on another kind of processor says why it takes long.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import llvmlite.binding
+import numba
+
+from triegs.jit.jit import CACHE, COMPILED
+
+log = logging.getLogger("triegs")
+START = "compiling the kernels of triegs, once on this machine: about a minute …"
+END = "compiled in %.0f s; kept in %s"
+UNKEPT = (
+    "compiling the kernels of triegs as they are called, two minutes in all; the next "
+    "process will do so again, because no cache directory is writable (TRIEGS_CACHE names one)"
+)
+
+
+def find_mark() -> Path | None:
+    """The file that says that all kernels are compiled; None where nothing can be kept."""
+    if CACHE is None:
+        return None
+    python = f"{sys.implementation.name}{sys.version_info[0]}{sys.version_info[1]}"
+    return CACHE / f"warm-{python}-{numba.__version__}-{llvmlite.binding.get_host_cpu_name()}"
+
+
+def is_warm() -> bool:
+    """Whether every kernel of this code is compiled already, for this machine."""
+    mark = find_mark()
+    return not COMPILED or (mark is not None and mark.exists())
+
+
+def warm_up(exercise: Callable[[Callable[[], None]], object]) -> None:
+    """See to it that all kernels are compiled: `exercise` calls each of them once. Before it calls
+    the large ones it calls what it is given, which waits for those that a second process compiles.
+
+    The first call of a process does it, if no process before has; any other costs nothing. Where
+    nothing can be kept, kernels are compiled as they are called.
+    """
+    if _began:
+        return
+    _began.append(True)  # `exercise` may come here again
+    if is_warm():
+        return
+    mark = find_mark()
+    if mark is None:
+        log.warning(UNKEPT)
+        return
+    log.warning(START)
+    start = time.monotonic()
+    from triegs.engine.ahead import helped  # it knows the kernels, which know this package
+
+    with helped() as helper:
+        exercise(nothing if helper is None else helper.wait)
+    mark.touch()
+    log.warning(END, time.monotonic() - start, mark.parent)
+
+
+def nothing() -> None:
+    """What there is to wait for without a helper."""
+
+
+_began: list[bool] = []

@@ -1,0 +1,96 @@
+"""Machine instructions that Python has no operator for, built in LLVM's language.
+
+`triegs.jit.words` gives each its type and its Python twin; use them from there.
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+WORD, BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
+FALSE = ir.Constant(ir.IntType(1), 0)
+READ, KEEP, DATA = (ir.Constant(ir.IntType(32), value) for value in (0, 3, 1))
+
+
+@intrinsic
+def trailing_zeros(_typing: Any, _word: Any) -> Any:
+    def build(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], FALSE)
+
+    return types.int64(types.int64), build
+
+
+@intrinsic
+def population(_typing: Any, _word: Any) -> Any:
+    def build(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.int64), build
+
+
+def define_checked(operation: str) -> Any:
+    """An arithmetic operation that tells whether its result did not fit."""
+
+    @intrinsic
+    def checked(_typing: Any, _a: Any, _b: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            both = getattr(builder, operation)(args[0], args[1])
+            pair = (builder.extract_value(both, 0), builder.extract_value(both, 1))
+            return context.make_tuple(builder, signature.return_type, pair)
+
+        result: Any = types.Tuple((types.int64, types.boolean))  # type: ignore[no-untyped-call]
+        return result(types.int64, types.int64), build
+
+    return checked
+
+
+@intrinsic
+def read_ticks(_typing: Any) -> Any:
+    def build(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+        kind = ir.FunctionType(WORD, [])
+        machine = platform.machine().lower()
+        if machine in ("x86_64", "amd64"):
+            # Of LLVM's own this is the only name, and elsewhere it is a privileged instruction.
+            read = builder.module.declare_intrinsic("llvm.readcyclecounter", (), kind)
+            return builder.call(read, [])
+        if machine in ("aarch64", "arm64"):
+            return builder.asm(kind, "mrs $0, cntvct_el0", "=r", [], side_effect=True)
+        return ir.Constant(WORD, 0)
+
+    return types.int64(), build
+
+
+checked_add = define_checked("sadd_with_overflow")
+checked_multiply = define_checked("smul_with_overflow")
+
+
+@intrinsic
+def move_words(_typing: Any, words: Any, _target: Any, _source: Any, _count: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        to = builder.bitcast(builder.gep(array.data, [args[1]]), BYTES)
+        start = builder.bitcast(builder.gep(array.data, [args[2]]), BYTES)
+        copy = builder.module.declare_intrinsic("llvm.memcpy", [BYTES, BYTES, WORD])
+        size = builder.shl(args[3], ir.Constant(WORD, 3))
+        builder.call(copy, [to, start, size, FALSE])
+        return context.get_dummy_value()
+
+    return types.void(words, types.int64, types.int64, types.int64), build
+
+
+@intrinsic
+def prefetch(_typing: Any, words: Any, _at: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        place = builder.bitcast(builder.gep(array.data, [args[1]]), BYTES)
+        kind = ir.FunctionType(ir.VoidType(), [BYTES, READ.type, KEEP.type, DATA.type])
+        ask = builder.module.declare_intrinsic("llvm.prefetch", [BYTES], kind)
+        builder.call(ask, [place, READ, KEEP, DATA])
+        return context.get_dummy_value()
+
+    return types.void(words, types.int64), build

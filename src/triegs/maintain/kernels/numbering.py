@@ -1,0 +1,186 @@
+"""The steps of an epoch that keep numbers: how many answers and rows hang from each id.
+
+The structure is in `triegs.store.kernels.sums`.
+
+All numbers are old until a step changes them and new from then on. What hangs from an id *before*
+is read from the roots of the last version, what hangs from it *now* from the slots.
+"""
+
+from __future__ import annotations
+
+from triegs.jit.jit import inlined, kernel
+from triegs.jit.words import Words, load, prefetch
+from triegs.maintain.kernels.tables import (
+    EDGE_BY_OTHER,
+    EDGE_CHANGED,
+    EDGE_CHILD,
+    EDGE_COLUMN,
+    EDGE_IS_EXACT,
+    EDGE_OUT,
+    EDGE_READS,
+    EDGE_STREAM,
+    ENTRY_WORDS,
+    FACTOR_CHANGED,
+    FACTOR_READS,
+    FACTOR_SLOT,
+    FACTOR_WORDS,
+    PRODUCT_FACTORS,
+    PRODUCT_FACTORS_AT,
+    PRODUCT_IS_EXACT,
+    PRODUCT_OUT,
+)
+from triegs.store.kernels.cursors import BLOCK, CAPACITY, SIZE, set_first, set_next_block
+from triegs.store.kernels.layout import DIGIT, HEAD, SLOTS
+from triegs.store.kernels.sums import (
+    ANSWERS,
+    BESIDE,
+    ROWS,
+    numbered_add_logged,
+    numbered_put,
+    numbers_add_logged,
+    numbers_at,
+    ranked_put,
+    times,
+)
+from triegs.store.kernels.trie import find_leaf, trie_get
+
+
+@inlined
+def root_before(roots: Words, slot: int) -> int:
+    return 0 if slot - SLOTS >= roots.size else load(roots, slot - SLOTS)
+
+
+@inlined
+def fetch_numbers(words: Words, root: int, keys: int, count: int) -> None:
+    """Ask for the words and numbers of a block of keys."""
+    for place in range(count):
+        key = load(words, keys + place)
+        leaf = find_leaf(words, root, key)
+        at = leaf + HEAD + (key & DIGIT)
+        prefetch(words, leaf)
+        prefetch(words, at)
+        prefetch(words, at + ANSWERS)
+        prefetch(words, at + ROWS)
+
+
+@kernel
+def step_numbered_edge(
+    words: Words, log: Words, lists: Words, cursor: Words, bounds: Words, entries: Words,
+    table: Words, step: int, roots: Words,
+) -> None:  # fmt: skip
+    """The live pairs v → {w: G}, with ``N(v) = sum of N(w)`` and ``M(v) = sum of G(v, w) * M(w)``.
+
+    First the changed pairs, by the numbers before; then the ids w that have other numbers now, or
+    none; then those that had none. So all numbers are of one moment whenever a pair comes, which
+    is when a block may become a hub.
+    """
+    stream, column = load(table, step + EDGE_STREAM), load(table, step + EDGE_COLUMN)
+    by_other, kind = load(table, step + EDGE_BY_OTHER), load(table, step + EDGE_READS)
+    child, changed = load(table, step + EDGE_CHILD), load(table, step + EDGE_CHANGED)
+    has_rows, out = load(table, step + EDGE_IS_EXACT), load(table, step + EDGE_OUT)
+    old_root, new_root = root_before(roots, child), load(words, child)
+    for at in range(load(bounds, stream), load(bounds, stream + 1), ENTRY_WORDS):
+        change = load(entries, at + 2)
+        if change == 0:
+            continue
+        v, w = load(entries, at + column), load(entries, at + 1 - column)
+        answers, rows = numbers_at(words, kind, old_root, w)
+        if answers != 0:
+            numbered_add_logged(
+                words, log, out, v, w, change, answers, rows * has_rows, kind, old_root, has_rows
+            )
+    start, end = load(lists, 2 * changed), load(lists, 2 * changed + 1)
+    some_come = False
+    for at in range(start, end, 2):
+        w = load(log, at)
+        before, rows_before = numbers_at(words, kind, old_root, w)
+        now, rows_now = numbers_at(words, kind, new_root, w)
+        if before == 0:
+            some_come = some_come or now != 0
+            continue
+        if not has_rows:
+            rows_before, rows_now = 0, 0
+        if now == before and rows_now == rows_before:
+            continue
+        more, more_rows = now - before, rows_now - rows_before
+        set_first(words, cursor, 0, trie_get(words, load(words, by_other), w))
+        while True:
+            block, size, room = load(cursor, BLOCK), load(cursor, SIZE), load(cursor, CAPACITY)
+            fetch_numbers(words, load(words, out), block + HEAD, size)
+            for place in range(size):
+                v = load(words, block + HEAD + place)
+                weight = load(words, block + HEAD + room + place)
+                if now != 0:
+                    rows = times(words, weight, more_rows)
+                    numbers_add_logged(words, log, out, v, w, more, rows)
+                else:
+                    numbered_add_logged(
+                        words, log, out, v, w, -weight, before, rows_before, kind, old_root,
+                        has_rows,
+                    )  # fmt: skip
+            if not set_next_block(words, cursor, 0):
+                break
+    if not some_come:
+        return
+    for at in range(start, end, 2):
+        w = load(log, at)
+        before, _ = numbers_at(words, kind, old_root, w)
+        now, rows = numbers_at(words, kind, new_root, w)
+        if before != 0 or now == 0:
+            continue
+        set_first(words, cursor, 0, trie_get(words, load(words, by_other), w))
+        while True:
+            block, size, room = load(cursor, BLOCK), load(cursor, SIZE), load(cursor, CAPACITY)
+            for place in range(size):
+                v = load(words, block + HEAD + place)
+                weight = load(words, block + HEAD + room + place)
+                numbered_add_logged(
+                    words, log, out, v, w, weight, now, rows * has_rows, kind, new_root, has_rows
+                )
+            if not set_next_block(words, cursor, 0):
+                break
+
+
+@inlined
+def multiply_numbers(
+    words: Words, table: Words, at: int, count: int, key: int, has_rows: int
+) -> tuple[int, int]:
+    """The products of the numbers of all factors at a key.
+
+    Zeros are looked for first: a product with a zero does not overflow.
+    """
+    for number in range(count):
+        factor = at + FACTOR_WORDS * number
+        if trie_get(words, load(words, load(table, factor + FACTOR_SLOT)), key) == 0:
+            return 0, 0
+    answers, rows = 1, has_rows
+    for number in range(count):
+        factor = at + FACTOR_WORDS * number
+        kind = load(table, factor + FACTOR_READS)
+        root = load(words, load(table, factor + FACTOR_SLOT))
+        more, more_rows = numbers_at(words, kind, root, key)
+        answers = times(words, answers, more)
+        if has_rows:
+            rows = times(words, rows, more_rows)
+    return answers, rows
+
+
+@kernel
+def step_numbered_product(
+    words: Words, log: Words, lists: Words, table: Words, step: int, is_ranked: bool
+) -> None:
+    """``N(v) = product of N over the factors``, and the same of M."""
+    has_rows, out = load(table, step + PRODUCT_IS_EXACT), load(table, step + PRODUCT_OUT)
+    count, first = load(table, step + PRODUCT_FACTORS), load(table, step + PRODUCT_FACTORS_AT)
+    for number in range(count):
+        changed = load(table, first + FACTOR_WORDS * number + FACTOR_CHANGED)
+        for entry in range(load(lists, 2 * changed), load(lists, 2 * changed + 1), 2):
+            key = load(log, entry)
+            answers, rows = multiply_numbers(words, table, first, count, key, has_rows)
+            known, known_rows = numbers_at(words, BESIDE, load(words, out), key)
+            if answers == known and rows == known_rows:
+                continue
+            if is_ranked:
+                ranked_put(words, log, out, key, answers, rows)
+            else:
+                numbered_put(words, log, out, key, answers, rows)

@@ -1,0 +1,310 @@
+"""What is known about filters: the verdicts that kernels look up, and the questions they leave.
+
+A *judge* is one filter expression over some variables; `triegs.maintain.judges` evaluates it, and
+kernels ask it by its number. All judges share one array::
+
+    IDS        the planes below have room for so many ids
+    VALUES     where the values of terms are, 0 if no judge compares two variables
+    DIRECTORY  from here on, by the number of a judge, where its row is
+
+A row begins with `ROW_HEAD` words and goes on according to its `FORM`:
+
+PLANES      One variable. For each 64 ids a word of bits "known" and a word of bits "yes".
+TABLE       Several variables: a hash table with linear probing, never more than half full. An entry
+            is ``stamp << 1 | yes`` and the ids, two to a word. It counts only with the stamp of the
+            row, so that a new stamp empties the table.
+COMPARISON  ``?x < ?y`` and its like, decided by the values of the two terms; what these cannot tell
+            is looked up in the table that follows.
+
+The value of a term is `VALUE_WORDS` words: its class, a number as floor and 10**18ths, and as a key
+that is ordered as doubles are. Terms are asked for their value under the number `VALUE_JUDGE`.
+
+A kernel that finds no verdict writes the question into ``asked`` and takes the answer for "no".
+Whoever called it has all of ``asked`` answered then and runs it again. ``asked[0]`` is the first
+free word; a question is ``judge, count, id...``; what finds no room is asked the next time.
+"""
+
+from __future__ import annotations
+
+from triegs.jit.jit import brief, inlined, kernel
+from triegs.jit.words import Words, bit, load, store
+
+IDS, VALUES, DIRECTORY = range(3)
+VALUE_JUDGE = 0
+
+FORM, COUNT, STAMP, SLOTS, LEFT, RIGHT, ACCEPTED, UNDECIDED = range(8)
+ROW_HEAD = 8
+PLANES, TABLE, COMPARISON = range(3)
+
+VALUE_CLASS, FLOOR, FRACTION, KEY = range(4)
+VALUE_WORDS = 4
+
+# Classes of values. Terms are equal to others of IDENTITY (an IRI, a blank node, a text with a
+# language) only if they are the same, and so are two TEXTs. OPAQUE is a literal without a value.
+# EXACT numbers are integers and decimals, SINGLE those that rounding to xsd:float leaves alone.
+# The last bit of a moment is whether it has a time zone. OTHER are numbers with too many digits.
+NOT_READ, IDENTITY, TEXT, OPAQUE, OTHER, BOOLEAN, EXACT, SINGLE, FLOAT, DOUBLE, NAN = range(11)
+DATE_TIME, ZONED_DATE_TIME, DATE, ZONED_DATE = range(12, 16)
+
+# What two values may be to each other, as bits of ACCEPTED and UNDECIDED. DIFFERENT have no order,
+# TEXTS are different and have one, ERROR is neither equal nor different.
+LESS, EQUAL, GREATER, SAME, DIFFERENT, TEXTS, ERROR, UNSURE = (1 << n for n in range(8))
+
+_ID_BITS = 31
+_ID_MASK = (1 << _ID_BITS) - 1
+_FACTOR = 0x5BD1E995  # with 31 bits, so that a product with an id does not overflow
+
+
+@brief
+def ask_one(asked: Words, judge: int, key: int) -> None:
+    at = load(asked, 0)
+    if at + 3 <= asked.size:
+        store(asked, at, judge)
+        store(asked, at + 1, 1)
+        store(asked, at + 2, key)
+        store(asked, 0, at + 3)
+
+
+@brief
+def ask_tuple(asked: Words, judge: int, ids: Words, start: int, count: int) -> None:
+    at = load(asked, 0)
+    if at + 2 + count <= asked.size:
+        store(asked, at, judge)
+        store(asked, at + 1, count)
+        for place in range(count):
+            store(asked, at + 2 + place, load(ids, start + place))
+        store(asked, 0, at + 2 + count)
+
+
+@inlined
+def accepts_id(verdicts: Words, asked: Words, judge: int, key: int) -> bool:
+    """Whether a judge over one variable says yes to this id; no, and asked, if it is not known."""
+    if key < load(verdicts, IDS):
+        at = load(verdicts, DIRECTORY + judge) + ROW_HEAD + 2 * (key >> 6)
+        if (load(verdicts, at) >> (key & 63)) & 1 != 0:
+            return (load(verdicts, at + 1) >> (key & 63)) & 1 != 0
+    ask_one(asked, judge, key)
+    return False
+
+
+@brief
+def accepts_tuple(verdicts: Words, asked: Words, judge: int, ids: Words, count: int) -> bool:
+    """Whether a judge says yes to the first so many ids; no, and asked, if it is not known."""
+    return accepts_at(verdicts, asked, judge, ids, 0, count)
+
+
+@brief
+def accepts_at(
+    verdicts: Words, asked: Words, judge: int, ids: Words, start: int, count: int
+) -> bool:
+    """`accepts_tuple` for ids that begin at a place of their array."""
+    row = load(verdicts, DIRECTORY + judge)
+    form = load(verdicts, row + FORM)
+    if form == PLANES:
+        return accepts_id(verdicts, asked, judge, load(ids, start))
+    if form == COMPARISON:
+        left = load(ids, start + load(verdicts, row + LEFT))
+        right = load(ids, start + load(verdicts, row + RIGHT))
+        left_at, right_at = value_at(verdicts, left), value_at(verdicts, right)
+        if left_at == 0 or right_at == 0:
+            if left_at == 0:
+                ask_one(asked, VALUE_JUDGE, left)
+            if right_at == 0:
+                ask_one(asked, VALUE_JUDGE, right)
+            return False
+        outcome = compare_values(verdicts, left_at, right_at, left == right)
+        if outcome & load(verdicts, row + UNDECIDED) == 0:
+            return outcome & load(verdicts, row + ACCEPTED) != 0
+    at = find_tuple(verdicts, row, ids, start, count)
+    word, stamp = load(verdicts, at), load(verdicts, row + STAMP)
+    if word >> 1 == stamp:
+        return word & 1 != 0
+    ask_tuple(asked, judge, ids, start, count)
+    return False
+
+
+# Values
+
+
+@inlined
+def value_at(verdicts: Words, key: int) -> int:
+    """Where the value of a term is, 0 if it is not yet known."""
+    if key >= load(verdicts, IDS):
+        return 0
+    at = load(verdicts, VALUES) + VALUE_WORDS * key
+    return at if load(verdicts, at) != NOT_READ else 0
+
+
+@inlined
+def order(left: int, right: int) -> int:
+    return LESS if left < right else EQUAL if left == right else GREATER
+
+
+@inlined
+def compare_values(verdicts: Words, left_at: int, right_at: int, is_same: bool) -> int:
+    """What two values are to each other, as `triegs.sparql.values` has it; one bit."""
+    left, right = load(verdicts, left_at), load(verdicts, right_at)
+    are_exact = EXACT <= left <= SINGLE and EXACT <= right <= SINGLE
+    if are_exact or (left == right and (left == BOOLEAN or left >= DATE_TIME)):
+        outcome = order(load(verdicts, left_at + FLOOR), load(verdicts, right_at + FLOOR))
+        if outcome == EQUAL:
+            outcome = order(load(verdicts, left_at + FRACTION), load(verdicts, right_at + FRACTION))
+        return outcome
+    if left == OTHER or right == OTHER:
+        return UNSURE
+    if left == IDENTITY or right == IDENTITY:
+        return SAME if is_same else DIFFERENT
+    if left == OPAQUE or right == OPAQUE:
+        return SAME if is_same else ERROR
+    if left == TEXT and right == TEXT:
+        return EQUAL if is_same else TEXTS
+    if EXACT <= left <= DOUBLE and EXACT <= right <= DOUBLE:
+        # To compare an exact number with an xsd:float is to round it to one.
+        if (left == EXACT and right == FLOAT) or (left == FLOAT and right == EXACT):
+            return UNSURE
+        return order(load(verdicts, left_at + KEY), load(verdicts, right_at + KEY))
+    if left >= DATE_TIME and right >= DATE_TIME and left >> 1 == right >> 1:
+        return UNSURE  # one has no time zone: it depends on how far they are apart
+    return DIFFERENT
+
+
+# Tables
+
+
+@inlined
+def entry_words(count: int) -> int:
+    return 1 + ((count + 1) >> 1)
+
+
+@inlined
+def pair_of(ids: Words, start: int, count: int, place: int) -> int:
+    """Two ids in one word; the second is 0 where there is none."""
+    second = load(ids, start + place + 1) if place + 1 < count else 0
+    return load(ids, start + place) << _ID_BITS | second
+
+
+@brief
+def find_tuple(verdicts: Words, row: int, ids: Words, start: int, count: int) -> int:
+    """Where the entry of these ids is, or the free one where it belongs."""
+    mixed = 0
+    for place in range(count):
+        product = (mixed ^ load(ids, start + place)) * _FACTOR
+        mixed = (product >> 23) & _ID_MASK
+    stamp, last = load(verdicts, row + STAMP), load(verdicts, row + SLOTS) - 1
+    size = entry_words(count)
+    slot = mixed & last
+    while True:
+        at = row + ROW_HEAD + slot * size
+        if load(verdicts, at) >> 1 != stamp:
+            return at
+        is_found = True
+        for place in range(0, count, 2):
+            if load(verdicts, at + 1 + (place >> 1)) != pair_of(ids, start, count, place):
+                is_found = False
+                break
+        if is_found:
+            return at
+        slot = (slot + 1) & last
+
+
+# Answering
+
+
+@kernel
+def count_asked(asked: Words, sizes: Words) -> None:
+    """Add the number of ids that each judge is asked about."""
+    at = 1
+    while at < load(asked, 0):
+        judge, count = load(asked, at), load(asked, at + 1)
+        store(sizes, judge, load(sizes, judge) + count)
+        at += 2 + count
+
+
+@kernel
+def deal_asked(asked: Words, places: Words, ids: Words) -> None:
+    """Copy the ids of each question to where those of its judge go on."""
+    at = 1
+    while at < load(asked, 0):
+        judge, count = load(asked, at), load(asked, at + 1)
+        to = load(places, judge)
+        for place in range(count):
+            store(ids, to + place, load(asked, at + 2 + place))
+        store(places, judge, to + count)
+        at += 2 + count
+
+
+@kernel
+def put_bits(verdicts: Words, row: int, ids: Words, answers: Words) -> None:
+    """Note answers (1 yes, 0 no) for ids that the planes have room for."""
+    for place in range(ids.size):
+        key = load(ids, place)
+        at, mask = row + ROW_HEAD + 2 * (key >> 6), bit(key & 63)
+        store(verdicts, at, load(verdicts, at) | mask)
+        yes = load(verdicts, at + 1)
+        store(verdicts, at + 1, yes | mask if load(answers, place) != 0 else yes & ~mask)
+
+
+@kernel
+def put_values(verdicts: Words, ids: Words, values: Words) -> None:
+    """Note the values of terms, `VALUE_WORDS` each."""
+    for place in range(ids.size):
+        at = load(verdicts, VALUES) + VALUE_WORDS * load(ids, place)
+        for word in range(VALUE_WORDS):
+            store(verdicts, at + word, load(values, VALUE_WORDS * place + word))
+
+
+@kernel
+def put_tuples(verdicts: Words, row: int, ids: Words, answers: Words) -> None:
+    """Note answers for tuples, one after the other in ``ids``; there is room for them."""
+    count, stamp = load(verdicts, row + COUNT), load(verdicts, row + STAMP)
+    for place in range(answers.size):
+        start = place * count
+        at = find_tuple(verdicts, row, ids, start, count)
+        store(verdicts, at, stamp << 1 | (1 if load(answers, place) != 0 else 0))
+        for half in range(0, count, 2):
+            store(verdicts, at + 1 + (half >> 1), pair_of(ids, start, count, half))
+
+
+@kernel
+def move_tuples(old: Words, old_row: int, verdicts: Words, row: int, ids: Words) -> None:
+    """Copy the entries of a table into one with other slots; ``ids`` is room for a tuple."""
+    count, stamp = load(old, old_row + COUNT), load(old, old_row + STAMP)
+    size = entry_words(count)
+    for slot in range(load(old, old_row + SLOTS)):
+        source = old_row + ROW_HEAD + slot * size
+        if load(old, source) >> 1 == stamp:
+            for place in range(count):
+                pair = load(old, source + 1 + (place >> 1))
+                store(ids, place, pair & _ID_MASK if place & 1 else pair >> _ID_BITS)
+            at = find_tuple(verdicts, row, ids, 0, count)
+            for word in range(size):
+                store(verdicts, at + word, load(old, source + word))
+
+
+@kernel
+def forget_ids(verdicts: Words, judges: int, ids: Words) -> None:
+    """Nothing is known about these ids any more, to the first so many numbers of judges."""
+    room, values = load(verdicts, IDS), load(verdicts, VALUES)
+    for judge in range(judges):
+        row = load(verdicts, DIRECTORY + judge)
+        if row == 0 or load(verdicts, row + FORM) != PLANES:
+            continue
+        for place in range(ids.size):
+            key = load(ids, place)
+            if key < room:
+                at = row + ROW_HEAD + 2 * (key >> 6)
+                store(verdicts, at, load(verdicts, at) & ~bit(key & 63))
+    if values != 0:
+        for place in range(ids.size):
+            if load(ids, place) < room:
+                store(verdicts, values + VALUE_WORDS * load(ids, place), NOT_READ)
+
+
+@kernel
+def judge_rows(
+    verdicts: Words, asked: Words, judge: int, rows: Words, count: int, answers: Words
+) -> None:
+    """The verdicts on tuples, one after the other in ``rows``."""
+    for place in range(answers.size):
+        is_yes = accepts_at(verdicts, asked, judge, rows, place * count, count)
+        store(answers, place, 1 if is_yes else 0)

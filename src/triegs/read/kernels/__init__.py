@@ -1,0 +1,1 @@
+"""Kernels that read versions: answers, their positions, and the changes between two."""

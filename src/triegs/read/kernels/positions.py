@@ -1,0 +1,328 @@
+"""From a position to its answer, by the numbers of `triegs.store.kernels.sums`, in the order in
+which `triegs.read.kernels.answers` enumerates.
+
+With the values of some levels chosen, the entries of the next one have their own answers below, and
+each of these comes with all combinations of the levels that are open by then: those further on that
+begin a component, or that hang on a value chosen already. So the way down divides the position by
+the product of the open levels' totals, and looks for the quotient among the sums of the level. The
+rows of an entry that counts c times are c times those of what hangs from it, each answer's
+together: once the entry is chosen, what is left of the position is divided by c.
+
+A row of numbers is, by level, `[kind, root, rows, all answers, all rows, keys, first key]`: where
+the numbers of its entries are, and which word of the root vector leads there; of a level that
+begins a component, the ranking. Numbers that are `LOOKED_UP`, by the values of some levels and the
+entry's own, have a relation for the answers and another for the rows of an entry, or -1 where it is
+one answer, or counts its rows; and two that tell both of all entries. The sets of the first two
+relations are summed.
+"""
+
+from __future__ import annotations
+
+from triegs.jit.jit import inlined, kernel
+from triegs.jit.words import Words, load, store, trailing_zeros
+from triegs.read.kernels.answers import (
+    FACTOR,
+    INSIDE,
+    LEVEL_WORDS,
+    PHASE,
+    REFERENCE,
+    RUNNING,
+    TILE_OF,
+    TILE_OF_TOO,
+    TILED,
+    TRIE,
+    VALUE,
+    WEIGHT,
+    base_of,
+    find_below,
+    move_level,
+    open_level,
+    take_value,
+)
+from triegs.store.kernels.cursors import (
+    DEPTH,
+    HEIGHT,
+    PLACE,
+    STACK,
+    WORD,
+    open_block,
+)
+from triegs.store.kernels.layout import (
+    BITS,
+    DIGIT,
+    FANOUT,
+    HEAD,
+    HEIGHT_SHIFT,
+    LOW,
+    OFFSET,
+    SMALLEST,
+)
+from triegs.store.kernels.sets import set_get
+from triegs.store.kernels.sums import (
+    BESIDE,
+    ENTRY,
+    LOOKED_UP,
+    ROWS,
+    entry_numbers,
+    numbers_at,
+    set_numbers,
+)
+
+NUMBER_KIND, NUMBER_ROOT, NUMBER_ROWS, NUMBER_ALL, NUMBER_ALL_ROWS = range(5)
+NUMBER_KEYS, NUMBER_KEYS_AT = 5, 6
+NUMBER_WORDS = 7
+TOTAL = 38  # of the stretch of a level in the state: all that its set, or its trie, has below
+
+
+@inlined
+def find_child(words: Words, node: int, far: int, left: int) -> tuple[int, int, int]:
+    """The digit below which a position lies, what is left of it, and the children from there on."""
+    children = load(words, node + 1) & LOW
+    while True:
+        digit = trailing_zeros(children)
+        below = load(words, node + HEAD + far + digit)
+        if left < below or children & (children - 1) == 0:
+            return digit, left, children
+        left -= below
+        children &= children - 1
+
+
+@inlined
+def seek_trie(words: Words, cursor: Words, base: int, root: int, far: int, left: int) -> int:
+    """Put a cursor before the id of a ranked map that a position lies at; returns what is left."""
+    node = root & OFFSET
+    height = root >> HEIGHT_SHIFT
+    key, depth = 0, 0
+    while True:
+        digit, left, children = find_child(words, node, far, left)
+        top = base + STACK + 3 * depth
+        depth += 1
+        store(cursor, top, node)
+        store(cursor, top + 1, children if height == 0 else children & (children - 1))
+        store(cursor, top + 2, key)
+        if height == 0:
+            break
+        key = (key << BITS) | digit
+        node = load(words, node + HEAD + digit)
+        height -= 1
+    store(cursor, base + DEPTH, depth)
+    store(cursor, base + HEIGHT, 0)
+    return left
+
+
+@inlined
+def seek_set(
+    words: Words, cursor: Words, base: int, reference: int, far: int, left: int, kind: int,
+    root: int,
+) -> int:  # fmt: skip
+    """Put a cursor before the entry that a position lies at; returns what is left of it."""
+    depth = 0
+    while reference & 1:
+        digit, left, children = find_child(words, reference - 1, far, left)
+        store(cursor, base + STACK + 2 * depth, reference - 1)
+        store(cursor, base + STACK + 2 * depth + 1, children & (children - 1))
+        depth += 1
+        reference = load(words, reference - 1 + HEAD + digit)
+    store(cursor, base + DEPTH, depth)
+    open_block(words, cursor, base, reference)
+    header = load(words, reference + 1)
+    size, keys = header & LOW, reference + HEAD
+    counts = keys + (SMALLEST << (header >> 32))
+    place = 0
+    while place < size - 1:
+        key, count = load(words, keys + place), load(words, counts + place)
+        answers, rows = entry_numbers(words, kind, root, key, count, far != FANOUT)
+        below = answers if far == FANOUT else rows
+        if left < below:
+            break
+        left -= below
+        place += 1
+    store(cursor, base + PLACE, place)
+    return left
+
+
+@inlined
+def sum_digit(words: Words, reference: int, shift: int, digit: int) -> int:
+    """The counts of the ids with that digit, in a set or where it lies below hubs."""
+    if reference & 1:
+        return load(words, reference - 1 + HEAD + ROWS + digit)
+    header = load(words, reference + 1)
+    counts = reference + HEAD + (SMALLEST << (header >> 32))
+    total = 0
+    for place in range(header & LOW):
+        if (load(words, reference + HEAD + place) >> shift) & DIGIT == digit:
+            total += load(words, counts + place)
+    return total
+
+
+@kernel
+def seek_looked_up(
+    words: Words, roots: Words, numbers: Words, state: Words, level: int, far: int, left: int
+) -> int:
+    """As `seek_set`, by numbers that are the counts of another set with the same ids.
+
+    Both have their ids in the order of digits, down to their blocks, which need not be the same.
+    """
+    row, base = NUMBER_WORDS * level, base_of(level)
+    root = load(numbers, row + (NUMBER_ROOT if far == FANOUT else NUMBER_ROWS))
+    reference = load(state, base + REFERENCE)
+    if root < 0:
+        return seek_set(words, state, base, reference, far, left, ENTRY, 0)
+    keys, first = load(numbers, row + NUMBER_KEYS), load(numbers, row + NUMBER_KEYS_AT)
+    found = find_below(words, roots, numbers, state, root, keys, first)
+    depth = shift = 0
+    beside = found
+    while reference & 1:
+        hub = reference - 1
+        children = load(words, hub + 1) & LOW
+        digit = trailing_zeros(children)
+        children &= children - 1
+        below = sum_digit(words, beside, shift, digit)
+        while left >= below and children != 0:
+            left -= below
+            digit = trailing_zeros(children)
+            children &= children - 1
+            below = sum_digit(words, beside, shift, digit)
+        store(state, base + STACK + 2 * depth, hub)
+        store(state, base + STACK + 2 * depth + 1, children)
+        depth += 1
+        shift += BITS
+        reference = load(words, hub + HEAD + digit)
+        if beside & 1:
+            beside = load(words, beside - 1 + HEAD + digit)
+    store(state, base + DEPTH, depth)
+    open_block(words, state, base, reference)
+    place, last = 0, (load(words, reference + 1) & LOW) - 1
+    while place < last:
+        below = set_get(words, found, load(words, reference + HEAD + place))
+        if left < below:
+            break
+        left -= below
+        place += 1
+    store(state, base + PLACE, place)
+    return left
+
+
+@inlined
+def sum_trie(words: Words, root: int, far: int) -> int:
+    """All that a ranked map has below."""
+    total = 0
+    if root != 0:
+        start = (root & OFFSET) + HEAD + far
+        for at in range(start, start + FANOUT):
+            total += load(words, at)
+    return total
+
+
+@inlined
+def sum_level(
+    words: Words, roots: Words, levels: Words, numbers: Words, state: Words, level: int, far: int
+) -> None:
+    """Open a level whose values before are chosen, and note all that it has below."""
+    row, base = LEVEL_WORDS * level, base_of(level)
+    open_level(words, roots, levels, state, level)
+    root = load(roots, load(levels, row + 1))
+    number = NUMBER_WORDS * level
+    if load(levels, row) == INSIDE:
+        store(state, base + REFERENCE, load(state, base_of(level - 1) + WORD))
+    if load(levels, row) == TRIE:
+        total = sum_trie(words, root, far)
+    elif load(numbers, number) == LOOKED_UP:
+        at = load(numbers, number + (NUMBER_ALL if far == FANOUT else NUMBER_ALL_ROWS))
+        keys, first = load(numbers, number + NUMBER_KEYS), load(numbers, number + NUMBER_KEYS_AT)
+        total = find_below(words, roots, numbers, state, at, keys, first)
+    else:
+        if load(numbers, number) == ENTRY:
+            answers, rows = set_numbers(words, load(state, base + REFERENCE))
+        else:
+            above = load(state, base_of(load(levels, load(levels, row + 3))) + VALUE)
+            answers, rows = numbers_at(words, BESIDE, root, above)
+        total = answers if far == FANOUT else rows
+    store(state, base + TOTAL, total)
+
+
+@inlined
+def last_key(levels: Words, level: int) -> int:
+    """The last of the levels whose values lead to the set of a level; -1 if it begins a component.
+
+    So it is the same for all entries of every later level, given those before, and *open* there.
+    """
+    row = LEVEL_WORDS * level
+    if load(levels, row) == INSIDE:
+        return level - 1
+    last = -1
+    for number in range(load(levels, row + 2)):
+        last = max(last, load(levels, load(levels, row + 3) + number))
+    return last
+
+
+@inlined
+def seek(
+    words: Words, roots: Words, levels: Words, numbers: Words, count: int, state: Words, left: int,
+    far: int,
+) -> int:  # fmt: skip
+    """Let the state be about to give the answer at a position; returns what is left of it."""
+    last = count - 1
+    for level in range(count):
+        if load(levels, LEVEL_WORDS * level) == TRIE:
+            sum_level(words, roots, levels, numbers, state, level, far)
+    for level in range(count):
+        row, base = LEVEL_WORDS * level, base_of(level)
+        others = 1
+        for other in range(level + 1, count):
+            if last_key(levels, other) < level:
+                others *= load(state, base_of(other) + TOTAL)
+        quotient = left // others
+        left -= quotient * others
+        if load(levels, row) == TRIE:
+            root = load(roots, load(levels, row + 1))
+            rest = seek_trie(words, state, base, root, far, quotient)
+        elif load(numbers, NUMBER_WORDS * level) == LOOKED_UP:
+            rest = seek_looked_up(words, roots, numbers, state, level, far, quotient)
+        else:
+            kind = load(numbers, NUMBER_WORDS * level)
+            root = load(roots, load(numbers, NUMBER_WORDS * level + NUMBER_ROOT))
+            reference = load(state, base + REFERENCE)
+            rest = seek_set(words, state, base, reference, far, quotient, kind, root)
+        left += rest * others
+        if level < last:
+            move_level(words, levels, state, level)
+            take_value(words, roots, levels, state, level)
+            if far != FANOUT:
+                above = load(state, base_of(level - 1) + WEIGHT) if level else load(state, FACTOR)
+                left //= load(state, base + WEIGHT) // above
+            for other in range(level + 1, count):
+                if last_key(levels, other) == level:
+                    sum_level(words, roots, levels, numbers, state, other, far)
+    store(state, PHASE, RUNNING)
+    store(state, TILED, 0)
+    store(state, TILE_OF, 0)
+    store(state, TILE_OF_TOO, 0)
+    return left
+
+
+@kernel
+def seek_answer(
+    words: Words, roots: Words, levels: Words, numbers: Words, count: int, state: Words,
+    position: int,
+) -> None:  # fmt: skip
+    """Let `fill_answers` go on with the answer at a position, which there must be."""
+    seek(words, roots, levels, numbers, count, state, position, FANOUT)
+
+
+@kernel
+def pick_answers(
+    words: Words, roots: Words, levels: Words, numbers: Words, count: int, state: Words,
+    positions: Words, by_rows: bool, out: Words, rows: int, columns: int,
+) -> None:  # fmt: skip
+    """Write the answers at some positions, of answers or of rows, as `fill_answers` does."""
+    last = count - 1
+    for row in range(rows):
+        far = 2 * FANOUT if by_rows else FANOUT
+        seek(words, roots, levels, numbers, count, state, load(positions, row), far)
+        move_level(words, levels, state, last)
+        take_value(words, roots, levels, state, last)
+        for level in range(count):
+            column = load(levels, LEVEL_WORDS * level + 4)
+            store(out, column * rows + row, load(state, base_of(level) + VALUE))
+        store(out, columns * rows + row, load(state, base_of(last) + WEIGHT))

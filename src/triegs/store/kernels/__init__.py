@@ -1,0 +1,1 @@
+"""Kernels over the packed tries: nodes, sets, relations, versions and their reclamation."""

@@ -1,0 +1,134 @@
+"""Compaction: all nodes move together, to the beginning of the array, and nothing between is free.
+
+Only while nobody holds a version, and between epochs: then what the slots reach is all there is. A
+map has one bit for each two words of the array, which says whether they belong to a node; with the
+number of such words before each 32 bits, it tells where a node will stand. Nodes keep their order,
+so each can be moved after those before it.
+"""
+
+from __future__ import annotations
+
+from triegs.jit.jit import inlined, kernel
+from triegs.jit.words import Words, bit, load, population, store, trailing_zeros
+from triegs.store.kernels.epochs import leaf_class_of, push_below, push_walk
+from triegs.store.kernels.free import size_words
+from triegs.store.kernels.layout import (
+    ARITY,
+    BUMP,
+    CLASSES,
+    DIGIT,
+    FREE,
+    FREE_COUNT,
+    HEAD,
+    HEIGHT_SHIFT,
+    LOW,
+    OFFSET,
+    RUN_LISTS,
+    RUN_WORDS,
+    RUNS,
+    SLOT_WORDS,
+    SLOTS,
+    SMALLEST,
+    START,
+)
+
+UNIT_BITS = 5  # a word of the map tells of 32 pairs of words
+SPAN = 2 << UNIT_BITS
+
+
+@inlined
+def mark_words(used: Words, node: int, size: int) -> None:
+    """Mark the words of a node as used."""
+    first = (node - START) >> 1
+    for unit in range(first, first + (size >> 1)):
+        store(used, unit >> UNIT_BITS, load(used, unit >> UNIT_BITS) | bit(unit & DIGIT))
+
+
+@inlined
+def find_place(used: Words, before: Words, node: int) -> int:
+    """Where a node will stand."""
+    unit = (node - START) >> 1
+    lower = load(used, unit >> UNIT_BITS) & (bit(unit & DIGIT) - 1)
+    return START + load(before, unit >> UNIT_BITS) + 2 * population(lower)
+
+
+@inlined
+def move_reference(words: Words, used: Words, before: Words, at: int) -> None:
+    """Let a word refer to where its node, a hub or another, will stand."""
+    word = load(words, at)
+    store(words, at, find_place(used, before, word & ~1) | (word & 1))
+
+
+@inlined
+def move_below(words: Words, used: Words, before: Words, word: int, sets: int, height: int) -> None:
+    """Let a node refer to where those below it will stand, if there are any."""
+    node = word & ~1
+    if height >= 0 or word & 1:
+        if height == 0 and sets == 0:
+            return
+        children = load(words, node + 1) & LOW
+        while children != 0:
+            move_reference(words, used, before, node + HEAD + trailing_zeros(children))
+            children &= children - 1
+    elif sets > 0:
+        header = load(words, node + 1)
+        for place in range(header & LOW):
+            move_reference(words, used, before, node + HEAD + (SMALLEST << (header >> 32)) + place)
+
+
+@kernel
+def walk_nodes(
+    words: Words, stack: Words, used: Words, before: Words, root: int, shape: int, is_known: bool
+) -> None:
+    """Mark the nodes of a relation as used; or, once all places are known, refer to those."""
+    arity = shape & ARITY
+    if arity == 0 or root == 0:
+        return
+    leaf_class = leaf_class_of(shape)
+    top = push_walk(stack, 0, root & OFFSET, arity - 1, root >> HEIGHT_SHIFT)
+    while top > 0:
+        top -= 3
+        word, sets, height = load(stack, top), load(stack, top + 1), load(stack, top + 2)
+        top, size_class = push_below(words, stack, top, word, sets, height, leaf_class)
+        if is_known:
+            move_below(words, used, before, word, sets, height)
+        else:
+            mark_words(used, word & ~1, size_words(size_class))
+
+
+@kernel
+def compact_arena(words: Words, stack: Words, shapes: Words, used: Words, before: Words) -> None:
+    """Move all nodes together; `shapes` of all slots, `used` a map of zeros, `before` as long.
+
+    Costs two visits of each node, and a move of each.
+    """
+    for slot in range(shapes.size):
+        root = load(words, SLOTS + SLOT_WORDS * slot)
+        walk_nodes(words, stack, used, before, root, load(shapes, slot), False)
+    total = 0
+    for index in range(used.size):
+        store(before, index, total)
+        total += 2 * population(load(used, index))
+    for slot in range(shapes.size):
+        at = SLOTS + SLOT_WORDS * slot
+        root = load(words, at)
+        if root != 0 and load(shapes, slot) & ARITY != 0:
+            walk_nodes(words, stack, used, before, root, load(shapes, slot), True)
+            place = find_place(used, before, root & OFFSET)
+            store(words, at, place | (root >> HEIGHT_SHIFT) << HEIGHT_SHIFT)
+    target = START
+    for index in range(used.size):
+        units = load(used, index)
+        while units != 0:
+            source = START + SPAN * index + 2 * trailing_zeros(units)
+            store(words, target, load(words, source))
+            store(words, target + 1, load(words, source + 1))
+            target += 2
+            units &= units - 1
+    store(words, BUMP, target)
+    for size_class in range(CLASSES):
+        store(words, FREE + size_class, 0)
+        store(words, FREE_COUNT + size_class, 0)
+    for kind in range(RUN_LISTS):
+        store(words, RUNS + kind, 0)
+    store(words, RUN_WORDS, 0)

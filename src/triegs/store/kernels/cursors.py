@@ -1,0 +1,176 @@
+"""Reading in order of the structure, with constant work from one element to the next.
+
+A cursor is a stretch of `CURSOR_WORDS` words in an array of the reader's own, so reading writes
+nothing into the arena. It starts with `trie_first` or `set_first`; each `trie_next` or `set_next`
+that returns true leaves an id in word `KEY` and its word in `WORD`.
+"""
+
+from __future__ import annotations
+
+from triegs.jit.jit import brief, inlined
+from triegs.jit.words import Words, load, store, trailing_zeros
+from triegs.store.kernels.layout import BITS, HEAD, HEIGHT_SHIFT, LOW, OFFSET, SMALLEST
+
+CURSOR_WORDS = 32
+
+# Words of a cursor.
+DEPTH = 0  # nodes on the stack
+HEIGHT = 1  # of a trie: of the node on top of the stack
+BLOCK = 1  # of a set: the block under way
+PLACE = 2  # of a set: the next entry
+SIZE = 3  # of a set: entries of the block
+CAPACITY = 4  # of a set: places of the block
+KEY = 5
+WORD = 6
+STACK = 8  # of a set: (node, children left); of a trie: (node, children left, id so far)
+
+
+@inlined
+def open_block(words: Words, cursor: Words, base: int, block: int) -> None:
+    header = load(words, block + 1)
+    store(cursor, base + BLOCK, block)
+    store(cursor, base + PLACE, 0)
+    store(cursor, base + SIZE, header & LOW)
+    store(cursor, base + CAPACITY, SMALLEST << (header >> 32))
+
+
+@inlined
+def set_first(words: Words, cursor: Words, base: int, reference: int) -> None:
+    """Before the first entry of a set; the empty set, 0, is fine."""
+    if reference & 1:
+        store(cursor, base + DEPTH, 1)
+        store(cursor, base + PLACE, 0)
+        store(cursor, base + SIZE, 0)
+        store(cursor, base + STACK, reference - 1)
+        store(cursor, base + STACK + 1, load(words, reference) & LOW)
+    else:
+        store(cursor, base + DEPTH, 0)
+        open_block(words, cursor, base, reference)
+
+
+@inlined
+def set_next_block(words: Words, cursor: Words, base: int) -> bool:
+    """Move to the next block, which is never empty; false at the end.
+
+    A loop over a whole set may read the entries of a block itself.
+    """
+    while True:
+        depth = load(cursor, base + DEPTH)
+        if depth == 0:
+            return False
+        top = base + STACK + 2 * (depth - 1)
+        children = load(cursor, top + 1)
+        if children == 0:
+            store(cursor, base + DEPTH, depth - 1)
+            continue
+        child = load(words, load(cursor, top) + HEAD + trailing_zeros(children))
+        store(cursor, top + 1, children & (children - 1))
+        if child & 1:
+            store(cursor, top + 2, child - 1)
+            store(cursor, top + 3, load(words, child) & LOW)
+            store(cursor, base + DEPTH, depth + 1)
+        else:
+            open_block(words, cursor, base, child)
+            return True
+
+
+@inlined
+def set_next(words: Words, cursor: Words, base: int) -> bool:
+    """Move to the next entry; false at the end."""
+    place = load(cursor, base + PLACE)
+    if place >= load(cursor, base + SIZE):
+        if not set_next_block(words, cursor, base):
+            return False
+        place = 0
+    at = load(cursor, base + BLOCK) + HEAD + place
+    store(cursor, base + KEY, load(words, at))
+    store(cursor, base + WORD, load(words, at + load(cursor, base + CAPACITY)))
+    store(cursor, base + PLACE, place + 1)
+    return True
+
+
+@inlined
+def trie_first(words: Words, cursor: Words, base: int, root: int) -> None:
+    """Before the first id of a trie; the empty trie, 0, is fine."""
+    store(cursor, base + DEPTH, 0)
+    if root != 0:
+        node = root & OFFSET
+        store(cursor, base + DEPTH, 1)
+        store(cursor, base + HEIGHT, root >> HEIGHT_SHIFT)
+        store(cursor, base + STACK, node)
+        store(cursor, base + STACK + 1, load(words, node + 1) & LOW)
+        store(cursor, base + STACK + 2, 0)
+
+
+@inlined
+def trie_next(words: Words, cursor: Words, base: int) -> bool:
+    """Move to the next id, in ascending order; false at the end."""
+    while True:
+        depth = load(cursor, base + DEPTH)
+        if depth == 0:
+            return False
+        top = base + STACK + 3 * (depth - 1)
+        height = load(cursor, base + HEIGHT)
+        children = load(cursor, top + 1)
+        if children == 0:
+            store(cursor, base + DEPTH, depth - 1)
+            store(cursor, base + HEIGHT, height + 1)
+            continue
+        digit = trailing_zeros(children)
+        store(cursor, top + 1, children & (children - 1))
+        word = load(words, load(cursor, top) + HEAD + digit)
+        key = (load(cursor, top + 2) << BITS) | digit
+        if height == 0:
+            store(cursor, base + KEY, key)
+            store(cursor, base + WORD, word)
+            return True
+        store(cursor, top + 3, word)
+        store(cursor, top + 4, load(words, word + 1) & LOW)
+        store(cursor, top + 5, key)
+        store(cursor, base + DEPTH, depth + 1)
+        store(cursor, base + HEIGHT, height - 1)
+
+
+# A scan is a nest of cursors, one per id below the prefix. Its first word is the level under way.
+
+
+@brief
+def open_scan(words: Words, scan: Words, word: int, from_trie: bool) -> None:
+    """Before the first tuple below a word: the root of a relation, or a set."""
+    store(scan, 0, 0)
+    if from_trie:
+        trie_first(words, scan, CURSOR_WORDS, word)
+    else:
+        set_first(words, scan, CURSOR_WORDS, word)
+
+
+@brief
+def fill_scan(
+    words: Words, scan: Words, levels: int, from_trie: bool, columns: Words, rows: int
+) -> int:
+    """Write the next tuples as columns, ids then counts, of so many rows each.
+
+    Returns the number of tuples; fewer than asked for means the end.
+    """
+    level = load(scan, 0)
+    last = levels - 1
+    filled = 0
+    while level >= 0 and filled < rows:
+        base = CURSOR_WORDS * (level + 1)
+        if level == 0 and from_trie:
+            found = trie_next(words, scan, base)
+        else:
+            found = set_next(words, scan, base)
+        if not found:
+            level -= 1
+        elif level < last:
+            set_first(words, scan, base + CURSOR_WORDS, load(scan, base + WORD))
+            level += 1
+        else:
+            for column in range(levels):
+                key = load(scan, CURSOR_WORDS * (column + 1) + KEY)
+                store(columns, column * rows + filled, key)
+            store(columns, levels * rows + filled, load(scan, base + WORD))
+            filled += 1
+    store(scan, 0, level)
+    return filled

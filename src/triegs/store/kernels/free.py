@@ -1,0 +1,244 @@
+"""Free words: nodes of each class, and runs that have no class yet.
+
+A node that becomes free is kept for the next one of its class, and no more is done while the array
+has words that were never used. When those are over, what is free must serve every class: *runs* are
+free words of any number, out of which nodes are made as they are missing, and when runs are over,
+too, all that is free is sorted, and neighbours are joined to runs again. That happens only if a
+sixteenth of the free words can be won by it, so it costs a constant for each word that was freed.
+"""
+
+from __future__ import annotations
+
+from triegs.jit.jit import inlined, kernel
+from triegs.jit.words import Words, load, prefetch, store
+from triegs.store.kernels.layout import (
+    BUCKET_BITS,
+    BUCKETS,
+    BUMP,
+    CLASSES,
+    FAULTS,
+    FEW_ROOM,
+    FREE,
+    FREE_COUNT,
+    FULL,
+    HEAD,
+    LIMIT,
+    NODE_CLASS,
+    ROOM,
+    ROOM_WORDS,
+    RUN_LISTS,
+    RUN_WORDS,
+    RUNS,
+    SUMMED_CLASS,
+    SUMMED_WORDS,
+)
+
+BUCKET_COUNT = 1 << BUCKET_BITS
+PART = 16  # joining must win one part in so many of what is free
+
+
+@inlined
+def size_words(size_class: int) -> int:
+    """The words of a node or block: 10, 18, 34 or 66; 98 of a summed node."""
+    return SUMMED_WORDS if size_class == SUMMED_CLASS else HEAD + (8 << size_class)
+
+
+@inlined
+def needed_of(size_class: int) -> int:
+    """The nodes of a class that one change can take."""
+    return FEW_ROOM if size_class > NODE_CLASS else ROOM
+
+
+@inlined
+def allocate(words: Words, size_class: int) -> int:
+    """A node with undefined contents. `has_room` must have said yes before."""
+    node = load(words, FREE + size_class)
+    if node != 0:
+        following = load(words, node)
+        prefetch(words, following)  # the next of this class reads its link
+        store(words, FREE + size_class, following)
+        store(words, FREE_COUNT + size_class, load(words, FREE_COUNT + size_class) - 1)
+        return node
+    node = load(words, BUMP)
+    store(words, BUMP, node + size_words(size_class))
+    return node
+
+
+@inlined
+def release(words: Words, node: int, size_class: int) -> None:
+    """Make a node free. Its first word now links the free list."""
+    store(words, node, load(words, FREE + size_class))
+    store(words, FREE + size_class, node)
+    store(words, FREE_COUNT + size_class, load(words, FREE_COUNT + size_class) + 1)
+
+
+@inlined
+def has_room(words: Words) -> bool:
+    """Whether one more change surely finds its nodes; if not, the fault `FULL` is set.
+
+    Asked before a change begins, so that a change is never left half done.
+    """
+    return load(words, BUMP) + ROOM_WORDS <= load(words, LIMIT) or has_free_nodes(words)
+
+
+@kernel
+def has_free_nodes(words: Words) -> bool:
+    """Whether what is free, and the words never used, make up the room for one change.
+
+    The words in use must leave that room under the limit, too, where a change that may exceed the
+    limit has left free ones beyond it.
+    """
+    if load(words, FAULTS) & FULL:
+        return False
+    missing = stock_nodes(words)
+    if missing > 0 and load(words, BUMP) + missing > load(words, LIMIT) and is_scattered(words):
+        join_runs(words)
+        missing = stock_nodes(words)
+    bump, limit = load(words, BUMP), load(words, LIMIT)
+    is_stocked = missing == 0 or bump + missing <= limit
+    if is_stocked and bump - count_free(words) + ROOM_WORDS <= limit:
+        return True
+    store(words, FAULTS, load(words, FAULTS) | FULL)
+    return False
+
+
+@inlined
+def count_free(words: Words) -> int:
+    """All free words, but those that were never used."""
+    total = load(words, RUN_WORDS)
+    for size_class in range(CLASSES):
+        total += load(words, FREE_COUNT + size_class) * size_words(size_class)
+    return total
+
+
+@inlined
+def is_scattered(words: Words) -> bool:
+    """Whether enough nodes are free, beyond those that one change can take, to join them."""
+    spare = 0
+    for size_class in range(CLASSES):
+        more = load(words, FREE_COUNT + size_class) - needed_of(size_class)
+        if more > 0:
+            spare += more * size_words(size_class)
+    return spare > 0 and PART * spare >= count_free(words)
+
+
+@kernel
+def stock_nodes(words: Words) -> int:
+    """Make runs into nodes until there are those that one change can take of each class.
+
+    Returns the words of those that are missing still. The large ones come first, because the small
+    ones find a place in what is left.
+    """
+    missing = 0
+    for size_class in range(CLASSES - 1, -1, -1):
+        needed = needed_of(size_class)
+        while load(words, FREE_COUNT + size_class) < needed and cut_run(words, size_class):
+            pass
+        if load(words, FREE_COUNT + size_class) < needed:
+            missing += (needed - load(words, FREE_COUNT + size_class)) * size_words(size_class)
+    return missing
+
+
+@kernel
+def cut_run(words: Words, size_class: int) -> bool:
+    """Make one free node out of the smallest kind of run that has the words."""
+    size = size_words(size_class)
+    for kind in range(size_class + 1, RUN_LISTS):
+        run = load(words, RUNS + kind)
+        if run != 0:
+            total = load(words, run + 1)
+            store(words, RUNS + kind, load(words, run))
+            store(words, RUN_WORDS, load(words, RUN_WORDS) - total)
+            if total > size:
+                push_run(words, run + size, total - size)
+            release(words, run, size_class)
+            return True
+    return False
+
+
+@inlined
+def push_run(words: Words, run: int, total: int) -> None:
+    """Keep so many free words under the largest class that they can be a node of."""
+    kind = 0
+    while kind < CLASSES and total >= size_words(kind):
+        kind += 1
+    store(words, run, load(words, RUNS + kind))
+    store(words, run + 1, total)
+    store(words, RUNS + kind, run)
+    store(words, RUN_WORDS, load(words, RUN_WORDS) + total)
+
+
+@kernel
+def join_runs(words: Words) -> None:
+    """Make everything that is free into runs as long as can be; those at the end of the used part
+    are as if they had never been used. Costs a few visits of each free node and run.
+    """
+    run = sort_runs(words, gather_runs(words))
+    while run != 0 and run + load(words, run + 1) == load(words, BUMP):
+        store(words, BUMP, run)
+        run = load(words, run)
+    while run != 0:
+        total = load(words, run + 1)
+        below = load(words, run)
+        while below != 0 and below + load(words, below + 1) == run:
+            run = below
+            total += load(words, run + 1)
+            below = load(words, run)
+        push_run(words, run, total)
+        run = below
+
+
+@inlined
+def gather_runs(words: Words) -> int:
+    """Take all free nodes and runs into one list of runs."""
+    first = 0
+    for size_class in range(CLASSES):
+        run = load(words, FREE + size_class)
+        while run != 0:
+            below = load(words, run)
+            store(words, run, first)
+            store(words, run + 1, size_words(size_class))
+            first = run
+            run = below
+        store(words, FREE + size_class, 0)
+        store(words, FREE_COUNT + size_class, 0)
+    for kind in range(RUN_LISTS):
+        run = load(words, RUNS + kind)
+        while run != 0:
+            below = load(words, run)
+            store(words, run, first)
+            first = run
+            run = below
+        store(words, RUNS + kind, 0)
+    store(words, RUN_WORDS, 0)
+    return first
+
+
+@inlined
+def sort_runs(words: Words, first: int) -> int:
+    """Sort a list of runs, the last in the array first: by eight bits at a time, lowest first."""
+    shift = 1  # all are at even places
+    while load(words, BUMP) >> shift != 0:
+        for at in range(BUCKETS, BUCKETS + 2 * BUCKET_COUNT):
+            store(words, at, 0)
+        run = first
+        while run != 0:
+            below = load(words, run)
+            store(words, run, 0)
+            bucket = BUCKETS + 2 * ((run >> shift) & (BUCKET_COUNT - 1))
+            last = load(words, bucket + 1)
+            store(words, bucket if last == 0 else last, run)
+            store(words, bucket + 1, run)
+            run = below
+        first = 0
+        end = 0
+        for number in range(BUCKET_COUNT - 1, -1, -1):
+            bucket = BUCKETS + 2 * number
+            if load(words, bucket) != 0:
+                if end == 0:
+                    first = load(words, bucket)
+                else:
+                    store(words, end, load(words, bucket))
+                end = load(words, bucket + 1)
+        shift += BUCKET_BITS
+    return first

@@ -1,0 +1,346 @@
+"""Numbers beside words, so that answers can be counted and found by their position.
+
+A summed node has two numbers beside each of its 32 words: how many *answers* hang from it, and how
+many *rows*, each answer as often as it counts. Where nobody asked for rows they are 0.
+
+| relation | summed nodes | the numbers beside a word |
+| --- | --- | --- |
+| index or rule, asked to be summed | hubs of its last column | of the entries below: 1, the count |
+| numbered pairs v → {w: count} | leaves, hubs | of the entries below: N(w), and count * M(w) |
+| numbered map v → 1 | leaves | N(v) and M(v), products over the factors of v |
+| ranked map v → 1 | all nodes of the trie | the same, and above the leaves the sums below |
+
+An entry of a block has no room for numbers: they are 1 and its count in an index, and looked up by
+its id elsewhere, where a block is searched or becomes a hub. So an entry whose numbers change costs
+a word or two in a leaf, and more only in hubs.
+
+A number that does not fit sets the fault `OVERFLOW`.
+"""
+
+from __future__ import annotations
+
+from triegs.jit.jit import brief, inlined, kernel
+from triegs.jit.words import (
+    Words,
+    bit,
+    checked_add,
+    checked_multiply,
+    load,
+    store,
+    trailing_zeros,
+)
+from triegs.store.kernels.free import has_room
+from triegs.store.kernels.layout import (
+    BITS,
+    DIGIT,
+    EMPTIED,
+    EPOCH,
+    FANOUT,
+    FAULTS,
+    HEAD,
+    HEIGHT_SHIFT,
+    LOW,
+    NODE_CLASS,
+    OFFSET,
+    OVERFLOW,
+    PATH,
+    SMALLEST,
+    SPLIT,
+    SPLIT_SHIFT,
+    SUMMED_CLASS,
+)
+from triegs.store.kernels.relations import (
+    leave_empty_sets,
+    mark_word,
+    note_entry,
+    push_log,
+    set_fault,
+    tuple_get,
+)
+from triegs.store.kernels.sets import own_path, set_get, set_place, summed_set_change
+from triegs.store.kernels.trie import find_leaf, trie_get, trie_leaf
+
+# Where the numbers of an id are: it has the count that a map tells and is one answer; they are
+# those of the set below it in an index; they stand beside its word; or it is an entry of an index.
+COUNTED, SETS, BESIDE, ENTRY = 1, 2, 3, 4
+# A map tells the answers, and another one the rows; or both are looked up by a whole tuple.
+ANSWERED, LOOKED_UP = 5, 6
+ANSWERS, ROWS = FANOUT, 2 * FANOUT  # how far the numbers are from their word
+
+
+@inlined
+def add(words: Words, a: int, b: int) -> int:
+    total, overflow = checked_add(a, b)
+    if overflow:
+        set_fault(words, OVERFLOW)
+    return total
+
+
+@inlined
+def times(words: Words, a: int, b: int) -> int:
+    product, overflow = checked_multiply(a, b)
+    if overflow:
+        set_fault(words, OVERFLOW)
+    return product
+
+
+# Reading
+
+
+@inlined
+def set_numbers(words: Words, reference: int) -> tuple[int, int]:
+    """The entries of a set of a summed index, and the sum of their counts."""
+    rows = 0
+    if reference & 1:
+        answers = 0
+        for at in range(reference - 1 + HEAD, reference - 1 + HEAD + FANOUT):
+            answers += load(words, at + ANSWERS)
+            rows = add(words, rows, load(words, at + ROWS))
+        return answers, rows
+    header = load(words, reference + 1)
+    size = header & LOW
+    start = reference + HEAD + (SMALLEST << (header >> 32))
+    for at in range(start, start + size):
+        rows = add(words, rows, load(words, at))
+    return size, rows
+
+
+@inlined
+def numbers_at(words: Words, kind: int, root: int, key: int) -> tuple[int, int]:
+    """Answers and rows of an id, in the relation of that root."""
+    if kind == COUNTED:
+        count = trie_get(words, root, key)
+        return 1 if count != 0 else 0, count
+    if kind == ANSWERED:
+        return trie_get(words, root, key), 1
+    if kind == SETS:
+        return set_numbers(words, trie_get(words, root, key))
+    at = find_leaf(words, root, key) + HEAD + (key & DIGIT)
+    return load(words, at + ANSWERS), load(words, at + ROWS)
+
+
+@inlined
+def entry_numbers(
+    words: Words, kind: int, root: int, key: int, count: int, has_rows: int
+) -> tuple[int, int]:
+    """Answers and rows of an entry of a set: of its id, times its count."""
+    if kind == ENTRY:
+        return 1, count
+    answers, rows = numbers_at(words, kind, root, key)
+    return answers, times(words, count, rows) if has_rows else 0
+
+
+# Changing
+
+
+@inlined
+def add_beside(words: Words, at: int, answers: int, rows: int) -> None:
+    store(words, at + ANSWERS, add(words, load(words, at + ANSWERS), answers))
+    store(words, at + ROWS, add(words, load(words, at + ROWS), rows))
+
+
+@inlined
+def add_in_hubs(
+    words: Words, reference: int, shift: int, key: int, answers: int, rows: int
+) -> None:
+    """Add to the numbers on the way to an id, whose hubs are this epoch's own."""
+    while reference & 1:
+        at = reference - 1 + HEAD + ((key >> shift) & DIGIT)
+        add_beside(words, at, answers, rows)
+        reference = load(words, at)
+        shift += BITS
+
+
+@kernel
+def fill_split(words: Words, skipped: int, kind: int, root: int, has_rows: int) -> None:
+    """Give a block that became a hub the numbers of its entries but one.
+
+    It may have become a chain of hubs, the lowest of which has all entries, in blocks.
+    """
+    top, shift = load(words, SPLIT), load(words, SPLIT_SHIFT)
+    store(words, SPLIT, 0)
+    hub = top
+    children = load(words, hub + 1) & LOW
+    child = load(words, hub + HEAD + trailing_zeros(children))
+    while child & 1:
+        hub = child - 1
+        children = load(words, hub + 1) & LOW
+        child = load(words, hub + HEAD + trailing_zeros(children))
+    while children != 0:
+        block = load(words, hub + HEAD + trailing_zeros(children))
+        children &= children - 1
+        header = load(words, block + 1)
+        room = SMALLEST << (header >> 32)
+        for place in range(header & LOW):
+            key, count = load(words, block + HEAD + place), load(words, block + HEAD + room + place)
+            if key != skipped:
+                answers, rows = entry_numbers(words, kind, root, key, count, has_rows)
+                add_in_hubs(words, top | 1, shift, key, answers, rows)
+
+
+@inlined
+def change_pair(
+    words: Words, at: int, y: int, value: int, answers: int, rows: int, kind: int, root: int,
+    has_rows: int,
+) -> tuple[int, int, int, int]:  # fmt: skip
+    """Add to the count of an id in the set at an address, and to the numbers in its hubs.
+
+    The id has that many answers, and rows per count; `kind` and `root` tell those of all others.
+    Returns the count before and after, and how many answers and rows the set has more.
+    """
+    store(words, SPLIT, 0)
+    old, new = summed_set_change(words, at, y, value)
+    sign = (1 if new != 0 else 0) - (1 if old != 0 else 0)
+    more_answers, more_rows = sign * answers, times(words, value, rows)
+    reference = load(words, at)
+    if reference & 1:
+        if load(words, SPLIT) != 0:
+            fill_split(words, y, kind, root, has_rows)
+        add_in_hubs(words, reference, 0, y, more_answers, more_rows)
+    return old, new, more_answers, more_rows
+
+
+@inlined
+def mark_touched(
+    words: Words, log: Words, leaf: int, key: int, before: int, old: int, new: int
+) -> None:
+    """A word of a leaf, or a number beside it, changed: keep the bitmap, log the first touch."""
+    children = load(words, leaf + 1)
+    flag = bit((key & DIGIT) + 32)
+    marked = children | flag
+    if (old == 0) != (new == 0):
+        marked ^= bit(key & DIGIT)
+        if marked & LOW == 0:
+            store(words, EMPTIED, 1)
+    if children & flag == 0:
+        push_log(words, log, key, before)
+    if marked != children:
+        store(words, leaf + 1, marked)
+
+
+@brief
+def summed_add_logged(words: Words, log: Words, slot: int, x: int, y: int, value: int) -> int:
+    """Add to the count of a pair of a summed index; the first touch logs `(x, was there)`."""
+    if value == 0:
+        return set_get(words, trie_get(words, load(words, slot), x), y)
+    if not has_room(words):
+        return 0
+    leaf = trie_leaf(words, slot, x, NODE_CLASS, NODE_CLASS)
+    at = leaf + HEAD + (x & DIGIT)
+    before = load(words, at)
+    old, new, _, _ = change_pair(words, at, y, value, 1, 1, ENTRY, 0, 1)
+    note_entry(words, slot, old, new)
+    mark_touched(words, log, leaf, x, 1 if before != 0 else 0, before, load(words, at))
+    return new
+
+
+@brief
+def summed_change(words: Words, slot: int, key: Words, arity: int, value: int) -> tuple[int, int]:
+    """As `tuple_change`, adding to a tuple of a relation whose last column has summed hubs."""
+    if value == 0:
+        old = tuple_get(words, load(words, slot), key, arity)
+        return old, old
+    if not has_room(words):
+        return 0, 0
+    x = load(key, 0)
+    leaf = trie_leaf(words, slot, x, NODE_CLASS, NODE_CLASS)
+    at = leaf + HEAD + (x & DIGIT)
+    before = load(words, at)
+    store(words, PATH, at)
+    for level in range(1, arity - 1):
+        at = set_place(words, at, load(key, level))
+        store(words, PATH + level, at)
+    old, new, _, _ = change_pair(words, at, load(key, arity - 1), value, 1, 1, ENTRY, 0, 1)
+    leave_empty_sets(words, key, arity)
+    note_entry(words, slot, old, new)
+    mark_word(words, slot, leaf, x, before, load(words, load(words, PATH)))
+    return old, new
+
+
+@kernel
+def fill_summed(
+    words: Words, key: Words, slot: int, columns: Words, count: int, arity: int
+) -> None:
+    """Put tuples with their counts, as columns, into an empty relation with summed hubs."""
+    for row in range(count):
+        for column in range(arity):
+            store(key, column, load(columns, count * column + row))
+        summed_change(words, slot, key, arity, load(columns, count * arity + row))
+        if load(words, FAULTS) != 0:
+            return
+
+
+@brief
+def numbered_add_logged(
+    words: Words, log: Words, slot: int, v: int, w: int, value: int, answers: int, rows: int,
+    kind: int, root: int, has_rows: int,
+) -> None:  # fmt: skip
+    """Add to the count of a numbered pair, of whose `w` there are so many answers and rows; the
+    first touch of `v` logs it with its answers before.
+    """
+    if not has_room(words):
+        return
+    leaf = trie_leaf(words, slot, v, NODE_CLASS, SUMMED_CLASS)
+    at = leaf + HEAD + (v & DIGIT)
+    before, known = load(words, at), load(words, at + ANSWERS)
+    old, new, more_answers, more_rows = change_pair(
+        words, at, w, value, answers, rows, kind, root, has_rows
+    )
+    add_beside(words, at, more_answers, more_rows)
+    note_entry(words, slot, old, new)
+    mark_touched(words, log, leaf, v, known, before, load(words, at))
+
+
+@brief
+def numbers_add_logged(
+    words: Words, log: Words, slot: int, v: int, w: int, answers: int, rows: int
+) -> None:
+    """Add to the numbers of a pair that stays; the first touch of `v` logs it."""
+    if not has_room(words):
+        return
+    leaf = trie_leaf(words, slot, v, NODE_CLASS, SUMMED_CLASS)
+    at = leaf + HEAD + (v & DIGIT)
+    word, known = load(words, at), load(words, at + ANSWERS)
+    if word & 1:
+        own_path(words, at, w, load(words, EPOCH), SUMMED_CLASS)
+        add_in_hubs(words, load(words, at), 0, w, answers, rows)
+    add_beside(words, at, answers, rows)
+    mark_touched(words, log, leaf, v, known, word, word)
+
+
+@inlined
+def numbers_put_logged(
+    words: Words, log: Words, slot: int, key: int, answers: int, rows: int, inner: int
+) -> None:
+    """Give an id of a numbered map, or a ranked one, its numbers; no answers, and it leaves."""
+    if not has_room(words):
+        return
+    leaf = trie_leaf(words, slot, key, inner, SUMMED_CLASS)
+    at = leaf + HEAD + (key & DIGIT)
+    word, known = load(words, at), load(words, at + ANSWERS)
+    more_answers, more_rows = answers - known, rows - load(words, at + ROWS)
+    new = 1 if answers != 0 else 0
+    store(words, at, new)
+    store(words, at + ANSWERS, answers)
+    store(words, at + ROWS, rows)
+    note_entry(words, slot, word, new)
+    mark_touched(words, log, leaf, key, known, word, new)
+    if inner == SUMMED_CLASS:
+        root = load(words, slot)
+        shift = (root >> HEIGHT_SHIFT) * BITS
+        node = root & OFFSET
+        while shift > 0:
+            above = node + HEAD + ((key >> shift) & DIGIT)
+            add_beside(words, above, more_answers, more_rows)
+            node = load(words, above)
+            shift -= BITS
+
+
+@brief
+def numbered_put(words: Words, log: Words, slot: int, key: int, answers: int, rows: int) -> None:
+    numbers_put_logged(words, log, slot, key, answers, rows, NODE_CLASS)
+
+
+@brief
+def ranked_put(words: Words, log: Words, slot: int, key: int, answers: int, rows: int) -> None:
+    numbers_put_logged(words, log, slot, key, answers, rows, SUMMED_CLASS)

@@ -1,0 +1,1 @@
+"""Terms, and the dictionary that gives each one an id."""

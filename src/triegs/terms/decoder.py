@@ -1,0 +1,314 @@
+"""Decodes ids to terms: the readers' side of a dictionary.
+
+**Threads.** A reader loads the writer's current `Arrays` once per call and reads only terms of a
+snapshot that it holds. Those terms are not free, so neither their spans nor their bytes change
+(invariants 4 and 5 of `triegs.terms.arrays`), and replaced arrays stay unchanged. A `Decoder`
+itself belongs to one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from triegs.jit.jit import inlined, kernel
+from triegs.terms.arrays import INTEGER, TOP, Arrays, Bytes, Word, Words
+from triegs.terms.spelling import INTEGER_SUFFIX, copy_bytes
+from triegs.terms.term import XSD
+from triegs.terms.values import TermForm, read_value
+
+# A dictionary larger than this, and than twice the batch, is restarted, so that the cost per batch
+# of a long result stays constant.
+MOST_TERMS = 1 << 17
+
+# More bytes need 64-bit offsets.
+MOST_BYTES = 2**31 - 1
+
+Indices = NDArray[np.int32]
+Number = TypeVar("Number", bound=np.generic)
+
+
+class Decoder:
+    """Decodes the batches of one snapshot; batches share a dictionary where possible.
+
+    It caches terms by id, so it is valid only while its snapshot is held.
+
+    ``load`` returns the arrays to read. A batch costs O(rows), plus O(bytes) for terms that are new
+    to this decoder.
+
+    >>> from triegs.terms.dictionary import Dictionary
+    >>> words = Dictionary()
+    >>> decoder = words.decoder()
+    >>> decoder.decode([words.encode_one(7), words.encode_one("<http://ex/a>")]).to_pylist()
+    ['"7"^^<http://www.w3.org/2001/XMLSchema#integer>', '<http://ex/a>']
+    """
+
+    def __init__(self, load: Callable[[], Arrays], base: str = "") -> None:
+        self.load = load
+        self.base = base
+        self._single: dict[int, str] = {}
+        self._begin()
+
+    def decode(self, ids: ArrayLike) -> Any:
+        """An Arrow dictionary array of N-Triples strings; id -1 (no term) becomes null.
+
+        The dictionary contains only terms that this decoder has decoded. `IndexError` for an id
+        that was never assigned.
+        """
+        words = to_words(ids)
+        indices = allocate(len(words), np.int32)
+        has_gaps, terms = self._index(words, indices)
+        column = wrap(indices, indices < 0 if has_gaps else None)
+        return pa.DictionaryArray.from_arrays(column, terms, safe=False)
+
+    def decode_values(self, ids: ArrayLike, form: TermForm | str) -> NDArray[np.object_]:
+        """Like `decode`, as an object array with `None` for -1. A Python step per distinct term."""
+        column = Decoder(self.load).decode(ids)
+        chosen = TermForm(form)
+        values = np.empty(len(column.dictionary) + 1, np.object_)  # the last entry is null
+        for index, term in enumerate(column.dictionary.to_pylist()):
+            values[index] = read_value(term, chosen)
+        taken: NDArray[np.object_] = values[column.indices.fill_null(-1).to_numpy()]
+        return taken
+
+    def decode_one(self, identity: int, form: TermForm | str = TermForm.NTRIPLES) -> Any:
+        """One term; `IndexError` if the id was never assigned. Cached terms cost a lookup."""
+        if form is not TermForm.NTRIPLES:
+            return read_term(self.load(), identity, form)
+        term = self._single.get(identity)
+        if term is None:
+            if len(self._single) >= MOST_TERMS:
+                self._single.clear()
+            term = self._single[identity] = read_term(self.load(), identity, form)
+        return term
+
+    def _begin(self) -> None:
+        """Start a new dictionary."""
+        self._codes = np.zeros(0, np.int32)  # by id: index in the dictionary + 1
+        self._met: list[Words] = []
+        self._texts = Texts()
+        self._terms: Any = pa.nulls(0, pa.string())  # `pa.array` of a list would import pandas
+
+    def _index(self, ids: Words, indices: Indices) -> tuple[bool, Any]:
+        """Write the dictionary index of each id, -1 for no term. Returns whether a row has no
+        term, and the dictionary.
+        """
+        arrays = self.load()
+        if len(self._terms) > max(MOST_TERMS, 2 * len(ids)):
+            codes = self._codes
+            for part in self._met:  # clearing all would touch an entry for every id
+                codes[part] = 0
+            self._begin()
+            self._codes = codes
+        if len(self._codes) < len(arrays.counts):
+            codes = np.zeros(len(arrays.counts), np.int32)
+            codes[: len(self._codes)] = self._codes
+            self._codes = codes
+        known = len(self._terms)
+        fresh = np.empty(min(len(ids), len(self._codes)), np.int64)
+        found, has_gaps = index_ids(ids, self._codes[: arrays.meta[TOP]], known, fresh, indices)
+        if found < 0:
+            self._begin()
+            raise IndexError(f"{int(ids[-found - 1])} is not the id of a term")
+        if found:
+            self._met.append(fresh[:found].copy())
+            if self._texts.add(arrays, fresh[:found]):
+                self._terms = self._texts.to_arrow()
+            elif known:
+                self._begin()
+                return self._index(ids, indices)
+            else:  # this batch alone needs 64-bit offsets
+                self._begin()
+                return bool(has_gaps), build_texts(arrays, fresh[:found])
+        return bool(has_gaps), self._terms
+
+
+class Terms(NamedTuple):
+    """A mask of 64-bit integers, the integers, and the texts of the other terms."""
+
+    is_integer: NDArray[np.bool_]
+    integers: Words
+    texts: Any
+
+
+class Texts:
+    """An append-only buffer of texts; arrays already handed to Arrow stay valid.
+
+    >>> from triegs.terms.dictionary import Dictionary
+    >>> words, texts = Dictionary(), Texts()
+    >>> ids = np.array(words.encode_terms(["<http://ex/a>", "<http://ex/b>"]))
+    >>> texts.add(words.decoder().load(), ids), texts.to_arrow().to_pylist()
+    (True, ['<http://ex/a>', '<http://ex/b>'])
+    """
+
+    def __init__(self) -> None:
+        self._offsets = np.zeros(1, np.int32)
+        self._data = np.empty(0, np.uint8)
+        self._count = 0
+        self._size = 0
+
+    def add(self, arrays: Arrays, ids: Words) -> bool:
+        """Append the texts of ids; returns False, adding nothing, if they need 64-bit offsets."""
+        offsets = np.empty(len(ids) + 1, np.int64)
+        size = self._size + int(measure_terms(arrays.spans, ids, offsets))
+        if size > MOST_BYTES:
+            return False
+        count = self._count + len(ids)
+        self._offsets = enlarge(self._offsets, count + 1, self._count + 1)
+        self._data = enlarge(self._data, size, self._size)
+        write_terms(arrays.spans, arrays.heap, ids, offsets, self._data[self._size :])
+        self._offsets[self._count : count + 1] = offsets + self._size
+        self._count, self._size = count, size
+        return True
+
+    def to_arrow(self) -> Any:
+        offsets = pa.py_buffer(self._offsets[: self._count + 1])
+        data = pa.py_buffer(self._data[: self._size])
+        return pa.Array.from_buffers(pa.string(), self._count, [None, offsets, data])
+
+
+def allocate(count: int, kind: DTypeLike) -> NDArray[Any]:
+    """An array in memory of Arrow's pool, to hand to Arrow.
+
+    The pool reuses memory; pages fresh from the system are zeroed on first use, which takes many
+    times as long as filling them.
+    """
+    size = np.dtype(kind).itemsize
+    return np.frombuffer(pa.allocate_buffer(max(1, count) * size), kind)[:count]
+
+
+def wrap(values: NDArray[Any], nulls: NDArray[np.bool_] | None = None) -> Any:
+    """An Arrow array of these numbers, without a copy unless some are null."""
+    return pa.array(values) if nulls is None else pa.array(values, mask=nulls)
+
+
+def enlarge(array: NDArray[Number], least: int, used: int) -> NDArray[Number]:
+    """The array, or a copy of its used part in an array of at least twice the size."""
+    if least <= len(array):
+        return array
+    larger: NDArray[Number] = allocate(max(least, 2 * len(array)), array.dtype)
+    larger[:used] = array[:used]
+    return larger
+
+
+def to_words(ids: ArrayLike) -> Words:
+    """The ids in the array layout that the kernels are compiled for."""
+    words = np.ascontiguousarray(ids, np.int64)
+    return words if words.flags.writeable else words.copy()
+
+
+def read_term(arrays: Arrays, identity: int, form: TermForm | str) -> Any:
+    if not 0 <= identity < arrays.meta[TOP]:
+        raise IndexError(f"{identity} is not the id of a term")
+    start, length = arrays.spans[identity].tolist()
+    if length == INTEGER:
+        if form == TermForm.PYTHON:
+            return start
+        text = f'"{start}"^^<{XSD}integer>'
+    else:
+        text = arrays.heap[start : start + length].tobytes().decode()
+    return text if form is TermForm.NTRIPLES else read_value(text, TermForm(form))
+
+
+def read_terms(arrays: Arrays, ids: Words) -> Terms:
+    spans = arrays.spans[ids]
+    is_integer = spans[:, 1] == INTEGER
+    texts = build_texts(arrays, ids[~is_integer])
+    return Terms(is_integer, spans[is_integer, 0], texts)
+
+
+def build_texts(arrays: Arrays, ids: Words) -> Any:
+    """The terms of these ids as an Arrow array of large strings."""
+    offsets = np.empty(len(ids) + 1, np.int64)
+    size = measure_terms(arrays.spans, ids, offsets)
+    data = np.empty(size, np.uint8)
+    write_terms(arrays.spans, arrays.heap, ids, offsets, data)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_string(), len(ids), buffers)
+
+
+@kernel
+def index_ids(
+    ids: Words, codes: Indices, known: Word, fresh: Words, indices: Indices
+) -> tuple[Word, Word]:
+    """Write dictionary indices of rows, and new ids into ``fresh``.
+
+    Returns the number of new ids, or -1 - row for a bad id, and whether a row has no term. Outer
+    variables repeat for many rows, so a row equal to the previous one takes a fast path.
+    """
+    found = 0
+    has_gaps = 0
+    last = ~ids[0] if len(ids) > 0 else 0
+    at = np.int32(-1)
+    for row in range(len(ids)):
+        term = ids[row]
+        if term != last:
+            last = term
+            if term < 0 or term >= len(codes):
+                if term != -1:
+                    return -1 - row, has_gaps
+                has_gaps = 1
+                at = np.int32(-1)
+            else:
+                if codes[term] == 0:
+                    fresh[found] = term
+                    found += 1
+                    codes[term] = known + found
+                at = np.int32(codes[term] - 1)
+        indices[row] = at
+    return found, has_gaps
+
+
+@inlined
+def count_digits(value: Word) -> Word:
+    """Characters of a decimal number, including the sign."""
+    digits = 2 if value < 0 else 1
+    rest = value if value < 0 else -value  # the minimum has no positive counterpart
+    while rest < -9:
+        rest = rest // 10 + (rest % 10 != 0)
+        digits += 1
+    return digits
+
+
+@kernel
+def measure_terms(spans: Words, ids: Words, offsets: Words) -> Word:
+    size = np.int64(0)
+    offsets[0] = 0
+    for index in range(len(ids)):
+        length = spans[ids[index], 1]
+        if length == INTEGER:
+            length = 1 + count_digits(spans[ids[index], 0]) + len(INTEGER_SUFFIX)
+        size += length
+        offsets[index + 1] = size
+    return size
+
+
+@kernel
+def write_terms(spans: Words, heap: Bytes, ids: Words, offsets: Words, data: Bytes) -> None:
+    for index in range(len(ids)):
+        start, length = spans[ids[index], 0], spans[ids[index], 1]
+        if length == INTEGER:
+            write_integer(start, data, offsets[index], offsets[index + 1])
+        else:
+            copy_bytes(data, offsets[index], heap, start, length)
+
+
+@kernel
+def write_integer(value: Word, data: Bytes, start: Word, end: Word) -> None:
+    at = end - len(INTEGER_SUFFIX)
+    copy_bytes(data, at, INTEGER_SUFFIX, 0, len(INTEGER_SUFFIX))
+    data[start] = 34
+    if value < 0:
+        data[start + 1] = 45
+    rest = value if value < 0 else -value
+    while True:
+        last = rest % 10
+        rest = rest // 10 + (last != 0)
+        at -= 1
+        data[at] = 58 - last if last else 48
+        if rest == 0:
+            break
