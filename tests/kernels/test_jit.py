@@ -36,7 +36,7 @@ def test_any_kernel_source_names_the_cache(tmp_path: Path) -> None:
     source.write_text("two")
     second = jit.hash_sources(tmp_path)
     assert second != first
-    user.write_text("from triegs.jit.jit import brief, kernel")
+    user.write_text("from triegs.jit.jit import short_kernel, kernel")
     assert jit.hash_sources(tmp_path) != second
 
 

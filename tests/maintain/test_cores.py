@@ -58,7 +58,7 @@ def test_answers_after_every_epoch(seed):
     kind = KINDS[seed % len(KINDS)]
     graph = run_random(seed, kind)
     # Nothing is left but the graph.
-    assert {relation.name for relation in graph.core.store.members} == {"rest"}
+    assert {relation.name for relation in graph.core.store.members} == {"unindexed"}
     assert not graph.core.judges.numbers
 
 
@@ -427,7 +427,7 @@ def test_a_small_arena_grows_and_tries_again(size):
     assert len(late.answers()) == 50
     for each in (one, late):
         graph.release(each)
-    assert len(graph.core.views.rest) == 60_050
+    assert len(graph.core.views.unindexed) == 60_050
 
 
 # To compile everything once more takes a minute and more.

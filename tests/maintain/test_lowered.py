@@ -105,7 +105,7 @@ class Rows:
         return found
 
     def outputs(self) -> list[int]:
-        outs = {t.EDGE: t.EDGE_OUT, t.NUMBERED_EDGE: t.EDGE_OUT}
+        outs = {t.EDGE: t.EDGE_OUT, t.ORDERED_EDGE: t.EDGE_OUT}
         return [
             self.words[step[t.RULE_ORDERS_AT]] if step[0] == t.RULE
             else step[outs.get(step[0], t.PRODUCT_OUT)]

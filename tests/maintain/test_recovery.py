@@ -146,7 +146,7 @@ def test_whatever_fails_in_a_registration_or_a_release_is_taken_back(kind, text,
         try_all("drop", release)
     for one in list(graph.asked):
         graph.release(one)
-    assert {relation.name for relation in graph.core.store.members} == {"rest"}
+    assert {relation.name for relation in graph.core.store.members} == {"unindexed"}
 
 
 @every_core
@@ -224,7 +224,7 @@ def test_plans_can_be_closed_when_memory_is_full(is_held):
     graph.check()
     graph.release(again)
     if not is_held:
-        assert {relation.name for relation in store.members} == {"rest"}
+        assert {relation.name for relation in store.members} == {"unindexed"}
     store.check()
 
 
@@ -277,4 +277,4 @@ def test_random_counts_near_the_limit(seed):
     assert graph.core.store.statistics().retained_bytes == 0
     graph.check()
     if kind in ("compiled", "small"):
-        assert {relation.name for relation in graph.core.store.members} == {"rest"}
+        assert {relation.name for relation in graph.core.store.members} == {"unindexed"}

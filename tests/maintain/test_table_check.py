@@ -133,7 +133,7 @@ BROKEN = {
     "a step of no kind": (lambda p: p.steps[0], lambda old: 99, 1),
     "a word behind a step": (in_step(t.EDGE, t.EDGE_LIST + 1), lambda old: 1, 1),
     "no relation": (first("roots", t.ROOT_SLOT), lambda old: old + 1, 2),
-    "no rest": (lambda p: t.REST, lambda old: old + 2, 2),
+    "no unindexed": (lambda p: t.UNINDEXED, lambda old: old + 2, 2),
     "a relation of other width": (in_step(t.EDGE, t.EDGE_OUT), lambda old: 1024, 2),
     "a head in another order": (lambda p: p.words[p.rules[0] + t.RULE_ORDERS_AT] + 1,
                                 lambda old: old + 1, 2),

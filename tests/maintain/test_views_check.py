@@ -7,8 +7,8 @@ from tests.maintain.graph import MODES, Graph
 
 from triegs.maintain.kernels.tables import (
     EDGE,
-    NUMBERED_EDGE,
-    NUMBERED_PRODUCT,
+    ORDERED_EDGE,
+    ORDERED_PRODUCT,
     PRODUCT,
     RANKING,
     TOTAL,
@@ -91,8 +91,8 @@ def test_a_base_count_that_an_index_does_not_know_is_found():
 
 def test_an_assertion_in_the_wrong_place_is_found():
     graph = make_example(Mode.RDF)
-    graph.core.views.rest.set((graph.encode("<a>"), 1, 2), 1)
-    with pytest.raises(StoreCorrupt, match="rest"):
+    graph.core.views.unindexed.set((graph.encode("<a>"), 1, 2), 1)
+    with pytest.raises(StoreCorrupt, match="unindexed"):
         graph.core.views.check()
 
 
@@ -138,10 +138,10 @@ def is_summed(view):
 
 
 NUMBERS = {
-    "of a live pair's first id": (find_number, is_step(NUMBERED_EDGE, True)),
-    "of a product": (find_number, is_step(NUMBERED_PRODUCT, True)),
+    "of a live pair's first id": (find_number, is_step(ORDERED_EDGE, True)),
+    "of a product": (find_number, is_step(ORDERED_PRODUCT, True)),
     "of a ranking": (find_number, is_step(RANKING, True)),
-    "in a hub of live pairs": (find_hub, is_step(NUMBERED_EDGE, True)),
+    "in a hub of live pairs": (find_hub, is_step(ORDERED_EDGE, True)),
     "in a hub of an index": (find_hub, is_summed),
 }
 
@@ -168,7 +168,7 @@ def test_a_number_that_is_no_sum_is_found_in_the_store(name):
 
 def test_a_number_beside_no_word_is_found():
     graph = make_numbered()
-    at = find_number(graph, is_step(NUMBERED_PRODUCT, True))
+    at = find_number(graph, is_step(ORDERED_PRODUCT, True))
     graph.core.store.words[at] = 0
     with pytest.raises(StoreCorrupt, match=r"invariant (2|13)"):
         graph.core.store.check()

@@ -21,9 +21,10 @@ from triegs.read.output import (
     RowOutput,
     integer_table,
 )
+from triegs.terms import decoder
 from triegs.terms.arrays import INTEGER
 from triegs.terms.dictionary import Dictionary
-from triegs.terms.term import Text, decoder
+from triegs.terms.term import Text
 
 NAIVE, ZONED = datetime.fromisoformat("0001-01-01"), datetime(2024, 5, 1, tzinfo=UTC)
 POOLS: dict[Any, list[object]] = {

@@ -381,7 +381,7 @@ def test_wrong_splits():
 # Overflow
 
 
-def read_numbers(graph, one, names=("support", "count")):
+def read_counts(graph, one, names=("support", "count")):
     """Support and count as a snapshot reads them; the error's name where it is marked."""
     version, enumeration = graph.core.show(one.handle)
     try:
@@ -403,18 +403,18 @@ def test_rows_that_do_not_fit_are_marked_and_answers_go_on():
     one = graph.ask("SELECT * { ?a <p0> ?b . ?b <p1> ?c }", keep=["count", "slice"])
     graph.change(("<n0>", "<p0>", "<n1>"), 2**31)
     graph.change(("<n1>", "<p1>", "<n2>"), 2**31)
-    assert read_numbers(graph, one) == [1, 2**62]
+    assert read_counts(graph, one) == [1, 2**62]
     graph.change(("<n3>", "<p0>", "<n1>"), 2**31)
-    assert read_numbers(graph, one) == [2, "overflow"]
+    assert read_counts(graph, one) == [2, "overflow"]
     assert one.handle.error is None
     assert one.show() == one.expected()
     graph.change(("<n4>", "<p0>", "<n1>"), 1)
     assert one.show() == one.expected()
-    assert read_numbers(graph, one)[0] == 3
+    assert read_counts(graph, one)[0] == 3
     graph.change(("<n3>", "<p0>", "<n1>"), 5 - 2**31)
     for _ in range(10):  # it is tried again when as much was touched as there is
         graph.change(("<n5>", "<p0>", "<n1>"), 1)
-    assert read_numbers(graph, one) == [4, 2**62 + (5 + 1 + 10) * 2**31]
+    assert read_counts(graph, one) == [4, 2**62 + (5 + 1 + 10) * 2**31]
     graph.check()
 
 
@@ -436,11 +436,11 @@ def test_rows_of_rules_that_do_not_fit_are_marked_and_answers_go_on(text):
         graph.change((a, "<p0>", b), 2**31)
         graph.change((b, "<p1>", a) if "?b <p1> ?a" in text else (a, "<p1>", b), 2**31)
         rows = "overflow" if number == 3 else (number + 1) * 2**62
-        assert number in (1, 2) or read_numbers(graph, one) == [number + 1, rows]
+        assert number in (1, 2) or read_counts(graph, one) == [number + 1, rows]
     graph.release(one)
     graph.release(plain)
     plain, one = graph.ask(text), graph.ask(text, keep=["count", "slice"])
-    assert read_numbers(graph, one) == [4, "overflow"]
+    assert read_counts(graph, one) == [4, "overflow"]
     read_positions(graph, one, lambda found: found.pick_one(3))
     assert plain.handle.error is one.handle.error is None
     graph.check()
@@ -448,7 +448,7 @@ def test_rows_of_rules_that_do_not_fit_are_marked_and_answers_go_on(text):
         graph.change((a, "<p0>", b), 3 - 2**31)
     for _ in range(10):  # it is tried again when as much was touched as there is
         graph.change(("<n5>", "<p0>", "<m1>"), 1)
-    assert read_numbers(graph, one) == [4, 2**62 + 9 * 2**31]
+    assert read_counts(graph, one) == [4, 2**62 + 9 * 2**31]
     graph.check()
 
 
@@ -462,15 +462,15 @@ def test_positions_that_do_not_fit_are_marked():
     batch = [("+", "<n0>", f"<p{p}>", f"<m{n}>") for p in range(13) for n in range(32)]
     one = graph.ask(make_wide(13), keep=["slice"])
     graph.core.apply(graph.rows(batch))
-    assert read_numbers(graph, one, ["support"]) == ["overflow"]
+    assert read_counts(graph, one, ["support"]) == ["overflow"]
     graph.core.views.check()
     late = graph.ask(make_wide(13), keep=["slice"])
-    assert read_numbers(graph, late, ["support"]) == ["overflow"]
+    assert read_counts(graph, late, ["support"]) == ["overflow"]
     gone = [("-", *triple) for sign, *triple in batch if triple[2] != "<m0>"]
     graph.core.apply(graph.rows(gone))
     for _ in range(3):
         graph.core.apply(graph.rows([("+", "<n1>", "<p0>", "<m1>")] * 400))
-    assert read_numbers(graph, one) == read_numbers(graph, late) == [1, 1]
+    assert read_counts(graph, one) == read_counts(graph, late) == [1, 1]
     graph.core.views.check()
     graph.core.store.check()
 

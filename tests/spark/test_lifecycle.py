@@ -127,14 +127,14 @@ def test_a_failing_source_is_reported_in_its_own_words(session, tmp_path):
     from pyspark.sql import functions
     from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-    class Reader(SimpleDataSourceStreamReader):  # type: ignore[misc]
+    class Reader(SimpleDataSourceStreamReader):
         def initialOffset(self):  # noqa: N802
             return {"n": 0}
 
         def read(self, start):
             raise RuntimeError("the upstream said no: 503")
 
-    class Source(DataSource):  # type: ignore[misc]
+    class Source(DataSource):
         @classmethod
         def name(cls):
             return "failing"

@@ -17,9 +17,9 @@ import pytest
 from tests.spark import columns as drawn
 from tests.spark.columns import KINDS, NAMES, SIGNS, TIMES, Columns, make_table
 from tests.spark.streams import sum_changes
-from triegs.cli.explaining import observe_file
 
 from triegs import Engine, InputError
+from triegs.cli.explain_command import observe_file
 from triegs.durable.source import QuerySource
 from triegs.events import Source, open_input
 from triegs.mode import Mode

@@ -189,7 +189,7 @@ def _shape_signs(column: Any, rows: int, faults: Faults) -> Any:
 
 
 def _shape_terms(column: Any, name: str, context: ReadContext, scope: str, faults: Faults) -> Any:
-    """Terms for `triegs.events.encode_table`; blank nodes are scoped to the file."""
+    """Terms for `triegs.events.updates.encode_table`; blank nodes are scoped to the file."""
     for row in _find_nulls(column):
         faults.add(row, Reason(f"no {name}").describe())
     kind = column.type

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from triegs.jit.jit import brief
+from triegs.jit.jit import short_kernel
 from triegs.reasons import Reason, Why, shorten
 from triegs.terms.columns import buffer_texts
 
@@ -86,7 +86,7 @@ def _read_dictionary(chunk: Any, rows: NDArray[np.int64]) -> int:
     return len(changes) - int(np.count_nonzero(changes))
 
 
-@brief
+@short_kernel
 def copy_changes(values: NDArray[np.int8], rows: NDArray[np.int64]) -> int:
     """Copy numeric signs; invalid ones become 0. Returns their number."""
     bad = 0
@@ -98,7 +98,7 @@ def copy_changes(values: NDArray[np.int8], rows: NDArray[np.int64]) -> int:
     return bad
 
 
-@brief
+@short_kernel
 def read_texts(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],

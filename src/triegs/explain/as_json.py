@@ -180,7 +180,7 @@ def _relation(program: Program, number: int, relation: Relation) -> dict[str, An
         "nodes": list(relation.nodes),
         "stored": relation.is_stored,
         "exact": relation.is_exact,
-        "numbers": ("rows" if relation.has_rows else "answers") if relation.has_numbers else None,
+        "numbers": ("rows" if relation.has_rows else "answers") if relation.has_counts else None,
         "listed": relation.is_listed,
         "keys": relation.lists_keys,
         "of": _refer(relation.of),

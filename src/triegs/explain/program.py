@@ -28,8 +28,8 @@ REASONS = {
     Kind.EDGE: "one pair of variables, one of them shared with the parent: faster than a rule",
     Kind.PRODUCT: "all factors have the same variable: faster than a rule",
     Kind.TOTAL: "the head shows none of its variables, so one number is enough",
-    Kind.NUMBERED_EDGE: "an edge that counts answers, because the query keeps counts",
-    Kind.NUMBERED_PRODUCT: "a product that counts answers, because the query keeps counts",
+    Kind.ORDERED_EDGE: "an edge that counts answers, because the query keeps counts",
+    Kind.ORDERED_PRODUCT: "a product that counts answers, because the query keeps counts",
     Kind.RANKING: "the top of a component that counts answers; positions are looked up here",
     Kind.LISTING: "the net changes of an index, for a rule that must not see them twice",
 }
@@ -93,7 +93,7 @@ class Program:
             return "listing, not stored"
         if kind in (Kind.RULE, Kind.TOTAL, Kind.FIXED):
             return f"{kind.value}, kept" if kind is Kind.RULE else kind.value
-        if relation.has_numbers:
+        if relation.has_counts:
             return f"{kind.value}, {'answers and rows' if relation.has_rows else 'answers'}"
         if kind is Kind.BASE:
             return str(kind.value)
@@ -260,7 +260,7 @@ def describe_totals(lowered: Lowered) -> str:
     has_total, has_positions = Payload.TOTAL in top.payload, Payload.POSITION in top.payload
     if not (has_total or has_positions):
         return "count() and support() scan the answers (keep count, slice for more)"
-    if not lowered.has_numbers:
+    if not lowered.has_counts:
         why = "this query has no order statistics"
         if lowered.is_overflown:
             why = "a count currently exceeds 64 bits"

@@ -1,7 +1,7 @@
 """How every kernel is compiled, and where compiled code is kept.
 
-Three decorators: `kernel` for functions that stand alone, `brief` for those that are done at once,
-`inlined` for the small ones that must vanish into their callers. Only a `kernel` releases the
+Three decorators: `kernel` for functions that stand alone, `short_kernel` for those that are done at
+once, `inlined` for the small ones that must vanish into their callers. Only a `kernel` releases the
 interpreter's lock when Python calls it. All leave plain Python where `NUMBA_DISABLE_JIT=1` is set.
 
 Numba looks only at the file of a function to see whether its cached code is stale. A change to what
@@ -126,7 +126,7 @@ def kernel(function: Function) -> Function:
     return compile_later(function, nogil=True) if COMPILED else function
 
 
-def brief(function: Function) -> Function:
+def short_kernel(function: Function) -> Function:
     """Compile a function so short that it keeps the interpreter's lock.
 
     To get a lock back that was released may take the switch interval of 5 ms, if another thread

@@ -11,7 +11,7 @@ from triegs.maintain.kernels.tables import (
     COUNT,
     COUNTS,
     EDGE,
-    NUMBERED_EDGE,
+    ORDERED_EDGE,
     PRESENCE,
     PRODUCT,
     SAME,
@@ -22,23 +22,23 @@ from triegs.maintain.model import LAYOUTS, Check, Delta, Index, Order, Rule, Ste
 from triegs.maintain.views import Views
 from triegs.store.contract import Key, StoreCorrupt
 from triegs.store.kernels.layout import FANOUT, HEAD, LOW
+from triegs.store.kernels.order_statistics import ANSWERED, BESIDE, SETS
 from triegs.store.kernels.relations import tuple_get
-from triegs.store.kernels.sums import ANSWERED, BESIDE, SETS
 from triegs.store.kernels.trie import find_leaf
 
 Rows = dict[Key, int]
-Numbers = tuple[int, int]  # answers and rows
+Counts = tuple[int, int]  # answers and rows
 
 
 def check_views(views: Views) -> None:
-    """Compare every index with the counts of its label, every step with its factors, and the rest
-    with the labels, which it must not have. Cost: all entries.
+    """Compare every index with the counts of its label, every step with its factors, and the
+    unindexed assertions with the labels, which it must not have. Cost: all entries.
     """
     every = views.by_name.values()
     labels = {view.stream.predicate for view in every if isinstance(view, Index)}
-    for (predicate, *_), count in views.rest.scan():
+    for (predicate, *_), count in views.unindexed.scan():
         if predicate in labels or count <= 0:
-            raise StoreCorrupt(f"rest: {count} of label {predicate}")
+            raise StoreCorrupt(f"unindexed: {count} of label {predicate}")
     for name, view in views.by_name.items():
         if name != view.name or view.relation not in views.store.members:
             raise StoreCorrupt(f"{name}: not its name, or not in the store")
@@ -51,7 +51,7 @@ def check_views(views: Views) -> None:
         elif isinstance(view, Step):
             compare(name, found, make_step(view))
             if view.kind in LAYOUTS:
-                check_numbers(views, view)
+                check_counts(views, view)
         elif isinstance(view, Rule):
             compare(name, found, make_rule(views, view))
         elif isinstance(view, Order) and view.of is not None:
@@ -69,7 +69,7 @@ def compare(name: str, found: Rows, expected: Rows) -> None:
 
 
 def make_index(views: Views, index: Index) -> Rows:
-    """The entries of an index, from the counts of labels and the rest."""
+    """The entries of an index, from the counts of labels and the unindexed assertions."""
     rows: Rows = {}
     for *key, weight in views.read_stream(index.stream).T.tolist():
         if index.kind == TUPLES:
@@ -141,30 +141,30 @@ def read_factor(view: View) -> dict[int, int]:
     return values
 
 
-def read_numbers(views: Views, view: View) -> dict[int, Numbers]:
-    """The numbers of each key, as a step that keeps numbers reads them."""
-    numbers: dict[int, Numbers] = {}
+def read_counts(views: Views, view: View) -> dict[int, Counts]:
+    """The counts of each key, as a step that keeps order statistics reads them."""
+    counts: dict[int, Counts] = {}
     words, root = views.store.words, int(views.store.words[view.address])
     for (key, *_), count in view.relation.scan():
-        answers, rows = numbers.get(key, (0, 0))
-        if view.numbers == BESIDE:
+        answers, rows = counts.get(key, (0, 0))
+        if view.count_kind == BESIDE:
             at = int(find_leaf(words, root, key)) + HEAD + key % FANOUT
-            numbers[key] = int(words[at + FANOUT]), int(words[at + 2 * FANOUT])
-        elif view.numbers == SETS:
-            numbers[key] = answers + 1, rows + count
-        elif view.numbers == ANSWERED:
-            numbers[key] = count, 1
+            counts[key] = int(words[at + FANOUT]), int(words[at + 2 * FANOUT])
+        elif view.count_kind == SETS:
+            counts[key] = answers + 1, rows + count
+        elif view.count_kind == ANSWERED:
+            counts[key] = count, 1
         else:
-            numbers[key] = 1, count
-    return numbers
+            counts[key] = 1, count
+    return counts
 
 
-def check_numbers(views: Views, step: Step) -> None:
-    """Compare the numbers of a step with its factors, and those in hubs with their entries."""
-    factors = [read_numbers(views, view) for view in step.factors]
-    expected: dict[int, Numbers] = {}
-    entries: dict[Key, Numbers] = {}
-    if step.kind == NUMBERED_EDGE:
+def check_counts(views: Views, step: Step) -> None:
+    """Compare the counts of a step with its factors, and those in hubs with their entries."""
+    factors = [read_counts(views, view) for view in step.factors]
+    expected: dict[int, Counts] = {}
+    entries: dict[Key, Counts] = {}
+    if step.kind == ORDERED_EDGE:
         for (v, w), weight in step.relation.scan():
             answers, rows = factors[0][w]
             entries[v, w] = answers, weight * rows if step.is_exact else 0
@@ -176,16 +176,16 @@ def check_numbers(views: Views, step: Step) -> None:
             for factor in factors:
                 answers, rows = answers * factor[key][0], rows * factor[key][1]
             expected[key] = answers, rows if step.is_exact else 0
-    found = read_numbers(views, step)
+    found = read_counts(views, step)
     for key in found.keys() | expected.keys():
         if found.get(key) != expected.get(key):
-            numbers = f"{found.get(key)} instead of {expected.get(key)}"
-            raise StoreCorrupt(f"{step.name}({key}): the numbers {numbers}")
+            counts = f"{found.get(key)} instead of {expected.get(key)}"
+            raise StoreCorrupt(f"{step.name}({key}): the counts {counts}")
     check_hubs(views, step, entries)
 
 
-def check_hubs(views: Views, view: View, entries: Mapping[Key, Numbers]) -> None:
-    """Compare the numbers in the hubs of each set of the last column with the entries below."""
+def check_hubs(views: Views, view: View, entries: Mapping[Key, Counts]) -> None:
+    """Compare the counts in the hubs of each set of the last column with the entries below."""
     words = views.store.words
     root = int(words[view.address])
     for prefix in {key[:-1] for key in entries}:
@@ -194,15 +194,15 @@ def check_hubs(views: Views, view: View, entries: Mapping[Key, Numbers]) -> None
 
 
 def sum_set(
-    views: Views, view: View, reference: int, prefix: Key, entries: Mapping[Key, Numbers]
-) -> Numbers:
-    """The numbers of a set, with those of its hubs compared on the way."""
+    views: Views, view: View, reference: int, prefix: Key, entries: Mapping[Key, Counts]
+) -> Counts:
+    """The counts of a set, with those of its hubs compared on the way."""
     words = views.store.words
     answers = rows = 0
     if reference & 1:
         hub = reference - 1
         if words[hub + 1] >= 0:
-            raise StoreCorrupt(f"{view.name}{prefix}: a hub without numbers")
+            raise StoreCorrupt(f"{view.name}{prefix}: a hub without counts")
         for digit in range(FANOUT):
             at = hub + HEAD + digit
             below = sum_set(views, view, int(words[at]), prefix, entries) if words[at] else (0, 0)
@@ -221,7 +221,7 @@ def sum_set(
 def make_step(step: Step) -> Rows:
     factors = [read_factor(view) for view in step.factors]
     rows: Rows = {}
-    if step.kind in (EDGE, NUMBERED_EDGE):
+    if step.kind in (EDGE, ORDERED_EDGE):
         assert step.by_other is not None
         for (w, v), weight in step.by_other.relation.scan():
             value = factors[0].get(w, 0)

@@ -1,7 +1,7 @@
 """The core: epochs over ids. An epoch of all registered plans is one kernel call over their tables.
 
-It holds the graph: the counts of each label that a plan names, and a rest for all other assertions.
-One mutator; it knows no term, file, clock or thread.
+It holds the graph: the counts of each label that a plan names, and the unindexed ones, for all
+other assertions. One mutator; it knows no term, file, clock or thread.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from triegs.maintain.kernels.program import ASKED, JUDGE, read_clock, run_and_pu
 from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS
 from triegs.maintain.kernels.work import PHASE
 from triegs.maintain.label_graphs import STATIC, LabelGraphs
-from triegs.maintain.lowering import Encode, Lowering, choose_numbers
+from triegs.maintain.lowering import Encode, Lowering, choose_statistics
 from triegs.maintain.meaning import Held
 from triegs.maintain.model import Index, Rule, View, is_counts
 from triegs.maintain.standing import (
@@ -247,13 +247,13 @@ class CompiledCore(Uncopied, Publisher):
         self._follow_views()
 
     def _lower(self, registered: RegisteredPlan) -> None:
-        """Make the views of a plan, with as much of the numbers that it keeps as fits.
+        """Make the views of a plan, with as many order statistics as fit.
 
         Raises `MultiplicityOverflow` where a count that it cannot do without does not fit.
         """
         overflow = last = None
-        for numbers in choose_numbers(registered.plan, self.views.mode):
-            lowering = Lowering(self.views, registered.plan, self._encode, numbers)
+        for statistics in choose_statistics(registered.plan, self.views.mode):
+            lowering = Lowering(self.views, registered.plan, self._encode, statistics)
             known = set(self.views.by_name)
             try:
                 enumeration = lowering.run()
@@ -289,7 +289,7 @@ class CompiledCore(Uncopied, Publisher):
     def _follow_views(self) -> None:
         """Write the table anew after views have come or gone."""
         views, counted = self.views, self.count_work()
-        table = write_table(views.by_name.values(), views.rest, views.mode)
+        table = write_table(views.by_name.values(), views.unindexed, views.mode)
         labels = table.labels
         self._label_of = np.full(max(labels, default=0) + 1, -1, np.int64)
         self._label_of[list(labels)] = list(labels.values())
@@ -339,7 +339,8 @@ class CompiledCore(Uncopied, Publisher):
             self.forget(registered)
         except MemoryLimitReached:
             # What frees memory must not fail for want of it. Labels stay where they are, and the
-            # lists of what is dropped may exceed the limit until they are freed with the rest.
+            # lists of what is dropped may exceed the limit until they are freed with the unindexed
+            # assertions.
             self.views.keeps_counts = True
             self.store.lift_limit()
             try:
@@ -370,12 +371,12 @@ class CompiledCore(Uncopied, Publisher):
         """The number of live events of an assertion."""
         counts = self.views.by_name.get(label_stream(predicate).name)
         if not isinstance(counts, Index):
-            return self.views.rest.get((predicate, subject, obj))
+            return self.views.unindexed.get((predicate, subject, obj))
         return counts.relation.get((subject, obj) if counts.column == 0 else (obj, subject))
 
     def list_base_relations(self) -> list[BaseRelation]:
         """The relations that hold every assertion with its number of live events."""
-        found = [BaseRelation(self.views.rest, None, (1, 0, 2))]
+        found = [BaseRelation(self.views.unindexed, None, (1, 0, 2))]
         for view in self.views.by_name.values():
             if isinstance(view, Index) and is_counts(view):
                 order = (0, 2) if view.column == 0 else (2, 0)

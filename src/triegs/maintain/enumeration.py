@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from triegs.compiler.plan import Node, Role
 from triegs.maintain.enumeration_plan import CountSource, EnumerationPlan, Level, ParentPath
-from triegs.maintain.kernels.tables import NUMBERED_EDGE
+from triegs.maintain.kernels.tables import ORDERED_EDGE
 from triegs.maintain.model import Index, Step, View
-from triegs.store.kernels.sums import ENTRY
+from triegs.store.kernels.order_statistics import ENTRY
 
 if TYPE_CHECKING:
     from triegs.maintain.lowering import Lowering
@@ -27,7 +27,7 @@ class Enumeration:
         self.plan = lowering.plan
         self.place = {name: i for i, name in enumerate(self.plan.query.free)}
         self.enumeration = EnumerationPlan(len(self.place), has_rows=lowering.has_rows)
-        if lowering.is_numbered:
+        if lowering.is_ordered:
             self.enumeration.counts = []
         #: By place, how what hangs on its variable leads back to where it was bound.
         self.parent_paths: dict[int, ParentPath] = {}
@@ -62,7 +62,7 @@ class Enumeration:
             place = self.place[node.bag[0]]
             level = Level(root.relation, (), (place,), weighs=False)
             self.parent_paths[place] = ParentPath(self.enumeration.add_level(level))
-            self._add_numbers(root)
+            self._add_counts_of(root)
         if len(node.bag) == 2:
             above = node.interface[0] if node.interface else node.bag[0]
             other = next(v for v in node.bag if v != above)
@@ -74,17 +74,17 @@ class Enumeration:
                 self.parent_paths[below] = ParentPath(
                     factor, edge.by_other.relation, (below, place)
                 )
-            self._add_numbers(edge)
+            self._add_counts_of(edge)
 
-    def _add_numbers(self, view: View) -> None:
-        """Where the numbers of a level's entries are found."""
+    def _add_counts_of(self, view: View) -> None:
+        """Where the counts of a level's entries are found."""
         if self.enumeration.counts is None:
             return
-        if isinstance(view, Step) and view.kind == NUMBERED_EDGE:
+        if isinstance(view, Step) and view.kind == ORDERED_EDGE:
             view = view.factors[0]
-            self.enumeration.counts.append(CountSource(view.numbers, view.relation))
+            self.enumeration.counts.append(CountSource(view.count_kind, view.relation))
         else:
-            kind = ENTRY if isinstance(view, Index) else view.numbers
+            kind = ENTRY if isinstance(view, Index) else view.count_kind
             self.enumeration.counts.append(CountSource(kind, view.relation))
 
     def _add_counts(self, number: int) -> None:
@@ -114,8 +114,8 @@ class Enumeration:
         interface, binds = tuple(places[:width]), tuple(places[width:])
         parent_path = self._path_of(number)
         factor: int | None
-        if self.lowering.rule_numbers is not None and binds:
-            numbers = self.lowering.rule_numbers
+        if self.lowering.rule_statistics is not None and binds:
+            numbers = self.lowering.rule_statistics
             levels = numbers.levels[number]
             top = None if interface else numbers.rankings[number].relation
             factor = self.enumeration.add_counted(

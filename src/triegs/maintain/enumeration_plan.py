@@ -60,8 +60,8 @@ class Factor:
 
 
 class CountSource(NamedTuple):
-    """Where the answer counts under a level's entries are: a kind of `triegs.store.kernels.sums`,
-    and a relation.
+    """Where the answer counts under a level's entries are: a kind of
+    `triegs.store.kernels.order_statistics`, and a relation.
 
     Counts that are looked up by all values so far are in relations of their own: the answers and
     the rows of an entry, and of all entries together. Without a relation an entry is one answer, or

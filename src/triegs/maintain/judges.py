@@ -166,7 +166,7 @@ class Judges:
         return tuple(self._judges)
 
     def keep(self, numbers: Collection[int]) -> None:
-        """Drop all judges but these; their numbers are free."""
+        """Drop all judges but these; their counts are free."""
         dropped = [number for number in self._judges if number not in numbers]
         if dropped:
             self.answer()  # no question may be left for whoever gets a number

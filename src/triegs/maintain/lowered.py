@@ -31,15 +31,15 @@ from triegs.maintain.kernels.tables import (
     EDGE,
     LEADS,
     NOW,
-    NUMBERED_EDGE,
-    NUMBERED_PRODUCT,
+    ORDERED_EDGE,
+    ORDERED_PRODUCT,
     PRODUCT,
     RANKING,
     TOTAL,
     TUPLES,
 )
 from triegs.maintain.label_graphs import LabelGraphs
-from triegs.maintain.lowering import Lowering, choose_numbers
+from triegs.maintain.lowering import Lowering, choose_statistics
 from triegs.maintain.meaning import Held, Meaning
 from triegs.maintain.model import Check, Delta, Index, Move, Order, Rule, Step, View, is_counts
 from triegs.maintain.standing import RegisteredPlan
@@ -66,16 +66,16 @@ class Kind(Enum):
     EDGE = "edge"
     PRODUCT = "product"
     TOTAL = "total"
-    NUMBERED_EDGE = "numbered edge"
-    NUMBERED_PRODUCT = "numbered product"
+    ORDERED_EDGE = "ordered edge"
+    ORDERED_PRODUCT = "ordered product"
     RANKING = "ranking"
     RULE = "rule"
     LISTING = "listing"
 
 
 STEPS = {
-    EDGE: Kind.EDGE, PRODUCT: Kind.PRODUCT, TOTAL: Kind.TOTAL, NUMBERED_EDGE: Kind.NUMBERED_EDGE,
-    NUMBERED_PRODUCT: Kind.NUMBERED_PRODUCT, RANKING: Kind.RANKING,
+    EDGE: Kind.EDGE, PRODUCT: Kind.PRODUCT, TOTAL: Kind.TOTAL, ORDERED_EDGE: Kind.ORDERED_EDGE,
+    ORDERED_PRODUCT: Kind.ORDERED_PRODUCT, RANKING: Kind.RANKING,
 }  # fmt: skip
 
 
@@ -172,8 +172,8 @@ class Relation:
     is_selected: bool = False
     #: Exact sums; else whether something is there.
     is_exact: bool = False
-    #: Whether answers are numbered, and rows.
-    has_numbers: bool = False
+    #: Whether answers are counted, and rows.
+    has_counts: bool = False
     has_rows: bool = False
     is_stored: bool = True
     #: Whether an epoch lists what it changes, and the keys that come or go.
@@ -214,7 +214,7 @@ class Lowered:
     parent_paths: frozenset[int]
     #: Whether the answers are numbered, and rows apart from these; and whether a number that was
     #: asked for does not fit at the moment.
-    has_numbers: bool
+    has_counts: bool
     has_rows: bool
     is_overflown: bool
 
@@ -239,7 +239,7 @@ def describe(plan: Plan, mode: Mode = Mode.MULTIGRAPH) -> Lowered:
 
     store, judges = PackedStore(reserve=False), Judges(terms.__getitem__)
     views = EmptyViews(store, mode, judges, LabelGraphs())
-    lowering = Lowering(views, plan, encode, choose_numbers(plan, mode)[0])
+    lowering = Lowering(views, plan, encode, choose_statistics(plan, mode)[0])
     enumeration = lowering.run()
     table = Table(np.zeros(0, np.int64))  # no words: nobody runs it
     for view in views.by_name.values():
@@ -451,14 +451,14 @@ class _Describing:
         kind = Kind.BASE if is_counts(view) else Kind.INDEX
         return self._new(
             view, kind, self._columns(view), guard=self._guard(view), is_selected=is_selected,
-            is_exact=view.kind == COUNTS, has_numbers=view.is_summed,
+            is_exact=view.kind == COUNTS, has_counts=view.is_summed,
         )  # fmt: skip
 
     def _describe_step(self, step: Step) -> Relation:
         meaning, kind = self._meaning(step), STEPS[step.kind]
         names = meaning.variables
-        is_numbered = step.kind not in (EDGE, PRODUCT, TOTAL)
-        reads = Reads.COUNT if step.is_exact or is_numbered else Reads.PRESENCE
+        is_ordered = step.kind not in (EDGE, PRODUCT, TOTAL)
+        reads = Reads.COUNT if step.is_exact or is_ordered else Reads.PRESENCE
         inputs = [Input(self.places[f], None, names[-1:], reads) for f in step.factors]
         back = None
         if step.by_other is not None:
@@ -467,8 +467,8 @@ class _Describing:
             back = self.places[step.by_other]
         return self._new(
             step, kind, self._columns(step), inputs=tuple(inputs), back=back,
-            is_exact=step.is_exact and not is_numbered, has_numbers=is_numbered,
-            has_rows=step.is_exact and is_numbered,
+            is_exact=step.is_exact and not is_ordered, has_counts=is_ordered,
+            has_rows=step.is_exact and is_ordered,
         )  # fmt: skip
 
     def _describe_rule(self, rule: Rule) -> Relation:

@@ -14,10 +14,10 @@ variable that a node shares with its parent and ``w`` the one that it introduces
 All other nodes (atoms of three variables, interfaces of two and more, materialised joins) are
 *rules*: the marginal of an existential node, the live tuples of a witness, and a join below either.
 
-A plan that keeps numbers has, in the place of live pairs and products of its witnesses, the views
-with numbers of `triegs.store.kernels.sums`; tops are ranked, and an edge without children is the
-stream's index with summed hubs. If any node is a rule, all its witnesses are, and their numbers are
-rules too, see `triegs.maintain.numbering`.
+A plan that keeps order statistics has, in the place of live pairs and products of its witnesses,
+the views with counts of `triegs.store.kernels.order_statistics`; tops are ranked, and an edge
+without children is the stream's index with summed hubs. If any node is a rule, all its witnesses
+are, and their counts are rules too, see `triegs.maintain.order_statistics`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from triegs.maintain.kernels.tables import (
     COUNT,
     COUNTS,
     EDGE,
-    NUMBERED_EDGE,
-    NUMBERED_PRODUCT,
+    ORDERED_EDGE,
+    ORDERED_PRODUCT,
     PRESENCE,
     PRODUCT,
     RANKING,
@@ -48,7 +48,7 @@ from triegs.maintain.kernels.tables import (
 )
 from triegs.maintain.meaning import Held, Meaning
 from triegs.maintain.model import Check, Index, Input, Operand, Rule, View, is_fixed, list_keys_of
-from triegs.maintain.numbering import RuleNumbers, Used
+from triegs.maintain.order_statistics import RuleStatistics, Used
 from triegs.maintain.rule_names import is_one_stream, name_rule
 from triegs.maintain.streams import Stream, find_stream, label_stream
 from triegs.maintain.views import Views
@@ -65,7 +65,7 @@ from triegs.sparql.model import (
 Encode = Callable[[str], int]
 
 
-class Numbers(Enum):
+class OrderStatistics(Enum):
     """What is counted below each live tuple: nothing, answers, or answers and rows."""
 
     NONE = 0
@@ -73,7 +73,7 @@ class Numbers(Enum):
     ROWS = 2
 
 
-def choose_numbers(plan: Plan, mode: Mode) -> list[Numbers]:
+def choose_statistics(plan: Plan, mode: Mode) -> list[OrderStatistics]:
     """What a plan keeps, best first: what it was asked for, and what is left of it while a number
     does not fit.
 
@@ -82,14 +82,14 @@ def choose_numbers(plan: Plan, mode: Mode) -> list[Numbers]:
     kept = plan.nodes[plan.root].payload
     query = plan.query
     if not {Payload.TOTAL, Payload.POSITION}.intersection(kept) or not query.free:
-        return [Numbers.NONE]
+        return [OrderStatistics.NONE]
     if plan.filters or query.limit is not None or query.offset:
-        return [Numbers.NONE]
+        return [OrderStatistics.NONE]
     drops_counts = query.form is Form.ASK or query.duplicates is Duplicates.DISTINCT
     is_simple = mode is Mode.RDF and not query.values and set(query.variables) <= set(query.free)
     if Payload.TOTAL in kept and not drops_counts and not is_simple:
-        return [Numbers.ROWS, Numbers.ANSWERS, Numbers.NONE]
-    return [Numbers.ANSWERS, Numbers.NONE]
+        return [OrderStatistics.ROWS, OrderStatistics.ANSWERS, OrderStatistics.NONE]
+    return [OrderStatistics.ANSWERS, OrderStatistics.NONE]
 
 
 def is_by_variable(plan: Plan, node: Node) -> bool:
@@ -114,14 +114,18 @@ class Lowering:
     """One plan into views; `held` lists all that it uses, children first."""
 
     def __init__(
-        self, views: Views, plan: Plan, encode: Encode, numbers: Numbers = Numbers.NONE
+        self,
+        views: Views,
+        plan: Plan,
+        encode: Encode,
+        statistics: OrderStatistics = OrderStatistics.NONE,
     ) -> None:
         self.views = views
         self.plan = plan
         self.encode = encode
-        self.is_numbered = numbers is not Numbers.NONE
-        self.has_rows = numbers is Numbers.ROWS
-        self.numbers_name = f" {numbers.name.lower()}" if self.is_numbered else ""
+        self.is_ordered = statistics is not OrderStatistics.NONE
+        self.has_rows = statistics is OrderStatistics.ROWS
+        self.statistics_name = f" {statistics.name.lower()}" if self.is_ordered else ""
         self.held: Held = {}
         self.columns = preferred_columns(plan)
         self.factors: dict[tuple[str, str], View] = {}
@@ -134,9 +138,9 @@ class Lowering:
             is_by_variable(plan, node) and (bool(node.interface) or i in tops or not node.bag)
             for i, node in enumerate(plan.nodes)
         ]
-        self.rule_numbers: RuleNumbers | None = None
-        if self.is_numbered and not all(self.by_variable):
-            self.rule_numbers = RuleNumbers(self)
+        self.rule_statistics: RuleStatistics | None = None
+        if self.is_ordered and not all(self.by_variable):
+            self.rule_statistics = RuleStatistics(self)
             for number, node in enumerate(plan.nodes):
                 if node.bag and node.role is Role.WITNESS:
                     self.by_variable[number] = False
@@ -250,16 +254,16 @@ class Lowering:
         if len(factors) == 1:
             list_keys_of(factors[0])
             return factors[0]
-        if self.is_numbered and not is_exact:
-            found = self._numbered(name, NUMBERED_PRODUCT, factors)
+        if self.is_ordered and not is_exact:
+            found = self._ordered(name, ORDERED_PRODUCT, factors)
         else:
             found = self.views.step(name, PRODUCT, is_exact, tuple(factors))
         return self._use(found, node, (variable,))
 
-    def _numbered(
+    def _ordered(
         self, name: str, kind: int, factors: Sequence[View], by_other: Index | None = None
     ) -> View:
-        name += self.numbers_name
+        name += self.statistics_name
         return self.views.step(name, kind, self.has_rows, tuple(factors), by_other)
 
     def factor(self, number: int, variable: str) -> View:
@@ -291,15 +295,15 @@ class Lowering:
         other = alias.variables[1 - column]
         is_exact = node.role is Role.EXISTENTIAL
         below = self._children(node, other)
-        is_numbered = self.is_numbered and not is_exact
+        is_ordered = self.is_ordered and not is_exact
         if not below:
             index = self._index(stream, COUNTS if is_exact else ADJACENCY, column)
-            return self.views.summed(index) if is_numbered else index
+            return self.views.summed(index) if is_ordered else index
         name = f"{node.key} edge by {variable_place(node, variable)}"
         child = self._product(f"{name} below", below, is_exact, node, other)
         by_other = self._index(stream, ADJACENCY, 1 - column)
-        if is_numbered:
-            found = self._numbered(name, NUMBERED_EDGE, (child,), by_other)
+        if is_ordered:
+            found = self._ordered(name, ORDERED_EDGE, (child,), by_other)
         else:
             found = self.views.step(name, EDGE, is_exact, (child,), by_other)
         return self._use(found, node, (variable, other), alias)
@@ -308,8 +312,8 @@ class Lowering:
         """What lists the values of a top variable."""
         node = self.plan.nodes[number]
         factors = self._factors(node, node.bag[0])
-        if self.is_numbered:
-            found = self._numbered(f"root {node.key}", RANKING, factors)
+        if self.is_ordered:
+            found = self._ordered(f"root {node.key}", RANKING, factors)
             return self._use(found, node, node.bag[:1])
         return self._product(f"root {node.key}", factors, False, node, node.bag[0])
 
@@ -363,11 +367,11 @@ class Lowering:
         else:
             live = self._live_rule(number, node, guard, order)
         self.live[number] = live, order
-        if self.rule_numbers is not None:
+        if self.rule_statistics is not None:
             is_guard = guard is not None and not node.children
             named = guard if is_guard else (Operand(len(order), view=live), order)
             assert named is not None
-            self.rule_numbers.add_node(number, live, named)
+            self.rule_statistics.add_node(number, live, named)
         if node.interface:
             self.marginals[number] = self._keys_of(node, guard, live, order)
 
@@ -527,7 +531,7 @@ class Lowering:
     def rank(self, factors: Sequence[View], variable: str) -> View:
         """A ranking of the product of some numbers."""
         name = f"ranking of {' * '.join(view.name for view in factors)}"
-        return self._use(self._numbered(name, RANKING, factors), self.node, (variable,))
+        return self._use(self._ordered(name, RANKING, factors), self.node, (variable,))
 
     def find_order(self, operand: Operand, columns: tuple[int, ...]) -> View:
         """An operand's relation with its columns in this order."""

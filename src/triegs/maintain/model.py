@@ -14,18 +14,18 @@ from triegs.maintain.kernels.tables import (
     ADJACENCY,
     ANY,
     BOTH,
-    NUMBERED_EDGE,
-    NUMBERED_PRODUCT,
+    ORDERED_EDGE,
+    ORDERED_PRODUCT,
     PRODUCT,
     RANKING,
 )
 from triegs.maintain.streams import Stream, label_stream
-from triegs.store.kernels.layout import NUMBERED, PLAIN, RANKED, SLOT_WORDS, SLOTS
-from triegs.store.kernels.sums import ANSWERED, BESIDE, COUNTED, SETS
+from triegs.store.kernels.layout import ORDERED, PLAIN, RANKED, SLOT_WORDS, SLOTS
+from triegs.store.kernels.order_statistics import ANSWERED, BESIDE, COUNTED, SETS
 from triegs.store.packed import PackedRelation
 
-#: By the kind of a step that keeps numbers, how its relation is laid out.
-LAYOUTS = {NUMBERED_EDGE: NUMBERED, NUMBERED_PRODUCT: NUMBERED, RANKING: RANKED}
+#: By the kind of a step that keeps order statistics, how its relation is laid out.
+LAYOUTS = {ORDERED_EDGE: ORDERED, ORDERED_PRODUCT: ORDERED, RANKING: RANKED}
 
 
 @dataclass(slots=True, eq=False)
@@ -50,8 +50,8 @@ class View:
         return find_address(self.relation)
 
     @property
-    def numbers(self) -> int:
-        """Where the numbers of a key are, see `triegs.store.kernels.sums`."""
+    def count_kind(self) -> int:
+        """Where the counts of a key are, see `triegs.store.kernels.order_statistics`."""
         if self.relation.layout != PLAIN:
             return BESIDE
         if self.is_answers:

@@ -17,7 +17,7 @@ from triegs.maintain.kernels.fill import (
     list_keys,
     move_pairs,
 )
-from triegs.maintain.kernels.numbering import step_numbered_edge, step_numbered_product
+from triegs.maintain.kernels.order_statistics import step_ordered_edge, step_ordered_product
 from triegs.maintain.kernels.program import step_edge, step_product, step_total
 from triegs.maintain.kernels.rule import step_rule
 from triegs.maintain.kernels.tables import EDGE, PRODUCT, RANKING, TOTAL
@@ -42,7 +42,7 @@ class ViewRelations:
         self.store = store
         self.mode = mode
         self.judges = judges
-        self.rest = store.create("rest", 3)
+        self.unindexed = store.create("unindexed", 3)
         self.work = make_work(FIRST_BUFFER)
         self._cursor = np.zeros(FILL_CURSOR_WORDS, np.int64)
 
@@ -87,7 +87,7 @@ class ViewRelations:
             raise MultiplicityOverflow(f"a count of {name} does not fit 64 bits", name)
 
     def _move(self, counts: Index, is_back: bool) -> None:
-        words, address = self.store.words, find_address(self.rest)
+        words, address = self.store.words, find_address(self.unindexed)
         label, slot, by = counts.stream.predicate or 0, counts.address, counts.column
         if is_back:
             below, from_trie = int(words[slot]), True
@@ -95,7 +95,7 @@ class ViewRelations:
         else:
             key = np.array([label], np.int64)
             below, from_trie = int(tuple_get(words, int(words[address]), key, 1)), False
-            size = int(words[address + 1]) if below else 0  # of the whole rest: enough
+            size = int(words[address + 1]) if below else 0  # of all labels: enough
         if size == 0:
             return
         pairs = self._read_below(below, from_trie, 2, size)
@@ -156,14 +156,14 @@ class ViewRelations:
 
         def fill(words: Words, _: Words) -> None:
             if step.by_other is not None:
-                fill_edge = step_edge if step.kind == EDGE else step_numbered_edge
+                fill_edge = step_edge if step.kind == EDGE else step_ordered_edge
                 fill_edge(words, log, lists, self.work, nothing, nothing, table, row, nothing[:0])
             elif step.kind == PRODUCT:
                 step_product(words, log, lists, table, row)
             elif step.kind == TOTAL:
                 step_total(words, log, lists, table, row, nothing[:0])
             else:
-                step_numbered_product(words, log, lists, table, row, step.kind == RANKING)
+                step_ordered_product(words, log, lists, table, row, step.kind == RANKING)
 
         self.store.run(fill)
         self._check(step.name)

@@ -22,10 +22,10 @@ from triegs.maintain.rule_check import Check, DeltaRow, RuleCheck, RuleRow, Symm
 from triegs.maintain.views import Views
 from triegs.store.contract import StoreCorrupt
 from triegs.store.kernels.layout import PLAIN
+from triegs.store.kernels.order_statistics import ANSWERED, BESIDE, COUNTED, SETS
 from triegs.store.kernels.relations import slot_at
-from triegs.store.kernels.sums import ANSWERED, BESIDE, COUNTED, SETS
 
-NUMBERED_STEPS = (t.NUMBERED_EDGE, t.NUMBERED_PRODUCT, t.RANKING)
+ORDERED_STEPS = (t.ORDERED_EDGE, t.ORDERED_PRODUCT, t.RANKING)
 
 
 class Shape(NamedTuple):
@@ -87,8 +87,11 @@ class TableCheck:
             labels >= 0 and wholes >= 0 and labels + wholes <= streams, "[4] counts of streams"
         )
         self.expect(words[t.IS_RDF] in (0, 1), "[4] IS_RDF is 0 or 1")
-        self.expect(self.shape(words[t.REST]).arity == 3, "[2] the rest has three columns")
-        self.claim_slot(words[t.REST], "rest", range(3))
+        self.expect(
+            self.shape(words[t.UNINDEXED]).arity == 3,
+            "[2] the unindexed relation has three columns",
+        )
+        self.claim_slot(words[t.UNINDEXED], "unindexed", range(3))
         for number, at in enumerate(self.rows(streams, words[t.STREAM_ROWS], t.STREAM_WORDS)):
             self.where = f"stream {number}"
             self.check_stream(number, at)
@@ -232,7 +235,7 @@ class TableCheck:
     def outputs(self, at: int) -> list[int]:
         """The slots that a step writes."""
         words, kind = self.words, self.words[at]
-        if kind in (t.EDGE, t.NUMBERED_EDGE):
+        if kind in (t.EDGE, t.ORDERED_EDGE):
             return [words[at + t.EDGE_OUT]]
         if kind != t.RULE:
             return [words[at + t.PRODUCT_OUT]]
@@ -244,12 +247,12 @@ class TableCheck:
 
     def check_step(self, number: int, at: int) -> None:
         kind = self.words[at]
-        used = {t.RULE: t.RULE_IS_SUMMED, t.EDGE: t.EDGE_LIST, t.NUMBERED_EDGE: t.EDGE_LIST}
+        used = {t.RULE: t.RULE_IS_SUMMED, t.EDGE: t.EDGE_LIST, t.ORDERED_EDGE: t.EDGE_LIST}
         rest = self.words[at + 1 + used.get(kind, t.PRODUCT_FACTORS_AT) : at + t.STEP_WORDS]
         self.expect(not any(rest), "[1] a word behind the last one is not zero")
-        if kind in (t.EDGE, t.NUMBERED_EDGE):
+        if kind in (t.EDGE, t.ORDERED_EDGE):
             self.check_edge(number, at)
-        elif kind in (t.PRODUCT, t.TOTAL, t.NUMBERED_PRODUCT, t.RANKING):
+        elif kind in (t.PRODUCT, t.TOTAL, t.ORDERED_PRODUCT, t.RANKING):
             self.check_product(number, at)
         elif kind == t.RULE:
             self.check_rule(number, at)
@@ -275,13 +278,13 @@ class TableCheck:
         is_counts = self.words[t.IS_RDF] == 1 and slot in self.judging
         self.expect(not is_counts, f"[5] slot {slot} has counts of events, no weights")
 
-    def check_factor(self, slot: int, changed: int, reads: int, is_numbered: bool) -> None:
+    def check_factor(self, slot: int, changed: int, reads: int, is_ordered: bool) -> None:
         self.expect_before(slot)
         self.expect_list(changed, slot, 1)
-        known = (BESIDE, SETS, COUNTED, ANSWERED) if is_numbered else (PRESENCE, COUNT)
+        known = (BESIDE, SETS, COUNTED, ANSWERED) if is_ordered else (PRESENCE, COUNT)
         self.expect(reads in known, f"[5] slot {slot} is read as {reads}")
         arity, is_plain = self.shape(slot)
-        if is_numbered:
+        if is_ordered:
             self.expect(is_plain == (reads != BESIDE), f"[5] slot {slot} is read as {reads}")
         else:
             is_good = arity == 1 if reads == COUNT else arity > 0
@@ -291,33 +294,33 @@ class TableCheck:
         _, stream, column, by_other, reads, child, changed, is_exact, out, own = (
             self.words[at : at + t.EDGE_LIST + 1]
         )  # fmt: skip
-        is_numbered = self.words[at] == t.NUMBERED_EDGE
+        is_ordered = self.words[at] == t.ORDERED_EDGE
         self.expect(column in (0, 1) and is_exact in (0, 1), "[5] a column and a flag are 0 or 1")
         self.expect(self.pairs.get(by_other) == (stream, 1 - column),
                     f"[5] slot {by_other} does not lead back in stream {stream}")  # fmt: skip
         self.expect_weights(by_other)
-        self.check_factor(child, changed, reads, is_numbered)
-        self.expect_arity(out, 1 if is_exact and not is_numbered else 2)
-        self.finish_step(number, out, own, is_numbered)
+        self.check_factor(child, changed, reads, is_ordered)
+        self.expect_arity(out, 1 if is_exact and not is_ordered else 2)
+        self.finish_step(number, out, own, is_ordered)
 
     def check_product(self, number: int, at: int) -> None:
         kind, is_exact, out, own, factors, factors_at = (
             self.words[at : at + t.PRODUCT_FACTORS_AT + 1]
         )  # fmt: skip
-        is_numbered = kind in NUMBERED_STEPS
+        is_ordered = kind in ORDERED_STEPS
         self.expect(is_exact in (0, 1) and factors > 0, "[5] a product has a flag and factors")
         for row in self.rows(factors, factors_at, t.FACTOR_WORDS):
             reads, slot, changed = self.words[row : row + t.FACTOR_WORDS]
-            self.check_factor(slot, changed, reads, is_numbered)
+            self.check_factor(slot, changed, reads, is_ordered)
         self.expect_arity(out, 0 if kind == t.TOTAL else 1)
         if kind == t.TOTAL:  # it has a list, which it never writes
             self.number_list(own)
             self.claim_slot(out, ("step", number), ())
         else:
-            self.finish_step(number, out, own, is_numbered)
+            self.finish_step(number, out, own, is_ordered)
 
-    def finish_step(self, number: int, out: int, own: int, is_numbered: bool) -> None:
-        self.expect(self.shape(out).is_plain != is_numbered, f"[2] slot {out}: another layout")
+    def finish_step(self, number: int, out: int, own: int, is_ordered: bool) -> None:
+        self.expect(self.shape(out).is_plain != is_ordered, f"[2] slot {out}: another layout")
         self.claim_slot(out, ("step", number), range(self.shape(out).arity))
         self.claim_list(own, out, 1)
 

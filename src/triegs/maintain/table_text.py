@@ -61,8 +61,8 @@ from triegs.maintain.kernels.tables import (
     LEVEL_SOURCES_AT,
     LEVEL_WORDS,
     NOW,
-    NUMBERED_EDGE,
-    NUMBERED_PRODUCT,
+    ORDERED_EDGE,
+    ORDERED_PRODUCT,
     PRESENCE,
     PROBE_IN,
     PROBE_OUT,
@@ -76,7 +76,6 @@ from triegs.maintain.kernels.tables import (
     PRODUCT_LIST,
     PRODUCT_OUT,
     RANKING,
-    REST,
     ROOT_IS_OLD,
     ROOT_SLOT,
     ROOT_USE,
@@ -136,22 +135,23 @@ from triegs.maintain.kernels.tables import (
     TEST_WORDS,
     TOTAL,
     TUPLES,
+    UNINDEXED,
     WHOLES,
 )
 from triegs.maintain.model import Rule, View
 from triegs.maintain.tables import Table
 from triegs.maintain.views import Views
 from triegs.store.kernels.layout import SLOT_WORDS, SLOTS
-from triegs.store.kernels.sums import ANSWERED, BESIDE, COUNTED, SETS
+from triegs.store.kernels.order_statistics import ANSWERED, BESIDE, COUNTED, SETS
 
 USES = {PRESENCE: "there", COUNT: "count", LEADS: ""}
 SIDES = {BOTH: "", BEFORE: " before", NOW: " now"}
 ROW_KINDS = ("pairs", "counts", "summed pairs", "tuples", "summed tuples")
 KINDS = {
-    EDGE: "edge", PRODUCT: "product", TOTAL: "total", NUMBERED_EDGE: "numbered edge",
-    NUMBERED_PRODUCT: "numbered product", RANKING: "ranking", RULE: "rule",
+    EDGE: "edge", PRODUCT: "product", TOTAL: "total", ORDERED_EDGE: "ordered edge",
+    ORDERED_PRODUCT: "ordered product", RANKING: "ranking", RULE: "rule",
 }  # fmt: skip
-NUMBERS = {BESIDE: "numbers beside", SETS: "sums of sets", COUNTED: "one answer each",
+NUMBERS = {BESIDE: "counts beside", SETS: "sums of sets", COUNTED: "one answer each",
            ANSWERED: "answers"}  # fmt: skip
 
 
@@ -164,7 +164,7 @@ def describe_table(table: Table, views: Views) -> str:
     >>> core = CompiledCore(PackedStore(), len, Judges(str))
     >>> print(describe_table(core.table, core.views))
     0 labels, 0 wholes, 0 selections, 0 steps; the weight of an assertion is its count
-    relation 0, arity 3: rest
+    relation 0, arity 3: unindexed
     """
     found = [view for view in views.by_name.values() if not is_listing(view)]
     names = {view.address: view.name for view in found}
@@ -192,8 +192,8 @@ class TableText:
         yield (f"{labels} labels, {wholes} wholes, {streams - labels - wholes} selections, "
                f"{steps} steps; the weight of an assertion is {weight}")  # fmt: skip
         arities = {SLOTS + SLOT_WORDS * r.slot: r.arity for r in views.store.members}
-        for slot in sorted({words[REST], *self.names}):
-            name = self.names.get(slot, "rest")
+        for slot in sorted({words[UNINDEXED], *self.names}):
+            name = self.names.get(slot, "unindexed")
             yield f"{self.relation(slot)}, arity {arities.get(slot)}: {name}"
         for number in range(streams):
             yield from self.stream(number, words[STREAM_ROWS] + STREAM_WORDS * number)
@@ -254,7 +254,7 @@ class TableText:
         kind = self.words[at]
         if kind == RULE:
             yield from self.rule(number, at)
-        elif kind in (EDGE, NUMBERED_EDGE):
+        elif kind in (EDGE, ORDERED_EDGE):
             yield from self.edge(number, at)
         else:
             yield from self.product(number, at)
@@ -265,7 +265,7 @@ class TableText:
     def edge(self, number: int, at: int) -> Iterator[str]:
         words, kind = self.words, self.words[at]
         what = "sums" if words[at + EDGE_IS_EXACT] else "live pairs"
-        if kind == NUMBERED_EDGE:
+        if kind == ORDERED_EDGE:
             what = "live pairs with rows" if words[at + EDGE_IS_EXACT] else "live pairs"
         out, changed = self.relation(words[at + EDGE_OUT]), self.listed(words[at + EDGE_LIST])
         yield f"step {number}, {KINDS[kind]}: {what} into {out}{changed}"

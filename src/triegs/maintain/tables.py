@@ -23,9 +23,8 @@ from triegs.maintain.kernels.tables import (
     LABELS,
     LEVEL_WORDS,
     LIST,
-    NUMBERED_EDGE,
+    ORDERED_EDGE,
     PROBE_WORDS,
-    REST,
     ROOT_WORDS,
     ROW_WORDS,
     RULE,
@@ -42,6 +41,7 @@ from triegs.maintain.kernels.tables import (
     TABLE_HEAD,
     TEST_WORDS,
     TUPLES,
+    UNINDEXED,
     WHOLES,
 )
 from triegs.maintain.model import (
@@ -87,10 +87,10 @@ class Table:
         return bool(self.words[WHOLES])
 
 
-def write_table(views: Iterable[View], rest: PackedRelation, mode: Mode) -> Table:
+def write_table(views: Iterable[View], unindexed: PackedRelation, mode: Mode) -> Table:
     """Number streams, steps and lists, and write all of them down.
 
-    `rest` has the assertions whose label no view is over.
+    `unindexed` has the assertions whose label no view is over.
     """
     found = list(views)
     streams = find_streams(found)
@@ -114,7 +114,7 @@ def write_table(views: Iterable[View], rest: PackedRelation, mode: Mode) -> Tabl
     words[LABELS], words[WHOLES] = len(labels), sum(s.space is not None for s in streams)
     words[STREAMS], words[STREAM_ROWS] = len(streams), stream_rows
     words[STEPS], words[STEP_ROWS] = len(steps), step_rows
-    words[REST], words[IS_RDF] = find_address(rest), int(mode is Mode.RDF)
+    words[UNINDEXED], words[IS_RDF] = find_address(unindexed), int(mode is Mode.RDF)
     return Table(words, labels, writer.streams, steps, writer.lists, writer.keys)
 
 
@@ -215,7 +215,7 @@ class Writer:
     def write_step(self, step: Computed) -> list[int]:
         if isinstance(step, Rule):
             words = self._write_rule(step)
-        elif step.kind in (EDGE, NUMBERED_EDGE):
+        elif step.kind in (EDGE, ORDERED_EDGE):
             words = self._write_edge(step)
         else:
             words = self._write_product(step)
@@ -224,7 +224,7 @@ class Writer:
     def _write_edge(self, step: Step) -> list[int]:
         factor, guard = step.factors[0], step.by_other
         assert guard is not None
-        reads = factor.numbers if step.kind in LAYOUTS else factor.reads
+        reads = factor.count_kind if step.kind in LAYOUTS else factor.reads
         return [
             step.kind, self.streams[guard.stream], 1 - guard.column, guard.address, reads,
             factor.address, self.find_keys(factor), int(step.is_exact), step.address,
@@ -234,7 +234,7 @@ class Writer:
     def _write_product(self, step: Step) -> list[int]:
         rows = []
         for factor in step.factors:
-            reads = factor.numbers if step.kind in LAYOUTS else factor.reads
+            reads = factor.count_kind if step.kind in LAYOUTS else factor.reads
             words = [reads, factor.address, self.find_keys(factor)]
             assert len(words) == FACTOR_WORDS
             rows.append(words)

@@ -22,7 +22,7 @@ from triegs.maintain.kernels.tables import (
     COUNT,
     COUNTS,
     EDGE,
-    NUMBERED_EDGE,
+    ORDERED_EDGE,
     PRESENCE,
     TOTAL,
     TUPLES,
@@ -49,7 +49,7 @@ from triegs.store.kernels.layout import (
     LOW,
     PLAIN,
 )
-from triegs.store.kernels.sums import fill_summed
+from triegs.store.kernels.order_statistics import fill_summed
 from triegs.store.packed import PackedStore
 
 Saved = list[tuple["View", int, bool, bool, bool]]
@@ -99,7 +99,7 @@ class Views(ViewRelations):
                 self.drop(view)
 
     def drop(self, view: View) -> None:
-        """Forget a view; the counts of a label go back into the rest."""
+        """Forget a view; the counts of a label go back into the unindexed assertions."""
         if is_counts(view):
             assert isinstance(view, Index)
             self._move(view, is_back=True)
@@ -110,7 +110,8 @@ class Views(ViewRelations):
     # Making
 
     def counts(self, predicate: int, column: int = 0) -> Index:
-        """The counts of a label, which deletions are judged by; moved out of the rest.
+        """The counts of a label, which deletions are judged by; moved out of the unindexed
+        assertions.
 
         A new one is kept by that column: one that a plan reads as well saves an index.
         """
@@ -171,7 +172,7 @@ class Views(ViewRelations):
         return found
 
     def summed(self, view: View) -> View:
-        """A view of several columns with numbers in the hubs of the last one; all who use it go on
+        """A view of several columns with counts in the hubs of the last one; all who use it go on
         with it.
 
         Costs the view where it had none yet. It has them as long as it lives.
@@ -229,11 +230,11 @@ class Views(ViewRelations):
     ) -> View:  # fmt: skip
         """A computed view, made and filled when first asked for.
 
-        One that keeps numbers keeps rows, too, if it is exact.
+        One that keeps order statistics keeps rows, too, if it is exact.
         """
         found = self.by_name.get(name)
         if found is None:
-            arity = {EDGE: 1 if is_exact else 2, NUMBERED_EDGE: 2, TOTAL: 0}.get(kind, 1)
+            arity = {EDGE: 1 if is_exact else 2, ORDERED_EDGE: 2, TOTAL: 0}.get(kind, 1)
             relation = self.store.create(name, arity, LAYOUTS.get(kind, PLAIN))
             reads = PRESENCE if kind == EDGE and not is_exact else COUNT
             found = Step(
@@ -307,11 +308,11 @@ class Views(ViewRelations):
         return rows
 
     def read_space(self, space: int) -> Columns:
-        """All triples of a space, with their numbers of live events."""
-        rest = self._read_below(
-            int(self.store.words[find_address(self.rest)]), True, 3, len(self.rest)
+        """All triples of a space, with their counts of live events."""
+        unindexed = self._read_below(
+            int(self.store.words[find_address(self.unindexed)]), True, 3, len(self.unindexed)
         )
-        found = [rest[[1, 0, 2, 3]]]
+        found = [unindexed[[1, 0, 2, 3]]]
         for view in self.by_name.values():
             if isinstance(view, Index) and is_counts(view):
                 rows = self.read_rows(view)

@@ -17,7 +17,7 @@ from triegs.errors import MultiplicityOverflow
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.read.columns import LARGEST, TOO_LARGE, Columns, Sizes, Words, write_levels
 from triegs.read.kernels.answers import FACTOR, STATE_HEAD, STATE_WORDS, TILE_WORDS, fill_answers
-from triegs.read.kernels.positions import NUMBER_WORDS, pick_answers, seek_answer
+from triegs.read.kernels.positions import COUNT_WORDS, pick_answers, seek_answer
 from triegs.read.result import BATCH_ROWS
 from triegs.read.rows import UNBOUND, WIDE, RowReader
 from triegs.store.kernels.layout import FANOUT, HEAD, OFFSET
@@ -125,10 +125,10 @@ def write_counts(enumeration: EnumerationPlan) -> Words:
     table: list[int] = []
     keys: list[int] = []
     for level, (kind, *relations) in zip(enumeration.levels, enumeration.counts, strict=True):
-        first = NUMBER_WORDS * len(enumeration.levels) + len(keys)
+        first = COUNT_WORDS * len(enumeration.levels) + len(keys)
         keys += [columns.index(each) for each in level.interface]
         table += [kind, *map(root_of, relations), len(level.interface), first]
-    assert len(table) == NUMBER_WORDS * len(enumeration.levels)
+    assert len(table) == COUNT_WORDS * len(enumeration.levels)
     return np.array(table + keys, np.int64)
 
 

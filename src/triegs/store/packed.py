@@ -1,8 +1,8 @@
 """The default store: tries in one arena of words, changed in place within an epoch.
 
-The structure is in `triegs.kernels`; `docs/trie.md` describes it. This package adds what Python
-needs: names and versions (`relations`), pins (`versions`), the memory limit (`limits`), and here
-the contract, epochs and measurements.
+The structure is in `triegs.store.kernels`; `docs/trie.md` describes it. This package adds what
+Python needs: names and versions (`relations`), pins (`versions`), the memory limit (`limits`), and
+here the contract, epochs and measurements.
 
 >>> store = PackedStore()
 >>> knows = store.create("knows", 2)
@@ -173,7 +173,7 @@ class PackedStore(LimitedArena):
 
     def create(self, name: str, arity: int, layout: int = PLAIN) -> PackedRelation:
         """An empty relation. Only kernels change one whose layout is not `PLAIN`; see
-        `triegs.store.kernels.sums`.
+        `triegs.store.kernels.order_statistics`.
         """
         check_arity(arity)
         shape = shape_of(arity, layout)

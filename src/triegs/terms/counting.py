@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from triegs.jit.jit import brief, kernel
+from triegs.jit.jit import kernel, short_kernel
 from triegs.terms.arrays import (
     FREE,
     INTEGER,
@@ -182,7 +182,7 @@ def list_empty(
     meta[LIMBO] = listed
 
 
-@brief
+@short_kernel
 def settle_few(
     rows: Words,
     epoch: Word,
@@ -240,7 +240,7 @@ def sift(
     return freed, cached, held
 
 
-@brief
+@short_kernel
 def sift_few(
     ids: Words, horizon: Word, pins: Words, kept: Words, *all_arrays: Any
 ) -> tuple[Word, Word, Word]:

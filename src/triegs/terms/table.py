@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from triegs.jit.jit import brief, inlined, kernel
+from triegs.jit.jit import inlined, kernel, short_kernel
 from triegs.jit.words import prefetch
 from triegs.terms.arrays import (
     FREE,
@@ -209,7 +209,7 @@ def intern_bytes(
     return add_text(arrays, data, start, end, tag)
 
 
-@brief
+@short_kernel
 def intern_one(data: Bytes, create: bool, trusted: bool, *arrays: Any) -> Word:
     """`intern_bytes` of all the data, for calls from Python: passing single arrays takes half the
     time of a named tuple.
@@ -217,7 +217,7 @@ def intern_one(data: Bytes, create: bool, trusted: bool, *arrays: Any) -> Word:
     return intern_bytes(Arrays(*arrays), data, 0, len(data), create, trusted)
 
 
-@brief
+@short_kernel
 def intern_one_integer(value: Word, create: bool, *arrays: Any) -> Word:
     words = Arrays(*arrays)
     return intern_integer(words, value) if create else find_integer(words.integers, value)
@@ -258,7 +258,7 @@ def find_integers(integers: Words, values: Words, out: Words) -> Word:
     return misses
 
 
-@brief
+@short_kernel
 def take_ids(ids: Words, indices: Any, out: Words) -> None:
     """``out[row] = ids[indices[row]]``; the indices must be valid."""
     for row in range(len(out)):
@@ -280,7 +280,7 @@ def intern_integers(values: Words, out: Words, row: Word, *all_arrays: Any) -> W
     return row
 
 
-@brief
+@short_kernel
 def intern_few_integers(values: Words, out: Words, row: Word, *all_arrays: Any) -> Word:
     """`intern_integers` for a few rows, without releasing the interpreter lock."""
     return intern_integers(values, out, row, *all_arrays)

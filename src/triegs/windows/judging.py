@@ -19,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from triegs.jit.jit import brief, kernel
+from triegs.jit.jit import kernel, short_kernel
 from triegs.terms.jit import wrapping
 
 Words: TypeAlias = NDArray[np.int64]
@@ -245,7 +245,7 @@ def emit_row(rows: Words, slot: Word, change: Word, labels: Words, out: Words, a
     return True
 
 
-@brief
+@short_kernel
 def emit_slide(
     rows: Words, expired: Word, expired_end: Word, single: Words, arrived: Word, arrived_end: Word,
     labels: Words, out: Words,
@@ -272,7 +272,7 @@ def emit_slide(
     return at
 
 
-@brief
+@short_kernel
 def count_labels(rows: Words, counts: Words) -> Word:
     """Count the rows of each label; returns how many rows have a label whose count is now 0."""
     for row in range(len(rows)):

@@ -19,7 +19,7 @@ them, never on how they are batched into pushes.
 
 from __future__ import annotations
 
-from triegs.jit.jit import brief, kernel
+from triegs.jit.jit import kernel, short_kernel
 from triegs.windows.judging import NO_TIME, Word, Words
 
 #: So many events must agree. Fewer may share one fault; more would delay the decision.
@@ -114,7 +114,7 @@ def drop_strays(held: Words, count: Word, most: Word, outcomes: Words, earlier: 
     return left
 
 
-@brief
+@short_kernel
 def sift_events(
     times: Words, limits: tuple[Word, Word], span: Words, held: Words, count: Word,
     outcomes: Words, earlier: Words, marks: Words,
@@ -151,7 +151,7 @@ def sift_events(
     return count
 
 
-@brief
+@short_kernel
 def settle_events(
     bound: Word, max_ahead: Word, is_end: bool, span: Words, held: Words, count: Word,
     earlier: Words, marks: Words,

@@ -60,8 +60,8 @@ def move_pairs(
     words: Words, key: Words, label: int, slot: int, by: int, rest: int, columns: Words, count: int,
     is_back: bool,
 ) -> None:  # fmt: skip
-    """So many pairs with their counts, as columns, from the rest to a label's counts; or back, and
-    then the counts are the caller's to clear.
+    """So many pairs with their counts, as columns, from the unindexed assertions to a label's
+    counts; or back, and then the counts are the caller's to clear.
     """
     for row in range(count):
         subject, obj = load(columns, row), load(columns, count + row)

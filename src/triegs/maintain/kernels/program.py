@@ -11,8 +11,8 @@ phases:
 
 The steps add exact terms of the difference, such as changed guard tuples times the old child value,
 then all guard tuples times the change of the child. Old values are read from the roots of the last
-version, which this epoch does not touch. Steps that keep numbers are in
-`triegs.maintain.kernels.numbering`, the step that joins is `triegs.maintain.kernels.rule`.
+version, which this epoch does not touch. Steps that keep order statistics are in
+`triegs.maintain.kernels.order_statistics`, the step that joins is `triegs.maintain.kernels.rule`.
 
 A phase or step that needs verdicts which nobody has given yet stops before it changes anything: the
 caller has them judged and calls again, and the epoch goes on from there.
@@ -20,7 +20,7 @@ caller has them judged and calls again, and the epoch goes on from there.
 
 from __future__ import annotations
 
-from triegs.jit.jit import brief, inlined, kernel, merged
+from triegs.jit.jit import inlined, kernel, merged, short_kernel
 from triegs.jit.words import (
     Words,
     checked_add,
@@ -30,7 +30,7 @@ from triegs.jit.words import (
     read_ticks,
     store,
 )
-from triegs.maintain.kernels.numbering import step_numbered_edge, step_numbered_product
+from triegs.maintain.kernels.order_statistics import step_ordered_edge, step_ordered_product
 from triegs.maintain.kernels.rule import step_rule
 from triegs.maintain.kernels.tables import (
     ANY,
@@ -64,7 +64,7 @@ from triegs.maintain.kernels.tables import (
     IS_ID,
     IS_RDF,
     LABELS,
-    NUMBERED_EDGE,
+    ORDERED_EDGE,
     PRESENCE,
     PRODUCT,
     PRODUCT_FACTORS,
@@ -73,7 +73,6 @@ from triegs.maintain.kernels.tables import (
     PRODUCT_LIST,
     PRODUCT_OUT,
     RANKING,
-    REST,
     ROW_COLUMN,
     ROW_CONDITION,
     ROW_KIND,
@@ -107,6 +106,7 @@ from triegs.maintain.kernels.tables import (
     TEST_WORDS,
     TOTAL,
     TUPLES,
+    UNINDEXED,
     WHOLES,
 )
 from triegs.maintain.kernels.verdicts import accepts_id, accepts_tuple
@@ -124,6 +124,7 @@ from triegs.store.kernels.layout import (
     SLOTS,
     SUMMED_CLASS,
 )
+from triegs.store.kernels.order_statistics import summed_add_logged, summed_change
 from triegs.store.kernels.relations import (
     adjacency_add_logged,
     adjacency_change,
@@ -132,7 +133,6 @@ from triegs.store.kernels.relations import (
     sweep_log,
     tuple_change,
 )
-from triegs.store.kernels.sums import summed_add_logged, summed_change
 from triegs.store.kernels.trie import find_leaf, trie_get
 
 JUDGE, SELECT, FILL, RUN_STEPS = range(4)
@@ -221,9 +221,9 @@ def sort_by_label(
         store(key, 0, predicate)
         store(key, 1, subject)
         store(key, 2, obj)
-        _, new = tuple_change(words, load(table, REST), key, 3, change, False)
+        _, new = tuple_change(words, load(table, UNINDEXED), key, 3, change, False)
         if new < 0:
-            tuple_change(words, load(table, REST), key, 3, -change, False)
+            tuple_change(words, load(table, UNINDEXED), key, 3, -change, False)
             store(refused, found, place)
             found += 1
             change = 0
@@ -618,14 +618,14 @@ def run_step(
         )
     if kind == TOTAL:
         step_total(words, log, lists, table, step, roots)
-    elif kind in (EDGE, NUMBERED_EDGE):
+    elif kind in (EDGE, ORDERED_EDGE):
         changed, slot = load(table, step + EDGE_LIST), load(table, step + EDGE_OUT)
         open_list(words, log, lists, changed)
         if kind == EDGE:
             step_edge(words, log, lists, work, bounds, entries, table, step, roots)
             close_list(words, log, lists, changed, slot, NODE_CLASS)
         else:
-            step_numbered_edge(words, log, lists, work, bounds, entries, table, step, roots)
+            step_ordered_edge(words, log, lists, work, bounds, entries, table, step, roots)
             close_list(words, log, lists, changed, slot, SUMMED_CLASS)
     else:
         changed, slot = load(table, step + PRODUCT_LIST), load(table, step + PRODUCT_OUT)
@@ -634,7 +634,7 @@ def run_step(
             step_product(words, log, lists, table, step)
             close_list(words, log, lists, changed, slot, NODE_CLASS)
         else:
-            step_numbered_product(words, log, lists, table, step, kind == RANKING)
+            step_ordered_product(words, log, lists, table, step, kind == RANKING)
             close_list(words, log, lists, changed, slot, SUMMED_CLASS)
     return True
 
@@ -662,7 +662,7 @@ def count_seeds(lists: Words, table: Words, step: int, bounds: Words) -> int:
             else:
                 found += count_listed(lists, number, 2 if width == 1 else width + 2)
             delta += DELTA_WORDS
-    elif kind in (EDGE, NUMBERED_EDGE):
+    elif kind in (EDGE, ORDERED_EDGE):
         found = count_entries(bounds, load(table, step + EDGE_STREAM))
         found += count_listed(lists, load(table, step + EDGE_CHANGED), 2)
     else:
@@ -690,7 +690,7 @@ def note_step(
         note(lists, at + C_EMITTED, load(work, UNMERGED))
         note(lists, at + C_CHANGED, load(work, EMITTED))
     else:
-        is_edge = kind in (EDGE, NUMBERED_EDGE)
+        is_edge = kind in (EDGE, ORDERED_EDGE)
         number = load(table, step + (EDGE_LIST if is_edge else PRODUCT_LIST))
         note(lists, at + C_CHANGED, count_listed(lists, number, 2))
 
@@ -753,13 +753,13 @@ def run_epoch(
     return load(work, FOUND)
 
 
-@brief
+@short_kernel
 def read_clock() -> int:
     """The ticks that steps are timed by."""
     return read_ticks()
 
 
-@brief
+@short_kernel
 def run_and_publish(
     words: Words, roots: Words, next_roots: Words, holds: Words, updates: Words, log: Words,
     lists: Words, work: Words, table: Words, label_of: Words, origin_of: Words, bounds: Words,

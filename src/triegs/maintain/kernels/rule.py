@@ -173,6 +173,7 @@ from triegs.store.kernels.layout import (
     SLOTS,
     SMALLEST,
 )
+from triegs.store.kernels.order_statistics import summed_change
 from triegs.store.kernels.relations import (
     mark_word,
     set_fault,
@@ -180,7 +181,6 @@ from triegs.store.kernels.relations import (
     tuple_get,
 )
 from triegs.store.kernels.sets import class_for, find_entry, set_change, set_get, set_place
-from triegs.store.kernels.sums import summed_change
 from triegs.store.kernels.trie import find_leaf, trie_get, trie_leaf
 
 TOO_LARGE = -1 << 63  # a weight that does not fit

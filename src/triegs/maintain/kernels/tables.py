@@ -30,7 +30,7 @@ from __future__ import annotations
     STREAM_ROWS,  # where they stand, STREAM_WORDS each
     STEPS,  # the number of steps
     STEP_ROWS,  # where they stand, STEP_WORDS each
-    REST,  # the slot of all assertions whose label no query names: (predicate, subject, object)
+    UNINDEXED,  # the slot of assertions whose label no query names: (predicate, subject, object)
     IS_RDF,  # whether an assertion weighs 1 while its count is positive
 ) = range(8)
 TABLE_HEAD = 8
@@ -52,7 +52,7 @@ ENTRY_WORDS = 4
 # A test of an entry: the column is an id, the column is equal to another, a judge accepts columns.
 TEST_KIND, TEST_COLUMN, TEST_VALUE, TEST_AT = range(4)
 TEST_WORDS = 4
-IS_ID, IS_EQUAL, IS_ACCEPTED = 0, 1, 2  # IS_ACCEPTED: so many columns, the judge, their numbers
+IS_ID, IS_EQUAL, IS_ACCEPTED = 0, 1, 2  # IS_ACCEPTED: so many columns, the judge, their counts
 
 # A row of a stream.
 (
@@ -63,13 +63,13 @@ IS_ID, IS_EQUAL, IS_ACCEPTED = 0, 1, 2  # IS_ACCEPTED: so many columns, the judg
     ROW_CONDITION,  # what the other column must be: an id, SAME as the key, or ANY
 ) = range(5)
 ROW_WORDS = 5
-# Kinds of rows: pairs by one column, the sums of their counts, pairs with numbers in the hubs
-# (which list all keys that they touch), tuples in any order, and these with numbers in the hubs.
+# Kinds of rows: pairs by one column, the sums of their counts, pairs with counts in the hubs
+# (which list all keys that they touch), tuples in any order, and these with counts in the hubs.
 ADJACENCY, COUNTS, SUMMED_PAIRS, TUPLES, SUMMED_TUPLES = 0, 1, 2, 3, 4
 ANY, SAME = -1, -2
 
 # Kinds of steps; the first word of each.
-EDGE, PRODUCT, TOTAL, NUMBERED_EDGE, NUMBERED_PRODUCT, RANKING, RULE = range(1, 8)
+EDGE, PRODUCT, TOTAL, ORDERED_EDGE, ORDERED_PRODUCT, RANKING, RULE = range(1, 8)
 STEP_KIND = 0
 STEP_WORDS = 13
 
@@ -82,22 +82,22 @@ STEP_WORDS = 13
 ) = range(4)
 COUNTER_WORDS = 4
 
-# EDGE and NUMBERED_EDGE: P(v) = sum over w of G(v, w) * N(w), or the live pairs v -> {w: G}.
+# EDGE and ORDERED_EDGE: P(v) = sum over w of G(v, w) * N(w), or the live pairs v -> {w: G}.
 (
     EDGE_STREAM,  # the stream of G
     EDGE_COLUMN,  # its column of v
     EDGE_BY_OTHER,  # the slot of G by w
-    EDGE_READS,  # how N is read: PRESENCE or COUNT; with numbers, where they are
+    EDGE_READS,  # how N is read: PRESENCE or COUNT; with counts, where they are
     EDGE_CHILD,  # the slot of N
     EDGE_CHANGED,  # the list of N
-    EDGE_IS_EXACT,  # sums, else live pairs; with numbers: whether rows are kept
+    EDGE_IS_EXACT,  # sums, else live pairs; with counts: whether rows are kept
     EDGE_OUT,  # the slot
     EDGE_LIST,  # the list that it keeps
 ) = range(1, 10)
 
-# PRODUCT, TOTAL, NUMBERED_PRODUCT, RANKING: N(v) = product of factors.
+# PRODUCT, TOTAL, ORDERED_PRODUCT, RANKING: N(v) = product of factors.
 (
-    PRODUCT_IS_EXACT,  # else 0 or 1; with numbers: whether rows are kept
+    PRODUCT_IS_EXACT,  # else 0 or 1; with counts: whether rows are kept
     PRODUCT_OUT,
     PRODUCT_LIST,
     PRODUCT_FACTORS,
@@ -119,7 +119,7 @@ FACTOR_WORDS = 3
     RULE_KEYS_LIST,  # that list, or -1
     RULE_IS_LISTED_ONLY,  # whether the output is there already: only the list is made
     RULE_SYMMETRY_AT,  # where the symmetry of the body stands; 0 for none
-    RULE_IS_SUMMED,  # whether the hubs of its last column have numbers
+    RULE_IS_SUMMED,  # whether the hubs of its last column have counts
 ) = range(1, 13)
 
 # The symmetry of a body whose inputs are one stream: the ways to rename its variables that map the

@@ -26,7 +26,7 @@ free word; a question is ``judge, count, id...``; what finds no room is asked th
 
 from __future__ import annotations
 
-from triegs.jit.jit import brief, inlined, kernel
+from triegs.jit.jit import inlined, kernel, short_kernel
 from triegs.jit.words import Words, bit, load, store
 
 IDS, VALUES, DIRECTORY = range(3)
@@ -55,7 +55,7 @@ _ID_MASK = (1 << _ID_BITS) - 1
 _FACTOR = 0x5BD1E995  # with 31 bits, so that a product with an id does not overflow
 
 
-@brief
+@short_kernel
 def ask_one(asked: Words, judge: int, key: int) -> None:
     at = load(asked, 0)
     if at + 3 <= asked.size:
@@ -65,7 +65,7 @@ def ask_one(asked: Words, judge: int, key: int) -> None:
         store(asked, 0, at + 3)
 
 
-@brief
+@short_kernel
 def ask_tuple(asked: Words, judge: int, ids: Words, start: int, count: int) -> None:
     at = load(asked, 0)
     if at + 2 + count <= asked.size:
@@ -87,13 +87,13 @@ def accepts_id(verdicts: Words, asked: Words, judge: int, key: int) -> bool:
     return False
 
 
-@brief
+@short_kernel
 def accepts_tuple(verdicts: Words, asked: Words, judge: int, ids: Words, count: int) -> bool:
     """Whether a judge says yes to the first so many ids; no, and asked, if it is not known."""
     return accepts_at(verdicts, asked, judge, ids, 0, count)
 
 
-@brief
+@short_kernel
 def accepts_at(
     verdicts: Words, asked: Words, judge: int, ids: Words, start: int, count: int
 ) -> bool:
@@ -183,7 +183,7 @@ def pair_of(ids: Words, start: int, count: int, place: int) -> int:
     return load(ids, start + place) << _ID_BITS | second
 
 
-@brief
+@short_kernel
 def find_tuple(verdicts: Words, row: int, ids: Words, start: int, count: int) -> int:
     """Where the entry of these ids is, or the free one where it belongs."""
     mixed = 0

@@ -11,7 +11,7 @@ id in word `KEY` of its stretch, and in the last one the two counts in `OLD` and
 
 from __future__ import annotations
 
-from triegs.jit.jit import brief, inlined
+from triegs.jit.jit import inlined, short_kernel
 from triegs.jit.words import Words, load, store, trailing_zeros
 from triegs.store.kernels.cursors import CURSOR_WORDS, set_first, set_next
 from triegs.store.kernels.cursors import KEY as CURSOR_KEY
@@ -38,7 +38,7 @@ def difference_words(columns: int) -> int:
     return 1 + COLUMN_WORDS * columns
 
 
-@brief
+@short_kernel
 def share_roots(old: Words, new: Words, at: Words) -> bool:
     """Whether two root vectors have the same words at these places."""
     for number in range(at.size):

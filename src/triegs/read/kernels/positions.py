@@ -1,5 +1,5 @@
-"""From a position to its answer, by the numbers of `triegs.store.kernels.sums`, in the order in
-which `triegs.read.kernels.answers` enumerates.
+"""From a position to its answer, by the counts of `triegs.store.kernels.order_statistics`, in the
+order in which `triegs.read.kernels.answers` enumerates.
 
 With the values of some levels chosen, the entries of the next one have their own answers below, and
 each of these comes with all combinations of the levels that are open by then: those further on that
@@ -8,9 +8,9 @@ the product of the open levels' totals, and looks for the quotient among the sum
 rows of an entry that counts c times are c times those of what hangs from it, each answer's
 together: once the entry is chosen, what is left of the position is divided by c.
 
-A row of numbers is, by level, `[kind, root, rows, all answers, all rows, keys, first key]`: where
-the numbers of its entries are, and which word of the root vector leads there; of a level that
-begins a component, the ranking. Numbers that are `LOOKED_UP`, by the values of some levels and the
+A row of counts is, by level, `[kind, root, rows, all answers, all rows, keys, first key]`: where
+the counts of its entries are, and which word of the root vector leads there; of a level that
+begins a component, the ranking. Counts that are `LOOKED_UP`, by the values of some levels and the
 entry's own, have a relation for the answers and another for the rows of an entry, or -1 where it is
 one answer, or counts its rows; and two that tell both of all entries. The sets of the first two
 relations are summed.
@@ -57,20 +57,20 @@ from triegs.store.kernels.layout import (
     OFFSET,
     SMALLEST,
 )
-from triegs.store.kernels.sets import set_get
-from triegs.store.kernels.sums import (
+from triegs.store.kernels.order_statistics import (
     BESIDE,
     ENTRY,
     LOOKED_UP,
     ROWS,
-    entry_numbers,
-    numbers_at,
-    set_numbers,
+    counts_at,
+    entry_counts,
+    set_counts,
 )
+from triegs.store.kernels.sets import set_get
 
-NUMBER_KIND, NUMBER_ROOT, NUMBER_ROWS, NUMBER_ALL, NUMBER_ALL_ROWS = range(5)
-NUMBER_KEYS, NUMBER_KEYS_AT = 5, 6
-NUMBER_WORDS = 7
+NUMBER_KIND, COUNT_ROOT, COUNT_ROWS, COUNT_ALL, COUNT_ALL_ROWS = range(5)
+COUNT_KEYS, COUNT_KEYS_AT = 5, 6
+COUNT_WORDS = 7
 TOTAL = 38  # of the stretch of a level in the state: all that its set, or its trie, has below
 
 
@@ -131,7 +131,7 @@ def seek_set(
     place = 0
     while place < size - 1:
         key, count = load(words, keys + place), load(words, counts + place)
-        answers, rows = entry_numbers(words, kind, root, key, count, far != FANOUT)
+        answers, rows = entry_counts(words, kind, root, key, count, far != FANOUT)
         below = answers if far == FANOUT else rows
         if left < below:
             break
@@ -159,16 +159,16 @@ def sum_digit(words: Words, reference: int, shift: int, digit: int) -> int:
 def seek_looked_up(
     words: Words, roots: Words, numbers: Words, state: Words, level: int, far: int, left: int
 ) -> int:
-    """As `seek_set`, by numbers that are the counts of another set with the same ids.
+    """As `seek_set`, by counts that are the counts of another set with the same ids.
 
     Both have their ids in the order of digits, down to their blocks, which need not be the same.
     """
-    row, base = NUMBER_WORDS * level, base_of(level)
-    root = load(numbers, row + (NUMBER_ROOT if far == FANOUT else NUMBER_ROWS))
+    row, base = COUNT_WORDS * level, base_of(level)
+    root = load(numbers, row + (COUNT_ROOT if far == FANOUT else COUNT_ROWS))
     reference = load(state, base + REFERENCE)
     if root < 0:
         return seek_set(words, state, base, reference, far, left, ENTRY, 0)
-    keys, first = load(numbers, row + NUMBER_KEYS), load(numbers, row + NUMBER_KEYS_AT)
+    keys, first = load(numbers, row + COUNT_KEYS), load(numbers, row + COUNT_KEYS_AT)
     found = find_below(words, roots, numbers, state, root, keys, first)
     depth = shift = 0
     beside = found
@@ -222,21 +222,21 @@ def sum_level(
     row, base = LEVEL_WORDS * level, base_of(level)
     open_level(words, roots, levels, state, level)
     root = load(roots, load(levels, row + 1))
-    number = NUMBER_WORDS * level
+    number = COUNT_WORDS * level
     if load(levels, row) == INSIDE:
         store(state, base + REFERENCE, load(state, base_of(level - 1) + WORD))
     if load(levels, row) == TRIE:
         total = sum_trie(words, root, far)
     elif load(numbers, number) == LOOKED_UP:
-        at = load(numbers, number + (NUMBER_ALL if far == FANOUT else NUMBER_ALL_ROWS))
-        keys, first = load(numbers, number + NUMBER_KEYS), load(numbers, number + NUMBER_KEYS_AT)
+        at = load(numbers, number + (COUNT_ALL if far == FANOUT else COUNT_ALL_ROWS))
+        keys, first = load(numbers, number + COUNT_KEYS), load(numbers, number + COUNT_KEYS_AT)
         total = find_below(words, roots, numbers, state, at, keys, first)
     else:
         if load(numbers, number) == ENTRY:
-            answers, rows = set_numbers(words, load(state, base + REFERENCE))
+            answers, rows = set_counts(words, load(state, base + REFERENCE))
         else:
             above = load(state, base_of(load(levels, load(levels, row + 3))) + VALUE)
-            answers, rows = numbers_at(words, BESIDE, root, above)
+            answers, rows = counts_at(words, BESIDE, root, above)
         total = answers if far == FANOUT else rows
     store(state, base + TOTAL, total)
 
@@ -277,11 +277,11 @@ def seek(
         if load(levels, row) == TRIE:
             root = load(roots, load(levels, row + 1))
             rest = seek_trie(words, state, base, root, far, quotient)
-        elif load(numbers, NUMBER_WORDS * level) == LOOKED_UP:
+        elif load(numbers, COUNT_WORDS * level) == LOOKED_UP:
             rest = seek_looked_up(words, roots, numbers, state, level, far, quotient)
         else:
-            kind = load(numbers, NUMBER_WORDS * level)
-            root = load(roots, load(numbers, NUMBER_WORDS * level + NUMBER_ROOT))
+            kind = load(numbers, COUNT_WORDS * level)
+            root = load(roots, load(numbers, COUNT_WORDS * level + COUNT_ROOT))
             reference = load(state, base + REFERENCE)
             rest = seek_set(words, state, base, reference, far, quotient, kind, root)
         left += rest * others

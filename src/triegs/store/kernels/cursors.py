@@ -7,7 +7,7 @@ that returns true leaves an id in word `KEY` and its word in `WORD`.
 
 from __future__ import annotations
 
-from triegs.jit.jit import brief, inlined
+from triegs.jit.jit import inlined, short_kernel
 from triegs.jit.words import Words, load, store, trailing_zeros
 from triegs.store.kernels.layout import BITS, HEAD, HEIGHT_SHIFT, LOW, OFFSET, SMALLEST
 
@@ -134,7 +134,7 @@ def trie_next(words: Words, cursor: Words, base: int) -> bool:
 # A scan is a nest of cursors, one per id below the prefix. Its first word is the level under way.
 
 
-@brief
+@short_kernel
 def open_scan(words: Words, scan: Words, word: int, from_trie: bool) -> None:
     """Before the first tuple below a word: the root of a relation, or a set."""
     store(scan, 0, 0)
@@ -144,7 +144,7 @@ def open_scan(words: Words, scan: Words, word: int, from_trie: bool) -> None:
         set_first(words, scan, CURSOR_WORDS, word)
 
 
-@brief
+@short_kernel
 def fill_scan(
     words: Words, scan: Words, levels: int, from_trie: bool, columns: Words, rows: int
 ) -> int:

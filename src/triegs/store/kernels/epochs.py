@@ -9,7 +9,7 @@ held versions, ascending: `[version, first chunk of its list]` each.
 
 from __future__ import annotations
 
-from triegs.jit.jit import brief, inlined, kernel
+from triegs.jit.jit import inlined, kernel, short_kernel
 from triegs.jit.words import Words, load, store, trailing_zeros
 from triegs.store.kernels.arena import class_of, push_entry, retire, take_fresh
 from triegs.store.kernels.free import has_room, release, size_words
@@ -97,7 +97,7 @@ def publish_epoch(words: Words, roots: Words, holds: Words) -> None:
     store(words, RETIRED, load(words, RETIRED) + retired)
 
 
-@brief
+@short_kernel
 def publish_small(words: Words, roots: Words, holds: Words) -> None:
     """Publish an epoch that retired a few nodes."""
     publish_epoch(words, roots, holds)
@@ -132,7 +132,7 @@ def change_holds(words: Words, old: Words, new: Words) -> None:
             pass_on(words, chunk, new, heir)
 
 
-@brief
+@short_kernel
 def change_holds_small(words: Words, old: Words, new: Words) -> None:
     """Change the holds where little is retained."""
     change_holds(words, old, new)

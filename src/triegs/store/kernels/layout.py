@@ -9,7 +9,7 @@
     66560    the nodes
 
 A node is `[birth, bitmap, 32 words]`, a block `[birth, size and class, keys…, words…]`. A summed
-node is `[birth, bitmap, 32 words, 32 answers, 32 rows]`: two numbers beside each word, of what
+node is `[birth, bitmap, 32 words, 32 answers, 32 rows]`: two counts beside each word, of what
 hangs from it. The two first words of all are alike, so one allocator serves them, with five sizes.
 """
 
@@ -37,9 +37,9 @@ MERGE_AT = 24  # a hub of so few entries becomes a block again
 HEIGHT_SHIFT = 56  # a root is an offset with the height of its trie above these bits
 OFFSET = (1 << HEIGHT_SHIFT) - 1
 
-# Layouts of a relation. PLAIN: no numbers, but that hubs may be summed. NUMBERED: the leaves of the
+# Layouts of a relation. PLAIN: no counts, but that hubs may be summed. ORDERED: the leaves of the
 # trie and the hubs are summed nodes. RANKED: all nodes of the trie are.
-PLAIN, NUMBERED, RANKED = 0, 1, 2
+PLAIN, ORDERED, RANKED = 0, 1, 2
 LAYOUT_SHIFT = 8  # of the shape of a relation: its arity, with the layout above these bits
 ARITY = (1 << LAYOUT_SHIFT) - 1
 

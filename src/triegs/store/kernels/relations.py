@@ -19,7 +19,7 @@ epoch a slot takes logged changes or plain ones, not both.
 
 from __future__ import annotations
 
-from triegs.jit.jit import brief, inlined, kernel
+from triegs.jit.jit import inlined, kernel, short_kernel
 from triegs.jit.words import Words, bit, checked_add, load, store
 from triegs.store.kernels.free import has_room
 from triegs.store.kernels.layout import (
@@ -84,7 +84,7 @@ def mark_word(words: Words, slot: int, leaf: int, key: int, old: int, new: int) 
 # Maps
 
 
-@brief
+@short_kernel
 def map_get(words: Words, root: int, key: int) -> int:
     return trie_get(words, root, key)
 
@@ -108,7 +108,7 @@ def map_change(words: Words, slot: int, key: int, value: int, put: bool) -> tupl
 # Adjacencies
 
 
-@brief
+@short_kernel
 def adjacency_get(words: Words, root: int, x: int, y: int) -> int:
     return set_get(words, trie_get(words, root, x), y)
 
@@ -136,7 +136,7 @@ def adjacency_change(
 # Any arity
 
 
-@brief
+@short_kernel
 def tuple_get(words: Words, root: int, key: Words, length: int) -> int:
     """What is below the first ids of a tuple: the count, or a set; the root itself if none."""
     if length == 0:
@@ -156,7 +156,7 @@ def leave_empty_sets(words: Words, key: Words, arity: int) -> None:
         set_change(words, load(words, PATH + level), load(key, level + 1), 0, True)
 
 
-@brief
+@short_kernel
 def tuple_change(
     words: Words, slot: int, key: Words, arity: int, value: int, put: bool
 ) -> tuple[int, int]:
@@ -204,7 +204,7 @@ def push_log(words: Words, log: Words, key: int, old: int) -> None:
     store(log, 0, top + 2)
 
 
-@brief
+@short_kernel
 def map_add_logged(words: Words, log: Words, slot: int, key: int, value: int) -> int:
     """Add to the count of an id; its first touch in this epoch logs `(id, count before)`."""
     if value == 0:
@@ -228,7 +228,7 @@ def map_add_logged(words: Words, log: Words, slot: int, key: int, value: int) ->
     return new
 
 
-@brief
+@short_kernel
 def adjacency_add_logged(words: Words, log: Words, slot: int, x: int, y: int, value: int) -> int:
     """Add to the count of a pair; the first time `x` comes or goes logs `(x, was there)`."""
     if value == 0:

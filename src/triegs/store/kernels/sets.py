@@ -5,9 +5,9 @@ block is `[birth, size | class << 32, keys…, words…]` with 4, 8, 16 or 32 pl
 whose 32 children are sets again, chosen by the low bits of the id; each further hub takes the next
 five. So a set of n ids costs about log32(n / 32) loads and one block to search.
 
-A hub may be a summed node, see `triegs.store.kernels.sums`: who changes a set says of which class
-its hubs are, and keeps their numbers. A block that became a summed hub, with no numbers yet, is
-noted in `SPLIT`.
+A hub may be a summed node, see `triegs.store.kernels.order_statistics`: who changes a set says of
+which class its hubs are, and keeps their counts. A block that became a summed hub, with no counts
+yet, is noted in `SPLIT`.
 
 The words are counts or, in relations of three and more columns, references to sets. Entries stand
 in no order: the last one fills the gap of one that goes.

@@ -4,8 +4,8 @@ A trie is one word, its *root*: the offset of the top node, with the height abov
 holds ids below 32, height 1 below 1,024, and so on; 0 is the empty trie. The words of the lowest
 nodes belong to the user: counts, or references to sets. A word is absent if and only if it is 0.
 
-The nodes may be summed ones, see `triegs.store.kernels.sums`: who changes a trie says of which
-class its inner nodes and its leaves are. A number beside a word goes when the word goes.
+The nodes may be summed ones, see `triegs.store.kernels.order_statistics`: who changes a trie says
+of which class its inner nodes and its leaves are. A number beside a word goes when the word goes.
 
 `trie_get` costs one load per level. A change asks `trie_leaf` for the leaf, made its own, then
 writes the word and calls `mark_word`, and `trie_prune` where a leaf became empty.
@@ -64,7 +64,7 @@ def own_trie_node(words: Words, node: int, epoch: int, size_class: int, is_inner
 
 @kernel
 def sum_node(words: Words, target: int, node: int) -> None:
-    """Put the sums of a summed node's numbers beside the word at this address."""
+    """Put the sums of a summed node's counts beside the word at this address."""
     for kind in range(1, 3):
         total = 0
         for place in range(FANOUT):
@@ -139,7 +139,7 @@ def trie_leaf(words: Words, at: int, key: int, inner: int, leaf: int) -> int:
 def trie_prune(words: Words, at: int, key: int, leaf: int) -> None:
     """The leaf of this id became empty: cut the branch that led only to it, lower the trie.
 
-    The path is this epoch's own, its numbers are up to date; `leaf` is the class of the leaves.
+    The path is this epoch's own, its counts are up to date; `leaf` is the class of the leaves.
     Costs one visit per level, twice.
     """
     root = load(words, at)

@@ -1,4 +1,4 @@
-"""Numbers of a plan that has rules: how many answers, and how many rows, hang from each tuple.
+"""Order statistics of a plan that has rules: the answers, and the rows, below each tuple.
 
 Answers are enumerated variable by variable, so there is one level per variable. A level of a node
 with the live tuples ``L`` binds ``v`` below its *key*, the variables of the node that are bound
@@ -27,7 +27,7 @@ from triegs.errors import MultiplicityOverflow
 from triegs.maintain.enumeration_plan import CountSource
 from triegs.maintain.kernels.tables import COUNT, PRESENCE
 from triegs.maintain.model import Operand, View
-from triegs.store.kernels.sums import BESIDE, LOOKED_UP
+from triegs.store.kernels.order_statistics import BESIDE, LOOKED_UP
 from triegs.store.packed import PackedRelation
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 Used = tuple[Operand, tuple[str, ...], int]
 
 
-class RuleNumbers:
-    """The numbers of all levels of one plan, made node by node, children first."""
+class RuleStatistics:
+    """The counts of all levels of one plan, made node by node, children first."""
 
     def __init__(self, lowering: Lowering) -> None:
         self.lowering = lowering
@@ -46,12 +46,12 @@ class RuleNumbers:
         self.hung = find_hung(self.plan)
         #: By witness node: what hangs from an interface in answers, if not 1, and in rows.
         self.totals: dict[int, tuple[Used | None, Used | None]] = {}
-        #: By witness node: where the numbers of its levels are, and what ranks its first variable.
+        #: By witness node: where the counts of its levels are, and what ranks its first variable.
         self.levels: dict[int, list[CountSource]] = {}
         self.rankings: dict[int, View] = {}
 
     def add_node(self, number: int, live: View, named: Named) -> None:
-        """Make the numbers of a node with these live tuples, as a view and as rules read them."""
+        """Make the counts of a node with these live tuples, as a view and as rules read them."""
         node = self.plan.nodes[number]
         operand, names = named
         order, width = (*node.interface, *node.introduces), len(node.interface)
@@ -82,7 +82,7 @@ class RuleNumbers:
         self.totals[number] = answers, rows
 
     def _count_live(self, live: View, answers: Used, key: Sequence[str]) -> Used:
-        """Let the live tuples have numbers in their hubs: 1, and their counts. Where these do not
+        """Let the live tuples have counts in their hubs: 1, and their counts. Where these do not
         fit and nobody asked for them, the answers get a relation of their own.
         """
         try:
@@ -131,7 +131,7 @@ class RuleNumbers:
         return Operand(len(key), view=view), tuple(key), COUNT
 
     def _rank(self, answers: Used, rows: Used | None, variable: str) -> View:
-        """The first variable of a component, with the numbers of its values in the trie."""
+        """The first variable of a component, with the counts of its values in the trie."""
         found = [answers] if rows is None or answers[2] == COUNT else []
         factors = []
         for operand, _, _ in [*found, *([rows] if rows is not None else [])]:

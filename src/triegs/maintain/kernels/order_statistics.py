@@ -1,8 +1,8 @@
-"""The steps of an epoch that keep numbers: how many answers and rows hang from each id.
+"""The steps of an epoch that keep order statistics: how many answers and rows hang from each id.
 
-The structure is in `triegs.store.kernels.sums`.
+The structure is in `triegs.store.kernels.order_statistics`.
 
-All numbers are old until a step changes them and new from then on. What hangs from an id *before*
+All counts are old until a step changes them and new from then on. What hangs from an id *before*
 is read from the roots of the last version, what hangs from it *now* from the slots.
 """
 
@@ -31,14 +31,14 @@ from triegs.maintain.kernels.tables import (
 )
 from triegs.store.kernels.cursors import BLOCK, CAPACITY, SIZE, set_first, set_next_block
 from triegs.store.kernels.layout import DIGIT, HEAD, SLOTS
-from triegs.store.kernels.sums import (
+from triegs.store.kernels.order_statistics import (
     ANSWERS,
     BESIDE,
     ROWS,
-    numbered_add_logged,
-    numbered_put,
-    numbers_add_logged,
-    numbers_at,
+    counts_add_logged,
+    counts_at,
+    ordered_add_logged,
+    ordered_put,
     ranked_put,
     times,
 )
@@ -51,8 +51,8 @@ def root_before(roots: Words, slot: int) -> int:
 
 
 @inlined
-def fetch_numbers(words: Words, root: int, keys: int, count: int) -> None:
-    """Ask for the words and numbers of a block of keys."""
+def fetch_counts(words: Words, root: int, keys: int, count: int) -> None:
+    """Ask for the words and counts of a block of keys."""
     for place in range(count):
         key = load(words, keys + place)
         leaf = find_leaf(words, root, key)
@@ -64,14 +64,14 @@ def fetch_numbers(words: Words, root: int, keys: int, count: int) -> None:
 
 
 @kernel
-def step_numbered_edge(
+def step_ordered_edge(
     words: Words, log: Words, lists: Words, cursor: Words, bounds: Words, entries: Words,
     table: Words, step: int, roots: Words,
 ) -> None:  # fmt: skip
     """The live pairs v → {w: G}, with ``N(v) = sum of N(w)`` and ``M(v) = sum of G(v, w) * M(w)``.
 
-    First the changed pairs, by the numbers before; then the ids w that have other numbers now, or
-    none; then those that had none. So all numbers are of one moment whenever a pair comes, which
+    First the changed pairs, by the counts before; then the ids w that have other counts now, or
+    none; then those that had none. So all counts are of one moment whenever a pair comes, which
     is when a block may become a hub.
     """
     stream, column = load(table, step + EDGE_STREAM), load(table, step + EDGE_COLUMN)
@@ -84,17 +84,17 @@ def step_numbered_edge(
         if change == 0:
             continue
         v, w = load(entries, at + column), load(entries, at + 1 - column)
-        answers, rows = numbers_at(words, kind, old_root, w)
+        answers, rows = counts_at(words, kind, old_root, w)
         if answers != 0:
-            numbered_add_logged(
+            ordered_add_logged(
                 words, log, out, v, w, change, answers, rows * has_rows, kind, old_root, has_rows
             )
     start, end = load(lists, 2 * changed), load(lists, 2 * changed + 1)
     some_come = False
     for at in range(start, end, 2):
         w = load(log, at)
-        before, rows_before = numbers_at(words, kind, old_root, w)
-        now, rows_now = numbers_at(words, kind, new_root, w)
+        before, rows_before = counts_at(words, kind, old_root, w)
+        now, rows_now = counts_at(words, kind, new_root, w)
         if before == 0:
             some_come = some_come or now != 0
             continue
@@ -106,15 +106,15 @@ def step_numbered_edge(
         set_first(words, cursor, 0, trie_get(words, load(words, by_other), w))
         while True:
             block, size, room = load(cursor, BLOCK), load(cursor, SIZE), load(cursor, CAPACITY)
-            fetch_numbers(words, load(words, out), block + HEAD, size)
+            fetch_counts(words, load(words, out), block + HEAD, size)
             for place in range(size):
                 v = load(words, block + HEAD + place)
                 weight = load(words, block + HEAD + room + place)
                 if now != 0:
                     rows = times(words, weight, more_rows)
-                    numbers_add_logged(words, log, out, v, w, more, rows)
+                    counts_add_logged(words, log, out, v, w, more, rows)
                 else:
-                    numbered_add_logged(
+                    ordered_add_logged(
                         words, log, out, v, w, -weight, before, rows_before, kind, old_root,
                         has_rows,
                     )  # fmt: skip
@@ -124,8 +124,8 @@ def step_numbered_edge(
         return
     for at in range(start, end, 2):
         w = load(log, at)
-        before, _ = numbers_at(words, kind, old_root, w)
-        now, rows = numbers_at(words, kind, new_root, w)
+        before, _ = counts_at(words, kind, old_root, w)
+        now, rows = counts_at(words, kind, new_root, w)
         if before != 0 or now == 0:
             continue
         set_first(words, cursor, 0, trie_get(words, load(words, by_other), w))
@@ -134,7 +134,7 @@ def step_numbered_edge(
             for place in range(size):
                 v = load(words, block + HEAD + place)
                 weight = load(words, block + HEAD + room + place)
-                numbered_add_logged(
+                ordered_add_logged(
                     words, log, out, v, w, weight, now, rows * has_rows, kind, new_root, has_rows
                 )
             if not set_next_block(words, cursor, 0):
@@ -142,10 +142,10 @@ def step_numbered_edge(
 
 
 @inlined
-def multiply_numbers(
+def multiply_counts(
     words: Words, table: Words, at: int, count: int, key: int, has_rows: int
 ) -> tuple[int, int]:
-    """The products of the numbers of all factors at a key.
+    """The products of the counts of all factors at a key.
 
     Zeros are looked for first: a product with a zero does not overflow.
     """
@@ -158,7 +158,7 @@ def multiply_numbers(
         factor = at + FACTOR_WORDS * number
         kind = load(table, factor + FACTOR_READS)
         root = load(words, load(table, factor + FACTOR_SLOT))
-        more, more_rows = numbers_at(words, kind, root, key)
+        more, more_rows = counts_at(words, kind, root, key)
         answers = times(words, answers, more)
         if has_rows:
             rows = times(words, rows, more_rows)
@@ -166,7 +166,7 @@ def multiply_numbers(
 
 
 @kernel
-def step_numbered_product(
+def step_ordered_product(
     words: Words, log: Words, lists: Words, table: Words, step: int, is_ranked: bool
 ) -> None:
     """``N(v) = product of N over the factors``, and the same of M."""
@@ -176,11 +176,11 @@ def step_numbered_product(
         changed = load(table, first + FACTOR_WORDS * number + FACTOR_CHANGED)
         for entry in range(load(lists, 2 * changed), load(lists, 2 * changed + 1), 2):
             key = load(log, entry)
-            answers, rows = multiply_numbers(words, table, first, count, key, has_rows)
-            known, known_rows = numbers_at(words, BESIDE, load(words, out), key)
+            answers, rows = multiply_counts(words, table, first, count, key, has_rows)
+            known, known_rows = counts_at(words, BESIDE, load(words, out), key)
             if answers == known and rows == known_rows:
                 continue
             if is_ranked:
                 ranked_put(words, log, out, key, answers, rows)
             else:
-                numbered_put(words, log, out, key, answers, rows)
+                ordered_put(words, log, out, key, answers, rows)

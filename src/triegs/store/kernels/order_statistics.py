@@ -1,17 +1,17 @@
-"""Numbers beside words, so that answers can be counted and found by their position.
+"""Counts beside words, so that answers can be counted and found by their position.
 
-A summed node has two numbers beside each of its 32 words: how many *answers* hang from it, and how
+A summed node has two counts beside each of its 32 words: how many *answers* hang from it, and how
 many *rows*, each answer as often as it counts. Where nobody asked for rows they are 0.
 
-| relation | summed nodes | the numbers beside a word |
+| relation | summed nodes | the counts beside a word |
 | --- | --- | --- |
 | index or rule, asked to be summed | hubs of its last column | of the entries below: 1, the count |
-| numbered pairs v → {w: count} | leaves, hubs | of the entries below: N(w), and count * M(w) |
-| numbered map v → 1 | leaves | N(v) and M(v), products over the factors of v |
+| ordered pairs v → {w: count} | leaves, hubs | of the entries below: N(w), and count * M(w) |
+| ordered map v → 1 | leaves | N(v) and M(v), products over the factors of v |
 | ranked map v → 1 | all nodes of the trie | the same, and above the leaves the sums below |
 
-An entry of a block has no room for numbers: they are 1 and its count in an index, and looked up by
-its id elsewhere, where a block is searched or becomes a hub. So an entry whose numbers change costs
+An entry of a block has no room for counts: they are 1 and its count in an index, and looked up by
+its id elsewhere, where a block is searched or becomes a hub. So an entry whose counts change costs
 a word or two in a leaf, and more only in hubs.
 
 A number that does not fit sets the fault `OVERFLOW`.
@@ -19,7 +19,7 @@ A number that does not fit sets the fault `OVERFLOW`.
 
 from __future__ import annotations
 
-from triegs.jit.jit import brief, inlined, kernel
+from triegs.jit.jit import inlined, kernel, short_kernel
 from triegs.jit.words import (
     Words,
     bit,
@@ -60,12 +60,12 @@ from triegs.store.kernels.relations import (
 from triegs.store.kernels.sets import own_path, set_get, set_place, summed_set_change
 from triegs.store.kernels.trie import find_leaf, trie_get, trie_leaf
 
-# Where the numbers of an id are: it has the count that a map tells and is one answer; they are
+# Where the counts of an id are: it has the count that a map tells and is one answer; they are
 # those of the set below it in an index; they stand beside its word; or it is an entry of an index.
 COUNTED, SETS, BESIDE, ENTRY = 1, 2, 3, 4
 # A map tells the answers, and another one the rows; or both are looked up by a whole tuple.
 ANSWERED, LOOKED_UP = 5, 6
-ANSWERS, ROWS = FANOUT, 2 * FANOUT  # how far the numbers are from their word
+ANSWERS, ROWS = FANOUT, 2 * FANOUT  # how far the counts are from their word
 
 
 @inlined
@@ -88,7 +88,7 @@ def times(words: Words, a: int, b: int) -> int:
 
 
 @inlined
-def set_numbers(words: Words, reference: int) -> tuple[int, int]:
+def set_counts(words: Words, reference: int) -> tuple[int, int]:
     """The entries of a set of a summed index, and the sum of their counts."""
     rows = 0
     if reference & 1:
@@ -106,7 +106,7 @@ def set_numbers(words: Words, reference: int) -> tuple[int, int]:
 
 
 @inlined
-def numbers_at(words: Words, kind: int, root: int, key: int) -> tuple[int, int]:
+def counts_at(words: Words, kind: int, root: int, key: int) -> tuple[int, int]:
     """Answers and rows of an id, in the relation of that root."""
     if kind == COUNTED:
         count = trie_get(words, root, key)
@@ -114,19 +114,19 @@ def numbers_at(words: Words, kind: int, root: int, key: int) -> tuple[int, int]:
     if kind == ANSWERED:
         return trie_get(words, root, key), 1
     if kind == SETS:
-        return set_numbers(words, trie_get(words, root, key))
+        return set_counts(words, trie_get(words, root, key))
     at = find_leaf(words, root, key) + HEAD + (key & DIGIT)
     return load(words, at + ANSWERS), load(words, at + ROWS)
 
 
 @inlined
-def entry_numbers(
+def entry_counts(
     words: Words, kind: int, root: int, key: int, count: int, has_rows: int
 ) -> tuple[int, int]:
     """Answers and rows of an entry of a set: of its id, times its count."""
     if kind == ENTRY:
         return 1, count
-    answers, rows = numbers_at(words, kind, root, key)
+    answers, rows = counts_at(words, kind, root, key)
     return answers, times(words, count, rows) if has_rows else 0
 
 
@@ -143,7 +143,7 @@ def add_beside(words: Words, at: int, answers: int, rows: int) -> None:
 def add_in_hubs(
     words: Words, reference: int, shift: int, key: int, answers: int, rows: int
 ) -> None:
-    """Add to the numbers on the way to an id, whose hubs are this epoch's own."""
+    """Add to the counts on the way to an id, whose hubs are this epoch's own."""
     while reference & 1:
         at = reference - 1 + HEAD + ((key >> shift) & DIGIT)
         add_beside(words, at, answers, rows)
@@ -153,7 +153,7 @@ def add_in_hubs(
 
 @kernel
 def fill_split(words: Words, skipped: int, kind: int, root: int, has_rows: int) -> None:
-    """Give a block that became a hub the numbers of its entries but one.
+    """Give a block that became a hub the counts of its entries but one.
 
     It may have become a chain of hubs, the lowest of which has all entries, in blocks.
     """
@@ -174,7 +174,7 @@ def fill_split(words: Words, skipped: int, kind: int, root: int, has_rows: int) 
         for place in range(header & LOW):
             key, count = load(words, block + HEAD + place), load(words, block + HEAD + room + place)
             if key != skipped:
-                answers, rows = entry_numbers(words, kind, root, key, count, has_rows)
+                answers, rows = entry_counts(words, kind, root, key, count, has_rows)
                 add_in_hubs(words, top | 1, shift, key, answers, rows)
 
 
@@ -183,7 +183,7 @@ def change_pair(
     words: Words, at: int, y: int, value: int, answers: int, rows: int, kind: int, root: int,
     has_rows: int,
 ) -> tuple[int, int, int, int]:  # fmt: skip
-    """Add to the count of an id in the set at an address, and to the numbers in its hubs.
+    """Add to the count of an id in the set at an address, and to the counts in its hubs.
 
     The id has that many answers, and rows per count; `kind` and `root` tell those of all others.
     Returns the count before and after, and how many answers and rows the set has more.
@@ -218,7 +218,7 @@ def mark_touched(
         store(words, leaf + 1, marked)
 
 
-@brief
+@short_kernel
 def summed_add_logged(words: Words, log: Words, slot: int, x: int, y: int, value: int) -> int:
     """Add to the count of a pair of a summed index; the first touch logs `(x, was there)`."""
     if value == 0:
@@ -234,7 +234,7 @@ def summed_add_logged(words: Words, log: Words, slot: int, x: int, y: int, value
     return new
 
 
-@brief
+@short_kernel
 def summed_change(words: Words, slot: int, key: Words, arity: int, value: int) -> tuple[int, int]:
     """As `tuple_change`, adding to a tuple of a relation whose last column has summed hubs."""
     if value == 0:
@@ -270,12 +270,12 @@ def fill_summed(
             return
 
 
-@brief
-def numbered_add_logged(
+@short_kernel
+def ordered_add_logged(
     words: Words, log: Words, slot: int, v: int, w: int, value: int, answers: int, rows: int,
     kind: int, root: int, has_rows: int,
 ) -> None:  # fmt: skip
-    """Add to the count of a numbered pair, of whose `w` there are so many answers and rows; the
+    """Add to the count of a ordered pair, of whose `w` there are so many answers and rows; the
     first touch of `v` logs it with its answers before.
     """
     if not has_room(words):
@@ -291,11 +291,11 @@ def numbered_add_logged(
     mark_touched(words, log, leaf, v, known, before, load(words, at))
 
 
-@brief
-def numbers_add_logged(
+@short_kernel
+def counts_add_logged(
     words: Words, log: Words, slot: int, v: int, w: int, answers: int, rows: int
 ) -> None:
-    """Add to the numbers of a pair that stays; the first touch of `v` logs it."""
+    """Add to the counts of a pair that stays; the first touch of `v` logs it."""
     if not has_room(words):
         return
     leaf = trie_leaf(words, slot, v, NODE_CLASS, SUMMED_CLASS)
@@ -309,10 +309,10 @@ def numbers_add_logged(
 
 
 @inlined
-def numbers_put_logged(
+def counts_put_logged(
     words: Words, log: Words, slot: int, key: int, answers: int, rows: int, inner: int
 ) -> None:
-    """Give an id of a numbered map, or a ranked one, its numbers; no answers, and it leaves."""
+    """Give an id of a ordered map, or a ranked one, its counts; no answers, and it leaves."""
     if not has_room(words):
         return
     leaf = trie_leaf(words, slot, key, inner, SUMMED_CLASS)
@@ -336,11 +336,11 @@ def numbers_put_logged(
             shift -= BITS
 
 
-@brief
-def numbered_put(words: Words, log: Words, slot: int, key: int, answers: int, rows: int) -> None:
-    numbers_put_logged(words, log, slot, key, answers, rows, NODE_CLASS)
+@short_kernel
+def ordered_put(words: Words, log: Words, slot: int, key: int, answers: int, rows: int) -> None:
+    counts_put_logged(words, log, slot, key, answers, rows, NODE_CLASS)
 
 
-@brief
+@short_kernel
 def ranked_put(words: Words, log: Words, slot: int, key: int, answers: int, rows: int) -> None:
-    numbers_put_logged(words, log, slot, key, answers, rows, SUMMED_CLASS)
+    counts_put_logged(words, log, slot, key, answers, rows, SUMMED_CLASS)
