@@ -1,4 +1,4 @@
-"""The glossary: one word for one thing, each defined once, in alphabetical order in its part."""
+"""The glossary: one word for one thing, each defined once, in order within its part."""
 
 from __future__ import annotations
 
