@@ -114,7 +114,7 @@ def test_what_is_whole_before_the_damage_is_told(state):
     path = list_files(state, "log")[-1]
     flip(path, path.stat().st_size // 2)
     done = check(state, code=1)
-    assert "whole before the damage: epoch 8, up to record 8, with 1 query" in done.stdout
+    assert "intact before the damage: epoch 8, up to record 8, with 1 query" in done.stdout
 
 
 @pytest.mark.parametrize("missing", ["engine.json", "log", "checkpoints"])
