@@ -138,7 +138,7 @@ def test_a_followed_file_that_is_cut_off_is_told(tmp_path: Path) -> None:
         path.write_text("")
         _, message = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "became shorter" in message
+    assert "the file shrank" in message
 
 
 def test_a_reader_that_leaves_is_no_failure(tmp_path: Path) -> None:

@@ -101,7 +101,9 @@ def test_a_null_leaves_out_its_triple_and_a_row_without_triples_is_malformed():
 def test_a_cell_that_is_none_of_its_type_is_told(kind, bad):
     triples, problems = map_one(f"{{a}} :p {{n:{kind}}}", n=bad)
     assert triples == []
-    assert problems == {0: f"bad cell: n: {bad!r} is no {'IRI' if kind == 'iri' else kind}"}
+    assert problems == {
+        0: f"bad cell: n: {bad!r} is not a valid {'IRI' if kind == 'iri' else kind}"
+    }
 
 
 @pytest.mark.parametrize(

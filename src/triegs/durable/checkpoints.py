@@ -7,13 +7,12 @@ file with the final name is complete, or was damaged later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triegs.durable.columns import NO_COLUMNS, Columns, Content, pack, unpack
-from triegs.durable.files import Files
+from triegs.durable.files import Files, write_safely
 from triegs.durable.frames import (
     HEADER,
     VERSION,
@@ -25,6 +24,9 @@ from triegs.durable.frames import (
     read_header,
 )
 from triegs.errors import StateDamaged
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 SUFFIX, UNFINISHED = ".checkpoint", ".unfinished"
 #: The kinds of frames, by the names of sections.
@@ -47,6 +49,15 @@ class Written(NamedTuple):
 
     sequence: int
     bytes: int
+
+
+def make_blocks(sequence: int, sections: Iterable[Section]) -> Iterator[Sequence[Buffer]]:
+    """The content of a checkpoint: the header, a frame per section, and an end frame."""
+    yield [make_header(sequence)]
+    number = 0
+    for number, (name, fields, columns) in enumerate(sections, 1):
+        yield make_frame(number, KINDS[name], pack(fields, columns))[0]
+    yield make_frame(number + 1, KINDS["end"], [])[0]
 
 
 class Checkpoints:
@@ -75,31 +86,9 @@ class Checkpoints:
         """
         self._files.make_folder(self._folder)
         target = self.path(sequence)
-        beside = target.with_suffix(UNFINISHED)
-        self._remove(beside)
-        try:
-            size = self._write(beside, sequence, sections)
-            self._files.replace(beside, target)
-        except OSError:
-            with suppress(OSError):
-                self._remove(beside)
-            raise
-        self._files.sync_folder(self._folder)
+        blocks = make_blocks(sequence, sections)
+        size = write_safely(self._files, target, blocks, target.with_suffix(UNFINISHED))
         return Written(sequence, size)
-
-    def _write(self, path: Path, sequence: int, sections: Iterable[Section]) -> int:
-        """Write a file and sync it; returns its size."""
-        file = self._files.open(path)
-        try:
-            file.write([make_header(sequence)])
-            number = 0
-            for number, (name, fields, columns) in enumerate(sections, 1):
-                file.write(make_frame(number, KINDS[name], pack(fields, columns))[0])
-            file.write(make_frame(number + 1, KINDS["end"], [])[0])
-            file.sync()
-            return file.size
-        finally:
-            file.close()
 
     def read(self, sequence: int) -> Iterator[tuple[str, Content]]:
         """The sections of a checkpoint; all checksums are verified before the first is returned.

@@ -17,13 +17,12 @@ from __future__ import annotations
 import json
 import os
 import socket
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from triegs.durable.files import Files
+from triegs.durable.files import Files, write_safely
 from triegs.errors import DirectoryInUse, StateDamaged, StateError
 
 FORMAT = 1
@@ -94,17 +93,7 @@ def sum_up(form: object, settings: object) -> int:
 def write_settings(files: Files, directory: Path, settings: dict[str, Any]) -> None:
     """Store the settings of a new engine."""
     whole = {"format": FORMAT, "checksum": sum_up(FORMAT, settings), "settings": settings}
-    beside = directory / f"{SETTINGS}.unfinished"
-    with suppress(FileNotFoundError):
-        files.remove(beside)
-    file = files.open(beside)
-    try:
-        file.write([json.dumps(whole, indent=2).encode() + b"\n"])
-        file.sync()
-    finally:
-        file.close()
-    files.replace(beside, directory / SETTINGS)
-    files.sync_folder(directory)
+    write_safely(files, directory / SETTINGS, [[json.dumps(whole, indent=2).encode() + b"\n"]])
 
 
 def read_settings(files: Files, directory: Path) -> dict[str, Any] | None:

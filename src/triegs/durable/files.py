@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Protocol
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 # Without fdatasync, fsync does the same and more.
 sync_data = getattr(os, "fdatasync", os.fsync)
+
+#: The suffix of a file that is being written.
+UNFINISHED = ".unfinished"
 
 # The most buffers per call that every system accepts.
 MOST_PARTS = 1024
@@ -153,3 +157,34 @@ class DiskFiles:
             os.fsync(number)
         finally:
             os.close(number)
+
+
+def write_safely(
+    files: Files, target: Path, blocks: Iterable[Sequence[Buffer]], temporary: Path | None = None
+) -> int:
+    """Write a file so that it appears complete or not at all; returns its size in bytes.
+
+    The blocks go to a temporary file in the same folder, which is synced and renamed; then the
+    folder is synced. On return the file survives a loss of power. An `OSError` leaves nothing
+    behind, as far as the disk allows. Concurrent writers need distinct `temporary` names. Memory:
+    one block.
+    """
+    beside = temporary or target.with_name(f"{target.name}{UNFINISHED}")
+    try:
+        with suppress(FileNotFoundError):
+            files.remove(beside)  # left by a crash
+        file = files.open(beside)
+        try:
+            for block in blocks:
+                file.write(block)
+            file.sync()
+            size = file.size
+        finally:
+            file.close()
+        files.replace(beside, target)
+    except OSError:
+        with suppress(OSError):
+            files.remove(beside)
+        raise
+    files.sync_folder(target.parent)
+    return size

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ import pyarrow as pa
 
 from triegs.dictionary.validation import clean_column
 from triegs.durable.directory import refuse_foreign
-from triegs.durable.files import DiskFiles, Files
+from triegs.durable.files import DiskFiles, Files, write_safely
 from triegs.durable.frames import (
     HEADER,
     VERSION,
@@ -90,17 +89,8 @@ def commit_batch(
     beside = folder / f"{name}.{token_hex(8)}{UNFINISHED}"
     frame, _ = make_frame(number, 0, [sink.getvalue()])
     try:
-        file = disk.open(beside)
-        try:
-            file.write([make_header(number), *frame])
-            file.sync()
-        finally:
-            file.close()
-        disk.replace(beside, target)
-        disk.sync_folder(folder)
+        write_safely(disk, target, [[make_header(number), *frame]], beside)
     except OSError as error:
-        with suppress(OSError):
-            disk.remove(beside)
         raise StateError(f"batch {number} of {source} was not committed: {error}") from error
     return True
 

@@ -6,7 +6,6 @@ told once more finds it there: a sink has each change once.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -19,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from triegs.durable.files import DiskFiles
+from triegs.durable.files import UNFINISHED, DiskFiles, write_safely
 from triegs.engine.standing_query import StandingQuery
 from triegs.errors import HistoryGone, StateError
 from triegs.read.snapshot import Snapshot
@@ -216,9 +215,7 @@ def write_once(folder: Path, batch: int, table: pa.Table) -> None:
     if target.exists():
         return
     # Spark does not read what begins with a dot.
-    beside = folder / f".{batch:020}.unfinished"
-    pq.write_table(table, beside)
-    with beside.open("rb") as file:
-        os.fsync(file.fileno())
-    files.replace(beside, target)
-    files.sync_folder(folder)
+    beside = folder / f".{batch:020}{UNFINISHED}"
+    content = pa.BufferOutputStream()
+    pq.write_table(table, content)
+    write_safely(files, target, [[content.getvalue()]], beside)

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
 
-from triegs.durable.files import DiskFiles
+from triegs.durable.files import UNFINISHED, DiskFiles, write_safely
 from triegs.errors import InputError, StateDamaged
 
 FOLDER, LOCK, SUFFIX = "sources", "lock", ".json"
@@ -83,19 +83,12 @@ def lock_claims(directory: Path) -> Iterator[None]:
 
 def write_claim(directory: Path, claim: Claim) -> None:
     """Keep it, in the place of what was there; it survives a loss of power."""
-    files = DiskFiles()
     folder = directory / FOLDER
     values = asdict(claim)
     source = values.pop("source")
-    beside = folder / f"{source}.{token_hex(8)}.unfinished"
-    file = files.open(beside)
-    try:
-        file.write([json.dumps(values).encode() + b"\n"])
-        file.sync()
-    finally:
-        file.close()
-    files.replace(beside, folder / f"{source}{SUFFIX}")
-    files.sync_folder(folder)
+    beside = folder / f"{source}.{token_hex(8)}{UNFINISHED}"
+    content = json.dumps(values).encode() + b"\n"
+    write_safely(DiskFiles(), folder / f"{source}{SUFFIX}", [[content]], beside)
 
 
 def find_claim(directory: Path, writer: str, given: str | None, default: str) -> Claim:

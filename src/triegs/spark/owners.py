@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from triegs.durable.files import DiskFiles
+from triegs.durable.files import DiskFiles, write_safely
 from triegs.errors import DirectoryInUse, StateDamaged, StateError
 from triegs.spark.answers import Sink
 
@@ -272,13 +272,4 @@ def _read_notes(home: Path) -> Any:
 def _write_notes(home: Path, content: Mapping[str, Any]) -> None:
     files = DiskFiles()
     files.make_folder(home)
-    beside = home / f"{NOTES}.unfinished"
-    beside.unlink(missing_ok=True)
-    file = files.open(beside)
-    try:
-        file.write([json.dumps(content, indent=2).encode() + b"\n"])
-        file.sync()
-    finally:
-        file.close()
-    files.replace(beside, home / NOTES)
-    files.sync_folder(home)
+    write_safely(files, home / NOTES, [[json.dumps(content, indent=2).encode() + b"\n"]])

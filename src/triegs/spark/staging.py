@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from triegs.durable.files import DiskFiles
+from triegs.durable.files import UNFINISHED, DiskFiles, write_safely
 from triegs.durable.inbox import DEAD_SECONDS, commit_batch
 from triegs.errors import InputError
 from triegs.spark.cells import make_empty, read_instants
@@ -298,13 +298,5 @@ def _read(path: Path) -> pa.Table:
 def _write_problems(folder: Path, name: str, parts: list[Path]) -> None:
     files = DiskFiles()
     files.make_folder(folder)
-    beside = folder / f"{name}.{token_hex(8)}.unfinished"
-    file = files.open(beside)
-    try:
-        for part in parts:
-            file.write([part.read_bytes()])
-        file.sync()
-    finally:
-        file.close()
-    files.replace(beside, folder / f"{name}.jsonl")
-    files.sync_folder(folder)
+    beside = folder / f"{name}.{token_hex(8)}{UNFINISHED}"
+    write_safely(files, folder / f"{name}.jsonl", ([p.read_bytes()] for p in parts), beside)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from triegs.compiler.layout import Layout
+from triegs.durable.files import UNFINISHED, DiskFiles, write_safely
 from triegs.errors import StateError
 from triegs.spark.distributed.hosting import ABOUT, PIECES
 from triegs.spark.distributed.job import Job
@@ -101,9 +102,8 @@ def write_generation(layout: Layout, number: int, **more: Any) -> dict[str, Any]
 
 
 def write_plan(path: Path, fields: Mapping[str, Any]) -> None:
-    beside = path.with_suffix(".unfinished")
-    beside.write_text(json.dumps(fields, indent=2), encoding="utf-8")
-    beside.replace(path)
+    content = json.dumps(fields, indent=2).encode()
+    write_safely(DiskFiles(), path, [[content]], path.with_suffix(UNFINISHED))
 
 
 def read_plan(home: Path, job: Job, fields: Mapping[str, Any]) -> Plan:

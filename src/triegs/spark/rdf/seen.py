@@ -23,6 +23,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, NamedTuple
 
+from triegs.durable.files import DiskFiles
 from triegs.errors import InputError
 from triegs.spark.rdf.cutting import count_lines, find_whole_end
 from triegs.spark.rdf.listing import is_by_line, open_file
@@ -119,7 +120,7 @@ class SeenLog:
                 os.fsync(file.fileno())
             if is_new:
                 for folder in (self._path.parent, self._path.parent.parent):
-                    _sync_folder(folder)
+                    DiskFiles().sync_folder(folder)
         except OSError as problem:
             raise InputError(
                 f"{self._path}: the list of files that the stream has seen cannot be written "
@@ -210,13 +211,3 @@ def _check_line_end(path: str, place: int) -> None:
                 f"{START_ANEW}",
                 file=path,
             )
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
