@@ -106,7 +106,7 @@ def test_a_named_file(tmp_path: Path, likes: str) -> None:
 
 def test_two_queries_of_one_name() -> None:
     done = run(REPLIES, REPLIES, "-i", EVENTS, code=2)
-    assert "two queries are called replies" in done.stderr
+    assert "two queries are named replies" in done.stderr
 
 
 def test_a_query_that_is_no_file_and_no_text() -> None:
@@ -189,7 +189,7 @@ def test_integer_cells(tmp_path: Path) -> None:
         ([], "no input; give a file"),
         (["-i", "no/such/file.nt"], "no such file"),
         (["-i", "-"], "unknown file extension"),
-        (["-i", EVENTS, "--input-format", "odd"], "'odd' is unknown"),
+        (["-i", EVENTS, "--input-format", "odd"], "unknown format 'odd'"),
     ],
 )
 def test_inputs_that_are_wrong(arguments: list[str], message: str) -> None:
@@ -335,10 +335,10 @@ def test_rows_of_a_table(likes: str) -> None:
         (["--format", "srx", "--every", "epoch"], "one result"),
         (["--format", "srx", "--emit", "both"], "--emit both requires {kind}"),
         (["--format", "srj", "--result-terms", "plain"], "defines the form of terms"),
-        (["--emit", "changes", "--multiplicity", "none"], "says nothing"),
+        (["--emit", "changes", "--multiplicity", "none"], "changes require their counts"),
         (["--output", f"{EVENTS}/out.csv"], "cannot write"),
         (["--quarantine", f"{EVENTS}/out"], "cannot write"),
-        (["--follow", "-i", EVENTS], "one file can be followed"),
+        (["--follow", "-i", EVENTS], "only a single file can be followed"),
         (["--format", "odd"], "odd"),
         (["--every", "now"], "--every"),
         (["--batch", "0"], "--batch"),
@@ -371,7 +371,7 @@ def test_malformed_records_are_set_aside_and_told(tmp_path: Path) -> None:
     path.write_text(like("a", "b") + "nonsense\n" + like("b", "c"))
     done = run(LIKES, "-i", str(path), "--format", "csv")
     assert len(read_csv(done.stdout)) == 2
-    assert done.stderr.startswith("1 record was malformed and quarantined (")
+    assert done.stderr.startswith("1 record was malformed and skipped (")
     assert "use --quarantine FILE to keep them" in done.stderr
     kept = tmp_path / "bad.jsonl"
     kept.write_text("old")

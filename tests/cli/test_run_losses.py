@@ -34,7 +34,7 @@ def row(time: int | str, name: str = "a", op: str = "+") -> str:
 def test_all_malformed(tmp_path: Path) -> None:
     path = write(tmp_path, HEAD + "5,+,:ann,:knows,:bob\n6,+,:bob,:knows,:eve\n")
     said = run("-i", path, code=1).stderr
-    assert "2 records were malformed and quarantined (bad term 2)" in said
+    assert "2 records were malformed and skipped (bad term 2)" in said
     assert f"first: {path}, line 2: 5,+,:ann,:knows,:bob" in said
     assert "try: --terms plain" in said
     assert "error: no event was accepted: 2 records were read and rejected" in said

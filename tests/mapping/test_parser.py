@@ -125,7 +125,7 @@ def test_a_cell_that_is_none_of_its_type_is_told(kind, bad):
         ("{a} <paid> {b}", "has no scheme such as http:; a name under the base is :paid"),
         (
             "{a} <{b}> {b}",
-            "column 5: for a cell that is an IRI write {b:iri}",
+            "column 5: an IRI must start with text; for a cell that is an IRI write {b:iri}",
         ),
         ("{a} :p _:b", "column 8: '_:b': the only blank node is []"),
         ("{a} :p [ :q {b} ]", "column 8: [ … ] is not supported"),
@@ -148,7 +148,7 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path):
     path.write_text("from,to,amount\nA,B,5\n")
     for text, message in (
         ("{form} :p {to}", "the mapping, line 1, column 1: "),
-        ("{from} :p {amount:decimall}", "there is no type 'decimall': types are string, integer"),
+        ("{from} :p {amount:decimall}", "'decimall' is not a type; the types are string, integer"),
     ):
         with pytest.raises(MappingError, match="its columns: from, to, amount") as error:
             list(open_input(path, map=text))

@@ -37,7 +37,7 @@ def show_losses(
     for report in reports:
         quarantined += report.quarantined
     faults = [report.first_fault for report in reports if report.first_fault is not None]
-    _report(quarantined.total(), "malformed and quarantined", quarantined, where)
+    _report(quarantined.total(), "malformed and skipped", quarantined, where)
     if faults:
         _show_first(*describe_fault(faults[0]), advise_fault(request, faults[0]))
     _report(refusals.total, "refused", refusals.reasons, where)

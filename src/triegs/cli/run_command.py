@@ -222,7 +222,7 @@ def read_every(text: str | None, has_windows: bool) -> When | int | None:
     if text is None:
         return None
     if text == When.SLIDE and not has_windows:
-        reject("slide requires a window; see --window", "--every")
+        reject("there is no window to slide; see --window", "--every")
     if text in list(When):
         return When(text)
     try:
