@@ -57,7 +57,7 @@ def test_apply_takes_batches(given: Any, message: str) -> None:
 )
 def test_push_takes_events(given: Any) -> None:
     engine = Engine(window=Window("10s"))
-    with pytest.raises(InvalidUpdate, match=r"open_input reads a file|give a list of events"):
+    with pytest.raises(InvalidUpdate, match=r"open_input reads a file|expected a list of events"):
         engine.push(given)
     assert engine.push([(5, 1, P, 2)]).accepted == 1
 
@@ -132,7 +132,7 @@ def test_options_of_register() -> None:
     with pytest.raises(BadOption, match="prefixes must map names to IRIs"):
         Engine(prefixes="http://ex/")  # type: ignore[arg-type]
     for bad in (-1, 1.5, "2", True):
-        with pytest.raises(BadOption, match="retain_epochs is an integer"):
+        with pytest.raises(BadOption, match="retain_epochs must be a non-negative integer"):
             Engine(retain_epochs=bad)  # type: ignore[arg-type]
 
 

@@ -372,7 +372,7 @@ def test_threads_read_the_parts_of_one_snapshot():
 
 def test_wrong_splits():
     with Engine() as engine, engine.register("SELECT ?x { ?x <p0> ?y }").snapshot() as snapshot:
-        with pytest.raises(ValueError, match="0 parts"):
+        with pytest.raises(ValueError, match="at least 1, not 0"):
             snapshot.split(0)
         assert [len(part) for part in snapshot.split(2)] == [0, 0]
         assert list(snapshot.sample(3)) == []

@@ -49,7 +49,7 @@ class Changes(Result):
     def __init__(self, old: Snapshot, new: Snapshot) -> None:
         query = new._reader.plan.query
         if old._reader.plan is not new._reader.plan:
-            raise StateError("changes are between snapshots of one query, and these are of two")
+            raise StateError("changes are between snapshots of one query, not of two queries")
         if query.limit is not None or query.offset:
             raise StateError(NO_CHANGES)
         self._old = old
