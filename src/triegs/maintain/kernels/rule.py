@@ -189,9 +189,9 @@ ID = (1 << ID_BITS) - 1
 RANK_FACTOR = 0x5BD1E995  # with 31 bits, so that a product with an id does not overflow
 FEW = 24  # so many emissions are sorted by insertion
 LEAST_DIGIT_BITS = 8
-FEW_IDS = 12  # so many make two masks that leave little through
+FEW_IDS = 12  # above this size the two masks let too many ids pass
 LINE_WORDS = 8  # of a cache line
-MOST_FETCHED = 32  # emissions of one set whose blocks are prefetched
+MOST_FETCHED = 32  # at most so many emissions of a set have their blocks prefetched
 NOT_DONE = -1 << 62
 
 
@@ -441,7 +441,7 @@ def sort_few(work: Words, count: int, stride: int) -> None:
 
 @inlined
 def read_digit(pair: int, low_bits: int, shift: int, mask: int) -> int:
-    """A digit of two ids without the bits between them."""
+    """A digit of the two ids of a word, packed without the unused bits between them."""
     return ((((pair >> ID_BITS) << low_bits) | (pair & ID)) >> shift) & mask
 
 
@@ -482,9 +482,9 @@ def count_bits(word: int) -> int:
 
 @merged
 def sort_emissions(work: Words) -> None:
-    """By head, ascending: the last digits first, and only bits that some head has.
+    """Sort by head, ascending, least significant digit first; unused high bits are skipped.
 
-    Digits are as wide as the number of emissions pays for.
+    Few emissions use narrow digits, because every pass clears one bucket per digit value.
     """
     count, stride = load(work, EMITTED), load(work, STRIDE)
     if count <= FEW:
@@ -551,7 +551,7 @@ def estimate(words: Words, reference: int) -> int:
 
 @inlined
 def filter_few(words: Words, x: int, x_size: int, y: int, y_size: int) -> int:
-    """As `filter_many`, by two masks of the low bits of ids; without branches, in registers."""
+    """As `filter_many`, with two 64-bit masks that stay in registers."""
     low, high = 0, 0
     for at in range(y + HEAD, y + HEAD + y_size):
         key = load(words, at)
@@ -566,9 +566,9 @@ def filter_few(words: Words, x: int, x_size: int, y: int, y_size: int) -> int:
 
 @inlined
 def filter_many(words: Words, work: Words, x: int, x_size: int, y: int, y_size: int) -> int:
-    """The places of a block whose ids may be in another block, as a bitmap.
+    """A bitmap of the entries of block x whose ids may be in block y.
 
-    Ids that differ in their ten lowest bits are told apart.
+    Compares the ten lowest bits of the ids.
     """
     for at in range(SIEVE, SIEVE + SIEVE_WORDS):
         store(work, at, 0)
@@ -1061,7 +1061,7 @@ def read_column(work: Words, at: int, column: int, arity: int) -> int:
 
 @inlined
 def fetch_set(words: Words, reference: int, digits: int) -> None:
-    """Prefetch what a search in a set reads first."""
+    """Prefetch the words that a search in a set reads first."""
     start = reference & ~1
     prefetch(words, start)
     if reference & 1:
@@ -1072,9 +1072,9 @@ def fetch_set(words: Words, reference: int, digits: int) -> None:
 
 @merged
 def list_groups(work: Words, at: int, end: int, stride: int) -> int:
-    """Note where the next groups of emissions begin, those of one set each; returns their number.
+    """Record where the next groups of emissions start, one group per set; returns their number.
 
-    `GROUPS` gets two words for each, and the end of the last one behind.
+    `GROUPS` holds two words per group, followed by the end of the last group.
     """
     count = 0
     while at < end and count < MOST_GROUPS:
@@ -1090,7 +1090,7 @@ def list_groups(work: Words, at: int, end: int, stride: int) -> int:
 
 @merged
 def fetch_groups(words: Words, work: Words, root: int, count: int, stride: int, arity: int) -> None:
-    """Prefetch the sets of all groups, one node of each at a time, so that cache misses overlap."""
+    """Prefetch the sets of all groups level by level, so that their cache misses overlap."""
     for group in range(GROUPS, GROUPS + 2 * count, 2):
         x = read_column(work, load(work, group), 0, arity)
         place = find_leaf(words, root, x) + HEAD + (x & DIGIT)
@@ -1118,7 +1118,7 @@ def fetch_groups(words: Words, work: Words, root: int, count: int, stride: int, 
 
 @inlined
 def count_shared(work: Words, at: int, arity: int) -> int:
-    """The first columns, all but the last, that an emission shares with the tuple at hand."""
+    """How many leading columns, the last excluded, an emission shares with the tuple in `KEY`."""
     shared = 0
     while shared < arity - 1 and read_column(work, at, shared, arity) == load(work, KEY + shared):
         shared += 1
@@ -1129,10 +1129,10 @@ def count_shared(work: Words, at: int, arity: int) -> int:
 def change_block(
     words: Words, work: Words, at: int, first: int, end: int, stride: int, arity: int
 ) -> int:
-    """Add emissions to a set that is a block or empty, and write it once.
+    """Apply emissions to a set that is empty or a block, and write the new block once.
 
-    The counts before go to the other buffer. Returns how many entries more the set has; `NOT_DONE`,
-    with nothing changed, where it becomes a hub, or a sum does not fit.
+    Old counts go to the scratch buffer. Returns the change in the number of entries; `NOT_DONE`,
+    with nothing changed, if the set would become a hub or a sum overflows.
     """
     block = load(words, at)
     header = load(words, block + 1)
@@ -1212,7 +1212,7 @@ def change_block(
 def change_set(
     words: Words, work: Words, at: int, first: int, end: int, stride: int, arity: int
 ) -> int:
-    """Add emissions to one set; returns how many entries more it has."""
+    """Apply emissions to one set; returns the change in the number of its entries."""
     more = NOT_DONE
     if end - first > stride and load(words, at) & 1 == 0:
         more = change_block(words, work, at, first, end, stride, arity)
@@ -1235,10 +1235,10 @@ def change_set(
 def apply_in_order(
     words: Words, log: Words, work: Words, table: Words, step: int, slot: int, arity: int
 ) -> None:
-    """Bring the sums into a relation of two columns and more, one set after the other.
+    """Apply the sums to a relation of two or more columns, one set at a time.
 
-    Emissions are in order, so those of one set come together, and the way to a set begins where it
-    parts from that of the set before.
+    Emissions are sorted, so those of one set are adjacent, and each descent resumes at the first
+    column that differs.
     """
     stride, raw = load(work, STRIDE), load(work, RAW)
     end = raw + load(work, EMITTED) * stride
@@ -1281,7 +1281,7 @@ def apply_in_order(
         store(words, slot + 1, load(words, slot + 1) + more)
         after = load(words, top)
         mark_word(words, slot, load(work, LEAF), x, before, after)
-        if after == 0:  # perhaps the leaf is gone
+        if after == 0:  # the leaf may have been pruned
             shared = 0
             store(work, LEAF_IDS, -1)
         if load(words, FAULTS) != 0:
@@ -1304,7 +1304,7 @@ def apply_in_order(
 def change_orders(
     words: Words, work: Words, table: Words, step: int, arity: int, change: int
 ) -> None:
-    """Change the tuple at hand in all relations of the output but the first."""
+    """Apply a change of the tuple in `KEY` to all output relations but the first."""
     order = load(table, step + RULE_ORDERS_AT)
     for _ in range(1, load(table, step + RULE_ORDERS)):
         order += 1 + arity
