@@ -57,7 +57,7 @@ def test_apply_takes_batches(given: Any, message: str) -> None:
 )
 def test_push_takes_events(given: Any) -> None:
     engine = Engine(window=Window("10s"))
-    with pytest.raises(InvalidUpdate, match=r"open_input reads a file|give a list of events"):
+    with pytest.raises(InvalidUpdate, match=r"open_input reads a file|expected a list of events"):
         engine.push(given)
     assert engine.push([(5, 1, P, 2)]).accepted == 1
 
