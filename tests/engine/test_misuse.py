@@ -132,7 +132,7 @@ def test_options_of_register() -> None:
     with pytest.raises(BadOption, match="prefixes must map names to IRIs"):
         Engine(prefixes="http://ex/")  # type: ignore[arg-type]
     for bad in (-1, 1.5, "2", True):
-        with pytest.raises(BadOption, match="retain_epochs is an integer"):
+        with pytest.raises(BadOption, match="retain_epochs must be a non-negative integer"):
             Engine(retain_epochs=bad)  # type: ignore[arg-type]
 
 
