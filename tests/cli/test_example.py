@@ -70,5 +70,5 @@ def test_stream_has_duplicates_deletes_and_refusals(text: str) -> None:
     added = [update for update in updates if update[0] == "+"]
     assert len(added) > len(set(added))
     assert any(update[0] == "-" for update in updates)
-    assert re.search(r"Refused.*\(\d+ in all\)", text)
+    assert re.search(r"Refused.*\(\d+ in total\)", text)
     assert epochs != list(generate_epochs(seed=8))

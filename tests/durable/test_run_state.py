@@ -119,7 +119,7 @@ def test_windows_go_on_behind_the_end_of_the_input(place):
     place.write(event(9, "x", "x") + event(12, "c", "d"), mode="a")
     done = place.run(*WINDOW)
     assert read_rows(done.stdout) == ["4,15,b,c,1", "4,15,c,d,1"]
-    assert done.stderr == "1 record was late and dropped; --quarantine FILE keeps them\n"
+    assert done.stderr == "1 record was late and dropped; use --quarantine FILE to keep them\n"
 
 
 def test_a_file_that_is_shorter_than_what_was_read(place):

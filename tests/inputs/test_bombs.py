@@ -104,7 +104,7 @@ def test_entities_that_are_long_or_used_without_end() -> None:
     assert report.broken[0][1] == "a statement is longer than 64 MiB"
     with pytest.raises(InvalidUpdate, match="longer than 64 MiB"):
         Engine().load(io.BytesIO(often.encode()), format="rdf-xml")
-    with pytest.raises(InputError, match="the entity &a; stands for"):
+    with pytest.raises(InputError, match="the entity &a; expands to"):
         read(long.encode(), "rdf-xml", strict=True)
 
 
