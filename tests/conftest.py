@@ -71,7 +71,7 @@ def distribute(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (not uses_spark(item), item.path not in slow))  # keeps the order
 
 
-class ByModule(LoadGroupScheduling):  # type: ignore[misc]
+class ByModule(LoadGroupScheduling):
     """A test without a group goes with the others of its module."""
 
     def _split_scope(self, nodeid: str) -> str:

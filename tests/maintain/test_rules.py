@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.maintain.rules import INTEGER, Bench, Fault, Given
 
 from triegs.maintain.kernels import rule
-from triegs.maintain.kernels.rule import ID_BITS, open_emissions, sort_emissions, step_rule
+from triegs.maintain.kernels.emissions import ID_BITS, open_emissions, sort_emissions
+from triegs.maintain.kernels.rule import step_rule
 from triegs.maintain.kernels.tables import COUNT, PRESENCE, RULE_SYMMETRY_AT, SYM_IMAGES, SYM_LIST
 from triegs.maintain.kernels.work import EMITTED, RAW, STRIDE
 from triegs.maintain.relations import make_work

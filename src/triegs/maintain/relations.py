@@ -18,8 +18,8 @@ from triegs.maintain.kernels.fill import (
     move_pairs,
 )
 from triegs.maintain.kernels.order_statistics import step_ordered_edge, step_ordered_product
-from triegs.maintain.kernels.program import step_edge, step_product, step_total
 from triegs.maintain.kernels.rule import step_rule
+from triegs.maintain.kernels.steps import step_edge, step_product, step_total
 from triegs.maintain.kernels.tables import EDGE, PRODUCT, RANKING, TOTAL
 from triegs.maintain.kernels.work import BUFFER_WORDS, FIXED_WORDS, RAW, RUNS, RUNS_END, SCRATCH
 from triegs.maintain.model import Index, Rule, Step, View, find_address

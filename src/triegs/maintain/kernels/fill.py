@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from triegs.jit.jit import kernel
 from triegs.jit.words import Words, load, store
-from triegs.maintain.kernels.program import is_met, sign
+from triegs.maintain.kernels.entries import is_met, sign
 from triegs.maintain.kernels.tables import COUNTS
 from triegs.store.kernels.cursors import (
     BLOCK,

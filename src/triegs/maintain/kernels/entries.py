@@ -1,0 +1,375 @@
+"""Entries of an epoch: updates judged by label, selected for atoms, and put into indexes."""
+
+from __future__ import annotations
+
+from triegs.jit.jit import inlined, kernel, merged
+from triegs.jit.words import (
+    Words,
+    checked_multiply,
+    load,
+    prefetch,
+    store,
+)
+from triegs.maintain.kernels.tables import (
+    ANY,
+    COUNTS,
+    ENTRY_WORDS,
+    IS_ACCEPTED,
+    IS_ID,
+    IS_RDF,
+    LABELS,
+    PRESENCE,
+    ROW_COLUMN,
+    ROW_CONDITION,
+    ROW_KIND,
+    ROW_LIST,
+    ROW_SLOT,
+    ROW_WORDS,
+    S_ARITY,
+    S_CHANGE,
+    S_COLUMNS_AT,
+    S_ROWS,
+    S_ROWS_AT,
+    S_SOURCE,
+    S_TESTS,
+    S_TESTS_AT,
+    SAME,
+    SUMMED_PAIRS,
+    SUMMED_TUPLES,
+    TEST_AT,
+    TEST_COLUMN,
+    TEST_KIND,
+    TEST_VALUE,
+    TEST_WORDS,
+    TUPLES,
+    UNINDEXED,
+    WHOLES,
+)
+from triegs.maintain.kernels.verdicts import accepts_id, accepts_tuple
+from triegs.maintain.kernels.work import IDS, KEY
+from triegs.store.kernels.layout import (
+    DIGIT,
+    EMPTIED,
+    HEAD,
+    NODE_CLASS,
+    NODE_WORDS,
+    OVERFLOW,
+    SLOTS,
+)
+from triegs.store.kernels.order_statistics import summed_add_logged, summed_change
+from triegs.store.kernels.relations import (
+    adjacency_add_logged,
+    adjacency_change,
+    map_add_logged,
+    set_fault,
+    sweep_log,
+    tuple_change,
+)
+from triegs.store.kernels.trie import find_leaf, trie_get
+
+AHEAD = 16 * ENTRY_WORDS  # the entries whose memory is asked for at once
+LINE_WORDS = 8
+
+
+@inlined
+def multiply(words: Words, a: int, b: int) -> int:
+    result, overflow = checked_multiply(a, b)
+    if overflow:
+        set_fault(words, OVERFLOW)
+    return result
+
+
+@inlined
+def value_now(words: Words, kind: int, slot: int, key: int) -> int:
+    word = trie_get(words, load(words, slot), key)
+    if kind == PRESENCE:
+        return 1 if word != 0 else 0
+    return word
+
+
+@inlined
+def value_before(words: Words, roots: Words, kind: int, slot: int, key: int) -> int:
+    if slot - SLOTS >= roots.size:
+        return 0
+    word = trie_get(words, load(roots, slot - SLOTS), key)
+    if kind == PRESENCE:
+        return 1 if word != 0 else 0
+    return word
+
+
+@inlined
+def is_met(condition: int, key: int, other: int) -> bool:
+    return condition == ANY or other == (key if condition == SAME else condition)
+
+
+@inlined
+def sign(value: int) -> int:
+    return 1 if value > 0 else 0
+
+
+@inlined
+def find_label(label_of: Words, predicate: int) -> int:
+    """The number of a predicate's label; -1 if no query names it, as all beyond the array."""
+    return load(label_of, predicate) if predicate < label_of.size else -1
+
+
+@kernel
+def sort_by_label(
+    words: Words, updates: Words, label_of: Words, table: Words, bounds: Words, entries: Words,
+    refused: Words, key: Words,
+) -> int:  # fmt: skip
+    """Put the updates of each label together, in order; those of other labels are applied at once.
+
+    Returns how many were refused.
+    """
+    labels, is_whole_wanted = load(table, LABELS), load(table, WHOLES) != 0
+    is_rdf = load(table, IS_RDF) != 0
+    count = updates.size // 4
+    for label in range(labels + 1):
+        store(bounds, label, 0)
+    for place in range(count):
+        label = find_label(label_of, load(updates, 4 * place + 2))
+        if label >= 0:
+            store(bounds, label + 1, load(bounds, label + 1) + ENTRY_WORDS)
+    for label in range(labels):
+        store(bounds, label + 1, load(bounds, label + 1) + load(bounds, label))
+    found = 0
+    for place in range(count):
+        change = load(updates, 4 * place)
+        subject = load(updates, 4 * place + 1)
+        predicate = load(updates, 4 * place + 2)
+        obj = load(updates, 4 * place + 3)
+        label = find_label(label_of, predicate)
+        if label >= 0:
+            at = load(bounds, label)
+            store(bounds, label, at + ENTRY_WORDS)
+            store(entries, at, subject)
+            store(entries, at + 1, obj)
+            store(entries, at + 2, change)
+            store(entries, at + 3, place)
+            continue
+        store(key, 0, predicate)
+        store(key, 1, subject)
+        store(key, 2, obj)
+        _, new = tuple_change(words, load(table, UNINDEXED), key, 3, change, False)
+        if new < 0:
+            tuple_change(words, load(table, UNINDEXED), key, 3, -change, False)
+            store(refused, found, place)
+            found += 1
+            change = 0
+        elif is_rdf:
+            change = sign(new) - sign(new - change)
+        if is_whole_wanted:
+            store(refused, count + place, change)
+    for label in range(labels, 0, -1):  # each bound has moved to the end of its label
+        store(bounds, label, load(bounds, label - 1))
+    store(bounds, 0, 0)
+    return found
+
+
+@inlined
+def add_pair(
+    words: Words, log: Words, slot: int, x: int, y: int, change: int, kind: int, listed: bool
+) -> int:
+    if kind == SUMMED_PAIRS:
+        return summed_add_logged(words, log, slot, x, y, change)
+    if listed:
+        return adjacency_add_logged(words, log, slot, x, y, change)
+    _, new = adjacency_change(words, slot, x, y, change, False)
+    return new
+
+
+@inlined
+def fetch_node(words: Words, node: int) -> None:
+    for line in range(0, NODE_WORDS, LINE_WORDS):
+        prefetch(words, node + line)
+
+
+@inlined
+def fetch_ahead(
+    words: Words, root: int, entries: Words, column: int, start: int, at: int, end: int, sets: bool
+) -> None:
+    """Every so many entries: ask for the leaves, and the sets, that the next ones will change.
+
+    The misses of different entries overlap then, instead of each waiting for the last.
+    """
+    if (at - start) % AHEAD != 0 or end - at == ENTRY_WORDS:
+        return
+    stop = min(at + AHEAD, end)
+    for near in range(at, stop, ENTRY_WORDS):
+        fetch_node(words, find_leaf(words, root, load(entries, near + column)))
+    if sets:
+        for near in range(at, stop, ENTRY_WORDS):
+            fetch_node(words, trie_get(words, root, load(entries, near + column)))
+
+
+@inlined
+def fetch_leaves(words: Words, root: int, keys: int, count: int) -> None:
+    """Ask for the leaves of a block of keys."""
+    for place in range(count):
+        key = load(words, keys + place)
+        leaf = find_leaf(words, root, key)
+        prefetch(words, leaf)
+        prefetch(words, leaf + HEAD + (key & DIGIT))
+
+
+@kernel
+def judge_label(
+    words: Words, log: Words, entries: Words, start: int, end: int, table: Words, row: int,
+    refused: Words, found: int,
+) -> int:  # fmt: skip
+    """Apply a label's entries to its first index, in order. What would go below zero is refused;
+    in RDF mode an entry becomes the change of the weight.
+    """
+    kind, column = load(table, row + ROW_KIND), load(table, row + ROW_COLUMN)
+    slot, listed = load(table, row + ROW_SLOT), load(table, row + ROW_LIST) >= 0
+    is_rdf = load(table, IS_RDF) != 0
+    for at in range(start, end, ENTRY_WORDS):
+        fetch_ahead(words, load(words, slot), entries, column, start, at, end, True)
+        x, y = load(entries, at + column), load(entries, at + 1 - column)
+        change = load(entries, at + 2)
+        new = add_pair(words, log, slot, x, y, change, kind, listed)
+        if new < 0:
+            add_pair(words, log, slot, x, y, -change, kind, listed)
+            store(entries, at + 2, 0)
+            store(refused, found, load(entries, at + 3))
+            found += 1
+        elif is_rdf:
+            store(entries, at + 2, sign(new) - sign(new - change))
+    return found
+
+
+@merged
+def fill_row(
+    words: Words, log: Words, work: Words, entries: Words, start: int, end: int, table: Words,
+    row: int, arity: int,
+) -> None:  # fmt: skip
+    """Apply the entries of a stream to one more row."""
+    kind, column = load(table, row + ROW_KIND), load(table, row + ROW_COLUMN)
+    slot, listed = load(table, row + ROW_SLOT), load(table, row + ROW_LIST) >= 0
+    condition = load(table, row + ROW_CONDITION)
+    if kind in (TUPLES, SUMMED_TUPLES):
+        for at in range(start, end, ENTRY_WORDS):
+            change = load(entries, at + max(arity, 2))
+            for each in range(arity):
+                store(work, KEY + each, load(entries, at + load(table, column + each)))
+            if kind == SUMMED_TUPLES:
+                summed_change(words, slot, work[KEY:], arity, change)
+            else:
+                tuple_change(words, slot, work[KEY:], arity, change, False)
+        return
+    for at in range(start, end, ENTRY_WORDS):
+        fetch_ahead(words, load(words, slot), entries, column, start, at, end, kind != COUNTS)
+        change = load(entries, at + 2)
+        key, other = load(entries, at + column), load(entries, at + 1 - column)
+        if change == 0 or not is_met(condition, key, other):
+            continue
+        if kind == COUNTS:
+            map_add_logged(words, log, slot, key, change)
+        else:
+            add_pair(words, log, slot, key, other, change, kind, listed)
+
+
+@kernel
+def fill_rows(
+    words: Words, log: Words, lists: Words, work: Words, entries: Words, table: Words,
+    stream: int, first: int, start: int, end: int,
+) -> None:  # fmt: skip
+    """Apply the entries of a stream to its rows, from that one on."""
+    for number in range(first, load(table, stream + S_ROWS)):
+        row = load(table, stream + S_ROWS_AT) + ROW_WORDS * number
+        changed, slot = load(table, row + ROW_LIST), load(table, row + ROW_SLOT)
+        open_list(words, log, lists, changed)
+        fill_row(words, log, work, entries, start, end, table, row, load(table, stream + S_ARITY))
+        close_list(words, log, lists, changed, slot, NODE_CLASS)
+
+
+# Lists
+
+
+@inlined
+def open_list(words: Words, log: Words, lists: Words, number: int) -> None:
+    if number >= 0:
+        store(lists, 2 * number, load(log, 0))
+        store(words, EMPTIED, 0)
+
+
+@inlined
+def close_list(
+    words: Words, log: Words, lists: Words, number: int, slot: int, leaf_class: int
+) -> None:
+    if number >= 0:
+        store(lists, 2 * number + 1, load(log, 0))
+        if load(words, EMPTIED) != 0:
+            sweep_log(words, log, load(lists, 2 * number), load(log, 0), slot, leaf_class)
+
+
+# Selections
+
+
+@inlined
+def passes_tests(
+    table: Words, work: Words, entries: Words, at: int, tests: int, tests_at: int,
+    verdicts: Words, asked: Words,
+) -> bool:  # fmt: skip
+    for number in range(tests):
+        test = tests_at + TEST_WORDS * number
+        kind, column = load(table, test + TEST_KIND), load(table, test + TEST_COLUMN)
+        value = load(table, test + TEST_VALUE)
+        if kind == IS_ACCEPTED:
+            columns = load(table, test + TEST_AT)
+            if column == 1:
+                key = load(entries, at + load(table, columns))
+                if not accepts_id(verdicts, asked, value, key):
+                    return False
+            else:
+                for each in range(column):
+                    store(work, IDS + each, load(entries, at + load(table, columns + each)))
+                if not accepts_tuple(verdicts, asked, value, work[IDS:], column):
+                    return False
+        else:
+            wanted = value if kind == IS_ID else load(entries, at + value)
+            if load(entries, at + column) != wanted:
+                return False
+    return True
+
+
+@merged
+def select_whole(
+    updates: Words, origin_of: Words, refused: Words, space: int, entries: Words, top: int
+) -> int:
+    """The triples of a space that an epoch changes; returns the end of its entries."""
+    count = updates.size // 4
+    for place in range(count):
+        change = load(refused, count + place)
+        predicate = load(updates, 4 * place + 2)
+        where, plain = 0, predicate
+        if 2 * predicate < origin_of.size and load(origin_of, 2 * predicate) != 0:
+            where, plain = load(origin_of, 2 * predicate), load(origin_of, 2 * predicate + 1)
+        if change != 0 and where == space:
+            store(entries, top, load(updates, 4 * place + 1))
+            store(entries, top + 1, plain)
+            store(entries, top + 2, load(updates, 4 * place + 3))
+            store(entries, top + 3, change)
+            top += ENTRY_WORDS
+    return top
+
+
+@merged
+def select_entries(
+    table: Words, stream: int, bounds: Words, entries: Words, top: int, work: Words,
+    verdicts: Words, asked: Words,
+) -> int:  # fmt: skip
+    """The entries of another stream that pass all tests; returns the end."""
+    source, change_at = load(table, stream + S_SOURCE), load(table, stream + S_CHANGE)
+    arity, columns_at = load(table, stream + S_ARITY), load(table, stream + S_COLUMNS_AT)
+    tests, tests_at = load(table, stream + S_TESTS), load(table, stream + S_TESTS_AT)
+    for at in range(load(bounds, source), load(bounds, source + 1), ENTRY_WORDS):
+        change = load(entries, at + change_at)
+        if change != 0 and passes_tests(table, work, entries, at, tests, tests_at, verdicts, asked):
+            for column in range(arity):
+                value = load(entries, at + load(table, columns_at + column))
+                store(entries, top + column, value)
+            store(entries, top + max(arity, 2), change)
+            top += ENTRY_WORDS
+    return top

@@ -1,0 +1,444 @@
+"""The output of a rule: netted emissions into its relations, and what changed into its lists.
+
+Emissions come in the order of their keys, so each set is descended to once, and a block is
+rewritten once for all of its emissions.
+"""
+
+from __future__ import annotations
+
+from triegs.jit.jit import inlined, merged
+from triegs.jit.words import (
+    Words,
+    bit,
+    checked_add,
+    copy_words,
+    load,
+    prefetch,
+    store,
+    trailing_zeros,
+)
+from triegs.maintain.kernels.emissions import ID, ID_BITS, unpack
+from triegs.maintain.kernels.tables import (
+    RULE_ARITY,
+    RULE_IS_LISTED_ONLY,
+    RULE_IS_SUMMED,
+    RULE_KEYS,
+    RULE_KEYS_LIST,
+    RULE_LIST,
+    RULE_ORDERS,
+    RULE_ORDERS_AT,
+)
+from triegs.maintain.kernels.work import (
+    ADDED,
+    CHANGED,
+    EMITTED,
+    FRAMES,
+    GROUPS,
+    KEY,
+    LEAF,
+    LEAF_IDS,
+    MOST_GROUPS,
+    OTHER_KEY,
+    RAW,
+    SCRATCH,
+    STRIDE,
+)
+from triegs.store.kernels.arena import drop
+from triegs.store.kernels.free import allocate, has_room
+from triegs.store.kernels.layout import (
+    BITS,
+    DIGIT,
+    EPOCH,
+    FAULTS,
+    HEAD,
+    LARGEST,
+    LOG_FULL,
+    LOW,
+    NODE_CLASS,
+    OVERFLOW,
+    SLOTS,
+    SMALLEST,
+)
+from triegs.store.kernels.order_statistics import summed_change
+from triegs.store.kernels.relations import (
+    mark_word,
+    set_fault,
+    tuple_change,
+    tuple_get,
+)
+from triegs.store.kernels.sets import class_for, find_entry, set_change, set_get, set_place
+from triegs.store.kernels.trie import find_leaf, trie_leaf
+
+LINE_WORDS = 8  # of a cache line
+MOST_FETCHED = 32  # at most so many emissions of a set have their blocks prefetched
+NOT_DONE = -1 << 62
+
+
+@inlined
+def has_log(words: Words, log: Words, count: int) -> bool:
+    if load(log, 0) + count <= log.size:
+        return True
+    set_fault(words, LOG_FULL)
+    return False
+
+
+@inlined
+def list_change(words: Words, log: Words, work: Words, width: int, before: int, now: int) -> None:
+    """Log the first ids of the tuple at hand."""
+    if not has_log(words, log, width + 2):
+        return
+    top = load(log, 0)
+    for column in range(width):
+        store(log, top + column, load(work, KEY + column))
+    store(log, top + width, before)
+    if width == 1:
+        store(log, 0, top + 2)
+    else:
+        store(log, top + width + 1, now)
+        store(log, 0, top + width + 2)
+
+
+@inlined
+def is_same_set(work: Words, at: int, other: int, stride: int) -> bool:
+    """Whether two emissions differ in the last column only."""
+    for word in range(stride - 2):
+        if load(work, at + word) != load(work, other + word):
+            return False
+    last = stride - 2  # where an id alone has no high bits
+    return load(work, at + last) >> ID_BITS == load(work, other + last) >> ID_BITS
+
+
+@inlined
+def last_id(work: Words, at: int, stride: int, arity: int) -> int:
+    pair = load(work, at + stride - 2)
+    return pair if arity & 1 else pair & ID
+
+
+@inlined
+def read_column(work: Words, at: int, column: int, arity: int) -> int:
+    """One id of an emission."""
+    pair = load(work, at + (column >> 1))
+    if column & 1:
+        return pair & ID
+    return pair >> ID_BITS if column + 1 < arity else pair
+
+
+@inlined
+def fetch_set(words: Words, reference: int, digits: int) -> None:
+    """Prefetch the words that a search in a set reads first."""
+    start = reference & ~1
+    prefetch(words, start)
+    if reference & 1:
+        prefetch(words, start + HEAD + (digits & DIGIT))
+    else:
+        prefetch(words, start + LINE_WORDS)
+
+
+@merged
+def list_groups(work: Words, at: int, end: int, stride: int) -> int:
+    """Record where the next groups of emissions start, one group per set; returns their number.
+
+    `GROUPS` holds two words per group, followed by the end of the last group.
+    """
+    count = 0
+    while at < end and count < MOST_GROUPS:
+        store(work, GROUPS + 2 * count, at)
+        count += 1
+        first = at
+        at += stride
+        while at < end and is_same_set(work, first, at, stride):
+            at += stride
+    store(work, GROUPS + 2 * count, at)
+    return count
+
+
+@merged
+def fetch_groups(words: Words, work: Words, root: int, count: int, stride: int, arity: int) -> None:
+    """Prefetch the sets of all groups level by level, so that their cache misses overlap."""
+    for group in range(GROUPS, GROUPS + 2 * count, 2):
+        x = read_column(work, load(work, group), 0, arity)
+        place = find_leaf(words, root, x) + HEAD + (x & DIGIT)
+        prefetch(words, place)
+        store(work, group + 1, place)
+    for group in range(GROUPS, GROUPS + 2 * count, 2):
+        reference = load(words, load(work, group + 1))
+        fetch_set(words, reference, read_column(work, load(work, group), 1, arity))
+        store(work, group + 1, reference)
+    for column in range(1, arity - 1):
+        for group in range(GROUPS, GROUPS + 2 * count, 2):
+            at = load(work, group)
+            key = read_column(work, at, column, arity)
+            reference = set_get(words, load(work, group + 1), key)
+            fetch_set(words, reference, read_column(work, at, column + 1, arity))
+            store(work, group + 1, reference)
+    for group in range(GROUPS, GROUPS + 2 * count, 2):
+        hub = load(work, group + 1) - 1
+        if hub & 1 == 0:
+            at, end = load(work, group), load(work, group + 2)
+            for here in range(at, min(end, at + MOST_FETCHED * stride), stride):
+                key = last_id(work, here, stride, arity)
+                fetch_set(words, load(words, hub + HEAD + (key & DIGIT)), key >> BITS)
+
+
+@inlined
+def count_shared(work: Words, at: int, arity: int) -> int:
+    """How many leading columns, the last excluded, an emission shares with the tuple in `KEY`."""
+    shared = 0
+    while shared < arity - 1 and read_column(work, at, shared, arity) == load(work, KEY + shared):
+        shared += 1
+    return shared
+
+
+@merged
+def change_block(
+    words: Words, work: Words, at: int, first: int, end: int, stride: int, arity: int
+) -> int:
+    """Apply emissions to a set that is empty or a block, and write the new block once.
+
+    Old counts go to the scratch buffer. Returns the change in the number of entries; `NOT_DONE`,
+    with nothing changed, if the set would become a hub or a sum overflows.
+    """
+    block = load(words, at)
+    header = load(words, block + 1)
+    size, size_class = header & LOW, header >> 32
+    own = block + HEAD + (SMALLEST << size_class)
+    olds = load(work, SCRATCH)
+    gone, inserted = 0, 0
+    for here in range(first, end, stride):
+        key, change = last_id(work, here, stride, arity), load(work, here + stride - 1)
+        place = find_entry(words, block, size, key)
+        old = 0
+        if place == size:
+            if inserted == SMALLEST << LARGEST:
+                return NOT_DONE
+            store(work, ADDED + 2 * inserted, key)
+            store(work, ADDED + 2 * inserted + 1, change)
+            inserted += 1
+        else:
+            old = load(words, own + place)
+            new, overflow = checked_add(old, change)
+            if overflow:
+                set_fault(words, OVERFLOW)
+                return NOT_DONE
+            store(work, CHANGED + place, new)
+            gone |= bit(place)
+        store(work, olds, old)
+        olds += 1
+    left = size
+    changed = gone
+    while changed != 0:
+        place = trailing_zeros(changed)
+        changed &= changed - 1
+        if load(work, CHANGED + place) == 0:
+            left -= 1
+    count = left + inserted
+    if count > SMALLEST << LARGEST:
+        return NOT_DONE
+    if count == 0:
+        if size != 0:
+            drop(words, block, size_class)
+            store(words, at, 0)
+        return -size
+    capacity = SMALLEST << size_class
+    new_class = size_class
+    if size == 0 or count > capacity or (size_class > 0 and count <= capacity >> 2):
+        new_class = class_for(count)
+    target = allocate(words, new_class)
+    keys, counts = target + HEAD, target + HEAD + (SMALLEST << new_class)
+    store(words, target, load(words, EPOCH))
+    store(words, target + 1, count | (new_class << 32))
+    if gone == 0:
+        copy_words(words, keys, block + HEAD, size)
+        copy_words(words, counts, own, size)
+        keys += size
+        counts += size
+    else:
+        for place in range(size):
+            word = load(words, own + place)
+            if (gone >> place) & 1:
+                word = load(work, CHANGED + place)
+                if word == 0:
+                    continue
+            store(words, keys, load(words, block + HEAD + place))
+            store(words, counts, word)
+            keys += 1
+            counts += 1
+    for number in range(inserted):
+        store(words, keys + number, load(work, ADDED + 2 * number))
+        store(words, counts + number, load(work, ADDED + 2 * number + 1))
+    if size != 0:
+        drop(words, block, size_class)
+    store(words, at, target)
+    return count - size
+
+
+@merged
+def change_set(
+    words: Words, work: Words, at: int, first: int, end: int, stride: int, arity: int
+) -> int:
+    """Apply emissions to one set; returns the change in the number of its entries."""
+    more = NOT_DONE
+    if end - first > stride and load(words, at) & 1 == 0:
+        more = change_block(words, work, at, first, end, stride, arity)
+    if more != NOT_DONE:
+        return more
+    more = 0
+    olds = load(work, SCRATCH)
+    for here in range(first, end, stride):
+        if not has_room(words):
+            break
+        key, change = last_id(work, here, stride, arity), load(work, here + stride - 1)
+        old, new = set_change(words, at, key, change, False)
+        more += (1 if new != 0 else 0) - (1 if old != 0 else 0)
+        store(work, olds, old)
+        olds += 1
+    return more
+
+
+@merged
+def apply_in_order(
+    words: Words, log: Words, work: Words, table: Words, step: int, slot: int, arity: int
+) -> None:
+    """Apply the sums to a relation of two or more columns, one set at a time.
+
+    Emissions are sorted, so those of one set are adjacent, and each descent resumes at the first
+    column that differs.
+    """
+    stride, raw = load(work, STRIDE), load(work, RAW)
+    end = raw + load(work, EMITTED) * stride
+    is_listed = load(table, step + RULE_LIST) >= 0
+    orders = load(table, step + RULE_ORDERS)
+    shared, group, groups_end = 0, 0, 0
+    store(work, LEAF_IDS, -1)
+    at = raw
+    while at < end:
+        if group == groups_end:
+            count = list_groups(work, at, end, stride)
+            group, groups_end = GROUPS, GROUPS + 2 * count
+            if count > 1:
+                fetch_groups(words, work, load(words, slot), count, stride, arity)
+        group += 2
+        following = load(work, group)
+        if not has_room(words):
+            return
+        shared = min(shared, count_shared(work, at, arity))
+        unpack(work, at, arity)
+        x = load(work, KEY)
+        if shared == 0:
+            if x >> BITS != load(work, LEAF_IDS):
+                store(work, LEAF, trie_leaf(words, slot, x, NODE_CLASS, NODE_CLASS))
+                store(work, LEAF_IDS, x >> BITS)
+            store(work, FRAMES, load(work, LEAF) + HEAD + (x & DIGIT))
+            shared = 1
+        top = load(work, FRAMES)
+        before = load(words, top)
+        place = load(work, FRAMES + shared - 1)
+        for level in range(shared, arity - 1):
+            place = set_place(words, place, load(work, KEY + level))
+            store(work, FRAMES + level, place)
+        more = change_set(words, work, place, at, following, stride, arity)
+        level = arity - 2
+        while level > 0 and load(words, load(work, FRAMES + level)) == 0:
+            level -= 1  # the set became empty: its id leaves the set above
+            set_change(words, load(work, FRAMES + level), load(work, KEY + level + 1), 0, True)
+        shared = level + 1
+        store(words, slot + 1, load(words, slot + 1) + more)
+        after = load(words, top)
+        mark_word(words, slot, load(work, LEAF), x, before, after)
+        if after == 0:  # the leaf may have been pruned
+            shared = 0
+            store(work, LEAF_IDS, -1)
+        if load(words, FAULTS) != 0:
+            return
+        if is_listed or orders > 1:
+            olds = load(work, SCRATCH)
+            for here in range(at, following, stride):
+                store(work, KEY + arity - 1, last_id(work, here, stride, arity))
+                change, old = load(work, here + stride - 1), load(work, olds)
+                change_orders(words, work, table, step, arity, change)
+                if is_listed:
+                    list_change(words, log, work, arity, old, old + change)
+                if load(words, FAULTS) != 0:
+                    return
+                olds += 1
+        at = following
+
+
+@inlined
+def change_orders(
+    words: Words, work: Words, table: Words, step: int, arity: int, change: int
+) -> None:
+    """Apply a change of the tuple in `KEY` to all output relations but the first."""
+    order = load(table, step + RULE_ORDERS_AT)
+    for _ in range(1, load(table, step + RULE_ORDERS)):
+        order += 1 + arity
+        for column in range(arity):
+            value = load(work, KEY + load(table, order + 1 + column))
+            store(work, OTHER_KEY + column, value)
+        tuple_change(words, load(table, order), work[OTHER_KEY:], arity, change, False)
+
+
+@merged
+def apply_emissions(
+    words: Words, log: Words, lists: Words, work: Words, table: Words, step: int
+) -> None:
+    """Bring the sums into all relations of the output, and list what changed."""
+    arity, stride = load(table, step + RULE_ARITY), load(work, STRIDE)
+    changed = load(table, step + RULE_LIST)
+    is_listed_only = load(table, step + RULE_IS_LISTED_ONLY)
+    is_summed = load(table, step + RULE_IS_SUMMED)
+    slot = load(table, load(table, step + RULE_ORDERS_AT))
+    start = load(log, 0)
+    if arity > 1 and not is_summed and not is_listed_only:
+        apply_in_order(words, log, work, table, step, slot, arity)
+    else:
+        raw = load(work, RAW)
+        for at in range(raw, raw + load(work, EMITTED) * stride, stride):
+            unpack(work, at, arity)
+            change = load(work, at + stride - 1)
+            if is_listed_only:
+                new = tuple_get(words, load(words, slot), work[KEY:], arity)
+                old = new - change
+            else:
+                if is_summed:
+                    old, new = summed_change(words, slot, work[KEY:], arity, change)
+                else:
+                    old, new = tuple_change(words, slot, work[KEY:], arity, change, False)
+                change_orders(words, work, table, step, arity, change)
+            if changed >= 0:
+                list_change(words, log, work, arity, old, new)
+            if load(words, FAULTS) != 0:
+                return
+    if changed >= 0:
+        store(lists, 2 * changed, start)
+        store(lists, 2 * changed + 1, load(log, 0))
+
+
+@merged
+def list_keys_of(
+    words: Words, log: Words, lists: Words, work: Words, table: Words, step: int, roots: Words
+) -> None:
+    """List the keys, of the first columns, that came or went. Equal ones stand together."""
+    arity, stride = load(table, step + RULE_ARITY), load(work, STRIDE)
+    keys, changed = load(table, step + RULE_KEYS), load(table, step + RULE_KEYS_LIST)
+    slot = load(table, load(table, step + RULE_ORDERS_AT))
+    root = load(words, slot)
+    old_root = load(roots, slot - SLOTS) if slot - SLOTS < roots.size else 0
+    raw = load(work, RAW)
+    store(lists, 2 * changed, load(log, 0))
+    for column in range(keys):
+        store(work, OTHER_KEY + column, -1)
+    for at in range(raw, raw + load(work, EMITTED) * stride, stride):
+        unpack(work, at, arity)
+        is_new = keys == 0 and at == raw
+        for column in range(keys):
+            value = load(work, KEY + column)
+            if value != load(work, OTHER_KEY + column):
+                is_new = True
+                store(work, OTHER_KEY + column, value)
+        if is_new:
+            before = tuple_get(words, old_root, work[KEY:], keys) != 0
+            now = tuple_get(words, root, work[KEY:], keys) != 0
+            if before != now:
+                list_change(words, log, work, keys, 1 if before else 0, 1 if now else 0)
+    store(lists, 2 * changed + 1, load(log, 0))
