@@ -155,7 +155,7 @@ class Judges:
         self._numbers[key] = number
         return number
 
-    def tell(self, number: int, variables: Sequence[str]) -> Expression:
+    def express(self, number: int, variables: Sequence[str]) -> Expression:
         """The expression of a judge, over these variables in the order of ids."""
         judge = self._judges[number]
         return substitute(judge.expression, dict(zip(judge.variables, variables, strict=True)))

@@ -514,7 +514,7 @@ class _Describing:
         return Input(place, atom, variables, reads, operand.is_fixed)
 
     def _check(self, check: Check, names: tuple[str, ...]) -> Expression:
-        return self.judges.tell(check.judge, pick(names, check.variables))
+        return self.judges.express(check.judge, pick(names, check.variables))
 
     def _describe_delta(self, number: int, delta: Delta, names: tuple[str, ...]) -> Difference:
         #: By word register: the relation that it is in, the way to it, whether as it was.

@@ -73,7 +73,7 @@ class RuleRow(NamedTuple):
     symmetry: SymmetryRow | None
 
 
-class Seen(NamedTuple):
+class InputReading(NamedTuple):
     """An input as one delta has it: what it holds (None: fixed rows), the variables of its columns,
     its use.
     """
@@ -146,18 +146,18 @@ class RuleCheck:
     def list_checks(self, delta: DeltaRow) -> list[Check]:
         return sorted([*delta.checks, *(check for level in delta.levels for check in level[3])])
 
-    def check_delta(self, number: int, delta: DeltaRow) -> list[Seen]:
+    def check_delta(self, number: int, delta: DeltaRow) -> list[InputReading]:
         """Returns the inputs in their order, fixed ones last."""
         seed = self.check_seed(delta)
         self.check_roots(number, delta)
         variables, uses = Chains(self, delta).follow()
         self.expect(len(delta.levels) <= MOST_LEVELS, "[8] too many levels")
-        changing: list[Seen] = []
-        fixed: list[Seen] = []
+        changing: list[InputReading] = []
+        fixed: list[InputReading] = []
         for place, (_, slot, _, _) in enumerate(delta.roots):
             origin = self.table.origins.get(slot)
             columns = self.table.columns.get(slot, (0,) * len(variables[place]))
-            seen = Seen(origin, pair(columns, variables[place]), uses[place])
+            seen = InputReading(origin, pair(columns, variables[place]), uses[place])
             (fixed if origin is None else changing).append(seen)
         changing.insert(self.place_seed(number, delta), seed)
         return changing + fixed
@@ -169,7 +169,7 @@ class RuleCheck:
             return number
         return [orbit for *_, orbit in self.rule.symmetry.inputs].index(delta.orbit)
 
-    def check_seed(self, delta: DeltaRow) -> Seen:
+    def check_seed(self, delta: DeltaRow) -> InputReading:
         """What brings the seeds is what other deltas read. [5]"""
         table, width = self.table, len(delta.regs)
         origin: Hashable
@@ -191,7 +191,7 @@ class RuleCheck:
                 is_count = delta.use == PRESENCE or table.shape(delta.slot).arity == width
                 self.expect(is_count, f"[5] slot {delta.slot} has no counts of so few columns")
             origin, columns = table.origins[found.slot], table.columns[found.slot]
-        return Seen(origin, pair(columns, delta.regs), delta.use)
+        return InputReading(origin, pair(columns, delta.regs), delta.use)
 
     def check_roots(self, number: int, delta: DeltaRow) -> None:
         """Inputs before the seed now, after it before the epoch. [5]"""

@@ -172,7 +172,7 @@ def walk_last(
 
 
 @merged
-def tell_run(
+def emit_run(
     words: Words, table: Words, work: Words, verdicts: Words, asked: Words, level: int, start: int,
     end: int, weight: int, arity: int, head_at: int,
 ) -> None:  # fmt: skip
@@ -224,7 +224,7 @@ def run_levels(
             else:
                 end = gather(words, table, work, level, base, top)
                 if number == last:
-                    tell_run(
+                    emit_run(
                         words, table, work, verdicts, asked, level, top, end, weight, arity,
                         head_at,
                     )  # fmt: skip
