@@ -105,7 +105,7 @@ class TimedWorkload:
         Times never fall, unless `disorder` lets an event arrive up to so many ms late.
         `inserts_only` leaves out the deletes; `integers` gives the nodes of block workloads as
         integers instead of IRIs. The first `skip` batches are drawn and not written, so that
-        several processes can write a stream in parts. Cost: about a microsecond for an event, and
+        several processes can write one stream. Cost: about a microsecond for an event, and
         memory for a batch and for what the workload remembers, whatever the size.
 
         >>> from triegs import workloads
