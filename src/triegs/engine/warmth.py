@@ -20,7 +20,7 @@ import numba
 from triegs.jit.jit import CACHE, COMPILED
 
 log = logging.getLogger("triegs")
-START = "compiling the kernels of triegs, once on this machine: about a minute …"
+START = "compiling the kernels of triegs, once on this machine: one to two minutes …"
 END = "compiled in %.0f s; kept in %s"
 UNKEPT = (
     "compiling the kernels of triegs as they are called, two minutes in all; the next "
