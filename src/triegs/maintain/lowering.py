@@ -436,7 +436,7 @@ class Lowering:
     def _keys_of(
         self, node: Node, guard: Named | None, live: View, order: tuple[str, ...]
     ) -> Named:
-        """The relation that a parent probes: whether a tuple over the interface has any live tuple."""
+        """The relation that a parent probes: whether an interface tuple has any live tuple."""
         width = len(node.interface)
         if width == len(order):
             if guard is not None and not node.children:

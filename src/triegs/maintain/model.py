@@ -30,7 +30,7 @@ LAYOUTS = {ORDERED_EDGE: ORDERED, ORDERED_PRODUCT: ORDERED, RANKING: RANKED}
 
 @dataclass(slots=True, eq=False)
 class View:
-    """A maintained relation. `reads` says whether readers use the PRESENCE of a key or its COUNT."""
+    """A maintained relation. `reads` is PRESENCE or COUNT: what readers use of a key."""
 
     name: str
     relation: PackedRelation
@@ -220,7 +220,7 @@ def is_fixed(view: View) -> bool:
 
 
 def list_keys_of(view: View) -> None:
-    """Make each epoch list the first-column ids that it changed, or that appeared or disappeared."""
+    """Make each epoch list the first-column ids it changed, or that appeared or disappeared."""
     if isinstance(view, Rule) and view.arity > 1:
         view.has_keys = True
     else:
