@@ -36,7 +36,7 @@ class Shape(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A list: its writer, its relation, and the number of ids per entry."""
+    """A list: its relation, and the number of ids per entry."""
 
     slot: int
     width: int
@@ -95,8 +95,7 @@ class TableCheck:
         for number, at in enumerate(self.rows(streams, words[t.STREAM_ROWS], t.STREAM_WORDS)):
             self.where = f"stream {number}"
             self.check_stream(number, at)
-        # All slots that change are known by now, so a step that reads the output of a later one is
-        # detected.
+        # No step may read the output of a later one; to detect that, collect all outputs first.
         rows = self.rows(steps, words[t.STEP_ROWS], t.STEP_WORDS)
         self.later = Counter(slot for at in rows for slot in self.outputs(at))
         for number, at in enumerate(rows):

@@ -240,9 +240,7 @@ def gather(words: Words, table: Words, work: Words, level: int, base: int, start
             return start
         if load(table, source + SOURCE_IS_TRIE):
             continue
-        size = (
-            number if count == 2 else estimate(words, word)
-        )  # two sources may be taken in any order
+        size = number if count == 2 else estimate(words, word)  # two: any order will do
         if best < 0 or size < least:
             second, less = best, least
             best, least = number, size

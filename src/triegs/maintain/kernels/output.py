@@ -418,7 +418,7 @@ def apply_emissions(
 def list_keys_of(
     words: Words, log: Words, lists: Words, work: Words, table: Words, step: int, roots: Words
 ) -> None:
-    """List the keys, over the first columns, that appeared or disappeared. Equal keys are adjacent."""
+    """List the keys, over the first columns, that appeared or disappeared; equal ones adjoin."""
     arity, stride = load(table, step + RULE_ARITY), load(work, STRIDE)
     keys, changed = load(table, step + RULE_KEYS), load(table, step + RULE_KEYS_LIST)
     slot = load(table, load(table, step + RULE_ORDERS_AT))

@@ -203,7 +203,7 @@ def run_levels(
     words: Words, table: Words, work: Words, verdicts: Words, asked: Words, levels: int,
     levels_at: int, weight: int, arity: int, head_at: int,
 ) -> None:  # fmt: skip
-    """Iterate over the levels like an odometer. Runs of deeper levels follow those of higher ones."""
+    """An odometer over the levels. Runs of deeper levels follow those of higher ones."""
     last = levels - 1
     number, top = 0, load(work, RUNS)
     is_new = True

@@ -264,7 +264,7 @@ def summed_change(words: Words, slot: int, key: Words, arity: int, value: int) -
 def fill_summed(
     words: Words, key: Words, slot: int, columns: Words, count: int, arity: int
 ) -> None:
-    """Insert tuples with their counts, given as columns, into an empty relation with summed hubs."""
+    """Insert tuples with counts, given as columns, into an empty relation with summed hubs."""
     for row in range(count):
         for column in range(arity):
             store(key, column, load(columns, count * column + row))
