@@ -232,7 +232,7 @@ def take_entry(
     words: Words, here: Words, there: Words, table: Words, row: int, state: Words, at: int,
     side: int,
 ) -> bool:  # fmt: skip
-    """Record the entry at the level's cursor; false if another phase or version covers it."""
+    """Record the entry at the level's cursor; false if this phase must skip it."""
     key, word = load(state, at + CURSOR_KEY), load(state, at + CURSOR_WORD)
     store(state, VALUES + load(table, row + 5), key)
     word_there = word
