@@ -36,7 +36,7 @@ UNUSED_SECONDS = 30 * 24 * 3600
 
 
 def list_sources(package: Path = PACKAGE) -> Iterator[Path]:
-    """The files whose code may end up in a kernel: this folder, and every importer of this
+    """The files whose code may end up in a kernel: this folder, and all importers of this
     module.
     """
     for path in sorted(package.rglob("*.py")):
@@ -125,9 +125,7 @@ def forget_literals(get_call_template: Callable[..., Any]) -> Callable[..., Any]
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function that runs concurrently with other threads, called from Python or from
-    kernels.
-    """
+    """Compile a function that releases the GIL when called from Python."""
     return compile_later(function, nogil=True) if COMPILED else function
 
 

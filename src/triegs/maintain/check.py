@@ -85,9 +85,7 @@ def make_index(views: Views, index: Index) -> Rows:
 
 
 def make_rule(views: Views, rule: Rule) -> Rows:
-    """The output of a rule: every tuple of its last input joined with matching tuples of the
-    others.
-    """
+    """The output of a rule: the join of all its inputs, starting from the last."""
     delta = rule.deltas[-1]
     rows: Rows = {}
     for *key, count in views.read(delta.seeds).T.tolist():

@@ -113,8 +113,8 @@ def order_columns(variables: tuple[int, ...], place: Mapping[int, int]) -> tuple
 def plan_symmetric(
     inputs: Sequence[Input], symmetry: Symmetry, find_order: FindOrder
 ) -> tuple[Delta, ...]:
-    """Two deltas per orbit of inputs: the answers of its changed tuples now, and those before the
-    epoch.
+    """Two deltas per orbit of inputs: the answers of its changed tuples before the epoch and
+    now.
     """
     variables = tuple(dict.fromkeys(v for each in inputs for v in each.variables))
     planner = _Planner(inputs, frozenset(variables), (), find_order)

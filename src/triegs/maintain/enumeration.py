@@ -29,8 +29,7 @@ class Enumeration:
         self.enumeration = EnumerationPlan(len(self.place), has_rows=lowering.has_rows)
         if lowering.is_ordered:
             self.enumeration.counts = []
-        #: For each level, the path from the nodes attached to its variable back to where it was
-        #: bound.
+        #: For each level, the path from nodes attached to its variable to where it was bound.
         self.parent_paths: dict[int, ParentPath] = {}
         #: For each variable bound by a rule, its node and factor.
         self.binders: dict[str, tuple[int, int]] = {}
@@ -91,9 +90,7 @@ class Enumeration:
             self.enumeration.counts.append(CountSource(kind, view.relation))
 
     def _add_counts(self, number: int) -> None:
-        """Add the factors that multiply the answers of a witness node: its guard and its counting
-        children.
-        """
+        """Add the factors of a witness node's answers: its guard and its counting children."""
         node = self.plan.nodes[number]
         if not node.bag:
             return
@@ -146,9 +143,7 @@ class Enumeration:
         return self._path_from(interface[0]) if interface else None
 
     def _path_from(self, variable: str) -> ParentPath:
-        """The path from a node attached to a variable to where it is bound, possibly above its
-        parent.
-        """
+        """The path from a node attached to a variable to the variable's binding."""
         place = self.place[variable]
         if place not in self.parent_paths:
             self.parent_paths[place] = self._path_to(*self.binders[variable], (variable,))

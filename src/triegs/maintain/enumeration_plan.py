@@ -90,8 +90,7 @@ class EnumerationPlan:
     tables: Any = None
     phases: Any = None
     roots: Any = None
-    #: For each level, if order statistics are kept; for the first level of a component, its
-    #: ranking.
+    #: By level, if order statistics are kept; for the first level of a component, its ranking.
     counts: list[CountSource] | None = None
     count_table: Any = None
     #: Whether rows are also counted.

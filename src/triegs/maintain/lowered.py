@@ -101,9 +101,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A relation that is followed by variables in column order, before the epoch or in its current
-    state.
-    """
+    """A relation followed by variables in column order, as before the epoch or as it is now."""
 
     relation: int
     variables: tuple[str, ...]
@@ -159,9 +157,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """One view of the program: its contents, how it is maintained, and its current size and
-    work.
-    """
+    """One view of the program: its contents, its maintenance, and its size and work so far."""
 
     kind: Kind
     slot: int
@@ -214,8 +210,7 @@ class Lowered:
     #: that lead from a change to the answers above it.
     weights: frozenset[int]
     parent_paths: frozenset[int]
-    #: Whether answers are counted, and rows separately; and whether a requested count currently
-    #: does not fit.
+    #: Whether answers are counted, and rows; whether a requested count currently does not fit.
     has_counts: bool
     has_rows: bool
     is_overflown: bool
@@ -345,9 +340,7 @@ class _Describing:
         )  # fmt: skip
 
     def _sort_views(self) -> list[View]:
-        """Sort views in maintenance order: those filled by streams, then steps, each with its other
-        orders.
-        """
+        """Views in maintenance order: those filled by streams, then steps, each with its orders."""
         steps: dict[View, int] = {step: n for n, step in enumerate(self.table.steps, 1)}
 
         def place(view: View) -> tuple[int, bool]:
@@ -391,9 +384,7 @@ class _Describing:
         )  # fmt: skip
 
     def _find_atoms(self, index: Index, guards: Sequence[Alias | Static]) -> list[str]:
-        """The nodes whose atoms an index holds; for the counts of a label, all nodes that name
-        it.
-        """
+        """The nodes whose atoms an index holds; for label counts, all that name the label."""
         if index.stream.source is not None or index.condition != ANY:
             return [name for guard in guards for name in self.guards.get(guard, ())]
         relation, arity = self._guard(index).relation, index.stream.arity
@@ -524,8 +515,7 @@ class _Describing:
         return self.judges.express(check.judge, pick(names, check.variables))
 
     def _describe_delta(self, number: int, delta: Delta, names: tuple[str, ...]) -> Difference:
-        #: By word register: the relation it belongs to, the path to it, and whether it is the old
-        #: version.
+        #: By word register: its relation, the path to it, and whether it is the old version.
         ways: dict[int, Lookup] = {}
         lookups = []
         for root in delta.roots:

@@ -93,9 +93,7 @@ def choose_statistics(plan: Plan, mode: Mode) -> list[OrderStatistics]:
 
 
 def is_by_variable(plan: Plan, node: Node) -> bool:
-    """Whether a node is maintained by variable, as an edge, product or total; otherwise it is a
-    rule.
-    """
+    """Whether a node is maintained as an edge, product or total; otherwise it is a rule."""
     below = [plan.nodes[c].interface for c in node.children]
     if any(len(interface) > 1 for interface in (node.interface, *below)):
         return False
@@ -269,9 +267,7 @@ class Lowering:
         return self.views.step(name, kind, self.has_rows, tuple(factors), by_other)
 
     def factor(self, number: int, variable: str) -> View:
-        """A node's marginal over one variable of its bag: its interface, or the variable chosen at
-        the top.
-        """
+        """A node's marginal over one variable of its bag: its interface, or any at the top."""
         node = self.plan.nodes[number]
         if not self.by_variable[number]:
             view = self.marginals[number][0].view
@@ -496,9 +492,7 @@ class Lowering:
         self, inputs: Sequence[Used], head: Sequence[str], filters: Sequence[Expression] = (),
         relation: View | None = None, is_answers: bool = False,
     ) -> Rule:  # fmt: skip
-        """A rule over named variables. Its name encodes its full meaning, so equal rules are
-        shared.
-        """
+        """A rule over named variables. Its name encodes its meaning, so equal rules are shared."""
         names = dict.fromkeys(v for _, columns, _ in inputs for v in columns)
         number = {name: i for i, name in enumerate(names)}
         checks = []

@@ -72,8 +72,8 @@ class Index(View):
 
 @dataclass(slots=True, eq=False)
 class Step(View):
-    """A relation computed from factors. An edge also reads a stream; its `by_other` maps the second
-    variable back to the first.
+    """A relation computed from factors. An edge also reads a stream: `by_other` maps w back to
+    v.
     """
 
     kind: int = PRODUCT

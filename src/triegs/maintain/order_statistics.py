@@ -47,15 +47,12 @@ class RuleStatistics:
         self.hung = find_hung(self.plan)
         #: For each witness node: the counts below an interface, in answers (if not 1) and in rows.
         self.totals: dict[int, tuple[Used | None, Used | None]] = {}
-        #: For each witness node: where the counts of its levels are, and the ranking of its first
-        #: variable.
+        #: For each witness node: the counts of its levels, and the ranking of its first variable.
         self.levels: dict[int, list[CountSource]] = {}
         self.rankings: dict[int, View] = {}
 
     def add_node(self, number: int, live: View, named: Named) -> None:
-        """Create the counts of a node whose live tuples are given as a view and as an operand of
-        rules.
-        """
+        """Create the counts of a node, given its live tuples as a view and as an operand."""
         node = self.plan.nodes[number]
         operand, names = named
         order, width = (*node.interface, *node.introduces), len(node.interface)
@@ -98,9 +95,7 @@ class RuleStatistics:
         return answers
 
     def _sum_hubs(self, used: Used | None, own: Sequence[Used | None]) -> PackedRelation | None:
-        """The view in which a level looks up counts, with sums; None if the live tuples provide
-        them.
-        """
+        """The view in which a level looks up counts; None if the live tuples provide them."""
         if used is None or any(used is each for each in own):
             return None
         view = used[0].view
@@ -152,9 +147,7 @@ def relation_of(used: Used | None) -> PackedRelation | None:
 
 
 def find_hung(plan: Plan) -> dict[str, list[tuple[int, int]]]:
-    """For each variable, the children of witness nodes whose interface it completes, with their
-    parents.
-    """
+    """By variable, the children of witness nodes whose interface it completes, with parents."""
     bound: dict[str, int] = {}
     for number in plan.order:
         for variable in plan.nodes[number].introduces:

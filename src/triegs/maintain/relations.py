@@ -169,9 +169,7 @@ class ViewRelations:
         self._check(step.name)
 
     def _fill_from(self, rule: Rule, rows: Columns) -> None:
-        """Fill a rule from the rows of its last input; the others are read in their current
-        state.
-        """
+        """Fill a rule from the rows of its last input; all others are read as they are now."""
         delta = rule.deltas[-1]
         if delta.width == 1:  # their counts are looked up
             assert delta.seeds.view is not None, "a stream of one column is read by its index"

@@ -53,9 +53,7 @@ class DeltaRow(NamedTuple):
 
 
 class SymmetryRow(NamedTuple):
-    """Inputs as `[variable, variable, orbit]`, renamings of variables, and the list with the
-    ranks.
-    """
+    """Inputs as `[variable, variable, orbit]`, renamings of variables, the list with ranks."""
 
     inputs: list[list[int]]
     images: list[list[int]]
@@ -77,9 +75,7 @@ class RuleRow(NamedTuple):
 
 
 class InputReading(NamedTuple):
-    """An input as one delta reads it: its contents (None: fixed rows), the variables of its
-    columns, its use.
-    """
+    """An input as a delta reads it: its contents (None: fixed), variables by column, its use."""
 
     origin: Hashable
     variables: tuple[tuple[int, int], ...]

@@ -260,16 +260,12 @@ class TableCheck:
             self.fail(f"[1] a step of kind {kind}")
 
     def expect_before(self, slot: int) -> None:
-        """The relation is complete when read: filled by a stream or an earlier step, or fixed.
-        [3]
-        """
+        """A relation is complete when read: from a stream, an earlier step, or fixed. [3]"""
         self.shape(slot)
         self.expect(self.later[slot] == 0, f"[3] slot {slot} is read before it is written")
 
     def expect_list(self, number: int, slot: int, width: int) -> None:
-        """The list of changes of a relation; a relation that never changes has an empty list.
-        [3]
-        """
+        """The list of a relation's changes; empty for a relation that never changes. [3]"""
         self.expect(0 <= number < self.most_lists, f"[3] list {number}: there is none")
         found = self.lists.get(number)
         if slot in self.origins:

@@ -1,6 +1,4 @@
-"""Writes views into the table that an epoch reads; `triegs.maintain.kernels.tables` defines its
-words.
-"""
+"""Writes views into the table of an epoch, see `triegs.maintain.kernels.tables`."""
 
 from __future__ import annotations
 

@@ -128,9 +128,7 @@ class Views(ViewRelations):
         return found
 
     def index(self, stream: Stream, kind: int, column: int, condition: int = ANY) -> Index:
-        """The weights of a stream's pairs by one column, or the sums of their counts; created and
-        filled on first use.
-        """
+        """A stream's pair weights by one column, or their sums; created and filled on first use."""
         counts = None
         if stream.predicate is not None:
             counts = self.counts(stream.predicate, column if kind == ADJACENCY else 0)
@@ -250,8 +248,7 @@ class Views(ViewRelations):
                 self.store.drop(relation)  # a rebuild continues without it
                 raise
             self.by_name[name] = found
-        # A plan holds the views that it names; a view of another plan would be dropped with that
-        # plan.
+        # A plan holds the views it names; a view of another plan would be dropped with that plan.
         assert isinstance(found, Step), name
         assert (set(found.factors), found.by_other) == (set(factors), by_other), name
         return found

@@ -338,9 +338,7 @@ class _Block(NamedTuple):
         return counts
 
     def end(self, begins: Numbers, share: float) -> Numbers:
-        """The end times of facts: this share of them ends, after a lifetime of any order of
-        magnitude.
-        """
+        """End times: this share of facts ends, with lifetimes of all orders of magnitude."""
         draws = self.random.random((2, len(begins)))
         lives = SHORTEST_LIFE * (LONGEST_LIFE / SHORTEST_LIFE) ** draws[1] * self.step
         ends = begins + np.maximum(1, lives.astype(np.int64))

@@ -115,9 +115,7 @@ def make_draw(aim: Aim) -> Callable[[int, Clock], Iterator[Rows]]:
 
 
 def aim_at_hot_spot(random: np.random.Generator, newest: Numbers) -> Numbers:
-    """Four of five comments go to one post, which changes from time to time; the others to any
-    recent one.
-    """
+    """Four of five comments go to a changing hot post, the others to any recent one."""
     hot = newest // HOT_FOR * HOT_FOR
     others = newest - random.integers(0, np.minimum(newest + 1, OTHERS))
     return np.where(random.random(len(newest)) < 0.8, hot, others)

@@ -338,9 +338,7 @@ def passes_tests(
 def select_whole(
     updates: Words, origin_of: Words, refused: Words, space: int, entries: Words, top: int
 ) -> int:
-    """Collect the triples of a window graph that an epoch changes; returns the end of its
-    entries.
-    """
+    """Collect the changed triples of a window graph; returns the end of its entries."""
     count = updates.size // 4
     for place in range(count):
         change = load(refused, count + place)

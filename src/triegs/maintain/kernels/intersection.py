@@ -54,9 +54,7 @@ FEW_IDS = 12  # above this size the two masks let too many ids pass
 
 @inlined
 def estimate(words: Words, reference: int) -> int:
-    """Approximate size of a set: exact for a block, extrapolated from the first branch for a
-    hub.
-    """
+    """The approximate size of a set: exact for a block, from its first branch for a hub."""
     scale = 1
     while reference & 1:
         children = load(words, reference) & LOW

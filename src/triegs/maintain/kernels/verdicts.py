@@ -78,9 +78,7 @@ def ask_tuple(asked: Words, judge: int, ids: Words, start: int, count: int) -> N
 
 @inlined
 def accepts_id(verdicts: Words, asked: Words, judge: int, key: int) -> bool:
-    """Whether a judge over one variable accepts this id; if unknown, no, and the question is
-    recorded.
-    """
+    """Whether a judge over one variable accepts this id; if unknown, no, and asked."""
     if key < load(verdicts, IDS):
         at = load(verdicts, DIRECTORY + judge) + ROW_HEAD + 2 * (key >> 6)
         if (load(verdicts, at) >> (key & 63)) & 1 != 0:
@@ -91,9 +89,7 @@ def accepts_id(verdicts: Words, asked: Words, judge: int, key: int) -> bool:
 
 @short_kernel
 def accepts_tuple(verdicts: Words, asked: Words, judge: int, ids: Words, count: int) -> bool:
-    """Whether a judge accepts the first `count` ids; if unknown, no, and the question is
-    recorded.
-    """
+    """Whether a judge accepts the first `count` ids; if unknown, no, and asked."""
     return accepts_at(verdicts, asked, judge, ids, 0, count)
 
 
@@ -271,9 +267,7 @@ def put_tuples(verdicts: Words, row: int, ids: Words, answers: Words) -> None:
 
 @kernel
 def move_tuples(old: Words, old_row: int, verdicts: Words, row: int, ids: Words) -> None:
-    """Copy the entries of a table into one with a different number of slots; ``ids`` is scratch
-    space for a tuple.
-    """
+    """Copy the entries of a table into one of another size; ``ids`` is scratch for a tuple."""
     count, stamp = load(old, old_row + COUNT), load(old, old_row + STAMP)
     size = entry_words(count)
     for slot in range(load(old, old_row + SLOTS)):

@@ -286,9 +286,7 @@ def write_pairs(
     words: Words, levels: Words, state: Words, integers: Words, tile: Words, depth: int,
     level: int, out: Words, rows: int, keys: int, too: int, counts: int, filled: int,
 ) -> int:  # fmt: skip
-    """Write the tile for each further entry of the level's block, while whole tiles fit; returns
-    the rows filled by then.
-    """
+    """Write the tile for each further entry of a block while it fits; returns the rows filled."""
     base = base_of(level)
     column = load(levels, LEVEL_WORDS * level + 4) * rows
     above = load(state, base_of(level - 1) + WEIGHT) if level > 0 else load(state, FACTOR)

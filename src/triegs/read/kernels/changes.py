@@ -262,9 +262,7 @@ def take_entry(
 
 @inlined
 def change_of(here: int, there: int, is_old: int, is_distinct: bool) -> int:
-    """The change of an answer with these multiplicities; 0 if none, or if it is reported
-    elsewhere.
-    """
+    """The change of an answer with these multiplicities; 0 if none or reported elsewhere."""
     if is_old:
         if there != 0:
             return 0

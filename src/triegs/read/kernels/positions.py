@@ -76,9 +76,7 @@ TOTAL = 38  # in a level's range of the state: the total below its set or trie
 
 @inlined
 def find_child(words: Words, node: int, far: int, left: int) -> tuple[int, int, int]:
-    """The digit that contains a position, the remaining position, and the children from there
-    on.
-    """
+    """The digit that contains a position, the remaining position, and the children left."""
     children = load(words, node + 1) & LOW
     while True:
         digit = trailing_zeros(children)
@@ -91,9 +89,7 @@ def find_child(words: Words, node: int, far: int, left: int) -> tuple[int, int, 
 
 @inlined
 def seek_trie(words: Words, cursor: Words, base: int, root: int, far: int, left: int) -> int:
-    """Place a cursor before the id of a ranked map that contains a position; returns the
-    remainder.
-    """
+    """Place a cursor before the id at a position in a ranked map; returns the remainder."""
     node = root & OFFSET
     height = root >> HEIGHT_SHIFT
     key, depth = 0, 0

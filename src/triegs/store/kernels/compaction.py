@@ -80,9 +80,7 @@ def move_below(words: Words, used: Words, before: Words, word: int, sets: int, h
 def walk_nodes(
     words: Words, stack: Words, used: Words, before: Words, root: int, shape: int, is_known: bool
 ) -> None:
-    """Mark the nodes of a relation as used; or, once all new offsets are known, redirect
-    references.
-    """
+    """Mark the nodes of a relation as used; once all new offsets are known, redirect references."""
     arity = shape & ARITY
     if arity == 0 or root == 0:
         return

@@ -216,9 +216,7 @@ def gather_runs(words: Words) -> int:
 
 @inlined
 def sort_runs(words: Words, first: int) -> int:
-    """Sort a list of runs by descending offset: a radix sort, eight bits at a time, lowest
-    first.
-    """
+    """Sort a list of runs by descending offset: a radix sort by eight bits, lowest first."""
     shift = 1  # all offsets are even
     while load(words, BUMP) >> shift != 0:
         for at in range(BUCKETS, BUCKETS + 2 * BUCKET_COUNT):

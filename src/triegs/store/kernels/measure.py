@@ -86,9 +86,7 @@ def measure_retained(
 
 @kernel
 def measure_fresh(words: Words, holds: Words) -> int:
-    """The words that publishing the current epoch will free. Cost: a visit of each node that it has
-    retired.
-    """
+    """The words that publishing this epoch will free. Cost: a visit of each retired node."""
     row = find_hold(holds, load(words, EPOCH))
     held = -1 if row < 0 else load(holds, 2 * row)
     freed = 0

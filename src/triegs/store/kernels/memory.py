@@ -59,9 +59,7 @@ def slack_words(limit_words: int) -> int:
 
 
 def give_back(words: Words, first: int) -> None:
-    """Return the memory from a word on to the system; these words are zero from then on. Only for
-    reserved arrays.
-    """
+    """Return memory from a word on to the system, as zeros; only for reserved arrays."""
     base: object = words.base
     mapping = base.obj if isinstance(base, memoryview) else base
     if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):

@@ -65,8 +65,7 @@ from triegs.store.kernels.trie import find_leaf, trie_get, trie_leaf
 # are those of the set below it in an index. BESIDE: beside its word. ENTRY: it is an entry of an
 # index.
 COUNTED, SETS, BESIDE, ENTRY = 1, 2, 3, 4
-# ANSWERED: one map holds the answers, another the rows. LOOKED_UP: both are looked up by a whole
-# tuple.
+# ANSWERED: one map has the answers, another the rows. LOOKED_UP: both by a whole tuple.
 ANSWERED, LOOKED_UP = 5, 6
 ANSWERS, ROWS = FANOUT, 2 * FANOUT  # distance of the counts from their word
 

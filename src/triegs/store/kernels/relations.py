@@ -149,9 +149,7 @@ def tuple_get(words: Words, root: int, key: Words, length: int) -> int:
 
 @inlined
 def leave_empty_sets(words: Words, key: Words, arity: int) -> None:
-    """After a change in the set at the end of `PATH`: remove the ids of empty sets from those
-    above.
-    """
+    """Remove the ids of empty sets from the sets above, after a change at the end of `PATH`."""
     level = arity - 2
     while level > 0 and load(words, load(words, PATH + level)) == 0:
         level -= 1
@@ -232,9 +230,7 @@ def map_add_logged(words: Words, log: Words, slot: int, key: int, value: int) ->
 
 @short_kernel
 def adjacency_add_logged(words: Words, log: Words, slot: int, x: int, y: int, value: int) -> int:
-    """Add to the count of a pair; the first time `x` appears or disappears logs `(x, was
-    there)`.
-    """
+    """Add to the count of a pair; `x` logs `(x, was there)` when it first comes or goes."""
     if value == 0:
         return set_get(words, trie_get(words, load(words, slot), x), y)
     if not has_room(words):
