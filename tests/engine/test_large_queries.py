@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from triegs import Engine, Window, compile_query, parse
+from triegs.engine import engine as engine_module
 from triegs.engine import registration
 from triegs.explain import explain
 from triegs.options import KeepName
@@ -109,15 +110,16 @@ def registering(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, step: str, **options: object
 ) -> Iterator[None]:
     """Inside, another thread registers a query and waits within `step`."""
+    home = registration if step == "compile_query" else engine_module
     begun, go_on = threading.Event(), threading.Event()
-    real = getattr(registration, step)
+    real = getattr(home, step)
 
     def wait(*arguments: object, **named: object) -> object:
         begun.set()
         assert go_on.wait(60)
         return real(*arguments, **named)
 
-    monkeypatch.setattr(registration, step, wait)
+    monkeypatch.setattr(home, step, wait)
     thread = threading.Thread(
         target=engine.register, args=("SELECT ?x { ?x <p> ?y }", "late"), kwargs=options
     )

@@ -475,7 +475,7 @@ def test_a_thousand_queries_come_and_go():
         if number == 20:
             slots = engine._store.slots_used
     assert engine._store.slots_used == slots
-    assert {relation.name for relation in engine._store.members} == {"rest"}
+    assert {relation.name for relation in engine._store.members} == {"unindexed"}
     assert engine._core.views.by_name == {}
     assert engine.metrics()["terms"]["live"] == terms
     assert engine.metrics()["retained_bytes"] == 0
@@ -513,7 +513,7 @@ def test_names_and_closing():
         == ["query1", "query3", "query4"]
         == [q.name for q in (first, second, third)]
     )
-    with pytest.raises(StateError, match="'query3' already"):
+    with pytest.raises(StateError, match="'query3' is already registered"):
         engine.register("SELECT * { ?x :q ?y }", name="query3")
     first.close()
     first.close()
