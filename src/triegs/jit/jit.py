@@ -125,7 +125,9 @@ def forget_literals(get_call_template: Callable[..., Any]) -> Callable[..., Any]
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function that releases the GIL when called from Python."""
+    """Compile a function that releases the GIL when called from Python; kernels may call it,
+    too.
+    """
     return compile_later(function, nogil=True) if COMPILED else function
 
 

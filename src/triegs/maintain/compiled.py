@@ -409,15 +409,17 @@ class CompiledCore(Uncopied, Publisher):
         return found
 
     def count_work(self) -> dict[View, list[int]]:
-        """The counters of each step (see `triegs.maintain.kernels.tables`), including aborted
-        epochs.
+        """The counters of each step (see `triegs.maintain.kernels.tables`) since its creation,
+        including those of aborted epochs.
         """
         table = self.table
         counters = table.counters.reshape(-1, COUNTER_WORDS).tolist()
         return dict(zip(table.steps, counters, strict=True))
 
     def find_tick(self) -> float:
-        """The seconds per tick, measured since the core was created; 0 without such a clock."""
+        """The seconds per tick, from both clocks since the core was created; 0 if the machine has
+        no tick counter.
+        """
         ticks, nanoseconds = self._started
         passed = read_clock() - ticks
         return (perf_counter_ns() - nanoseconds) / passed * 1e-9 if passed > 0 else 0.0

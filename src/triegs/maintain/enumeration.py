@@ -143,7 +143,7 @@ class Enumeration:
         return self._path_from(interface[0]) if interface else None
 
     def _path_from(self, variable: str) -> ParentPath:
-        """The path from a node attached to a variable to the variable's binding."""
+        """The path from a node attached to a variable to its binding, possibly above its parent."""
         place = self.place[variable]
         if place not in self.parent_paths:
             self.parent_paths[place] = self._path_to(*self.binders[variable], (variable,))

@@ -77,7 +77,7 @@ def choose_statistics(plan: Plan, mode: Mode) -> list[OrderStatistics]:
     """The statistics that a plan can keep, best first: the requested ones, then the fallbacks if a
     count does not fit.
 
-    None if rows are not the final answers, because a filter or a cut follows.
+    No statistics if rows are not the final answers, because a filter or a cut follows.
     """
     kept = plan.nodes[plan.root].payload
     query = plan.query
@@ -267,7 +267,7 @@ class Lowering:
         return self.views.step(name, kind, self.has_rows, tuple(factors), by_other)
 
     def factor(self, number: int, variable: str) -> View:
-        """A node's marginal over one variable of its bag: its interface, or any at the top."""
+        """A node's marginal over its interface variable or, at the top, over the chosen one."""
         node = self.plan.nodes[number]
         if not self.by_variable[number]:
             view = self.marginals[number][0].view

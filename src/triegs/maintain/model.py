@@ -72,8 +72,8 @@ class Index(View):
 
 @dataclass(slots=True, eq=False)
 class Step(View):
-    """A relation computed from factors. An edge also reads a stream: `by_other` maps w back to
-    v.
+    """A relation computed from factors. An edge also reads a stream; `by_other` indexes that stream
+    by its second variable, to find the first.
     """
 
     kind: int = PRODUCT

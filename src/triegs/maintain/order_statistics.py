@@ -8,10 +8,10 @@ bound. Each level keeps two relations:
     ``T(key) = sum over v of E(key, v)``, the count below all entries of a key.
 
 The ``T`` on the right is that of the node's next level; at the last level it is ``L``, which counts
-1 in answers. ``T_c`` is that of the first level of each node ``c`` attached to ``v``, that is, of
-whose interface ``v`` is bound last. Rows are computed in the same way from the counts of ``L``, and
-multiplied by every counting factor attached to ``v``. A node is thus attached where it can be
-opened, possibly above its parent, and its count enters only there.
+1 in answers. ``T_c`` is that of the first level of each node ``c`` attached to ``v``: ``v`` is the
+variable of its interface that is bound last. Rows are computed in the same way from the counts of
+``L``, and multiplied by every counting factor attached to ``v``. A node is thus attached where it
+can be opened, possibly above its parent, and its count enters only there.
 
 Each relation is one rule; ``E`` equals the right-hand ``T`` if nothing is attached to ``v``. The
 hubs of its last column hold sums, so a position is found in logarithmic time. The first level of a

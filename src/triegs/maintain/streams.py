@@ -105,7 +105,7 @@ def find_stream(alias: Alias, encode: Callable[[str], int], judges: Judges) -> S
         tests.append(Test(IS_ACCEPTED, tuple(places[name] for name in names), judge))
     if not tests:
         return source
-    # Equal texts may mean different ids once a window's label was freed; the source decides.
+    # Equal texts may mean different ids once a window's label was freed: their sources differ.
     name = f"{alias_text(alias)} in {source.name}"
     return Stream(name, len(places), source=source, columns=tuple(places.values()),
                   tests=tuple(tests))  # fmt: skip

@@ -1,5 +1,5 @@
 """Checks the invariants of a table from its words alone; `triegs.maintain.kernels.tables` defines
-them.
+the words.
 
 Kernels trust the table: a wrong offset reads another row's words, a wrong register a value of the
 last seed. Tests therefore check every table before an epoch reads it. Numbers in brackets refer to

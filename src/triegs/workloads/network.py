@@ -44,7 +44,7 @@ EVENTS_PER_ACTIVITY = 2.27  # measured, including deletes
 SHORTEST_LIFE, LONGEST_LIFE = 16, 65_536  # in activities
 FOUNDERS, FIRST_FORUMS = 32, 4
 COHORT = 32
-RING = 65_536  # the newest half may still be answered or liked
+RING = 65_536  # messages; the newest half may still be answered or liked
 HOTTEST = 10  # a message whose number is divisible by 2 ** 10 is as hot as possible
 
 #: The activities, and their frequencies.

@@ -1,7 +1,8 @@
 """The program as data: every row that an epoch reads, and every word of each row.
 
-All queries of an engine form one table of words. `triegs.maintain.tables` writes, prints and checks
-it; the kernels only read it. A name that ends in ``_AT`` is an offset into the table.
+All queries of an engine form one table of words. `triegs.maintain.tables` writes it, `table_text`
+prints it and `table_check` checks it; the kernels only read it. A name that ends in ``_AT`` is an
+offset into the table.
 
 **Streams** are the entries that an epoch brings, `ENTRY_WORDS` each. First come the labels that
 some query names: entries `[subject, object, change, index in the batch]`. Then the *wholes*, all
@@ -13,8 +14,8 @@ three. The bounds of stream n are words n and n + 1 of `bounds`.
 counts that decide whether a deletion is valid.
 
 **Lists** are ranges of the log that hold the net changes of an epoch to a relation. For relations
-with one column, and for keys that appear in or disappear from a wider one, an entry is `(id, value
-before)`. For all others it is `[ids…, before, now]`.
+with one column, and for keys that appear in or disappear from a wider one, an entry is
+`(id, value before)`. For all others it is `[ids…, before, now]`.
 
 **Steps** run in table order, children first. The *counters* of each step follow the bounds of all
 lists; they accumulate, and no epoch clears them.

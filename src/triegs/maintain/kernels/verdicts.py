@@ -78,7 +78,7 @@ def ask_tuple(asked: Words, judge: int, ids: Words, start: int, count: int) -> N
 
 @inlined
 def accepts_id(verdicts: Words, asked: Words, judge: int, key: int) -> bool:
-    """Whether a judge over one variable accepts this id; if unknown, no, and asked."""
+    """Whether a one-variable judge accepts this id; if unknown, false with the question queued."""
     if key < load(verdicts, IDS):
         at = load(verdicts, DIRECTORY + judge) + ROW_HEAD + 2 * (key >> 6)
         if (load(verdicts, at) >> (key & 63)) & 1 != 0:
@@ -89,7 +89,7 @@ def accepts_id(verdicts: Words, asked: Words, judge: int, key: int) -> bool:
 
 @short_kernel
 def accepts_tuple(verdicts: Words, asked: Words, judge: int, ids: Words, count: int) -> bool:
-    """Whether a judge accepts the first `count` ids; if unknown, no, and asked."""
+    """Whether a judge accepts the first `count` ids; if unknown, false with the question queued."""
     return accepts_at(verdicts, asked, judge, ids, 0, count)
 
 

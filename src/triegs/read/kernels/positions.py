@@ -76,7 +76,7 @@ TOTAL = 38  # in a level's range of the state: the total below its set or trie
 
 @inlined
 def find_child(words: Words, node: int, far: int, left: int) -> tuple[int, int, int]:
-    """The digit that contains a position, the remaining position, and the children left."""
+    """The digit that contains a position, the remainder, and the children from that digit on."""
     children = load(words, node + 1) & LOW
     while True:
         digit = trailing_zeros(children)

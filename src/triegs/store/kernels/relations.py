@@ -230,7 +230,7 @@ def map_add_logged(words: Words, log: Words, slot: int, key: int, value: int) ->
 
 @short_kernel
 def adjacency_add_logged(words: Words, log: Words, slot: int, x: int, y: int, value: int) -> int:
-    """Add to the count of a pair; `x` logs `(x, was there)` when it first comes or goes."""
+    """Add to the count of a pair; logs `(x, was there)` when `x` first appears or disappears."""
     if value == 0:
         return set_get(words, trie_get(words, load(words, slot), x), y)
     if not has_room(words):
