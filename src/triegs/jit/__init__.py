@@ -1,1 +1,1 @@
-"""How kernels are compiled and cached, and the words that they work on."""
+"""Compilation and caching of kernels, and the words they operate on."""

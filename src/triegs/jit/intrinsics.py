@@ -1,6 +1,6 @@
-"""Machine instructions that Python has no operator for, built in LLVM's language.
+"""Machine instructions that Python has no operator for, written in LLVM IR.
 
-`triegs.jit.words` gives each its type and its Python twin; use them from there.
+`triegs.jit.words` gives each one its type and a Python equivalent; use them from there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def population(_typing: Any, _word: Any) -> Any:
 
 
 def define_checked(operation: str) -> Any:
-    """An arithmetic operation that tells whether its result did not fit."""
+    """An arithmetic operation that also reports overflow."""
 
     @intrinsic
     def checked(_typing: Any, _a: Any, _b: Any) -> Any:
@@ -55,7 +55,7 @@ def read_ticks(_typing: Any) -> Any:
         kind = ir.FunctionType(WORD, [])
         machine = platform.machine().lower()
         if machine in ("x86_64", "amd64"):
-            # Of LLVM's own this is the only name, and elsewhere it is a privileged instruction.
+            # LLVM has no other name for it, and on other processors it is a privileged instruction.
             read = builder.module.declare_intrinsic("llvm.readcyclecounter", (), kind)
             return builder.call(read, [])
         if machine in ("aarch64", "arm64"):

@@ -1,12 +1,13 @@
-"""How every kernel is compiled, and where compiled code is kept.
+"""How kernels are compiled, and where compiled code is cached.
 
-Three decorators: `kernel` for functions that stand alone, `short_kernel` for those that are done at
-once, `inlined` for the small ones that must vanish into their callers. Only a `kernel` releases the
-interpreter's lock when Python calls it. All leave plain Python where `NUMBA_DISABLE_JIT=1` is set.
+There are three main decorators: `kernel` for standalone functions, `short_kernel` for functions
+that return quickly, `inlined` for small ones that must be inlined into their callers. Only a
+`kernel` releases the GIL when called from Python. With `NUMBA_DISABLE_JIT=1` all of them leave
+plain Python functions.
 
-Numba looks only at the file of a function to see whether its cached code is stale. A change to what
-the function calls would go unseen, and the old code would give wrong answers. So the directory of
-the cache is named by a hash over the sources of all kernels and the switches that Numba forgets.
+Numba checks only the file of a function to decide whether its cached code is stale. It would miss a
+change in a callee, and the old code would give wrong answers. So the cache directory is named by a
+hash over the sources of all kernels and the switches that Numba ignores.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from numba.extending import overload
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-config: Any = numba.config  # its names are made at run time
+config: Any = numba.config  # its attributes are created at run time
 unliteral: Any = numba.types.unliteral
 COMPILED = not config.DISABLE_JIT
 BOUNDS_CHECKED = bool(config.BOUNDSCHECK)
@@ -35,7 +36,9 @@ UNUSED_SECONDS = 30 * 24 * 3600
 
 
 def list_sources(package: Path = PACKAGE) -> Iterator[Path]:
-    """The files whose code may end up in a kernel: this folder, and whoever names this module."""
+    """The files whose code may end up in a kernel: this folder, and all importers of this
+    module.
+    """
     for path in sorted(package.rglob("*.py")):
         if path.parent.name in ("kernels", "jit") or b"triegs.jit.jit" in path.read_bytes():
             yield path
@@ -50,19 +53,19 @@ def hash_sources(package: Path = PACKAGE) -> str:
 
 
 def list_cache_homes() -> Iterator[Path]:
-    """Where the cache may lie, the first choice first."""
+    """Candidate cache locations, in order of preference."""
     if chosen := os.environ.get("TRIEGS_CACHE"):
         yield Path(chosen)
     if standard := os.environ.get("XDG_CACHE_HOME"):
         yield Path(standard) / "triegs"
-    with suppress(RuntimeError):  # no home: a container without a user entry
+    with suppress(RuntimeError):  # no home directory: a container without a user entry
         yield Path.home() / ".cache" / "triegs"
     who = os.getuid() if hasattr(os, "getuid") else "user"
     yield Path(tempfile.gettempdir()) / f"triegs-{who}"
 
 
 def find_cache() -> Path | None:
-    """The directory for this very code, made if need be; None where nothing is writable."""
+    """The cache directory for exactly this code, created if needed; None if nothing is writable."""
     name = hash_sources()
     for home in list_cache_homes():
         folder = home / "kernels" / name
@@ -70,7 +73,7 @@ def find_cache() -> Path | None:
             is_new = not folder.is_dir()
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with tempfile.TemporaryFile(dir=folder):
-                os.utime(folder)  # used today
+                os.utime(folder)  # mark as used today
         except OSError:
             continue
         if is_new:
@@ -80,7 +83,7 @@ def find_cache() -> Path | None:
 
 
 def remove_unused(folder: Path) -> None:
-    """Remove the code of versions that nobody has run for long."""
+    """Remove the code of versions that have not run for a long time."""
     for old in folder.iterdir():
         with suppress(OSError):
             if time.time() - old.stat().st_mtime > UNUSED_SECONDS:
@@ -91,12 +94,12 @@ CACHE = find_cache() if COMPILED else None
 
 
 # _nrt=False: array arguments are not reference counted inside kernels, which saves 10 to 20%. A
-# kernel must therefore not make arrays.
+# kernel must therefore not create arrays.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 
 
 def compile_later(function: Function, **options: Any) -> Function:
-    """Numba's dispatcher, which compiles on the first call, with the cache in `CACHE`."""
+    """Numba's dispatcher, which compiles on the first call and caches in `CACHE`."""
     before = config.CACHE_DIR
     try:
         # Numba reads this when a function is decorated, and offers no argument for it.
@@ -109,9 +112,9 @@ def compile_later(function: Function, **options: Any) -> Function:
 
 
 def forget_literals(get_call_template: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function once for all numbers, not once for each constant that it is called with.
+    """Compile a function once for all integers, not once per constant argument.
 
-    That takes a third of the time to compile; a function that is inlined knows its constants still.
+    This cuts compile time to a third; an inlined function still sees its constants.
     """
 
     def get(args: Any, kws: Any) -> Any:
@@ -122,33 +125,35 @@ def forget_literals(get_call_template: Callable[..., Any]) -> Callable[..., Any]
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function that other threads run beside, from Python or from other kernels."""
+    """Compile a function that releases the GIL when called from Python; kernels may call it,
+    too.
+    """
     return compile_later(function, nogil=True) if COMPILED else function
 
 
 def short_kernel(function: Function) -> Function:
-    """Compile a function so short that it keeps the interpreter's lock.
+    """Compile a function so short that it keeps the GIL.
 
-    To get a lock back that was released may take the switch interval of 5 ms, if another thread
-    runs Python meanwhile.
+    Reacquiring a released GIL may take the switch interval of 5 ms if another thread runs Python
+    meanwhile.
     """
     return compile_later(function) if COMPILED else function
 
 
 def merged(function: Function) -> Function:
-    """Compile a function as a part of its only caller, instead of once by itself and once more
-    within each that it is a part of.
+    """Compile a function as part of its only caller, instead of once on its own and again inside
+    each function that contains it.
     """
     return compile_later(function, inline="always") if COMPILED else function
 
 
 def inlined(function: Function) -> Function:
-    """Compile a small function into each of its callers; a call would cost more than its work."""
+    """Inline a small function into each of its callers; a call would cost more than its work."""
     return compile_later(function, forceinline=True) if COMPILED else function
 
 
 def compiled_as(intrinsic: Any) -> Callable[[Function], Function]:
-    """Let kernels use an intrinsic in the place of the Python function below, its twin."""
+    """Replace the Python function below by an equivalent intrinsic in compiled code."""
 
     def call_with_none() -> Any:
         return intrinsic()

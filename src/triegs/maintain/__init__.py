@@ -1,1 +1,1 @@
-"""Epochs: from changed assertions to changed views, by differences."""
+"""Epochs: incremental maintenance of views under changed assertions."""

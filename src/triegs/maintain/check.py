@@ -1,4 +1,4 @@
-"""What the views of the core must be, computed anew in Python from their definitions."""
+"""Recomputes the views of the core in Python from their definitions, and compares."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Counts = tuple[int, int]  # answers and rows
 
 
 def check_views(views: Views) -> None:
-    """Compare every index with the counts of its label, every step with its factors, and the
-    unindexed assertions with the labels, which it must not have. Cost: all entries.
+    """Compare every index with the counts of its label, and every step with its factors; check that
+    the unindexed assertions contain no indexed label. Cost: all entries.
     """
     every = views.by_name.values()
     labels = {view.stream.predicate for view in every if isinstance(view, Index)}
@@ -85,7 +85,7 @@ def make_index(views: Views, index: Index) -> Rows:
 
 
 def make_rule(views: Views, rule: Rule) -> Rows:
-    """The output of a rule: every tuple of its last input with all that match it in the others."""
+    """The output of a rule: the join of all its inputs, starting from the last."""
     delta = rule.deltas[-1]
     rows: Rows = {}
     for *key, count in views.read(delta.seeds).T.tolist():
@@ -100,7 +100,7 @@ def make_rule(views: Views, rule: Rule) -> Rows:
 def extend(
     views: Views, delta: Delta, bound: dict[int, int], weight: int
 ) -> Iterator[tuple[dict[int, int], int]]:
-    """All ways to bind the other variables, one input after the other."""
+    """All ways to bind the other variables, input by input."""
     variables: dict[int, list[int]] = {}
     uses: dict[int, int] = {}
     moves = [*delta.probes, *(move for level in delta.levels for move in level.sources)]
@@ -113,7 +113,7 @@ def extend(
         columns = variables.get(root.word, [])
         use = uses.get(root.word, root.use)
         known = [n for n, v in enumerate(columns) if found and v in found[0][0]]
-        entries: dict[Key, Rows] = {}  # by the columns that are bound already
+        entries: dict[Key, Rows] = {}  # keyed by the columns already bound
         for key, count in root.view.relation.scan():
             same = entries.setdefault(tuple(key[n] for n in known), {})
             same[key[: len(columns)]] = count if use == COUNT else 1

@@ -1,7 +1,7 @@
 """The core: epochs over ids. An epoch of all registered plans is one kernel call over their tables.
 
-It holds the graph: the counts of each label that a plan names, and the unindexed ones, for all
-other assertions. One mutator; it knows no term, file, clock or thread.
+It holds the graph: the counts of each label that a plan names, and the unindexed assertions of all
+other labels. It has one mutator and knows no terms, files, clocks or threads.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from triegs.store.contract import Key
 from triegs.store.kernels.layout import LOG_FULL, OVERFLOW
 from triegs.store.packed import PackedStore, PackedVersion
 
-ENTRIES_PER_UPDATE = 4  # that can be built anew in about the time of an update
-FEW_UPDATES = 64  # an epoch of so many is over sooner than a lock changes hands
-TOUCH_SECONDS = 1e-7  # an entry that a kernel touches takes about that
-CHECKS_TABLES = False  # whether every table is checked before it is used, as tests do
+ENTRIES_PER_UPDATE = 4  # entries that can be rebuilt in about the time of one update
+FEW_UPDATES = 64  # an epoch this small ends sooner than a lock changes hands
+TOUCH_SECONDS = 1e-7  # approximate time for a kernel to touch one entry
+CHECKS_TABLES = False  # whether every table is checked before use, as in tests
 Result = TypeVar("Result")
 _Saved = tuple[
     Saved, list[tuple[RegisteredPlan, EnumerationPlan, Held, MultiplicityOverflow | None]]
@@ -55,11 +55,11 @@ _Saved = tuple[
 
 
 class CompiledCore(Uncopied, Publisher):
-    """A graph by ids with registered plans, kept up to date epoch by epoch.
+    """A graph over ids with registered plans, kept up to date epoch by epoch.
 
-    An exception inside an epoch leaves everything as it was. A count that does not fit stalls the
-    plans that need it: they keep showing their last good version, all others go on, and each later
-    epoch tries again.
+    An exception inside an epoch leaves everything unchanged. A count that does not fit stalls the
+    plans that need it: they keep showing their last good version, all others continue, and each
+    later epoch retries.
     """
 
     def __init__(
@@ -67,15 +67,15 @@ class CompiledCore(Uncopied, Publisher):
     ) -> None:
         super().__init__(store)
         self.judges = judges
-        #: By label: its graph, and its predicate there.
+        #: For each label: its graph, and its predicate there.
         self.label_graphs = LabelGraphs()
         self.views = Views(store, mode, judges, self.label_graphs)
         self._touched = 0
-        self._judged = 0  # updates of epochs that went the long way
+        self._judged = 0  # updates of epochs that took the slow path
         self._encode = encode
         self._log = np.zeros(1 << 16, np.int64)
         self._is_plain = True  # nothing is stalled
-        #: Describes held versions, for the message when there is no room.
+        #: Describes held versions, for the error message when memory runs out.
         self.describe_pins: Callable[[], str] = str
         self._started = read_clock(), perf_counter_ns()
         self.table = Table(np.zeros(0, np.int64))
@@ -85,20 +85,20 @@ class CompiledCore(Uncopied, Publisher):
     # Epochs
 
     def apply(self, rows: Words, is_strict: bool = False) -> Epoch:
-        """One epoch of `(change, subject, predicate, object)` rows, judged in their order.
+        """Apply one epoch of `(change, subject, predicate, object)` rows, judged in order.
 
         Cost: the affected state. A deletion that finds no event is refused; with `is_strict` it
-        refuses the whole epoch by `InvalidUpdate`.
+        fails the whole epoch with `InvalidUpdate`.
 
-        What frees memory must not fail for want of it: an epoch with deletions may exceed the limit
-        while it is made. It is kept if what it leaves is within the limit, or if it only deletes.
+        Freeing memory must not fail for lack of it, so an epoch with deletions may exceed the limit
+        while it runs. It is kept if the result is within the limit, or if it only deletes.
         """
         flat = rows.reshape(-1)
         if self._is_plain and not is_strict and flat.size <= 4 * FEW_UPDATES:
             found, version = self._run_few(flat)
             if found >= 0:
                 return Epoch(version, self._list_refused(self._refused, found))
-            self.store.abort()  # the long way knows what to do
+            self.store.abort()  # the slow path handles this
         try:
             return self._apply(rows, is_strict)
         except MemoryLimitReached:
@@ -120,7 +120,7 @@ class CompiledCore(Uncopied, Publisher):
                 if refused and is_strict:
                     message = f"{len(refused)} updates of a strict epoch were invalid"
                     raise InvalidUpdate(f"{message}; nothing changed", refused)
-                # A plan that is built anew takes more: it waits until there is room.
+                # Rebuilding a plan takes more memory, so it waits until there is room.
                 if not is_lifted and any(map(self._is_due, self.registered)):
                     self._rebuild()
                 if is_lifted and (flat[::4] > 0).any() and not self.store.is_within_limit():
@@ -167,7 +167,7 @@ class CompiledCore(Uncopied, Publisher):
     def _run(
         self, flat: Words, overflown: dict[RegisteredPlan, MultiplicityOverflow]
     ) -> tuple[Refused, ...]:
-        """Judge the updates and run every step, but those that only stalled plans would need."""
+        """Judge the updates and run every step except those that only stalled plans need."""
         for registered, error in overflown.items():
             self.views.release(registered.views, keeps_counts=True)
             registered.views, registered.error = {}, error
@@ -198,7 +198,7 @@ class CompiledCore(Uncopied, Publisher):
         return self._list_refused(refused, found)
 
     def _run_few(self, flat: Words) -> tuple[int, PackedVersion]:
-        """Run and publish in one call; the work must fit the scratch of `FEW_UPDATES`."""
+        """Run and publish in one call; the work must fit the scratch space of `FEW_UPDATES`."""
         work, judges = self.views.work, self.judges
         work[PHASE] = JUDGE
         result = self.store.run_and_publish(
@@ -216,7 +216,7 @@ class CompiledCore(Uncopied, Publisher):
         return tuple(Refused(place, NO_EVENT) for place in sorted(refused[:found].tolist()))
 
     def _find_users(self, fault: _Fault) -> list[tuple[RegisteredPlan, MultiplicityOverflow]]:
-        """The plans that a step serves; they are to be stalled."""
+        """The plans that use a step and must be stalled."""
         if fault.step < 0:
             return []
         view = self.table.steps[fault.step]
@@ -224,15 +224,15 @@ class CompiledCore(Uncopied, Publisher):
         return [(one, error) for one in self.registered if view in one.views]
 
     def _is_due(self, registered: RegisteredPlan) -> bool:
-        """Whether an epoch tries to build a plan's views anew: it is stalled, or a number that was
-        asked for did not fit, and there were enough updates since to pay for an attempt.
+        """Whether an epoch should try to rebuild a plan's views: the plan is stalled, or a
+        requested count did not fit, and enough updates have passed since to pay for an attempt.
         """
         if registered.error is not None:
             return True
         return registered.enumeration.overflow is not None and self._judged >= registered.retry_at
 
     def _rebuild(self) -> None:
-        """Try to build what is due from the graph as it is now."""
+        """Try to rebuild everything that is due from the current graph."""
         for registered in self.registered:
             if not self._is_due(registered):
                 continue
@@ -247,9 +247,9 @@ class CompiledCore(Uncopied, Publisher):
         self._follow_views()
 
     def _lower(self, registered: RegisteredPlan) -> None:
-        """Make the views of a plan, with as many order statistics as fit.
+        """Create the views of a plan, with as many order statistics as fit.
 
-        Raises `MultiplicityOverflow` where a count that it cannot do without does not fit.
+        Raises `MultiplicityOverflow` if a count that the plan requires does not fit.
         """
         overflow = last = None
         for statistics in choose_statistics(registered.plan, self.views.mode):
@@ -273,7 +273,7 @@ class CompiledCore(Uncopied, Publisher):
             registered.retry_at = self._judged + entries // ENTRIES_PER_UPDATE
 
     def _save(self) -> _Saved:
-        """Everything that an epoch with stalled plans may change in Python."""
+        """The Python state that an epoch with stalled plans may change."""
         plans = [(one, one.enumeration, one.views, one.error) for one in self.registered]
         return self.views.save(), plans
 
@@ -287,7 +287,7 @@ class CompiledCore(Uncopied, Publisher):
             self._follow_views()
 
     def _follow_views(self) -> None:
-        """Write the table anew after views have come or gone."""
+        """Rewrite the table after views were created or dropped."""
         views, counted = self.views, self.count_work()
         table = write_table(views.by_name.values(), views.unindexed, views.mode)
         labels = table.labels
@@ -297,7 +297,7 @@ class CompiledCore(Uncopied, Publisher):
         counters = (counted.get(step, [0] * COUNTER_WORDS) for step in table.steps)
         self._lists = np.array([*bounds, *chain.from_iterable(counters)], np.int64)
         table.counters = self._lists[len(bounds) :]
-        self.table = table  # as a whole: other threads read it to explain
+        self.table = table  # replaced as a whole: other threads read it to explain
         self._bounds = np.zeros(len(table.streams) + 2, np.int64)
         entries = FEW_UPDATES * ENTRY_WORDS * (1 + table.selections)
         self._entries = np.empty(entries, np.int64)
@@ -313,9 +313,9 @@ class CompiledCore(Uncopied, Publisher):
     # Registration
 
     def register(self, plan: Plan) -> RegisteredPlan:
-        """Fill what the plan needs from the current graph, and publish.
+        """Fill the views that the plan needs from the current graph, and publish.
 
-        Raises `MultiplicityOverflow`, and registers nothing, if a count does not fit already.
+        Raises `MultiplicityOverflow`, and registers nothing, if a count already does not fit.
         """
         registered = self._attempt(lambda: self._register(plan), "a query's views")
         self.registered.append(registered)
@@ -329,7 +329,7 @@ class CompiledCore(Uncopied, Publisher):
         return registered
 
     def release(self, registered: RegisteredPlan) -> None:
-        """Drop what only this plan used, and publish. Never fails for want of room."""
+        """Drop the views that only this plan used, and publish. Never fails for lack of memory."""
 
         def drop() -> None:
             self.views.release(registered.views)
@@ -338,8 +338,8 @@ class CompiledCore(Uncopied, Publisher):
             self._attempt(drop, "closing a query")
             self.forget(registered)
         except MemoryLimitReached:
-            # What frees memory must not fail for want of it. Labels stay where they are, and the
-            # lists of what is dropped may exceed the limit until they are freed with the unindexed
+            # Freeing memory must not fail for lack of it. Labels stay where they are, and the lists
+            # of dropped nodes may exceed the limit until they are freed with the unindexed
             # assertions.
             self.views.keeps_counts = True
             self.store.lift_limit()
@@ -351,7 +351,7 @@ class CompiledCore(Uncopied, Publisher):
                 self.store.restore_limit()
 
     def _attempt(self, work: Callable[[], Result], what: str) -> Result:
-        """Change views: all of it, again with more room where there was none, or nothing."""
+        """Change views atomically; retry with more room if memory runs out."""
         saved = self._save()
         while True:
             try:
@@ -384,20 +384,20 @@ class CompiledCore(Uncopied, Publisher):
         return found
 
     def static_rows(self) -> Iterator[tuple[Key, int]]:
-        """Every assertion outside spaces, with its number of live events."""
+        """Every assertion outside window graphs, with its number of live events."""
         for *key, count in self.views.read_space(STATIC).T.tolist():
             yield tuple(key), count
 
     # Publication
 
     def measure(self, registered: RegisteredPlan) -> float:
-        """About the seconds of the last epoch for a plan, with what it shares with others: by what
-        was touched, because an epoch runs the views of all plans together.
+        """Estimated seconds of the last epoch for a plan, including shared views. Estimated from
+        touched entries, because an epoch runs the views of all plans together.
         """
         return TOUCH_SECONDS * self._count_touched(registered.views)
 
     def _count_touched(self, held: Iterable[View]) -> int:
-        """What the last epoch had to do for some views: entries of streams, keys of steps."""
+        """The work of the last epoch for some views: stream entries plus step keys."""
         found, table = 0, self.table
         for view in set(held):
             if isinstance(view, Index):
@@ -409,16 +409,16 @@ class CompiledCore(Uncopied, Publisher):
         return found
 
     def count_work(self) -> dict[View, list[int]]:
-        """By step, its counters (see `triegs.maintain.kernels.tables`) since it was made, also from
-        epochs that were aborted.
+        """The counters of each step (see `triegs.maintain.kernels.tables`) since its creation,
+        including those of aborted epochs.
         """
         table = self.table
         counters = table.counters.reshape(-1, COUNTER_WORDS).tolist()
         return dict(zip(table.steps, counters, strict=True))
 
     def find_tick(self) -> float:
-        """The seconds of a tick, 0 where the machine has no such clock: by both clocks since the
-        core was made.
+        """The seconds per tick, from both clocks since the core was created; 0 if the machine has
+        no tick counter.
         """
         ticks, nanoseconds = self._started
         passed = read_clock() - ticks
@@ -426,18 +426,18 @@ class CompiledCore(Uncopied, Publisher):
 
     @property
     def affected(self) -> int:
-        """The bindings that epochs have touched so far."""
+        """The number of bindings that epochs have touched so far."""
         return self._touched
 
     def count_stored(self) -> int:
-        """Entries of joins that are kept as such; none where every query is free-connex."""
+        """Entries of materialised joins; 0 if every query is free-connex."""
         rules = (view for view in self.views.by_name.values() if isinstance(view, Rule))
         return sum(len(r.relation) for r in rules if len(r.deltas) > 1 and not r.is_listed_only)
 
     def publish(self) -> PackedVersion:
         version = super().publish()
         self.judges.end_epoch()
-        # A number that did not fit is tried again by the long way.
+        # A count that did not fit is retried on the slow path.
         self._is_plain = all(
             one.error is None and one.enumeration.overflow is None for one in self.registered
         )
@@ -445,7 +445,7 @@ class CompiledCore(Uncopied, Publisher):
 
 
 class _Fault(Exception):
-    """The kernel met a fault at a step (-1: while judging); the epoch must be aborted."""
+    """A kernel fault at a step (-1: while judging); the epoch must be aborted."""
 
     def __init__(self, kinds: int, step: int) -> None:
         super().__init__(kinds, step)
@@ -454,4 +454,4 @@ class _Fault(Exception):
 
 
 class _TooMuch(Exception):
-    """An epoch with deletions would leave more than the limit."""
+    """An epoch with deletions would leave more than the limit allows."""

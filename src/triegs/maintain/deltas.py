@@ -1,8 +1,8 @@
-"""How a rule follows the changes of each of its inputs: what binds which variable, in what order.
+"""Plans the deltas of a rule: for each input, which variables are bound in which order.
 
-A rule is over variables by number. For each input in turn its changed tuples are seeds; then the
-other variables are bound one by one, always the one that most inputs can restrict. So an input is
-read with its columns in the order in which they are bound, which is the index that it needs.
+Rules refer to variables by number. The changed tuples of each input in turn are seeds; the other
+variables are then bound one by one, always choosing the one that most inputs can restrict. Each
+input is read with its columns in binding order, which determines the index it needs.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ FindOrder = Callable[[Operand, tuple[int, ...]], View]
 def plan_deltas(
     inputs: Sequence[Input], head: Sequence[int], checks: Sequence[Check], find_order: FindOrder
 ) -> tuple[Delta, ...]:
-    """One delta per input; `find_order` gives an operand's index in an order of columns.
+    """One delta per input; `find_order` returns an operand's index in a given column order.
 
-    Cost: the square of the inputs, because each delta reads all others.
+    Cost: quadratic in the inputs, because each delta reads all others.
     """
     planner = _Planner(inputs, frozenset(head), checks, find_order)
     return tuple(planner.plan(seed) for seed in range(len(inputs)))
 
 
 class _Planner:
-    """Plans the deltas of one rule. An input is read in few ways by all of them: these are kept."""
+    """Plans the deltas of one rule. Caches the few ways in which each input is read."""
 
     def __init__(
         self, inputs: Sequence[Input], shown: frozenset[int], checks: Sequence[Check],
@@ -45,7 +45,7 @@ class _Planner:
         for number, each in enumerate(inputs):
             for variable in each.variables:
                 self.holders.setdefault(variable, []).append(number)
-        #: By input, order of its columns, first word, and whether it is read as it was.
+        #: Keyed by input, column order, first word, and whether the old version is read.
         self.reads: dict[tuple[int, tuple[int, ...], int, bool], tuple[Root, list[Move]]] = {}
 
     def plan(self, seed: int) -> Delta:
@@ -86,7 +86,7 @@ class _Planner:
     def read(
         self, number: int, columns: tuple[int, ...], word: int, is_later: bool
     ) -> tuple[Root, list[Move]]:
-        """Where an input begins, and a move for each of its columns, from that word on."""
+        """The root of an input, and a move for each of its columns, starting at the given word."""
         key = number, columns, word, is_later
         found = self.reads.get(key)
         if found is None:
@@ -113,8 +113,8 @@ def order_columns(variables: tuple[int, ...], place: Mapping[int, int]) -> tuple
 def plan_symmetric(
     inputs: Sequence[Input], symmetry: Symmetry, find_order: FindOrder
 ) -> tuple[Delta, ...]:
-    """Two deltas per orbit of inputs: the answers that its changed tuples have now, and those that
-    they had before.
+    """Two deltas per orbit of inputs: the answers of its changed tuples before the epoch and
+    now.
     """
     variables = tuple(dict.fromkeys(v for each in inputs for v in each.variables))
     planner = _Planner(inputs, frozenset(variables), (), find_order)
@@ -129,8 +129,8 @@ def plan_symmetric(
 
 
 def find_symmetry(inputs: Sequence[Input]) -> Symmetry | None:
-    """The renamings of variables that map a body over one relation to itself, if there are any but
-    the one that changes nothing. Tries all, so only of few variables.
+    """The non-trivial renamings of variables that map a body over one relation to itself, if any.
+    Tries all permutations, so it is limited to few variables.
 
     >>> edges = [Input(Operand(2), pair, 1) for pair in [(0, 1), (1, 2), (2, 0)]]
     >>> find_symmetry(edges)
@@ -158,15 +158,15 @@ def find_symmetry(inputs: Sequence[Input]) -> Symmetry | None:
 def order_variables(
     inputs: Sequence[Input], seed: int, holders: Mapping[int, Sequence[int]]
 ) -> list[int]:
-    """The variables after the seed's: always the one that most inputs can restrict by what is
-    bound, then the one that most inputs have. `holders` has the inputs of each variable.
+    """The variables after the seed's: always the one that most inputs can restrict by bound
+    variables, then the one that occurs in most inputs. `holders` lists the inputs of each variable.
 
     Cost: about linear in the inputs.
     """
     near = dict.fromkeys(holders, 0)
     bound: set[int] = set()
     reached = [False] * len(inputs)
-    # Variables that no input restricts come last; most bodies never get there.
+    # Variables that no input restricts come last; most bodies never reach this.
     remote = iter(sorted(holders, key=lambda variable: (-len(holders[variable]), variable)))
     waiting: list[tuple[int, int, int]] = []
 

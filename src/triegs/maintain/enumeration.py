@@ -1,7 +1,7 @@
-"""How the answers of a lowered plan are enumerated: its witness nodes as levels of a enumeration.
+"""Plans the enumeration of a lowered plan's answers: each witness node becomes levels.
 
-A level reads the live tuples of its node below the values that are bound by then. What only counts
-multiplies an answer as soon as its variables are bound.
+A level reads the live tuples of its node below the values bound so far. Factors that only count
+multiply an answer as soon as their variables are bound.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Enumeration:
-    """The enumeration of one plan whose views are all made."""
+    """The enumeration of one plan whose views all exist."""
 
     def __init__(self, lowering: Lowering) -> None:
         self.lowering = lowering
@@ -29,11 +29,11 @@ class Enumeration:
         self.enumeration = EnumerationPlan(len(self.place), has_rows=lowering.has_rows)
         if lowering.is_ordered:
             self.enumeration.counts = []
-        #: By place, how what hangs on its variable leads back to where it was bound.
+        #: For each level, the path from nodes attached to its variable to where it was bound.
         self.parent_paths: dict[int, ParentPath] = {}
-        #: By variable that a rule binds, its node and factor.
+        #: For each variable bound by a rule, its node and factor.
         self.binders: dict[str, tuple[int, int]] = {}
-        #: By node, how it leads back to a parent that it shares several variables with.
+        #: For each node, the path to a parent with which it shares several variables.
         self.node_paths: dict[int, ParentPath] = {}
 
     def lower(self) -> EnumerationPlan:
@@ -70,14 +70,16 @@ class Enumeration:
             place, below = self.place[above], self.place[other]
             level = Level(edge.relation, (place,), (below,), weighs=True)
             factor = self.enumeration.add_level(level, self._path_from(above))
-            if isinstance(edge, Step) and edge.by_other is not None:  # else nothing hangs on it
+            if (
+                isinstance(edge, Step) and edge.by_other is not None
+            ):  # otherwise nothing is attached to it
                 self.parent_paths[below] = ParentPath(
                     factor, edge.by_other.relation, (below, place)
                 )
             self._add_counts_of(edge)
 
     def _add_counts_of(self, view: View) -> None:
-        """Where the counts of a level's entries are found."""
+        """Record where the counts of a level's entries are found."""
         if self.enumeration.counts is None:
             return
         if isinstance(view, Step) and view.kind == ORDERED_EDGE:
@@ -88,7 +90,7 @@ class Enumeration:
             self.enumeration.counts.append(CountSource(kind, view.relation))
 
     def _add_counts(self, number: int) -> None:
-        """What multiplies the answers of a witness node: its guard, and who only counts."""
+        """Add the factors of a witness node's answers: its guard and its counting children."""
         node = self.plan.nodes[number]
         if not node.bag:
             return
@@ -141,14 +143,14 @@ class Enumeration:
         return self._path_from(interface[0]) if interface else None
 
     def _path_from(self, variable: str) -> ParentPath:
-        """The way from what hangs on a variable to where that is bound, maybe above its parent."""
+        """The path from a node attached to a variable to its binding, possibly above its parent."""
         place = self.place[variable]
         if place not in self.parent_paths:
             self.parent_paths[place] = self._path_to(*self.binders[variable], (variable,))
         return self.parent_paths[place]
 
     def _path_to(self, number: int, factor: int, interface: Sequence[str]) -> ParentPath:
-        """The way from a child with that interface to the tuples of a node that is a rule."""
+        """The path from a child with that interface to the tuples of a node that is a rule."""
         operand, names = self.lowering.covers[number]
         if set(interface) == set(names):
             return ParentPath(factor)
@@ -157,7 +159,7 @@ class Enumeration:
         return ParentPath(factor, index.relation, tuple(self.place[v] for v in order))
 
     def _add_rule_counts(self, number: int) -> None:
-        """What multiplies the answers of a rule: the children that only count."""
+        """Add the factors that multiply the answers of a rule: its counting children."""
         node = self.plan.nodes[number]
         for child in self._hidden(node):
             operand, names = self.lowering.marginal(child)

@@ -24,7 +24,7 @@ Count = tuple[PackedRelation, tuple[int, ...]]
 class Level:
     """A relation keyed by `interface` that binds at least one more column of the row.
 
-    `binds` may omit the last columns of the relation: then an entry is any non-empty rest.
+    `binds` may omit the last columns of the relation: then any nonempty remainder is an entry.
     """
 
     relation: PackedRelation
@@ -37,7 +37,7 @@ class Level:
 @dataclass(frozen=True, slots=True)
 class ParentPath:
     """The path from an entry to its parents: the number of their factor, and an index that finds
-    them. Its key is `columns`, those of the entry first. Without an index nothing is left to bind.
+    them, keyed by `columns`, those of the entry first. Without an index nothing is left to bind.
     """
 
     above: int
@@ -49,8 +49,8 @@ class ParentPath:
 class Factor:
     """A relation of which every answer has one entry, keyed by columns of the row.
 
-    The multiplicity of an answer is the product of its entries in all factors that weigh, and of
-    the totals. A relation with more columns than these does not weigh.
+    The multiplicity of an answer is the product of its entries in all weighing factors, and of the
+    totals. A relation with more columns than these does not weigh.
     """
 
     relation: PackedRelation
@@ -60,12 +60,12 @@ class Factor:
 
 
 class CountSource(NamedTuple):
-    """Where the answer counts under a level's entries are: a kind of
+    """The location of the answer counts below a level's entries: a kind of
     `triegs.store.kernels.order_statistics`, and a relation.
 
-    Counts that are looked up by all values so far are in relations of their own: the answers and
-    the rows of an entry, and of all entries together. Without a relation an entry is one answer, or
-    as many rows as its weight.
+    Counts that are looked up by all values bound so far are in separate relations: the answers and
+    rows of an entry, and of all entries together. Without a relation an entry is one answer, and as
+    many rows as its weight.
     """
 
     kind: int
@@ -79,7 +79,7 @@ class CountSource(NamedTuple):
 class EnumerationPlan:
     """Levels, parents first, and entries whose counts multiply every answer.
 
-    `factors` describe the same for a reader that starts in the middle; parents come first.
+    `factors` describes the same for readers that start in the middle; parents come first.
     """
 
     width: int
@@ -93,9 +93,9 @@ class EnumerationPlan:
     #: By level, if order statistics are kept; for the first level of a component, its ranking.
     counts: list[CountSource] | None = None
     count_table: Any = None
-    #: Whether rows are counted, too.
+    #: Whether rows are also counted.
     has_rows: bool = False
-    #: Why a requested count is not kept at the moment.
+    #: Why a requested count is currently not kept.
     overflow: MultiplicityOverflow | None = None
 
     def add_level(self, level: Level, parent_path: ParentPath | None = None) -> int:
@@ -110,8 +110,8 @@ class EnumerationPlan:
         parent_path: ParentPath | None, sources: Iterable[CountSource],
         ranking: PackedRelation | None,
     ) -> int:  # fmt: skip
-        """Add one level per variable, with its counts, and one factor for all; the first level of a
-        component reads its ranking.
+        """Add one level per variable, with its counts, and one factor for all of them. The first
+        level of a component reads its ranking.
         """
         assert self.counts is not None
         self.counts += sources

@@ -1,8 +1,8 @@
-"""Judges: the filters that kernels ask by number, and what they have said so far.
+"""Judges: the filters that kernels refer to by number, and their cached verdicts.
 
-The array that kernels read is described in `triegs.maintain.kernels.verdicts`. Here questions are
-answered: a filter over one variable once per id until that id is freed, `?x < ?y` and its like by
-the values of the two terms, any other filter once per tuple and epoch.
+`triegs.maintain.kernels.verdicts` describes the array that kernels read. This module computes the
+verdicts: for a filter over one variable once per id until that id is freed, for comparisons such as
+`?x < ?y` from the values of the two terms, for any other filter once per tuple and epoch.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ from triegs.terms.decoder import Terms
 
 LEAST_IDS = 1 << 10
 LEAST_SLOTS = 1 << 6
-#: A table with more slots is made small again when an epoch ends.
+#: A table with more slots is shrunk when an epoch ends.
 MOST_SLOTS = 1 << 14
 LEAST_ASKED, MOST_ASKED = 1 << 12, 1 << 20
-#: So many rows of a column are judged at once.
+#: The number of rows of a column that are judged at once.
 MOST_ROWS = 1 << 14
 
-# What each operator takes for true, and what the values alone do not tell it.
+# The comparison results that each operator accepts, and those that the values alone do not decide.
 _OPERATORS = {
     "=": (EQUAL | SAME, UNSURE),
     "!=": (LESS | GREATER | DIFFERENT | TEXTS, UNSURE),
@@ -98,9 +98,9 @@ class _Judge:
 class Judges:
     """The judges of one engine, and their verdicts.
 
-    `decode` gives the term of an id; `read`, if there is one, many at once, as
-    `triegs.terms.dictionary.Dictionary.read_terms` does. Kernels take `words` and `asked` anew for
-    each call, because larger arrays may take their place meanwhile.
+    `decode` returns the term of an id; the optional `read` returns many at once, as
+    `triegs.terms.dictionary.Dictionary.read_terms` does. Kernels must fetch `words` and `asked` for
+    each call, because larger arrays may have replaced them.
 
     >>> from triegs.terms.dictionary import Dictionary
     >>> dictionary = Dictionary()
@@ -128,10 +128,10 @@ class Judges:
     # Judges --------------------------------------------------------------------------------------
 
     def find(self, expression: Expression, variables: Sequence[str]) -> int:
-        """The number of the judge for an expression; ``variables`` is the order of ids.
+        """The number of the judge for an expression; ``variables`` gives the order of ids.
 
-        Expressions that differ in the names of variables only have one judge. O(all verdicts) for
-        a new one.
+        Expressions that differ only in variable names share one judge. A new judge costs O(all
+        verdicts).
         """
         if not variables:
             raise ValueError("a judge needs a variable: decide an expression without one at once")
@@ -162,14 +162,14 @@ class Judges:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Those of all judges there are."""
+        """The numbers of all existing judges."""
         return tuple(self._judges)
 
     def keep(self, numbers: Collection[int]) -> None:
-        """Drop all judges but these; their counts are free."""
+        """Drop all judges except these; the numbers of the dropped ones become free."""
         dropped = [number for number in self._judges if number not in numbers]
         if dropped:
-            self.answer()  # no question may be left for whoever gets a number
+            self.answer()  # no pending question may reach the next owner of a number
             for number in dropped:
                 del self._numbers[self._judges.pop(number).key]
                 self.words[DIRECTORY + number] = 0
@@ -182,10 +182,11 @@ class Judges:
     # Verdicts ------------------------------------------------------------------------------------
 
     def answer(self) -> bool:
-        """Answer all questions; whether there were any. A kernel that has asked is to run again.
+        """Answer all pending questions; returns whether there were any. If so, the kernel must run
+        again.
 
-        A Python step per tuple of several variables, and per id where `triegs.sparql.batches` has
-        no better way.
+        Cost: a Python step per tuple of several variables, and per id where `triegs.sparql.batches`
+        has no faster way.
         """
         asked = self.asked
         end = int(asked[0])
@@ -204,14 +205,14 @@ class Judges:
         return True
 
     def judge_columns(self, number: int, columns: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
-        """The verdicts on many tuples, one column for each variable; each distinct one is evaluated
-        once, if there are not too many.
+        """The verdicts on many tuples, one column per variable. Each distinct tuple is evaluated
+        once, unless there are too many.
         """
         count = len(columns)
         rows = np.ascontiguousarray(np.stack(columns, axis=1), np.int64).reshape(-1)
         verdicts = np.empty(len(rows) // count, np.int64)
         judge = self._judges[number]
-        # So many at once that all their questions find room: two for values, or one for a tuple.
+        # A chunk small enough for all its questions: two per value comparison, or one per tuple.
         at_once = min(len(verdicts), MOST_ROWS)
         least = 1 + at_once * max(6, 2 + count)
         if len(self.asked) < least:
@@ -231,14 +232,14 @@ class Judges:
         return verdicts.astype(np.bool_)
 
     def forget(self, ids: NDArray[np.int64]) -> None:
-        """These ids were freed and may come to name other terms: nothing is known about them."""
+        """Discard all verdicts on freed ids, which may be reused for other terms."""
         if len(ids) == 0:
             return
         forget_ids(self.words, self._capacity, np.ascontiguousarray(ids, np.int64))
         self.end_epoch()
 
     def end_epoch(self) -> None:
-        """Forget what was said about tuples, because the ids in them may be freed from now on."""
+        """Discard the verdicts on tuples, because their ids may be freed from now on."""
         for number, judge in self._judges.items():
             if judge.used:
                 self._empty(number)
@@ -277,7 +278,7 @@ class Judges:
         count = len(judge.variables)
         tuples = np.array(list(set(map(tuple, ids.reshape(-1, count).tolist()))), np.int64)
         held = self._hold_tuples(judge, tuples)
-        # The sizes to go by are those in the words: to make them larger may have failed before.
+        # Use the sizes in the words: an earlier attempt to enlarge them may have failed.
         if 2 * (judge.used + len(tuples)) > self.words[self.words[DIRECTORY + number] + SLOTS]:
             judge.slots = _round_up(4 * (judge.used + len(tuples)))
             self._lay_out()
@@ -285,7 +286,7 @@ class Judges:
         put_tuples(self.words, int(self.words[DIRECTORY + number]), tuples.reshape(-1), held)
 
     def _make_room(self, ids: Words) -> Words:
-        """The distinct ids, for which the planes have room now."""
+        """The distinct ids, after making room for them in the planes."""
         distinct = np.unique(ids)
         if distinct[-1] >= self.words[IDS]:
             self._ids = _round_up(int(distinct[-1]) + 1)
@@ -322,11 +323,11 @@ class Judges:
     # Layout --------------------------------------------------------------------------------------
 
     def _give_room_back(self) -> None:
-        with suppress(MemoryError):  # the old and larger array serves as well
+        with suppress(MemoryError):  # the old, larger array serves as well
             self._lay_out()
 
     def _lay_out(self) -> None:
-        """Write a new array with all judges and what they know, in the sizes noted."""
+        """Write a new array with all judges and verdicts, in the recorded sizes."""
         old, old_ids = self.words, int(self.words[IDS])
         old_values, old_capacity = int(old[VALUES]), self._capacity
         needs_values = any(judge.form == COMPARISON for judge in self._judges.values())

@@ -10,10 +10,10 @@ STATIC = 0  # the static graph
 
 
 class LabelGraphs:
-    """By label: the number of its graph, and the predicate that it stands for there.
+    """For each label: the number of its graph, and the predicate that it represents there.
 
-    `words` has both for the kernels, `[graph, predicate]` by label; labels beyond it, and those of
-    graph 0, are predicates of the static graph.
+    `words` holds both for the kernels, `[graph, predicate]` by label. Labels beyond it, and those
+    of graph 0, are predicates of the static graph.
 
     >>> label_graphs = LabelGraphs()
     >>> label_graphs.add(5, 3, 2)

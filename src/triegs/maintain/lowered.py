@@ -1,7 +1,7 @@
-"""The lowered program of one plan, described in the plan's own names: what runs, and nothing else.
+"""The lowered program of one plan, in the plan's own names: exactly what runs.
 
-`describe` tells it before there is an engine, `describe_registered` of a registered plan, with what
-its steps have done so far.
+`describe` works without an engine; `describe_registered` describes a registered plan, including the
+work its steps have done so far.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from triegs.store.contract import RelationUnknown
 from triegs.store.packed import PackedStore
 
 SUBJECT_OBJECT = ("subject", "object")
-MOST_TOLD = 64  # differences of a rule: those of a join of hundreds of atoms are alike
+MOST_TOLD = 64  # deltas of a rule: those of a join of hundreds of atoms are alike
 TRIPLE = ("subject", "predicate", "object")
 
 
 class Kind(Enum):
-    """What keeps a relation."""
+    """How a relation is maintained."""
 
     BASE = "base index"
     INDEX = "index"
@@ -80,7 +80,7 @@ STEPS = {
 
 
 class Reads(Enum):
-    """How an entry is used: its count, or whether it is there."""
+    """How an entry is used: by its count, or by its presence."""
 
     COUNT = "count"
     PRESENCE = "presence"
@@ -88,8 +88,8 @@ class Reads(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What a step reads: a relation of the program, by its place, or what an epoch brings of an
-    atom; over these variables.
+    """An input of a step over these variables: a relation of the program, by index, or the changes
+    that an epoch brings for an atom.
     """
 
     relation: int | None
@@ -101,9 +101,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A relation that is followed by variables in the order of its columns; as it was before the
-    epoch, or as it is.
-    """
+    """A relation followed by variables in column order, as before the epoch or as it is now."""
 
     relation: int
     variables: tuple[str, ...]
@@ -112,8 +110,8 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A variable, and the relations that its values must all be in: one is walked, several are
-    intersected. The last variable of each lookup is this one.
+    """A variable, and the relations that must all contain its values: one is scanned, several are
+    intersected. It is the last variable of each lookup.
     """
 
     variable: str
@@ -122,8 +120,8 @@ class Binding:
 
 
 class Side(Enum):
-    """Which answers a difference finds: those that come and those that go; or, where a pattern is
-    symmetric, all that changed tuples have now, or had before.
+    """The answers that a difference finds: all that appear and disappear; or, for a symmetric
+    pattern, those that changed tuples have now, or had before.
     """
 
     BOTH = "both"
@@ -136,8 +134,8 @@ SIDES = {BOTH: Side.BOTH, NOW: Side.NOW, BEFORE: Side.BEFORE}
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a change of one input brings about: first what it must be found in, then the variables
-    that it does not bind, in their order.
+    """The effect of a change of one input: first the lookups that it must pass, then the variables
+    that it does not bind, in binding order.
     """
 
     input: int
@@ -149,7 +147,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a step has done since it was made; no seconds where the machine has no clock for it."""
+    """The work of a step since its creation; no seconds if the machine has no suitable clock."""
 
     seeds: int
     emitted: int
@@ -159,34 +157,34 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """One view of the program: what it holds, who keeps it, and what it has come to."""
+    """One view of the program: its contents, its maintenance, and its size and work so far."""
 
     kind: Kind
     slot: int
-    #: Variables, or positions of a triple where it is a plain index of the graph.
+    #: Variables, or triple positions for a plain index of the graph.
     columns: tuple[str, ...]
-    #: The nodes that it is of, by name.
+    #: The names of the nodes it belongs to.
     nodes: tuple[str, ...] = ()
     guard: Alias | Static | None = None
-    #: Whether it holds what one atom sees, and not all of a label or of the graph.
+    #: Whether it holds only what one atom matches, not a whole label or graph.
     is_selected: bool = False
-    #: Exact sums; else whether something is there.
+    #: Exact sums, or only presence.
     is_exact: bool = False
     #: Whether answers are counted, and rows.
     has_counts: bool = False
     has_rows: bool = False
     is_stored: bool = True
-    #: Whether an epoch lists what it changes, and the keys that come or go.
+    #: Whether an epoch lists its changes, and the keys that appear or disappear.
     is_listed: bool = False
     lists_keys: bool = False
     of: int | None = None
     inputs: tuple[Input, ...] = ()
     filters: tuple[Expression, ...] = ()
     differences: tuple[Difference, ...] = ()
-    #: The renamings of variables that map the inputs to themselves: an answer is found once and
-    #: emitted with all its images.
+    #: The number of renamings of variables that map the inputs to themselves: an answer is found
+    #: once and emitted with all its images.
     symmetries: int = 1
-    #: Of an edge: the index that leads from its second variable back to the first.
+    #: Edges only: the index from its second variable back to the first.
     back: int | None = None
     shared: tuple[str, ...] = ()
     entries: int | None = None
@@ -195,7 +193,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A cursor of the enumeration: the relation that it scans, and what it binds."""
+    """A cursor of the enumeration: the relation that it scans, and the variables it binds."""
 
     relation: int
     binds: tuple[str, ...]
@@ -203,24 +201,23 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A plan as it runs: relations in the order in which an epoch keeps them, children first."""
+    """A plan as it runs: relations in maintenance order, children first."""
 
     plan: Plan
     relations: tuple[Relation, ...]
     levels: tuple[Level, ...]
-    #: The places of all relations that the multiplicity of an answer is found in, and of those that
-    #: lead from a change to the answers above it.
+    #: The indices of all relations that contribute to the multiplicity of an answer, and of those
+    #: that lead from a change to the answers above it.
     weights: frozenset[int]
     parent_paths: frozenset[int]
-    #: Whether the answers are numbered, and rows apart from these; and whether a number that was
-    #: asked for does not fit at the moment.
+    #: Whether answers are counted, and rows; whether a requested count currently does not fit.
     has_counts: bool
     has_rows: bool
     is_overflown: bool
 
 
 def describe(plan: Plan, mode: Mode = Mode.MULTIGRAPH) -> Lowered:
-    """The program of a plan in an engine of its own. Runs no kernel, so none is compiled.
+    """The program of a plan in an engine of its own. Runs no kernel, so nothing is compiled.
 
     >>> from triegs.compiler import compile_query
     >>> from triegs.sparql import parse
@@ -241,7 +238,7 @@ def describe(plan: Plan, mode: Mode = Mode.MULTIGRAPH) -> Lowered:
     views = EmptyViews(store, mode, judges, LabelGraphs())
     lowering = Lowering(views, plan, encode, choose_statistics(plan, mode)[0])
     enumeration = lowering.run()
-    table = Table(np.zeros(0, np.int64))  # no words: nobody runs it
+    table = Table(np.zeros(0, np.int64))  # no words: it never runs
     for view in views.by_name.values():
         if isinstance(view, Step | Rule):
             table.steps.append(view)
@@ -255,8 +252,9 @@ def describe(plan: Plan, mode: Mode = Mode.MULTIGRAPH) -> Lowered:
 def describe_registered(
     core: CompiledCore, registered: RegisteredPlan, names: Mapping[RegisteredPlan, str]
 ) -> Lowered:
-    """The program of a registered plan, with the names of other plans that share its views. Of a
-    stalled plan, which has no view left, as if it were alone and new. From any thread.
+    """The program of a registered plan, with the names of other plans that share its views. A
+    stalled plan, which has no views left, is described as if it were alone and new. Callable from
+    any thread.
     """
     if not registered.views:
         return describe(registered.plan, core.views.mode)
@@ -342,7 +340,7 @@ class _Describing:
         )  # fmt: skip
 
     def _sort_views(self) -> list[View]:
-        """As an epoch keeps them: what streams fill, then steps, each with its other orders."""
+        """Views in maintenance order: those filled by streams, then steps, each with its orders."""
         steps: dict[View, int] = {step: n for n, step in enumerate(self.table.steps, 1)}
 
         def place(view: View) -> tuple[int, bool]:
@@ -386,7 +384,7 @@ class _Describing:
         )  # fmt: skip
 
     def _find_atoms(self, index: Index, guards: Sequence[Alias | Static]) -> list[str]:
-        """The nodes whose atoms an index holds: of the counts of a label, all that name it."""
+        """The nodes whose atoms an index holds; for label counts, all that name the label."""
         if index.stream.source is not None or index.condition != ANY:
             return [name for guard in guards for name in self.guards.get(guard, ())]
         relation, arity = self._guard(index).relation, index.stream.arity
@@ -403,7 +401,7 @@ class _Describing:
             return None
         try:
             return self.core.store.newest.size(view.relation)
-        except RelationUnknown:  # the updater has just given it back
+        except RelationUnknown:  # the updater has just dropped it
             return None
 
     def _find_work(self, view: View) -> Work | None:
@@ -419,7 +417,7 @@ class _Describing:
         return next(iter(self.held[view]))
 
     def _columns(self, view: View) -> tuple[str, ...]:
-        """What the columns of a view are called, in their order."""
+        """The column names of a view, in order."""
         if isinstance(view, Order):
             assert view.of is not None
             return pick(self._columns(view.of), view.columns)
@@ -431,7 +429,7 @@ class _Describing:
         return variables[: view.relation.arity]
 
     def _names(self, index: Index) -> tuple[str, ...]:
-        """The columns of a stream: positions, or of a selection the variables of its atom."""
+        """The column names of a stream: positions, or for a selection the variables of its atom."""
         if index.condition != ANY:
             atom = self._guard(index)
             names = [atom.variables[0]] * 2
@@ -441,7 +439,7 @@ class _Describing:
         return SUBJECT_OBJECT if index.stream.predicate is not None else TRIPLE
 
     def _guard(self, index: Index) -> Alias:
-        """The atom that an index was made for."""
+        """The atom that an index was created for."""
         return next(m.guard for m in self.held[index] if isinstance(m.guard, Alias))
 
     # Kinds
@@ -475,7 +473,7 @@ class _Describing:
         meaning = self._meaning(rule)
         names = meaning.variables
         deltas, numbers = rule.deltas, tuple(range(len(rule.deltas)))
-        if rule.symmetry is not None:  # its deltas are by orbit, of the first input in each
+        if rule.symmetry is not None:  # its deltas are per orbit, for the first input of each
             numbers = tuple(rule.symmetry.orbits.index(delta.orbit) for delta in deltas)
             deltas = tuple(replace(deltas[0], variables=pair) for pair in rule.pairs)
         inputs = tuple(
@@ -517,7 +515,7 @@ class _Describing:
         return self.judges.express(check.judge, pick(names, check.variables))
 
     def _describe_delta(self, number: int, delta: Delta, names: tuple[str, ...]) -> Difference:
-        #: By word register: the relation that it is in, the way to it, whether as it was.
+        #: By word register: its relation, the path to it, and whether it is the old version.
         ways: dict[int, Lookup] = {}
         lookups = []
         for root in delta.roots:

@@ -1,7 +1,7 @@
-"""From a plan to the views of the core.
+"""Lowers a plan to the views of the core.
 
-Every node of a plan becomes a rule, unless something faster is known for it. With ``v`` the
-variable that a node shares with its parent and ``w`` the one that it introduces:
+Every node of a plan becomes a rule, unless a faster form applies. Let ``v`` be the variable that a
+node shares with its parent, and ``w`` the one that it introduces:
 
 - a node over pairs ``G(v, w)`` is an *edge*: ``P(v) = sum over w of G(v, w) * N(w)``, where
   ``N(w)`` is the product of the children on ``w``. Without such children its view is the stream's
@@ -11,13 +11,13 @@ variable that a node shares with its parent and ``w`` the one that it introduces
 - the top of a component is a product that lists its variable, or a *total* if the head shows
   nothing of it.
 
-All other nodes (atoms of three variables, interfaces of two and more, materialised joins) are
+All other nodes (atoms of three variables, interfaces of two or more, materialised joins) are
 *rules*: the marginal of an existential node, the live tuples of a witness, and a join below either.
 
-A plan that keeps order statistics has, in the place of live pairs and products of its witnesses,
-the views with counts of `triegs.store.kernels.order_statistics`; tops are ranked, and an edge
-without children is the stream's index with summed hubs. If any node is a rule, all its witnesses
-are, and their counts are rules too, see `triegs.maintain.order_statistics`.
+If a plan keeps order statistics, its witnesses use the views with counts of
+`triegs.store.kernels.order_statistics` instead of live pairs and products. Tops are ranked, and an
+edge without children is the stream's index with summed hubs. If any node is a rule, all witnesses
+are rules, and so are their counts, see `triegs.maintain.order_statistics`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ Encode = Callable[[str], int]
 
 
 class OrderStatistics(Enum):
-    """What is counted below each live tuple: nothing, answers, or answers and rows."""
+    """The statistics kept below each live tuple: none, answers, or answers and rows."""
 
     NONE = 0
     ANSWERS = 1
@@ -74,10 +74,10 @@ class OrderStatistics(Enum):
 
 
 def choose_statistics(plan: Plan, mode: Mode) -> list[OrderStatistics]:
-    """What a plan keeps, best first: what it was asked for, and what is left of it while a number
-    does not fit.
+    """The statistics that a plan can keep, best first: the requested ones, then the fallbacks if a
+    count does not fit.
 
-    Nothing where rows are not the answers as they are: a filter or a cut comes after them.
+    No statistics if rows are not the final answers, because a filter or a cut follows.
     """
     kept = plan.nodes[plan.root].payload
     query = plan.query
@@ -93,13 +93,13 @@ def choose_statistics(plan: Plan, mode: Mode) -> list[OrderStatistics]:
 
 
 def is_by_variable(plan: Plan, node: Node) -> bool:
-    """Whether a node is kept by variables: an edge, a product or a total. All others are rules."""
+    """Whether a node is maintained as an edge, product or total; otherwise it is a rule."""
     below = [plan.nodes[c].interface for c in node.children]
     if any(len(interface) > 1 for interface in (node.interface, *below)):
         return False
     if isinstance(node.guard, Join) or len(node.bag) > 2:
         return False
-    if not node.bag:  # one assertion, some rows, or components side by side
+    if not node.bag:  # one assertion, some rows, or a product of components
         return node.guard is None or not below
     if () in below:
         return False
@@ -111,7 +111,7 @@ Named = tuple[Operand, tuple[str, ...]]
 
 
 class Lowering:
-    """One plan into views; `held` lists all that it uses, children first."""
+    """Lowers one plan to views; `held` lists all views it uses, children first."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class Lowering:
         self.factors: dict[tuple[str, str], View] = {}
         self.streams: dict[Alias, Stream] = {}
         self.atoms: dict[Stream, Alias] = {}
-        #: The node that rules are made for.
+        #: The node whose rules are being created.
         self.node: Node | None = None
         tops = {component.top for component in plan.components}
         self.by_variable = [
@@ -144,14 +144,14 @@ class Lowering:
             for number, node in enumerate(plan.nodes):
                 if node.bag and node.role is Role.WITNESS:
                     self.by_variable[number] = False
-        #: By node that is a rule, its marginal and, of a witness, its live tuples.
+        #: For nodes that are rules: the marginal and, for a witness, the live tuples.
         self.marginals: dict[int, Named] = {}
         self.live: dict[int, tuple[View, tuple[str, ...]]] = {}
         self.covers: dict[int, Named] = {}
 
     def run(self) -> EnumerationPlan:
-        """Make, or find, every view; returns how the answers are enumerated."""
-        # Children come before parents, so that no long chain of nodes is gone down by recursion.
+        """Create or find every view; returns the enumeration of the answers."""
+        # Children precede parents, so a long chain of nodes needs no recursion.
         for number, node in enumerate(self.plan.nodes):
             if not self.by_variable[number]:
                 self._lower_rule(number, node)
@@ -178,7 +178,7 @@ class Lowering:
         self, view: View, node: Node | None = None, variables: Sequence[str] = (),
         guard: Alias | Static | None = None, atoms: Iterable[Alias | None] = (),
     ) -> View:  # fmt: skip
-        """Hold a view, and note what it is in this plan."""
+        """Hold a view, and record its role in this plan."""
         meanings = self.held.setdefault(view, {})
         if node is not None or guard is not None:
             name = "" if node is None else node.name
@@ -186,7 +186,7 @@ class Lowering:
         return view
 
     def _stream(self, alias: Alias) -> Stream:
-        """What an atom sees; its columns are the atom's variables."""
+        """The stream that an atom matches; its columns are the atom's variables."""
         found = self.streams.get(alias)
         if found is None:
             found = self.streams[alias] = find_stream(alias, self.encode, self.views.judges)
@@ -209,7 +209,7 @@ class Lowering:
         return found
 
     def _single(self, alias: Alias) -> View:
-        """An atom of one variable: by label one more row with a condition, else a selection."""
+        """The view of a one-variable atom: a conditional row of its label, or a selection."""
         atom, variable = alias.atom, alias.variables[0]
         if alias.label is None or alias.filters:
             return self._index(self._stream(alias), COUNTS, 0)
@@ -223,7 +223,7 @@ class Lowering:
         return self._use(self.views.index(label, COUNTS, column, condition), guard=alias)
 
     def _rows(self, static: Static) -> View:
-        """The rows of `VALUES` that its filters leave."""
+        """The rows of `VALUES` that pass its filters."""
         names = static.variables
         rows = [
             row for row in static.values.rows
@@ -236,7 +236,7 @@ class Lowering:
     # Nodes by variable
 
     def guard(self, node: Node) -> View | None:
-        """The relation of a guard of one variable."""
+        """The relation of a one-variable guard."""
         if isinstance(node.guard, Static):
             return self._rows(node.guard)
         if not isinstance(node.guard, Alias) or len(node.bag) > 1:
@@ -267,7 +267,7 @@ class Lowering:
         return self.views.step(name, kind, self.has_rows, tuple(factors), by_other)
 
     def factor(self, number: int, variable: str) -> View:
-        """A node's marginal over one variable of its bag: its interface, or the top's choice."""
+        """A node's marginal over its interface variable or, at the top, over the chosen one."""
         node = self.plan.nodes[number]
         if not self.by_variable[number]:
             view = self.marginals[number][0].view
@@ -309,7 +309,7 @@ class Lowering:
         return self._use(found, node, (variable, other), alias)
 
     def root(self, number: int) -> View:
-        """What lists the values of a top variable."""
+        """The view that lists the values of a top variable."""
         node = self.plan.nodes[number]
         factors = self._factors(node, node.bag[0])
         if self.is_ordered:
@@ -332,13 +332,13 @@ class Lowering:
             return operand.view.relation, ()
         if node.bag:
             return self._total(number).relation, ()
-        if isinstance(node.guard, Static):  # a number, as the weight of one row
+        if isinstance(node.guard, Static):  # a number, stored as the weight of one row
             row = (0,)
             rows = [row] * len(node.guard.values.rows)
             views = self.views
             found = views.fixed(f"{len(rows)} rows without columns", 1, rows)
             return self._use(found, guard=node.guard).relation, row
-        assert isinstance(node.guard, Alias)  # no variable at all: one assertion
+        assert isinstance(node.guard, Alias)  # no variables: a single assertion
         atom, label = node.guard.atom, node.guard.relation
         assert label is not None
         predicate = self.encode(label)
@@ -351,7 +351,7 @@ class Lowering:
     # Nodes that are rules
 
     def _lower_rule(self, number: int, node: Node) -> None:
-        """The marginal of a node, and its live tuples if it is a witness."""
+        """Create the marginal of a node, and its live tuples if it is a witness."""
         self.node = node
         guard = self._guard_view(node)
         is_witness = node.role is Role.WITNESS
@@ -410,8 +410,8 @@ class Lowering:
     def _live_rule(
         self, number: int, node: Node, guard: Named | None, order: tuple[str, ...]
     ) -> View:
-        """The guard where every child has something. A child that only counts, over all of the
-        bag, multiplies at once; all others are asked whether they have anything.
+        """The guard tuples for which every child is nonempty. A counting child over the whole bag
+        is multiplied in directly; all others are tested for presence.
         """
         inputs = [(*guard, COUNT)] if guard is not None else []
         for child in node.children:
@@ -425,14 +425,14 @@ class Lowering:
         return self.rule(inputs, order)
 
     def is_folded(self, node: Node, child: int) -> bool:
-        """Whether the live tuples of a rule are multiplied by a child that only counts."""
+        """Whether the live tuples of a rule are multiplied by a counting child."""
         below = self.plan.nodes[child]
         return below.role is Role.EXISTENTIAL and set(below.interface) == set(node.bag)
 
     def _keys_of(
         self, node: Node, guard: Named | None, live: View, order: tuple[str, ...]
     ) -> Named:
-        """What a parent asks: whether a tuple over the interface has any live tuple."""
+        """The relation that a parent probes: whether an interface tuple has any live tuple."""
         width = len(node.interface)
         if width == len(order):
             if guard is not None and not node.children:
@@ -448,7 +448,7 @@ class Lowering:
         return Operand(width, view=view), node.interface
 
     def marginal(self, number: int) -> Named:
-        """A node's marginal, as rules read it."""
+        """A node's marginal, as an operand of rules."""
         if not self.by_variable[number]:
             return self.marginals[number]
         interface = self.plan.nodes[number].interface
@@ -456,7 +456,7 @@ class Lowering:
         return Operand(1, view=view, is_fixed=is_fixed(view)), interface
 
     def listed(self, operand: Operand) -> Operand:
-        """An operand of which only the presence of tuples counts: its changes are listed, net."""
+        """An operand read by presence only: its net changes are listed."""
         stream = operand.stream
         if stream is None:
             return operand
@@ -467,7 +467,7 @@ class Lowering:
         return Operand(stream.arity, stream=stream, listing=listing)
 
     def _join(self, join: Join, head: Sequence[str]) -> Rule:
-        """A materialised join, summed over what the head does not have."""
+        """A materialised join, summed over the variables missing from the head."""
         inputs = []
         for wanted in join.inputs:
             operand, names = self.marginal(wanted.node)
@@ -480,7 +480,7 @@ class Lowering:
         return self.rule(inputs, head, join.filters)
 
     def _support(self, operand: Operand, names: tuple[str, ...], wanted: tuple[str, ...]) -> Named:
-        """An operand over some of its columns: whether there is anything."""
+        """The support of an operand over some of its columns."""
         if operand.stream is not None and operand.stream.arity == 2:
             index = self._index(operand.stream, ADJACENCY, names.index(wanted[0]))
             list_keys_of(index)
@@ -492,7 +492,7 @@ class Lowering:
         self, inputs: Sequence[Used], head: Sequence[str], filters: Sequence[Expression] = (),
         relation: View | None = None, is_answers: bool = False,
     ) -> Rule:  # fmt: skip
-        """A rule over named variables. Its name tells all that it means, so equal ones are one."""
+        """A rule over named variables. Its name encodes its meaning, so equal rules are shared."""
         names = dict.fromkeys(v for _, columns, _ in inputs for v in columns)
         number = {name: i for i, name in enumerate(names)}
         checks = []
@@ -512,7 +512,7 @@ class Lowering:
         if is_one_stream(given) and len(shown) == len(number) and not checks:
             symmetry = find_symmetry(given)
         name = name_rule(given, shown, checks, is_listing=relation is not None)
-        if is_answers:  # read in another way than counts
+        if is_answers:  # read differently from counts
             name = f"answers {name}"
         if symmetry is not None:
             listed = self.listed(given[0].operand)
@@ -529,7 +529,7 @@ class Lowering:
         return found
 
     def rank(self, factors: Sequence[View], variable: str) -> View:
-        """A ranking of the product of some numbers."""
+        """A ranking of the product of several counts."""
         name = f"ranking of {' * '.join(view.name for view in factors)}"
         return self._use(self._ordered(name, RANKING, factors), self.node, (variable,))
 
@@ -547,7 +547,7 @@ class Lowering:
 
 
 def preferred_columns(plan: Plan) -> dict[Alias, int]:
-    """By atom, the column of the first index of pairs that the plan reads of its label."""
+    """For each atom, the column of the first pair index of its label that the plan reads."""
     columns: dict[str, int] = {}
     for node in plan.nodes:
         if not isinstance(node.guard, Alias) or len(node.bag) != 2:

@@ -1,6 +1,6 @@
-"""What the views of a plan are in that plan, for those who explain it.
+"""The role of each view in a plan, for explanations.
 
-A view knows no variable: plans share it, and each has its own names.
+A view knows no variables: plans share it, and each has its own names.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """A view in one plan: the node that it is of, by name; its variables, which are those of its
-    columns or, of a rule, of its registers; and the atom or `VALUES` block that it holds. Of a rule
-    also the atoms that its inputs see, where they are streams.
+    """The role of a view in one plan: the name of its node; its variables, which are those of its
+    columns or, for a rule, of its registers; and the atom or `VALUES` block that it holds. For a
+    rule also the atoms of those inputs that are streams.
     """
 
     node: str
@@ -27,5 +27,5 @@ class Meaning:
     atoms: tuple[Alias | None, ...] = ()
 
 
-#: In the order in which they were noted; a plan may use one view in several places.
+#: In the order in which they were recorded; a plan may use one view in several places.
 Held = dict["View", dict[Meaning, None]]

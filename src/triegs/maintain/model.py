@@ -1,8 +1,8 @@
-"""The program as values: views, and the rules that keep them.
+"""The maintained program as plain values: views, and the rules that maintain them.
 
-A view is one relation and the way an epoch keeps it: an *index* of a stream, filled from its
-entries; a *step* or a *rule*, computed from other views; the output of a rule in another *order* of
-columns; or *fixed* rows.
+A view is one relation plus the way an epoch maintains it: an *index* of a stream, filled from the
+stream's entries; a *step* or a *rule*, computed from other views; a rule's output in another column
+*order*; or *fixed* rows.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from triegs.store.kernels.layout import ORDERED, PLAIN, RANKED, SLOT_WORDS, SLOT
 from triegs.store.kernels.order_statistics import ANSWERED, BESIDE, COUNTED, SETS
 from triegs.store.packed import PackedRelation
 
-#: By the kind of a step that keeps order statistics, how its relation is laid out.
+#: The relation layout for each kind of step that keeps order statistics.
 LAYOUTS = {ORDERED_EDGE: ORDERED, ORDERED_PRODUCT: ORDERED, RANKING: RANKED}
 
 
 @dataclass(slots=True, eq=False)
 class View:
-    """A relation with how others read it: `reads` is PRESENCE of a key, or its COUNT."""
+    """A maintained relation. `reads` is PRESENCE or COUNT: what readers use of a key."""
 
     name: str
     relation: PackedRelation
     reads: int
     uses: int = 0
-    #: Whether an epoch lists the keys that it changed.
+    #: Whether an epoch lists the keys it changed.
     listed: bool = True
-    #: Whether the hubs of the last column are summed.
+    #: Whether the hubs of the last column hold sums.
     is_summed: bool = False
-    #: Of a rule: whether an epoch lists the ids of the first column that came or went.
+    #: Rules only: whether an epoch lists the first-column ids that appeared or disappeared.
     has_keys: bool = False
-    #: Of a rule with one column: whether its counts are numbers of answers.
+    #: Rules with one column only: whether the counts are numbers of answers.
     is_answers: bool = False
 
     @property
@@ -51,7 +51,7 @@ class View:
 
     @property
     def count_kind(self) -> int:
-        """Where the counts of a key are, see `triegs.store.kernels.order_statistics`."""
+        """Where the counts of a key are stored, see `triegs.store.kernels.order_statistics`."""
         if self.relation.layout != PLAIN:
             return BESIDE
         if self.is_answers:
@@ -61,7 +61,7 @@ class View:
 
 @dataclass(slots=True, eq=False)
 class Index(View):
-    """The entries of a stream: pairs by one column, their summed counts, or tuples in an order."""
+    """The entries of a stream: pairs by one column, their summed counts, or ordered tuples."""
 
     stream: Stream = field(default_factory=lambda: label_stream(0))
     kind: int = ADJACENCY
@@ -72,8 +72,8 @@ class Index(View):
 
 @dataclass(slots=True, eq=False)
 class Step(View):
-    """A relation computed from factors; an edge also from a stream, `by_other` leading from its
-    second variable back to the first.
+    """A relation computed from factors. An edge also reads a stream; `by_other` indexes that stream
+    by its second variable, to find the first.
     """
 
     kind: int = PRODUCT
@@ -84,9 +84,9 @@ class Step(View):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What a rule reads: a stream with its rows; or a view, all of it or the keys of its first
-    column. A stream is listed by a rule where only the presence of its tuples counts; one of a
-    single column is read by its index, which is a view.
+    """A relation that a rule reads: the rows of a stream, a whole view, or the keys of a view's
+    first column. A stream has a listing rule if only the presence of its tuples matters. A
+    single-column stream is read through its index, which is a view.
     """
 
     width: int
@@ -98,7 +98,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An operand over variables of the rule, used by its COUNT or by the PRESENCE of a tuple."""
+    """An operand over variables of the rule, read by COUNT or by PRESENCE."""
 
     operand: Operand
     variables: tuple[int, ...]
@@ -107,7 +107,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A judge, by number, over variables."""
+    """A judge, by number, applied to variables."""
 
     judge: int
     variables: tuple[int, ...]
@@ -115,7 +115,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Where an input begins; `use` is LEADS unless it has no column."""
+    """The root of an input; `use` is LEADS unless the input has no columns."""
 
     word: int
     view: View
@@ -136,7 +136,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A level: the variable that it binds, by the inputs that have it."""
+    """A level: the variable it binds, and the inputs that contain the variable."""
 
     variable: int
     sources: tuple[Move, ...]
@@ -146,7 +146,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The changes of one input, joined with all others."""
+    """The changes of one input, joined with all other inputs."""
 
     seeds: Operand
     variables: tuple[int, ...]
@@ -155,7 +155,7 @@ class Delta:
     roots: tuple[Root, ...]
     probes: tuple[Move, ...]
     levels: tuple[Binding, ...]
-    #: With symmetry: whether it finds the answers NOW or BEFORE, and the orbit of the input.
+    #: With symmetry: whether the delta finds the answers NOW or BEFORE, and the orbit of its input.
     side: int = BOTH
     orbit: int = 0
 
@@ -171,8 +171,8 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Symmetry:
-    """By input its orbit, which is the inputs that renaming makes of it; and all renamings, the
-    first of which changes nothing.
+    """The symmetry of a rule body. `orbits` maps each input to its orbit, the set of inputs that
+    renaming turns it into. `images` holds all renamings, the identity first.
     """
 
     orbits: tuple[int, ...]
@@ -183,8 +183,9 @@ class Symmetry:
 class Rule(View):
     """``out(head) = the sum over all other variables of the product of the inputs``.
 
-    `deltas` are of all inputs; those whose input never changes serve to fill it only. With
-    `is_listed_only` the output is the relation of an index, and only its changes are listed.
+    `deltas` cover all inputs; those of inputs that never change are used only to fill the rule.
+    With `is_listed_only` the output is the relation of an existing index, and only its changes are
+    listed.
     """
 
     arity: int = 0
@@ -198,14 +199,14 @@ class Rule(View):
 
 @dataclass(slots=True, eq=False)
 class Order(View):
-    """The output of a rule, or fixed rows, with the columns in another order."""
+    """The output of a rule, or fixed rows, in another column order."""
 
     of: View | None = None
     columns: tuple[int, ...] = ()
 
 
 def find_address(relation: PackedRelation) -> int:
-    """The place of a relation's slot in the words of its store."""
+    """The offset of a relation's slot in the words of its store."""
     return SLOTS + SLOT_WORDS * relation.slot
 
 
@@ -214,12 +215,12 @@ def is_counts(view: View) -> bool:
 
 
 def is_fixed(view: View) -> bool:
-    """Whether no update changes its rows."""
+    """Whether the view's rows never change."""
     return type(view) is View
 
 
 def list_keys_of(view: View) -> None:
-    """Let an epoch list the ids of the first column that it changed, or that came or went."""
+    """Make each epoch list the first-column ids it changed, or that appeared or disappeared."""
     if isinstance(view, Rule) and view.arity > 1:
         view.has_keys = True
     else:

@@ -1,20 +1,21 @@
-"""Order statistics of a plan that has rules: the answers, and the rows, below each tuple.
+"""Order statistics of a plan with rules: the numbers of answers and rows below each tuple.
 
 Answers are enumerated variable by variable, so there is one level per variable. A level of a node
-with the live tuples ``L`` binds ``v`` below its *key*, the variables of the node that are bound
-before. Of each level two things are kept:
+with live tuples ``L`` binds ``v`` below its *key*, the variables of the node that are already
+bound. Each level keeps two relations:
 
-    ``E(key, v) = T(key, v) * product of T_c(interface of c)``, what hangs from an entry,
-    ``T(key) = sum over v of E(key, v)``, what hangs from all of them,
+    ``E(key, v) = T(key, v) * product of T_c(interface of c)``, the count below one entry,
+    ``T(key) = sum over v of E(key, v)``, the count below all entries of a key.
 
-with the ``T`` of the node's next level, or at its last one ``L``, which counts 1 in answers; and
-``T_c`` of the first level of each node that hangs on ``v``: of its interface, ``v`` is bound last.
-Rows are the same with the counts of ``L``, and times all that only counts and hangs on ``v``. So a
-node hangs where it can be opened, which may be above its parent, and its number enters there only.
+The ``T`` on the right is that of the node's next level; at the last level it is ``L``, which counts
+1 in answers. ``T_c`` is that of the first level of each node ``c`` attached to ``v``: ``v`` is the
+variable of its interface that is bound last. Rows are computed in the same way from the counts of
+``L``, and multiplied by every counting factor attached to ``v``. A node is thus attached where it
+can be opened, possibly above its parent, and its count enters only there.
 
-Each is one rule; ``E`` is that ``T`` where nothing hangs on ``v``. Its last column has sums in its
-hubs, so that a position is found in logarithmic time. The first level of a node without interface
-is a ranking.
+Each relation is one rule; ``E`` equals the right-hand ``T`` if nothing is attached to ``v``. The
+hubs of its last column hold sums, so a position is found in logarithmic time. The first level of a
+node without interface is a ranking.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ from triegs.store.packed import PackedRelation
 if TYPE_CHECKING:
     from triegs.maintain.lowering import Lowering, Named
 
-#: An input of a rule: a operand, the names of its columns, and how it is used.
+#: An input of a rule: an operand, the names of its columns, and how it is used.
 Used = tuple[Operand, tuple[str, ...], int]
 
 
 class RuleStatistics:
-    """The counts of all levels of one plan, made node by node, children first."""
+    """The counts of all levels of one plan, created node by node, children first."""
 
     def __init__(self, lowering: Lowering) -> None:
         self.lowering = lowering
         self.plan = lowering.plan
         self.hung = find_hung(self.plan)
-        #: By witness node: what hangs from an interface in answers, if not 1, and in rows.
+        #: For each witness node: the counts below an interface, in answers (if not 1) and in rows.
         self.totals: dict[int, tuple[Used | None, Used | None]] = {}
-        #: By witness node: where the counts of its levels are, and what ranks its first variable.
+        #: For each witness node: the counts of its levels, and the ranking of its first variable.
         self.levels: dict[int, list[CountSource]] = {}
         self.rankings: dict[int, View] = {}
 
     def add_node(self, number: int, live: View, named: Named) -> None:
-        """Make the counts of a node with these live tuples, as a view and as rules read them."""
+        """Create the counts of a node, given its live tuples as a view and as an operand."""
         node = self.plan.nodes[number]
         operand, names = named
         order, width = (*node.interface, *node.introduces), len(node.interface)
@@ -82,8 +83,8 @@ class RuleStatistics:
         self.totals[number] = answers, rows
 
     def _count_live(self, live: View, answers: Used, key: Sequence[str]) -> Used:
-        """Let the live tuples have counts in their hubs: 1, and their counts. Where these do not
-        fit and nobody asked for them, the answers get a relation of their own.
+        """Keep counts in the hubs of the live tuples: 1, and their counts. If these do not fit and
+        were not requested, the answers get a separate relation.
         """
         try:
             self.lowering.views.summed(live)
@@ -94,7 +95,7 @@ class RuleStatistics:
         return answers
 
     def _sum_hubs(self, used: Used | None, own: Sequence[Used | None]) -> PackedRelation | None:
-        """Where a level looks numbers up, with sums; None where the live tuples tell them."""
+        """The view in which a level looks up counts; None if the live tuples provide them."""
         if used is None or any(used is each for each in own):
             return None
         view = used[0].view
@@ -146,9 +147,7 @@ def relation_of(used: Used | None) -> PackedRelation | None:
 
 
 def find_hung(plan: Plan) -> dict[str, list[tuple[int, int]]]:
-    """By variable, the children of witness nodes of whose interface it is bound last, each with
-    its parent.
-    """
+    """By variable, the children of witness nodes whose interface it completes, with parents."""
     bound: dict[str, int] = {}
     for number in plan.order:
         for variable in plan.nodes[number].introduces:

@@ -1,6 +1,6 @@
 """The relations of views: reading them as columns, and filling those of new views.
 
-A new view is filled from what is there, by the kernels that keep it up to date afterwards.
+A new view is filled from existing data by the kernels that maintain it afterwards.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from triegs.store.kernels.relations import tuple_get
 from triegs.store.packed import PackedStore
 
 FIRST_BUFFER = 1 << 14  # words
-FILL_SEEDS = 1 << 12  # that a new rule is filled from at a time
+FILL_SEEDS = 1 << 12  # seeds per call when a new rule is filled
 
 
 class ViewRelations:
-    """The store of the views, and the assertions whose label no view is over."""
+    """The store of the views, and the assertions whose label no view covers."""
 
     def __init__(self, store: PackedStore, mode: Mode, judges: Judges) -> None:
         self.store = store
@@ -54,7 +54,7 @@ class ViewRelations:
         return self._read_below(int(root), True, view.relation.arity, size)
 
     def read_keys(self, view: View) -> Columns:
-        """The ids of the first column, with a 1 or, of a map, their counts."""
+        """The ids of the first column, with 1 or, for a map, their counts."""
         if view.relation.arity == 1 and view.relation.layout == PLAIN:
             return self.read_rows(view)
         log = np.empty(2 * len(view.relation) + 16, np.int64)
@@ -64,7 +64,7 @@ class ViewRelations:
         return np.stack([keys, np.ones(len(keys), np.int64)])
 
     def _read_below(self, word: int, from_trie: bool, arity: int, size: int) -> Columns:
-        """The tuples below a word as columns, of that number at most, with their counts."""
+        """At most the given number of tuples below a word as columns, with their counts."""
         if arity == 0 or size == 0 or word == 0:
             count = [[word]] if arity == 0 and word else np.empty((arity + 1, 0))
             return np.array(count, np.int64)
@@ -77,7 +77,7 @@ class ViewRelations:
     # Filling
 
     def _check(self, name: str) -> None:
-        """After a kernel: no room, or a count that does not fit, is an exception here."""
+        """After a kernel call: raise an exception if memory ran out or a count did not fit."""
         faults = self.store.faults
         assert not faults & LOG_FULL, f"{name}: the log is too short"
         if faults & FULL:
@@ -123,7 +123,7 @@ class ViewRelations:
         self._check_or_drop(index)
 
     def _fill_tuples(self, view: View, rows: Columns) -> None:
-        """Put columns, the counts last, into an empty relation; those of one key are summed."""
+        """Insert columns, counts last, into an empty relation; counts of equal keys are summed."""
         flat = np.ascontiguousarray(rows).reshape(-1)
         count, arity = rows.shape[1], view.relation.arity
         key = np.empty(arity, np.int64)
@@ -145,7 +145,7 @@ class ViewRelations:
         """List all keys of one input as new, and run the step on them."""
         first = step.factors[0]
         guard = first if step.by_other is None else step.by_other
-        # Room to list every key of the input, and every key that the step may give.
+        # Room to list every key of the input, and every key that the step may produce.
         log = np.empty(2 * (len(first.relation) + len(guard.relation)) + 16, np.int64)
         log[0] = 1
         list_keys(self.store.words, log, self._cursor, first.address)
@@ -169,7 +169,7 @@ class ViewRelations:
         self._check(step.name)
 
     def _fill_from(self, rule: Rule, rows: Columns) -> None:
-        """Fill a rule from the rows of its last input; the others are read as they are now."""
+        """Fill a rule from the rows of its last input; all others are read as they are now."""
         delta = rule.deltas[-1]
         if delta.width == 1:  # their counts are looked up
             assert delta.seeds.view is not None, "a stream of one column is read by its index"
@@ -193,7 +193,7 @@ class ViewRelations:
                 self.grow_work()
 
     def _run_rule(self, rule: Rule, table: Words, row: int, log: Words, lists: Words) -> bool:
-        """Run a rule on listed seeds; false, with nothing changed, if the buffer is too short."""
+        """Run a rule on listed seeds; false, with nothing changed, if the buffer is too small."""
         nothing, judges = np.zeros(2, np.int64), self.judges
 
         def run(words: Words, _: Words) -> bool:
@@ -212,12 +212,12 @@ class ViewRelations:
         return True
 
     def grow_work(self) -> None:
-        """Have twice the room for emissions, and for the runs of levels."""
+        """Double the room for emissions and for the runs of levels."""
         self.work = make_work(2 * int(self.work[BUFFER_WORDS]))
 
 
 def make_work(words: int) -> Words:
-    """Scratch memory with buffers of so many words."""
+    """Scratch memory with buffers of the given number of words."""
     work = np.zeros(FIXED_WORDS + 3 * words, np.int64)
     work[[RAW, SCRATCH, RUNS, RUNS_END]] = FIXED_WORDS + words * np.arange(4)
     work[BUFFER_WORDS] = words

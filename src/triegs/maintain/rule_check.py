@@ -1,7 +1,8 @@
-"""The deltas of one rule in a table: read by `triegs.maintain.table_check`, judged here.
+"""Checks the deltas of one rule in a table, as read by `triegs.maintain.table_check`.
 
-All deltas of a rule join the same inputs. A delta's roots stand in the order of the inputs, its own
-left out; so those before it are read now, and those after it before the epoch, fixed ones apart.
+All deltas of a rule join the same inputs. The roots of a delta are in input order, without its own
+input: those before it are read in their current state, those after it before the epoch, except for
+fixed inputs.
 
 With symmetry there are two deltas for each orbit of inputs: one reads all others before the epoch,
 one reads them now.
@@ -36,7 +37,7 @@ LevelRow = tuple[int, int, list[list[int]], list[Check]]
 
 
 class DeltaRow(NamedTuple):
-    """The words of a delta, with all that they lead to."""
+    """The words of a delta, with everything they refer to."""
 
     origin: int
     number: int
@@ -52,7 +53,7 @@ class DeltaRow(NamedTuple):
 
 
 class SymmetryRow(NamedTuple):
-    """Inputs as `[variable, variable, orbit]`, renamings of variables, the list with the ranks."""
+    """Inputs as `[variable, variable, orbit]`, renamings of variables, the list with ranks."""
 
     inputs: list[list[int]]
     images: list[list[int]]
@@ -60,7 +61,7 @@ class SymmetryRow(NamedTuple):
 
 
 class RuleRow(NamedTuple):
-    """The words of a rule, with all that they lead to."""
+    """The words of a rule, with everything they refer to."""
 
     arity: int
     head: list[int]
@@ -74,9 +75,7 @@ class RuleRow(NamedTuple):
 
 
 class InputReading(NamedTuple):
-    """An input as one delta has it: what it holds (None: fixed rows), the variables of its columns,
-    its use.
-    """
+    """An input as a delta reads it: its contents (None: fixed), variables by column, its use."""
 
     origin: Hashable
     variables: tuple[tuple[int, int], ...]
@@ -89,14 +88,14 @@ def pair(columns: Sequence[int], variables: Sequence[int]) -> tuple[tuple[int, i
 
 
 class Way(NamedTuple):
-    """A word that an input has reached: the place of its root, and so many columns behind it."""
+    """A word that an input has reached: the index of its root, and the number of columns passed."""
 
     root: int
     depth: int
 
 
 class RuleCheck:
-    """One rule; `table` knows slots, lists and streams."""
+    """Checks one rule; `table` knows slots, lists and streams."""
 
     def __init__(self, table: TableCheck, rule: RuleRow) -> None:
         self.table = table
@@ -116,7 +115,7 @@ class RuleCheck:
             self.expect(checks == tested[0], f"[7] delta {number} checks {checks}, not {tested[0]}")
 
     def check_symmetry(self, symmetry: SymmetryRow) -> None:
-        """The renamings are all of the body, and there are two deltas for each orbit. [9]"""
+        """The renamings preserve the body, and there are two deltas for each orbit. [9]"""
         rule = self.rule
         pairs = [(first, second) for first, second, _ in symmetry.inputs]
         variables = sorted({v for pair in pairs for v in pair})
@@ -147,7 +146,7 @@ class RuleCheck:
         return sorted([*delta.checks, *(check for level in delta.levels for check in level[3])])
 
     def check_delta(self, number: int, delta: DeltaRow) -> list[InputReading]:
-        """Returns the inputs in their order, fixed ones last."""
+        """Returns the inputs in order, fixed ones last."""
         seed = self.check_seed(delta)
         self.check_roots(number, delta)
         variables, uses = Chains(self, delta).follow()
@@ -163,14 +162,14 @@ class RuleCheck:
         return changing + fixed
 
     def place_seed(self, number: int, delta: DeltaRow) -> int:
-        """Which input brings the seeds of a delta."""
+        """The input that provides the seeds of a delta."""
         if self.rule.symmetry is None:
             self.expect((delta.side, delta.orbit) == (BOTH, 0), "[9] a side without symmetry")
             return number
         return [orbit for *_, orbit in self.rule.symmetry.inputs].index(delta.orbit)
 
     def check_seed(self, delta: DeltaRow) -> InputReading:
-        """What brings the seeds is what other deltas read. [5]"""
+        """The source of the seeds is what other deltas read. [5]"""
         table, width = self.table, len(delta.regs)
         origin: Hashable
         if delta.origin == ENTRIES:
@@ -194,7 +193,7 @@ class RuleCheck:
         return InputReading(origin, pair(columns, delta.regs), delta.use)
 
     def check_roots(self, number: int, delta: DeltaRow) -> None:
-        """Inputs before the seed now, after it before the epoch. [5]"""
+        """Inputs before the seed are read now, those after it before the epoch. [5]"""
         place, symmetry = 0, self.rule.symmetry
         for _, slot, is_old, _ in delta.roots:
             self.table.expect_before(slot)
@@ -209,7 +208,7 @@ class RuleCheck:
 
 
 class Chains:
-    """The words of a delta's inputs, and its registers: each is read after it is set."""
+    """The words of a delta's inputs, and its registers: each is read only after it is set."""
 
     def __init__(self, rule: RuleCheck, delta: DeltaRow) -> None:
         self.rule = rule
@@ -222,7 +221,7 @@ class Chains:
         self.uses: list[int] = [LEADS for _ in delta.roots]
 
     def follow(self) -> tuple[list[list[int]], list[int]]:
-        """Returns by root the variables of its input and how it is used. [6]"""
+        """Returns for each root the variables of its input and how it is used. [6]"""
         delta = self.delta
         for reg in delta.regs:
             self.bind(reg)

@@ -1,4 +1,4 @@
-"""Rules of a plan: what they are called, and how a body with symmetry is recognised."""
+"""Naming of rules, and recognition of bodies with symmetry."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hashlib import blake2b
 from triegs.maintain.kernels.tables import COUNT
 from triegs.maintain.model import Check, Input
 
-MOST_NAMED = 200  # letters of a rule's name before it is shortened
+MOST_NAMED = 200  # characters of a rule's name before it is shortened
 
 
 def is_one_stream(inputs: Sequence[Input]) -> bool:
@@ -23,7 +23,7 @@ def is_one_stream(inputs: Sequence[Input]) -> bool:
 def name_rule(
     inputs: Sequence[Input], head: Sequence[int], checks: Sequence[Check], is_listing: bool
 ) -> str:
-    """All that a rule means: its inputs with their variables and uses, its head, its checks.
+    """The canonical name of a rule: its inputs with variables and uses, its head, its checks.
 
     Names of inputs are canonical, and a judge keeps its number while a view needs it.
     """

@@ -1,4 +1,4 @@
-"""Epochs, registered plans, and how they are published."""
+"""Epochs, registered plans, and their publication."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Refused(NamedTuple):
 
 
 def show_refused(refused: Sequence[Refused]) -> str:
-    """The repr of a tuple of them, shortened after the first few.
+    """The repr of a tuple of refused updates, shortened after the first few.
 
     >>> show_refused([Refused(place, "why") for place in range(1000)])
     "(Refused(place=0, reason='why'), ... 997 more)"
@@ -50,8 +50,8 @@ class Epoch(NamedTuple):
 
 
 class BaseRelation(NamedTuple):
-    """A relation with counts of assertions: its columns are these columns of a triple, and all have
-    that predicate unless it is a column.
+    """A relation with counts of assertions. Its columns are these columns of a triple; all
+    assertions have the given predicate unless it is a column.
     """
 
     relation: PackedRelation
@@ -60,7 +60,7 @@ class BaseRelation(NamedTuple):
 
 
 class PublishedPlan(NamedTuple):
-    """What readers of a plan get: None for the newest version, or the last good one if stalled."""
+    """What readers of a plan use: None for the newest version, or the last good one if stalled."""
 
     version: PackedVersion | None
     enumeration: EnumerationPlan
@@ -79,10 +79,10 @@ class RegisteredPlan:
     views: Held = field(default_factory=dict)
     error: MultiplicityOverflow | None = None
     is_closed: bool = False
-    #: While a count does not fit: the number of updates at which it is tried again.
+    #: While a count does not fit: the number of updates at which it is retried.
     retry_at: int = 0
     published: PublishedPlan = field(init=False)
-    #: What it has published, each with the number of the first version that it applies to.
+    #: Its publications, each with the first version number that it applies to.
     past: list[tuple[int, PublishedPlan]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -90,14 +90,14 @@ class RegisteredPlan:
 
 
 class Publisher:
-    """Publishes versions of a store, and knows the readable version of each plan."""
+    """Publishes versions of a store, and tracks the readable version of each plan."""
 
     def __init__(self, store: PackedStore) -> None:
         self.store = store
         self.registered: list[RegisteredPlan] = []
 
     def show(self, registered: RegisteredPlan) -> tuple[PackedVersion, EnumerationPlan]:
-        """Pin the readable version of a plan; the caller unpins it. From any thread."""
+        """Pin the readable version of a plan; the caller unpins it. Callable from any thread."""
         while True:
             shown = registered.published
             if registered.is_closed:

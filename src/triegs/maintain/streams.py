@@ -1,7 +1,8 @@
-"""Streams: what an epoch brings of a label, of all triples of a space, or of a selection of these.
+"""Streams: the entries that an epoch brings for a label, a whole window graph, or a selection of
+these.
 
-A selection is what one atom sees: constants, repeated variables and filters leave entries out, and
-its columns are the atom's variables. Streams keep nothing; the rows that they go to do.
+A selection holds what one atom matches: constants, repeated variables and filters exclude entries,
+and its columns are the atom's variables. Streams store nothing; the rows they feed do.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.tables import IS_ACCEPTED, IS_EQUAL, IS_ID
 from triegs.sparql.model import expression_variables, is_variable
 
-Columns = NDArray[np.int64]  # by column, the weights last
+Columns = NDArray[np.int64]  # by column, weights last
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """What an entry must pass: a kind of `triegs.maintain.kernels.tables`, with the columns that it
+    """A condition on an entry: a kind of `triegs.maintain.kernels.tables`, with the columns that it
     reads and an id, or the number of a judge.
     """
 
@@ -32,7 +33,7 @@ class Test:
     value: int = 0
 
     def hold(self, rows: Columns, judges: Judges) -> NDArray[np.bool_]:
-        """By row, whether it passes."""
+        """For each row, whether it passes."""
         if self.kind == IS_ACCEPTED:
             return judges.judge_columns(self.value, [rows[column] for column in self.columns])
         wanted = self.value if self.kind == IS_ID else rows[self.columns[1]]
@@ -42,10 +43,10 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The triples of a label or of a space, or those of another stream that pass all tests.
+    """The triples of a label or of a window graph, or those of another stream that pass all tests.
 
-    A label has the columns (subject, object), a space (subject, predicate, object); `columns` are
-    those of its source that a selection keeps.
+    A label has the columns (subject, object), a window graph (subject, predicate, object).
+    `columns` are the source columns that a selection keeps.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Stream:
 
     @property
     def change_at(self) -> int:
-        """The word of an entry that has the change."""
+        """The offset of the change within an entry."""
         return max(self.arity, 2)
 
     @property
@@ -66,7 +67,7 @@ class Stream:
         return (test.value for test in self.tests if test.kind == IS_ACCEPTED)
 
     def select(self, rows: Columns, judges: Judges) -> Columns:
-        """Its own rows of those of its source."""
+        """The rows of its source that belong to the stream."""
         for test in self.tests:
             rows = rows[:, test.hold(rows, judges)]
         return rows[[*self.columns, -1]]
@@ -81,7 +82,7 @@ def whole_stream(space: int) -> Stream:
 
 
 def find_stream(alias: Alias, encode: Callable[[str], int], judges: Judges) -> Stream:
-    """What an atom sees; its columns are the atom's variables."""
+    """The stream that an atom matches; its columns are the atom's variables."""
     terms: Sequence[str]
     if alias.label is None:
         space = 0 if alias.relation is None else -encode(alias.relation)
@@ -104,7 +105,7 @@ def find_stream(alias: Alias, encode: Callable[[str], int], judges: Judges) -> S
         tests.append(Test(IS_ACCEPTED, tuple(places[name] for name in names), judge))
     if not tests:
         return source
-    # Equal texts may mean different ids once a window's label was freed: the source tells them.
+    # Equal texts may mean different ids once a window's label was freed: their sources differ.
     name = f"{alias_text(alias)} in {source.name}"
     return Stream(name, len(places), source=source, columns=tuple(places.values()),
                   tests=tuple(tests))  # fmt: skip

@@ -1,9 +1,9 @@
-"""What every table must be, judged by its words alone; `triegs.maintain.kernels.tables` says what
-they mean.
+"""Checks the invariants of a table from its words alone; `triegs.maintain.kernels.tables` defines
+the words.
 
-Kernels trust the table: a wrong place reads another row's words, a wrong register a value of the
-last seed. So tests have every table checked before an epoch reads it. The numbers in brackets are
-those of the invariants in docs/maintenance.md.
+Kernels trust the table: a wrong offset reads another row's words, a wrong register a value of the
+last seed. Tests therefore check every table before an epoch reads it. Numbers in brackets refer to
+the invariants in docs/maintenance.md.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ ORDERED_STEPS = (t.ORDERED_EDGE, t.ORDERED_PRODUCT, t.RANKING)
 
 
 class Shape(NamedTuple):
-    """Of a relation."""
+    """The arity and form of a relation."""
 
     arity: int
     is_plain: bool
 
 
 class Listed(NamedTuple):
-    """A list: who writes it, from which relation, and how many ids its entries have."""
+    """A list: its relation, and the number of ids per entry."""
 
     slot: int
     width: int
 
 
 def check_table(words: Words, views: Views, lists: int) -> None:
-    """Raise `StoreCorrupt` where a table is not what the kernels expect. Cost: the table."""
+    """Raise `StoreCorrupt` if a table is not what the kernels expect. Cost: the table."""
     shapes = {
         slot_at(relation.slot): Shape(relation.arity, relation.layout == PLAIN)
         for relation in views.store.members
@@ -54,7 +54,7 @@ def check_table(words: Words, views: Views, lists: int) -> None:
 
 
 class TableCheck:
-    """One reading of a table. What it reads it marks, so that nothing is read twice or left."""
+    """One pass over a table. Marks all words it reads, so that none is read twice or left out."""
 
     def __init__(
         self, words: list[int], shapes: Mapping[int, Shape], judges: Mapping[int, int], lists: int
@@ -64,15 +64,15 @@ class TableCheck:
         self.judges = judges
         self.most_lists = lists
         self.owners: list[str] = [""] * len(words)
-        #: By slot, what its relation holds; nothing is said of those that never change.
+        #: By slot, the contents of its relation; relations that never change are absent.
         self.origins: dict[int, Hashable] = {}
-        #: By slot, which column of what it holds each of its columns is.
+        #: By slot, the source column of each of its columns.
         self.columns: dict[int, tuple[int, ...]] = {}
         self.lists: dict[int, Listed] = {}
         self.claimed: set[int] = set()
         #: By slot of a pair index: its stream and the column of its key.
         self.pairs: dict[int, tuple[int, int]] = {}
-        #: The counts that deletions are judged by.
+        #: The counts that decide whether a deletion is valid.
         self.judging: set[int] = set()
         self.arities: list[int] = []
         self.where = "head"
@@ -95,7 +95,7 @@ class TableCheck:
         for number, at in enumerate(self.rows(streams, words[t.STREAM_ROWS], t.STREAM_WORDS)):
             self.where = f"stream {number}"
             self.check_stream(number, at)
-        # A step may read what later ones write only by mistake: all slots that change are known.
+        # No step may read the output of a later one; to detect that, collect all outputs first.
         rows = self.rows(steps, words[t.STEP_ROWS], t.STEP_WORDS)
         self.later = Counter(slot for at in rows for slot in self.outputs(at))
         for number, at in enumerate(rows):
@@ -117,7 +117,7 @@ class TableCheck:
             self.fail(message)
 
     def take(self, at: int, count: int, what: str) -> list[int]:
-        """Read words that nobody else reads. [1]"""
+        """Read words that nothing else reads. [1]"""
         is_inside = count >= 0 and 0 <= at <= len(self.words) - count
         self.expect(is_inside, f"[1] {what} at {at}: outside the table")
         for place in range(at, at + count):
@@ -127,7 +127,7 @@ class TableCheck:
         return self.words[at : at + count]
 
     def rows(self, count: int, at: int, size: int) -> range:
-        """Rows of one kind; returns where each begins."""
+        """Rows of one kind; returns the offset of each."""
         self.take(at, count * size, "rows")
         return range(at, at + count * size, size)
 
@@ -260,12 +260,12 @@ class TableCheck:
             self.fail(f"[1] a step of kind {kind}")
 
     def expect_before(self, slot: int) -> None:
-        """What is read is complete: a stream's, an earlier step's, or fixed. [3]"""
+        """A relation is complete when read: from a stream, an earlier step, or fixed. [3]"""
         self.shape(slot)
         self.expect(self.later[slot] == 0, f"[3] slot {slot} is read before it is written")
 
     def expect_list(self, number: int, slot: int, width: int) -> None:
-        """The list of what changed in a relation; one that never changes has an empty list. [3]"""
+        """The list of a relation's changes; empty for a relation that never changes. [3]"""
         self.expect(0 <= number < self.most_lists, f"[3] list {number}: there is none")
         found = self.lists.get(number)
         if slot in self.origins:
@@ -274,7 +274,7 @@ class TableCheck:
             self.expect(found is None, f"[3] slot {slot} is fixed, list {number} is not")
 
     def expect_weights(self, slot: int) -> None:
-        """In RDF mode the counts of a label are no weights. [5]"""
+        """In RDF mode the counts of a label are not weights. [5]"""
         is_counts = self.words[t.IS_RDF] == 1 and slot in self.judging
         self.expect(not is_counts, f"[5] slot {slot} has counts of events, no weights")
 
@@ -313,7 +313,7 @@ class TableCheck:
             reads, slot, changed = self.words[row : row + t.FACTOR_WORDS]
             self.check_factor(slot, changed, reads, is_ordered)
         self.expect_arity(out, 0 if kind == t.TOTAL else 1)
-        if kind == t.TOTAL:  # it has a list, which it never writes
+        if kind == t.TOTAL:  # it has a list that it never writes
             self.number_list(own)
             self.claim_slot(out, ("step", number), ())
         else:

@@ -1,7 +1,7 @@
-"""The table of a program in words, for whoever debugs it.
+"""Prints the table of a program as text, for debugging.
 
-It is read from the words alone; the views only lend their names. Variables are registers `r0`,
-`r1` …, the words on the way through an input `w0`, `w1` …, relations are numbered by their slots.
+The text is derived from the words alone; the views only provide names. Variables are registers
+`r0`, `r1` …, the words on the path through an input `w0`, `w1` …, relations are numbered by slot.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ NUMBERS = {BESIDE: "counts beside", SETS: "sums of sets", COUNTED: "one answer e
 
 
 def describe_table(table: Table, views: Views) -> str:
-    """Every row of a table, a line each. Cost: the table.
+    """Every row of a table, one line each. Cost: the table.
 
     >>> from triegs.maintain.compiled import CompiledCore
     >>> from triegs.maintain.judges import Judges

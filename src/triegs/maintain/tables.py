@@ -1,6 +1,4 @@
-"""Views into the table that an epoch reads; `triegs.maintain.kernels.tables` says what its words
-mean.
-"""
+"""Writes views into the table of an epoch, see `triegs.maintain.kernels.tables`."""
 
 from __future__ import annotations
 
@@ -66,16 +64,16 @@ Computed = Step | Rule
 
 @dataclass(slots=True)
 class Table:
-    """The words, and what stands where in them."""
+    """The words of a table, and the positions of its elements."""
 
     words: Words
     labels: dict[int, int] = field(default_factory=dict)
     streams: dict[Stream, int] = field(default_factory=dict)
     steps: list[Computed] = field(default_factory=list)
-    #: Lists by view: of all that it changed, and of the keys that came or went.
+    #: Lists by view: of everything it changed, and of the keys that appeared or disappeared.
     lists: dict[View, int] = field(default_factory=dict)
     keys: dict[View, int] = field(default_factory=dict)
-    #: What each step has done so far, COUNTER_WORDS each.
+    #: The work of each step so far, COUNTER_WORDS each.
     counters: Words = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
@@ -88,9 +86,9 @@ class Table:
 
 
 def write_table(views: Iterable[View], unindexed: PackedRelation, mode: Mode) -> Table:
-    """Number streams, steps and lists, and write all of them down.
+    """Number streams, steps and lists, and write the table.
 
-    `unindexed` has the assertions whose label no view is over.
+    `unindexed` holds the assertions whose label no view covers.
     """
     found = list(views)
     streams = find_streams(found)
@@ -119,7 +117,7 @@ def write_table(views: Iterable[View], unindexed: PackedRelation, mode: Mode) ->
 
 
 def find_streams(views: Sequence[View]) -> list[Stream]:
-    """The streams that views are kept from: labels, then wholes, then selections."""
+    """The streams that feed views: labels, then wholes, then selections."""
     used: dict[Stream, None] = {}
     for view in views:
         if isinstance(view, Index):
@@ -138,7 +136,7 @@ def find_streams(views: Sequence[View]) -> list[Stream]:
 
 
 def write_step(step: Step) -> tuple[Words, int]:
-    """A table of one step alone, whose factors have lists 0, 1 …, and where in it the step is."""
+    """A table of a single step, whose factors have lists 0, 1 …, and the step's offset in it."""
     writer = Writer([*dict.fromkeys(step.factors), step], [])
     if step.by_other is not None:
         writer.streams = {step.by_other.stream: 0}
@@ -147,7 +145,7 @@ def write_step(step: Step) -> tuple[Words, int]:
 
 
 def write_rule(rule: Rule) -> tuple[Words, int]:
-    """A table of a rule alone, to be filled from its last input, which has list 0."""
+    """A table of a single rule, to be filled from its last input, which has list 0."""
     writer = Writer([], [])
     writer.is_fill = True
     row = writer.put(writer.write_step(rule))
@@ -155,7 +153,7 @@ def write_rule(rule: Rule) -> tuple[Words, int]:
 
 
 class Writer:
-    """Writes rows one after the other; what a row leads to stands before it."""
+    """Writes rows sequentially; a row follows everything that it refers to."""
 
     def __init__(self, listed: Sequence[View], keyed: Sequence[View]) -> None:
         self.words: list[int] = []
@@ -167,7 +165,7 @@ class Writer:
         self.is_fill = False
 
     def put(self, *rows: Sequence[int]) -> int:
-        """Write rows down; returns where they begin."""
+        """Append rows; returns their offset."""
         at = len(self.words)
         for row in rows:
             self.words += row
@@ -264,7 +262,7 @@ class Writer:
         ]  # fmt: skip
 
     def _write_symmetry(self, rule: Rule) -> int:
-        """Where the symmetry of a rule stands; 0 if it has none, or is filled from all tuples."""
+        """The offset of a rule's symmetry; 0 if it has none, or is filled from all tuples."""
         if rule.symmetry is None or self.is_fill:
             return 0
         listing = rule.deltas[0].seeds.listing
@@ -326,7 +324,7 @@ class Writer:
         return self.put(*rows)
 
     def _find_address(self, view: View) -> int:
-        """The address of a view; a long rule asks for each of its inputs in every delta."""
+        """The address of a view, cached because a long rule looks up every input in every delta."""
         found = self.addresses.get(view)
         if found is None:
             found = self.addresses[view] = view.address
@@ -334,5 +332,5 @@ class Writer:
 
 
 def write_source(move: Move) -> tuple[int, int, int, int]:
-    """A move as a source of a level, which is a probe without its register."""
+    """A move as a source of a level: a probe without its register."""
     return move.before, int(move.is_trie), move.after, move.use

@@ -1,4 +1,4 @@
-"""The values of terms in words, as `triegs.maintain.kernels.verdicts` compares them."""
+"""The values of terms as words, in the form that `triegs.maintain.kernels.verdicts` compares."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from triegs.sparql.value_columns import EPOCH_SECONDS, read_moments, read_number
 from triegs.sparql.values import Moment, MomentKind, Number, Rank, Text, round_to_float, value_of
 from triegs.terms.term import Kind, parse_term
 
-#: Fractions are kept as so many views of one.
+#: The unit of fractions: 10**18 parts of one.
 PARTS = 10**18
 _DOUBLE, _BITS = Struct("<d"), Struct("<q")
 _MOMENTS = {MomentKind.DATE_TIME: DATE_TIME, MomentKind.DATE: DATE}
 
 
 def values_of_integers(integers: Words) -> Words:
-    """What `value_words` says about integers, row by row.
+    """`value_words` for integers, row by row.
 
     >>> one = values_of_integers(np.array([1, 2**53 + 1]))
     >>> (one[0] == value_words('"1"^^<http://www.w3.org/2001/XMLSchema#integer>')).all()
@@ -65,7 +65,7 @@ def _exact_classes(doubles: NDArray[np.float64]) -> Words:
 
 
 def values_of_texts(texts: pa.Array) -> Words:
-    """What `value_words` says about the terms of an Arrow array, row by row."""
+    """`value_words` for the terms of an Arrow array, row by row."""
     values = np.zeros((len(texts), VALUE_WORDS), np.int64)
     if len(texts) > FEW:
         values[to_mask(pc.starts_with(texts, "<")), VALUE_CLASS] = IDENTITY
@@ -80,7 +80,7 @@ def values_of_texts(texts: pa.Array) -> Words:
 
 
 def _read_usual(texts: pa.Array, places: Words, values: Words) -> None:
-    """Write the values of numbers and times in their usual spellings to these places."""
+    """Write the values of numbers and times in their usual spellings to the given rows."""
     numbers, moments = read_numbers(texts), read_moments(texts)
     at, is_double = places[numbers.rows], numbers.is_double
     values[at, KEY] = order_keys(numbers.doubles)
@@ -94,12 +94,12 @@ def _read_usual(texts: pa.Array, places: Words, values: Words) -> None:
 
 
 def order_keys(doubles: NDArray[np.float64]) -> Words:
-    """Integers that are ordered as these numbers are; NaN is not one of them.
+    """Integers in the same order as these numbers, which must not be NaN.
 
     >>> np.diff(order_keys(np.array([-np.inf, -2.0, -1.0, 0.0, 1e-300, np.inf]))).min() > 0
     np.True_
     """
-    bits = (doubles + 0.0).view(np.int64)  # which makes -0.0 zero
+    bits = (doubles + 0.0).view(np.int64)  # turns -0.0 into 0.0
     return bits ^ ((bits >> 63) & (2**63 - 1))
 
 

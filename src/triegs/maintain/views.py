@@ -1,10 +1,10 @@
-"""What the core keeps, as views that plans share.
+"""The views that the core maintains, shared between plans.
 
-A view is one relation and the way an epoch keeps it: an *index* of a stream, filled from its
-entries; a *step* or *rule*, computed from other views; a rule's output in another *order*; or
-*fixed* rows. Views have canonical names, so equal sub-plans of all queries are one view, counted by
-the plans that use it. A view is filled when it is made; views are made children first, which is the
-order in which an epoch keeps them.
+A view is one relation plus the way an epoch maintains it: an *index* of a stream, filled from the
+stream's entries; a *step* or *rule*, computed from other views; a rule's output in another column
+*order*; or *fixed* rows. Views have canonical names, so equal sub-plans of all queries share one
+view, reference-counted by the plans that use it. A view is filled on creation. Views are created
+children first, which is also the order in which an epoch maintains them.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class Views(ViewRelations):
         super().__init__(store, mode, judges)
         self.label_graphs = label_graphs
         self.by_name: dict[str, View] = {}
-        #: Whether the counts of a label that nobody uses stay as they are for now.
+        #: Whether unused label counts are kept for now.
         self.keeps_counts = False
 
     # Sharing
 
     def save(self) -> Saved:
-        """What `restore` needs after the store has aborted."""
+        """Everything that `restore` needs after the store has aborted."""
         views = self.by_name.values()
         return [(view, view.uses, view.listed, view.is_summed, view.has_keys) for view in views]
 
@@ -86,10 +86,10 @@ class Views(ViewRelations):
             self.by_name[view.name] = view
 
     def release(self, held: Collection[View], keeps_counts: bool = False) -> None:
-        """Count one use less of each; what nobody uses is dropped, users before the used.
+        """Release one use of each view, and drop unused views, users before the views they use.
 
-        To drop the counts of a label is to move them, which takes room and time. They may stay,
-        unused and kept up to date, until the next release.
+        Dropping the counts of a label means moving them, which takes space and time. With
+        `keeps_counts` they stay, unused but up to date, until the next release.
         """
         for view in held:
             view.uses -= 1
@@ -99,7 +99,7 @@ class Views(ViewRelations):
                 self.drop(view)
 
     def drop(self, view: View) -> None:
-        """Forget a view; the counts of a label go back into the unindexed assertions."""
+        """Drop a view; the counts of a label move back into the unindexed assertions."""
         if is_counts(view):
             assert isinstance(view, Index)
             self._move(view, is_back=True)
@@ -107,13 +107,13 @@ class Views(ViewRelations):
             self.store.drop(view.relation)
         del self.by_name[view.name]
 
-    # Making
+    # Creation
 
     def counts(self, predicate: int, column: int = 0) -> Index:
-        """The counts of a label, which deletions are judged by; moved out of the unindexed
-        assertions.
+        """The counts of a label, which decide whether a deletion is valid; moved out of the
+        unindexed assertions.
 
-        A new one is kept by that column: one that a plan reads as well saves an index.
+        New counts are keyed by `column`. Choosing a column that a plan also reads saves an index.
         """
         stream = label_stream(predicate)
         found = self.by_name.get(stream.name)
@@ -128,9 +128,7 @@ class Views(ViewRelations):
         return found
 
     def index(self, stream: Stream, kind: int, column: int, condition: int = ANY) -> Index:
-        """The weights of a stream's pairs by one column, or the sums of their counts; made and
-        filled when first asked for.
-        """
+        """A stream's pair weights by one column, or their sums; created and filled on first use."""
         counts = None
         if stream.predicate is not None:
             counts = self.counts(stream.predicate, column if kind == ADJACENCY else 0)
@@ -158,7 +156,7 @@ class Views(ViewRelations):
         return found
 
     def tuples(self, stream: Stream, order: tuple[int, ...]) -> Index:
-        """The weights of a stream of three columns, in an order of these."""
+        """The weights of a three-column stream, in the given column order."""
         name = f"{stream.name} by {order}"
         found = self.by_name.get(name)
         if found is None:
@@ -172,10 +170,11 @@ class Views(ViewRelations):
         return found
 
     def summed(self, view: View) -> View:
-        """A view of several columns with counts in the hubs of the last one; all who use it go on
-        with it.
+        """A view of several columns with counts in the hubs of its last column, shared by all users
+        of the view.
 
-        Costs the view where it had none yet. It has them as long as it lives.
+        Cost: the size of the view, the first time. The view then keeps its counts until it is
+        dropped.
         """
         arity = view.relation.arity
         assert arity > 1
@@ -203,7 +202,7 @@ class Views(ViewRelations):
         return view
 
     def fixed(self, name: str, arity: int, rows: Sequence[tuple[int, ...]]) -> View:
-        """Rows that no update changes; a row written twice counts twice."""
+        """Rows that no update changes; a row that occurs twice counts twice."""
         found = self.by_name.get(name)
         if found is None:
             found = self.by_name[name] = View(name, self.store.create(name, arity), COUNT)
@@ -212,7 +211,7 @@ class Views(ViewRelations):
         return found
 
     def order(self, view: View, columns: tuple[int, ...]) -> View:
-        """A view with its columns in this order: itself, or one more relation."""
+        """A view with its columns in this order: the view itself, or an additional relation."""
         if columns == tuple(range(view.relation.arity)):
             return view
         name = f"{view.name} by {columns}"
@@ -228,9 +227,9 @@ class Views(ViewRelations):
         self, name: str, kind: int, is_exact: bool, factors: tuple[View, ...],
         by_other: Index | None = None,
     ) -> View:  # fmt: skip
-        """A computed view, made and filled when first asked for.
+        """A computed view, created and filled on first use.
 
-        One that keeps order statistics keeps rows, too, if it is exact.
+        A step that keeps order statistics also keeps rows if it is exact.
         """
         found = self.by_name.get(name)
         if found is None:
@@ -246,10 +245,10 @@ class Views(ViewRelations):
             try:
                 self._fill_step(found)
             except MultiplicityOverflow:
-                self.store.drop(relation)  # a rebuild goes on without it
+                self.store.drop(relation)  # a rebuild continues without it
                 raise
             self.by_name[name] = found
-        # A plan holds the views that it names; another's would go with that other.
+        # A plan holds the views it names; a view of another plan would be dropped with that plan.
         assert isinstance(found, Step), name
         assert (set(found.factors), found.by_other) == (set(factors), by_other), name
         return found
@@ -259,7 +258,7 @@ class Views(ViewRelations):
         relation: View | None = None, symmetry: Symmetry | None = None,
         pairs: tuple[tuple[int, ...], ...] = (),
     ) -> Rule:  # fmt: skip
-        """A rule, made and filled when first asked for; with a relation, only its changes."""
+        """A rule, created and filled on first use. With `relation`, only changes are listed."""
         found = self.by_name.get(name)
         if found is None:
             is_listed_only = relation is not None
@@ -294,7 +293,7 @@ class Views(ViewRelations):
         return self.read_keys(operand.view) if operand.width == 1 else self.read_rows(operand.view)
 
     def read_stream(self, stream: Stream) -> Columns:
-        """Every assertion that a stream brought, with its weight. Cost: its source."""
+        """All assertions of a stream, with their weights. Cost: the size of its source."""
         if stream.source is not None:
             return stream.select(self.read_stream(stream.source), self.judges)
         if stream.predicate is not None:
@@ -308,7 +307,7 @@ class Views(ViewRelations):
         return rows
 
     def read_space(self, space: int) -> Columns:
-        """All triples of a space, with their counts of live events."""
+        """All triples of a window graph, with their counts of live events."""
         unindexed = self._read_below(
             int(self.store.words[find_address(self.unindexed)]), True, 3, len(self.unindexed)
         )
@@ -325,7 +324,7 @@ class Views(ViewRelations):
         return rows[:, where == space]
 
     def check(self) -> None:
-        """Compute every view anew in Python, and raise `StoreCorrupt` where it differs."""
+        """Recompute every view in Python, and raise `StoreCorrupt` on a difference."""
         from triegs.maintain.check import check_views
 
         check_views(self)

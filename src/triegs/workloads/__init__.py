@@ -1,7 +1,7 @@
-"""Seeded streams of events with queries over each: for demonstrations, tests and benchmarks.
+"""Seeded event streams with queries over each, for demonstrations, tests and benchmarks.
 
-`names` and `get` give the timed workloads: a social network, small streams for audits, and the
-block workloads one edge in each tick. What stands on the left reads what stands on the right:
+`names` and `get` provide the timed workloads: a social network, small streams for audits, and the
+block workloads with one edge per tick. Modules on the left import those on the right:
 
 ```
 registry ──► social ──► network ──► rows (columns of numbers), words (terms)
@@ -9,9 +9,9 @@ registry ──► social ──► network ──► rows (columns of numbers),
          ──► blocks ──► shapes ──► stream ──► draw (nodes by their chances)
 ```
 
-The functions `path3` … `triangle` give the block workloads of the benchmarks themselves: a window
-holds `window` edges in blocks of `slide`. Slide 0 loads the window; every later slide deletes the
-oldest block, then inserts a new one.
+The functions `path3` … `triangle` provide the block workloads of the benchmarks: a window holds
+`window` edges in blocks of `slide`. Slide 0 loads the window; every later slide deletes the oldest
+block, then inserts a new one.
 """
 
 from __future__ import annotations

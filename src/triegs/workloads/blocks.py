@@ -1,7 +1,7 @@
-"""The block workloads as timed streams: one edge in each tick, and no deletes.
+"""The block workloads as timed streams: one edge per tick, no deletes.
 
-Edge i has time i, counted from 1, so that a window of as many milliseconds as the block workload
-has edges holds the same edges at the end of each slide; a window that counts events does as well.
+Edge i has time i, counted from 1. So a window of as many milliseconds as the block workload has
+edges holds the same edges at the end of each slide, and so does a window that counts events.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def spell_node(codes: Numbers) -> pa.Array:
 def make_timed(
     make: Callable[..., Workload], name: str, meaning: str, skew: str, plan_class: str
 ) -> TimedWorkload:
-    """A block workload, with the window it has unless told otherwise, as a timed one."""
+    """A block workload as a timed one, with its default window unless specified."""
     workload = make()
 
     def draw(seed: int, clock: Clock) -> Iterator[Rows]:

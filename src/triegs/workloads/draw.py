@@ -1,4 +1,4 @@
-"""Where the nodes of edges come from: layers of integers, drawn evenly or by Zipf's law."""
+"""Sources of the nodes of edges: layers of integers, drawn uniformly or by Zipf's law."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Numbers = NDArray[np.int64]
 class Layer:
     """The nodes ``first .. first + size - 1``.
 
-    The node of rank r has a chance in proportion to ``1 / r ** exponent``; 0 is even.
+    The node of rank r is drawn with probability proportional to ``1 / r ** exponent``; 0 is
+    uniform.
 
     >>> Layer(10, 3).draw(np.random.default_rng(1), 5).tolist()
     [11, 11, 12, 12, 10]
@@ -26,7 +27,7 @@ class Layer:
     exponent: float = 0.0
 
     def draw(self, random: np.random.Generator, count: int) -> Numbers:
-        """That many nodes, with repetition. Cost: the count, by a logarithm if it is skewed."""
+        """Draw `count` nodes, with repetition. Cost: the count, times a logarithm if skewed."""
         if self.exponent == 0:
             return self.first + random.integers(0, self.size, count)
         ranks = np.searchsorted(_sum_chances(self.size, self.exponent), random.random(count))
@@ -35,14 +36,14 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class EdgeSource:
-    """The edges of one label: both ends drawn on their own."""
+    """The edges of one label; both ends are drawn independently."""
 
     subjects: Layer
     objects: Layer
 
     @property
     def capacity(self) -> int:
-        """How many different edges there are."""
+        """The number of distinct edges."""
         return self.subjects.size * self.objects.size
 
     def draw(self, random: np.random.Generator, count: int) -> tuple[Numbers, Numbers]:

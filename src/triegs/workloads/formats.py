@@ -1,9 +1,9 @@
-"""Events as files: one class for each format, all columns at a time.
+"""Events as files: one class per format, all columns at a time.
 
-What a format can say differs. CSV, JSON lines, Parquet and Arrow have all columns. N-Quads and TriG
-have the time: facts stand in a graph, and the default graph has a statement of when that graph
-was. N-Triples, Turtle and Jelly have no time; a reader gives each statement, or each frame of
-Jelly, the next tick. None of the five can take a fact back.
+Formats differ in what they can express. CSV, JSON lines, Parquet and Arrow have all columns.
+N-Quads and TriG have the time: facts are in a named graph, and a statement in the default graph
+gives its time. N-Triples, Turtle and Jelly have no time; a reader gives each statement, or each
+frame of Jelly, the next tick. None of these five can express deletions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PACKED_DEFAULT = {"parquet": "snappy", "arrow": None}
 
 
 class Writer(Protocol):
-    """Takes batches of events in order; `close` writes what ends the file."""
+    """Takes batches of events in order; `close` writes the end of the file."""
 
     def write(self, batch: pa.RecordBatch) -> None: ...
 
@@ -33,9 +33,9 @@ class Writer(Protocol):
 
 
 class Target(NamedTuple):
-    """Where a file goes, and what its writer has to know.
+    """The destination of a file, and the settings of its writer.
 
-    `packing` is the compression inside the format, for those that have their own.
+    `packing` is the compression inside the format, for formats that have their own.
     """
 
     file: IO[bytes]
@@ -46,7 +46,7 @@ class Target(NamedTuple):
 
 
 class Format(NamedTuple):
-    """A format by name: the ending of its files, what it can say, how it is written."""
+    """A named format: its file extension, what it can express, and its writer."""
 
     ending: str
     open: Callable[[Target], Writer]
@@ -71,7 +71,7 @@ class ParquetEvents:
 
 
 class ArrowEvents:
-    """A file of Arrow's IPC format; in a pipe its stream."""
+    """A file in Arrow IPC format; on a pipe, the stream format."""
 
     def __init__(self, target: Target) -> None:
         import pyarrow as pa
@@ -88,7 +88,7 @@ class ArrowEvents:
 
 
 class Lines:
-    """Formats of text: a head, then what each batch becomes, then an end."""
+    """Text formats: a header, then the text of each batch, then a footer."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -97,7 +97,7 @@ class Lines:
 
     def write(self, batch: pa.RecordBatch) -> None:
         lines = self.make_lines(batch)
-        # The texts of an array lie one behind the other: that is the file already.
+        # The texts of an array are contiguous: they are already the contents of the file.
         ends = np.frombuffer(lines.buffers()[1], np.int32)[lines.offset :][: len(lines) + 1]
         if len(lines):
             self._target.file.write(lines.buffers()[2].slice(int(ends[0]), int(ends[-1] - ends[0])))
@@ -119,7 +119,7 @@ class Lines:
         return ""
 
     def find_starts(self, times: pa.Array) -> pa.Array:
-        """Which rows have another time than the one before, in this batch or the last."""
+        """The rows whose time differs from that of the row before, in this batch or the last."""
         import pyarrow as pa
 
         values = times.to_numpy()
@@ -202,7 +202,7 @@ class TrigEvents(Lines):
 
 
 class JellyEvents:
-    """A frame for the facts of each time."""
+    """One frame for the facts of each time."""
 
     def __init__(self, target: Target) -> None:
         try:
@@ -262,7 +262,7 @@ _LITERAL = re.compile(r'"(.*)"(?:@([A-Za-z0-9-]+)|\^\^<(.*)>)?', re.DOTALL)
 
 @lru_cache(maxsize=65_536)
 def read_jelly_term(term: str) -> Any:
-    """An IRI or a literal of the workloads, which need no escapes, as pyjelly has them."""
+    """An IRI or a literal of the workloads, which needs no escapes, as a pyjelly term."""
     from pyjelly.integrations.generic.generic_sink import IRI, Literal
 
     if term.startswith("<"):
@@ -300,7 +300,7 @@ def _is_number(batch: pa.RecordBatch, name: str) -> bool:
 
 
 def _write_columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """All columns as texts, signs as + and -."""
+    """All columns as texts, with + and - as signs."""
     import pyarrow.compute as pc
 
     return {
@@ -312,7 +312,7 @@ def _write_columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 
 
 def _quote_csv(column: pa.Array) -> pa.Array:
-    """Literals have quotes, and nothing else that CSV would mind stands in a term without them."""
+    """Quote literals for CSV; terms without quotes contain no other special characters."""
     import pyarrow.compute as pc
 
     doubled = _join('"', pc.replace_substring(column, '"', '""'), '"')
@@ -341,7 +341,7 @@ def _declare(prefixes: Mapping[str, str]) -> str:
 
 
 def _shorten(column: pa.Array, prefixes: Mapping[str, str]) -> pa.Array:
-    """Terms with prefixes where the rest of the name is plain; each different one once."""
+    """Abbreviate terms with prefixes if the local name is plain; each distinct term once."""
     import pyarrow.compute as pc
 
     coded = column.dictionary_encode()

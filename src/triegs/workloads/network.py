@@ -1,19 +1,19 @@
-"""A social network as a stream: who joins, befriends, writes, replies, likes, leaves.
+"""A social network as a stream: persons join, befriend, write, reply, like and leave.
 
-**Lives.** Every fact is drawn together with the time when it ends, mostly never. Nothing outlives
-what it hangs on: a reply ends no later than the message above it, than its writer, and than the
-forum of its thread. So when a person, a forum or a post ends, all that hangs on it ends in the same
-millisecond, without any search: a deep delete. In one millisecond the newest fact is deleted first,
-so that at no place in the stream a fact speaks of something that is not there.
+**Lifetimes.** Every fact is drawn together with its end time, which is mostly never. No fact
+outlives what it depends on: a reply ends no later than the message above it, its writer, and the
+forum of its thread. So when a person, a forum or a post ends, all its dependents end in the same
+millisecond, without any search: a deep delete. Within one millisecond the newest fact is deleted
+first, so no fact in the stream ever refers to something that does not exist.
 
-**Skew.** Of n persons the one of place i is drawn with a chance in proportion to ``i ** -0.5``, so
-that degrees follow a power law. Messages are drawn by how recent they are; numbers that many powers
-of two divide are hot. Half of the friendships are made inside a cohort of persons who joined one
-after the other, so that there are triangles and cliques within a window.
+**Skew.** Of n persons, person i is drawn with probability proportional to ``i ** -0.5``, so degrees
+follow a power law. Messages are drawn by recency; those whose number is divisible by a high power
+of two are hot. Half of the friendships are within a cohort of persons who joined one after the
+other, so that a window contains triangles and cliques.
 
-**Memory.** A life that ends does so within `LONGEST_LIFE` activities. Kept are the deletes of that
-time, a ring of the newest messages, and two words for each person, one for each forum: about a
-byte for ten events of the stream.
+**Memory.** A finite life ends within `LONGEST_LIFE` activities. The state is the deletes of that
+period, a ring of the newest messages, two words per person and one per forum: about a byte for
+every ten events of the stream.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from triegs.workloads.words import (
 
 NEVER = 2**62
 ACTIVITIES = 8192  # drawn at a time
-EVENTS_PER_ACTIVITY = 2.27  # measured, deletes included
+EVENTS_PER_ACTIVITY = 2.27  # measured, including deletes
 SHORTEST_LIFE, LONGEST_LIFE = 16, 65_536  # in activities
 FOUNDERS, FIRST_FORUMS = 32, 4
 COHORT = 32
-RING = 65_536  # messages that may still be answered or liked: the newest half of it
-HOTTEST = 10  # a message whose number 2 ** 10 divides is as hot as can be
+RING = 65_536  # messages; the newest half may still be answered or liked
+HOTTEST = 10  # a message whose number is divisible by 2 ** 10 is as hot as possible
 
-#: What happens, and how often.
+#: The activities, and their frequencies.
 CHANCES = {
     "join": 0.012,
     "found": 0.004,
@@ -59,7 +59,7 @@ CHANCES = {
 }
 JOIN, FOUND, ENTER, BEFRIEND, POST, COMMENT, LIKE = range(len(CHANCES))
 
-#: The share of each that ends by itself; more end with what they hang on.
+#: The share of each that ends independently; more end with what they depend on.
 PERSON_ENDS, FORUM_ENDS, MESSAGE_ENDS, LINK_ENDS, PERSON_MOVES = 0.10, 0.10, 0.05, 0.05, 0.20
 
 _FIRST_NAMES = Layer(0, len(FIRST_NAMES), 0.6)
@@ -72,7 +72,7 @@ Mask = NDArray[np.bool_]
 
 
 class Facts(NamedTuple):
-    """Facts with their lives, and where they stand among those of a block."""
+    """Facts with their lifetimes, and their positions within a block."""
 
     places: Numbers
     slots: Numbers
@@ -103,7 +103,7 @@ class Grown:
 
 
 class Network:
-    """The state of the network: what is needed to draw the next block.
+    """The state of the network needed to draw the next block.
 
     `step` is the mean time between two activities in ms.
     """
@@ -122,7 +122,7 @@ class Network:
         self._span = max(1, round(ACTIVITIES * step))
 
     def draw(self) -> Iterator[Rows]:
-        """The stream, block by block, for ever."""
+        """The stream, block by block, without end."""
         number = 0
         while True:
             random = np.random.default_rng([self._seed, number])
@@ -141,7 +141,7 @@ class Network:
     def _act(
         self, random: np.random.Generator, times: Numbers, kinds: Numbers, is_first: bool
     ) -> Facts:
-        """All activities of a block. Later ones see what earlier ones have made."""
+        """All activities of a block. Later ones see the results of earlier ones."""
         block = _Block(random, times, kinds, self._step)
         persons = _Crowd(self._person_ends, block.count_before(JOIN) + self._person_ends.count)
         forums = _Crowd(self._forum_ends, block.count_before(FOUND) + self._forum_ends.count)
@@ -160,7 +160,7 @@ class Network:
         ends = block.end(begins, PERSON_ENDS)
         moves = block.end(begins, PERSON_MOVES)
         if is_first:
-            ends[:FOUNDERS] = NEVER  # so that there is always somebody
+            ends[:FOUNDERS] = NEVER  # so that somebody is always there
         cities, next_cities = (_CITIES.draw(block.random, len(at)) for _ in range(2))
         me = _code(Kind.PERSON, self._person_ends.count + np.arange(len(at)))
         self._person_ends.extend(ends)
@@ -207,7 +207,7 @@ class Network:
         return facts.close()
 
     def _befriend(self, block: _Block, persons: _Crowd) -> Facts:
-        """Stated once, of the older member; half of them between newcomers of one cohort."""
+        """Stated once, for the older member; half of them between newcomers of one cohort."""
         at = block.find(BEFRIEND)
         begins, known = block.times[at], persons.known[at]
         one, one_limits = persons.choose(block, at)
@@ -223,13 +223,13 @@ class Network:
         ends[one == other] = 0
         one, other = np.minimum(one, other), np.maximum(one, other)
         _, first = np.unique(one << 32 | other, return_index=True)
-        ends[np.setdiff1d(np.arange(len(at)), first)] = 0  # said twice in a block
+        ends[np.setdiff1d(np.arange(len(at)), first)] = 0  # duplicate within a block
         facts = _Sheet(at, begins, ends, _code(Kind.PERSON, one))
         facts.add(Predicate.KNOWS, _code(Kind.PERSON, other))
         return facts.close()
 
     def _write(self, block: _Block, persons: _Crowd, forums: _Crowd) -> Facts:
-        """Posts go into forums; a comment replies to a message, which may be of the same block."""
+        """Posts go into forums; a comment replies to a message, possibly of the same block."""
         at = block.find(POST, COMMENT)
         random, begins = block.random, block.times[at]
         is_post = block.kinds[at] == POST
@@ -265,9 +265,9 @@ class Network:
     def _end_with_above(
         self, begins: Numbers, ends: Numbers, above: Numbers, limits: Numbers
     ) -> Numbers:
-        """Let each message end with the one above it; one that comes too late has no life.
+        """End each message with the one above it; one that comes too late has no lifetime.
 
-        Those of the same block are settled from the top down, a level of the threads at a time.
+        Messages of the same block are processed top down, one thread level at a time.
         """
         ends = ends.copy()
         local = above - self._messages
@@ -298,7 +298,7 @@ class Network:
         return facts.close()
 
     def _plan(self, facts: Facts) -> None:
-        """Number the facts of a block, and file their insertions and deletions by time."""
+        """Number the facts of a block, and schedule their insertions and deletions by time."""
         facts = Facts(*(column[np.lexsort((facts.slots, facts.places))] for column in facts))
         ids = self._facts + 1 + np.arange(len(facts.places))
         self._facts += len(ids)
@@ -307,21 +307,21 @@ class Network:
         deletes = Rows(facts.ends, np.full(len(ids), DELETE, np.int8), *middle)
         rows = join([inserts, deletes.take(facts.ends < NEVER)])
         blocks = (rows.times - self._start) // self._span
-        # In one millisecond deletes come before inserts, and the newest fact goes first.
+        # Within one millisecond deletes precede inserts, and the newest fact is deleted first.
         ranks = rows.ids * rows.ops
         for number in np.unique(blocks).tolist():
             chosen = blocks == number
             self._later.setdefault(number, []).append((rows.take(chosen), ranks[chosen]))
 
     def _collect(self, number: int) -> Rows:
-        """What happens in the time of a block, in order."""
+        """The events within the time of a block, in order."""
         filed = self._later.pop(number, [])
         rows = join(part for part, _ in filed)
         return rows.take(np.lexsort((np.concatenate([r for _, r in filed]), rows.times)))
 
 
 class _Block(NamedTuple):
-    """Activities in order of time."""
+    """Activities in time order."""
 
     random: np.random.Generator
     times: Numbers
@@ -332,13 +332,13 @@ class _Block(NamedTuple):
         return np.flatnonzero(np.isin(self.kinds, kinds))
 
     def count_before(self, *kinds: int) -> Numbers:
-        """For each activity, how many of these kinds come before it."""
+        """For each activity, the number of earlier activities of these kinds."""
         is_kind = np.isin(self.kinds, kinds)
         counts: Numbers = np.cumsum(is_kind) - is_kind
         return counts
 
     def end(self, begins: Numbers, share: float) -> Numbers:
-        """When facts end: this share of them, by a life of any order of magnitude."""
+        """End times: this share of facts ends, with lifetimes of all orders of magnitude."""
         draws = self.random.random((2, len(begins)))
         lives = SHORTEST_LIFE * (LONGEST_LIFE / SHORTEST_LIFE) ** draws[1] * self.step
         ends = begins + np.maximum(1, lives.astype(np.int64))
@@ -346,15 +346,15 @@ class _Block(NamedTuple):
 
 
 class _Crowd(NamedTuple):
-    """The persons or the forums: when they end, and how many are there at each activity."""
+    """The persons or the forums: their end times, and how many exist at each activity."""
 
     ends: Grown
     known: Numbers
 
     def choose(self, block: _Block, at: Numbers) -> tuple[Numbers, Numbers]:
-        """One for each activity, the old ones far more often, and when it ends.
+        """One for each activity, strongly favouring old ones, and its end time.
 
-        One that has ended already is drawn again, up to three times; then its end is 0.
+        One that has already ended is redrawn up to three times; after that its end is 0.
         """
         known, now = self.known[at], block.times[at]
         draws = block.random.random((4, len(at))) ** 2
@@ -368,7 +368,7 @@ class _Crowd(NamedTuple):
 
 
 class _Sheet:
-    """Facts of activities of one kind; those whose end is not after their begin are left out."""
+    """Facts of activities of one kind; those that do not end after they begin are left out."""
 
     def __init__(self, at: Numbers, begins: Numbers, ends: Numbers, subjects: Numbers) -> None:
         self._at, self._begins, self._ends, self._subjects = at, begins, ends, subjects
@@ -413,13 +413,13 @@ def _draw(block: _Block, layer: Layer, kind: Kind, at: Numbers) -> Numbers:
 
 
 def _draw_recent(random: np.random.Generator, counts: Numbers) -> Numbers:
-    """For each count n a number from 0 to n - 1, every order of magnitude as often as another."""
+    """For each count n a number from 0 to n - 1, with all orders of magnitude equally likely."""
     found: Numbers = np.exp(random.random(len(counts)) * np.log(counts)).astype(np.int64)
     return np.minimum(found, counts) - 1
 
 
 def _choose_message(random: np.random.Generator, written: Numbers) -> Numbers:
-    """A message among those written so far, -1 if there is none: recent, and some of them hot."""
+    """A message among those written so far, -1 if there is none: recent ones, some of them hot."""
     known = np.clip(written, 1, RING // 2)
     chosen = written - 1 - _draw_recent(random, known)
     heat = np.minimum(random.geometric(0.3, len(written)) - 1, HOTTEST)

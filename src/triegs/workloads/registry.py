@@ -47,7 +47,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> TimedWorkload:
-    """The workload of that name; `ValueError` if there is none.
+    """The workload with that name; `ValueError` if there is none.
 
     >>> get("social").queries["triangle"].splitlines()[1]
     'SELECT ?a ?b ?c WHERE {'

@@ -1,6 +1,6 @@
 """Small streams for audits: pairs of names, and comments that join their posts within a window.
 
-They use the words of the social network. Nothing is deleted: facts leave by the window alone.
+They use the vocabulary of the social network. There are no deletes: facts expire with the window.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from triegs.workloads.words import (
 )
 
 BLOCK = 4096  # posts or persons drawn at a time
-COMMENTS = 3  # for each post, on average
+COMMENTS = 3  # per post, on average
 PERSONS = Layer(0, 1000, 0.6)
-HOT_FOR = 64  # posts: so long one of them is the hot spot
-OTHERS = 256  # posts among which comments that miss the hot spot are spread
+HOT_FOR = 64  # number of posts for which one post is the hot spot
+OTHERS = 256  # posts that share the comments that miss the hot spot
 
 NAMES_QUERY = WindowQuery(
     "person-names",
@@ -57,12 +57,12 @@ REPLY_QUERIES = (
     ),
 )
 
-#: For posts numbered so far and a random source: the posts that the next comments reply to.
+#: Maps a random source and the post numbers so far to the posts that the next comments reply to.
 Aim = Callable[[np.random.Generator, Numbers], Numbers]
 
 
 def draw_names(seed: int, clock: Clock) -> Iterator[Rows]:
-    """A first name, then a last name, of one person after the other."""
+    """A first name, then a last name, person by person."""
     firsts, lasts = Layer(0, len(FIRST_NAMES), 0.6), Layer(0, len(LAST_NAMES), 0.6)
     number = 0
     while True:
@@ -83,9 +83,9 @@ def draw_names(seed: int, clock: Clock) -> Iterator[Rows]:
 
 
 def make_draw(aim: Aim) -> Callable[[int, Clock], Iterator[Rows]]:
-    """A stream of posts, each followed by comments; `aim` says to which posts these reply.
+    """A stream of posts, each followed by comments; `aim` chooses the posts they reply to.
 
-    A post is one event, its writer; a comment is two, what it replies to and its writer.
+    A post is one event, its writer; a comment is two: what it replies to, and its writer.
     """
 
     def draw(seed: int, clock: Clock) -> Iterator[Rows]:
@@ -115,16 +115,16 @@ def make_draw(aim: Aim) -> Callable[[int, Clock], Iterator[Rows]]:
 
 
 def aim_at_hot_spot(random: np.random.Generator, newest: Numbers) -> Numbers:
-    """Four of five comments go to one post, which changes now and then; the rest to any recent."""
+    """Four of five comments go to a changing hot post, the others to any recent one."""
     hot = newest // HOT_FOR * HOT_FOR
     others = newest - random.integers(0, np.minimum(newest + 1, OTHERS))
     return np.where(random.random(len(newest)) < 0.8, hot, others)
 
 
 def aim_by_zipf(random: np.random.Generator, newest: Numbers) -> Numbers:
-    """The post of rank r, counted from the newest backwards, with a chance like 1 / r.
+    """The post of rank r, counted back from the newest, with probability proportional to 1 / r.
 
-    Numbers that powers of two divide are hot, so that ranks are not ages alone.
+    Numbers divisible by powers of two are hot, so that rank is not just age.
     """
     backwards = Layer(0, 1024, 1.0).draw(random, len(newest))
     heat = np.minimum(random.geometric(0.4, len(newest)) - 1, 8)
@@ -133,7 +133,7 @@ def aim_by_zipf(random: np.random.Generator, newest: Numbers) -> Numbers:
 
 
 def aim_at_own(random: np.random.Generator, newest: Numbers) -> Numbers:  # noqa: ARG001
-    """Every post has its own comments: how many answers there are follows from the size alone."""
+    """Every post has its own comments: the number of answers follows from the size alone."""
     return newest
 
 

@@ -1,8 +1,7 @@
-"""Timed events as columns of numbers, and what every workload does with them.
+"""Timed events as numeric columns, and the steps shared by all workloads.
 
-A workload draws blocks of `Rows` in the order of their times. How long a block is belongs to the
-workload; what is read from it does not depend on it. The steps here take such blocks and give
-others:
+A workload draws blocks of `Rows` in time order. It chooses the length of its blocks, which does not
+affect the events. The steps here transform a stream of such blocks:
 
 ```
 draw ──► leave_out_deletes ──► disorder ──► cut (the size wanted, batches of one length)
@@ -23,7 +22,7 @@ INSERT, DELETE = 1, -1
 
 
 class Rows(NamedTuple):
-    """Events by number: times in ms, signs, and codes that the workload can spell as terms."""
+    """Events as numbers: times in ms, signs, and codes that the workload can spell as terms."""
 
     times: Numbers
     ops: NDArray[np.int8]
@@ -44,7 +43,7 @@ def join(parts: Iterable[Rows]) -> Rows:
 def number_inserts(
     first: int, times: Numbers, subjects: Numbers, predicates: Numbers, objects: Numbers
 ) -> Rows:
-    """Insertions, whose ids count on from `first`."""
+    """Insertions, with consecutive ids starting at `first`."""
     ids = np.arange(first, first + len(times))
     return Rows(times, np.full(len(times), INSERT, np.int8), subjects, predicates, objects, ids)
 
@@ -54,10 +53,10 @@ def leave_out_deletes(blocks: Iterable[Rows]) -> Iterator[Rows]:
 
 
 def disorder(blocks: Iterable[Rows], bound: int, seed: int) -> Iterator[Rows]:
-    """Delay each event by up to `bound` ms, and give all in the order of their arrival.
+    """Delay each event by up to `bound` ms, and return all in arrival order.
 
-    An event is at most `bound` ms older than the newest before it. Two that arrive in the same ms
-    keep their order. Cost: a sort of what arrives within a block and the bound.
+    An event is at most `bound` ms older than the newest before it. Events that arrive in the same
+    ms keep their order. Cost: a sort of the events that arrive within a block and the bound.
     """
     held: Rows | None = None
     arrivals = np.zeros(0, np.int64)
@@ -71,8 +70,8 @@ def disorder(blocks: Iterable[Rows], bound: int, seed: int) -> Iterator[Rows]:
         held = block if held is None else join([held, block])
         order = np.argsort(arrivals, kind="stable")
         arrivals, held = arrivals[order], held.take(order)
-        # What comes later has a time, and so an arrival, no earlier than the last time here. In
-        # that very ms it would stand behind what is held, so that may go as well.
+        # Later events have a time, and so an arrival, no earlier than the last time here. In that
+        # same ms they would follow the events held back, so these can be released too.
         ready = int(np.searchsorted(arrivals, block.times[-1], side="right"))
         yield held.take(slice(0, ready))
         arrivals, held = arrivals[ready:], held.take(slice(ready, None))
@@ -81,7 +80,7 @@ def disorder(blocks: Iterable[Rows], bound: int, seed: int) -> Iterator[Rows]:
 
 
 def _scatter(seed: int, first: int, count: int) -> NDArray[np.uint64]:
-    """Numbers that look random, one for each place in the stream (the splitmix64 function)."""
+    """Pseudo-random numbers, one for each position in the stream (the splitmix64 function)."""
     with np.errstate(over="ignore"):
         x = np.arange(first, first + count, dtype=np.uint64) + np.uint64(seed % 2**32 << 32)
         x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
@@ -91,7 +90,7 @@ def _scatter(seed: int, first: int, count: int) -> NDArray[np.uint64]:
 
 
 def cut(blocks: Iterable[Rows], size: int, length: int) -> Iterator[Rows]:
-    """The first `size` events, `length` at a time; the last part may be shorter."""
+    """The first `size` events, `length` at a time; the last batch may be shorter."""
     held: list[Rows] = []
     count, left = 0, size
     for block in blocks:

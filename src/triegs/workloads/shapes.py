@@ -1,7 +1,7 @@
 """The workloads by name: their atoms, their heads, and the layers that nodes are drawn from.
 
-With n edges of a label in the window, a layer of n / f nodes gives each of them f edges of that
-label on average. A far end has n nodes, so hardly any of them comes twice.
+With n edges of a label in the window, a layer of n / f nodes gives each node f edges of that label
+on average. A far end has n nodes, so hardly any of them occurs twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def path3(
     dup: float = 0.0,
     zipf: float = 0.0,
 ) -> Workload:
-    """``A(x,y) B(y,z) C(z,w)``, everything shown. `zipf` skews y and z: a few become hubs.
+    """``A(x,y) B(y,z) C(z,w)``, full head. `zipf` skews y and z: a few become hubs.
 
     >>> path3(8).labels
     ('A', 'B', 'C')
@@ -46,7 +46,7 @@ def star5(
     seed: int = 1,
     dup: float = 0.0,
 ) -> Workload:
-    """``L1 .. L5 (c, xi)`` around one centre, everything shown."""
+    """``L1 .. L5 (c, xi)`` around one centre, full head."""
     atoms = tuple(Atom(f"L{i}", "c", f"x{i}") for i in range(1, 6))
     leaf = _size(window / 5)
     centre, *leaves = _stack([(_size(window / 5 / branching), 0), *[(leaf, 0.0)] * 5])
@@ -63,7 +63,7 @@ def spider4x2(
     seed: int = 1,
     dup: float = 0.0,
 ) -> Workload:
-    """Four legs of two edges, ``Pi(c, mi) Qi(mi, ei)``, everything shown."""
+    """Four legs of two edges, ``Pi(c, mi) Qi(mi, ei)``, full head."""
     inner, end = _size(window / 8 / branching), _size(window / 8)
     centre, *rest = _stack([(inner, 0), *[(inner, 0.0)] * 4, *[(end, 0.0)] * 4])
     atoms: list[Atom] = []
@@ -78,10 +78,10 @@ def spider4x2(
 
 
 def reply(*, window: int = WINDOW, slide: int = SLIDE, seed: int = 1, dup: float = 0.0) -> Workload:
-    """Messages, replies, their creators and who likes the reply; a few of each are popular.
+    """Messages, replies, their creators and those who like the reply; a few of each are popular.
 
-    ``hasCreator(v,x) hasCreator(z,y) hasReply(v,z) likedBy(z,w)``, everything shown. The label
-    hasCreator stands in two atoms.
+    ``hasCreator(v,x) hasCreator(z,y) hasReply(v,z) likedBy(z,w)``, full head. The label hasCreator
+    occurs in two atoms.
     """
     messages, people = _stack([(max(4, _size(window * 0.2)), 0), (max(4, _size(window * 0.1)), 0)])
     writers = Layer(people.first, people.size, 0.6)
@@ -111,7 +111,7 @@ def path5_prefix(
     seed: int = 1,
     dup: float = 0.0,
 ) -> Workload:
-    """``A .. E`` along x0 .. x5, of which x0, x1 and x2 are shown: counts are true sums."""
+    """``A .. E`` along x0 .. x5, with head x0, x1, x2: counts are true sums."""
     atoms = tuple(Atom(label, f"x{i}", f"x{i + 1}") for i, label in enumerate("ABCDE"))
     far, inner = _size(window / 5), _size(window / 5 / fan_out)
     layers = _stack([(far, 0), *[(inner, 0.0)] * 4, (far, 0)])
@@ -128,7 +128,7 @@ def path2(
     seed: int = 1,
     dup: float = 0.0,
 ) -> Workload:
-    """``A(x,y) B(y,z)``, everything shown."""
+    """``A(x,y) B(y,z)``, full head."""
     atoms = (Atom("A", "x", "y"), Atom("B", "y", "z"))
     far, inner = _size(window / 2), _size(window / 2 / fan_out)
     first, middle, last = _stack([(far, 0), (inner, 0), (far, 0)])
@@ -144,9 +144,9 @@ def path2_ends(
     seed: int = 1,
     dup: float = 0.0,
 ) -> Workload:
-    """``A(x,y) B(y,z)`` between layers of equal size, of which x and z are shown.
+    """``A(x,y) B(y,z)`` between layers of equal size, with head x, z.
 
-    Not free-connex: which pairs have a path between them has to be kept pair by pair.
+    Not free-connex: the pairs connected by a path must be materialised.
 
     >>> path2_ends(8).head
     ('x', 'z')
@@ -166,7 +166,7 @@ def triangle(
     dup: float = 0.0,
     zipf: float = 0.0,
 ) -> Workload:
-    """``E(a,b) E(b,c) E(c,a)`` over window / f nodes, everything shown. `zipf` makes hubs."""
+    """``E(a,b) E(b,c) E(c,a)`` over window / f nodes, full head. `zipf` creates hubs."""
     return _make_cycle("triangle", "ab bc ca", fan_out, window, slide, seed, dup, zipf)
 
 
@@ -178,7 +178,7 @@ def rectangle(
     seed: int = 1,
     dup: float = 0.0,
 ) -> Workload:
-    """``E(a,b) E(b,c) E(c,d) E(d,a)`` over window / f nodes, everything shown."""
+    """``E(a,b) E(b,c) E(c,d) E(d,a)`` over window / f nodes, full head."""
     return _make_cycle("rectangle", "ab bc cd da", fan_out, window, slide, seed, dup)
 
 
@@ -190,9 +190,9 @@ def diamond(
     seed: int = 1,
     dup: float = 0.0,
 ) -> Workload:
-    """``E(a,b) E(a,c) E(b,d) E(c,d)``: two ways from a to d, everything shown.
+    """``E(a,b) E(a,c) E(b,d) E(c,d)``: two paths from a to d, full head.
 
-    Both ways may be the same one, so an edge can stand in two atoms of one answer.
+    Both paths may be the same, so an edge can match two atoms of one answer.
     """
     return _make_cycle("diamond", "ab ac bd cd", fan_out, window, slide, seed, dup)
 
@@ -205,7 +205,7 @@ def clique4(
     seed: int = 1,
     dup: float = 0.0,
 ) -> Workload:
-    """Four nodes with an edge from each to all later ones, everything shown."""
+    """Four nodes with an edge from each to all later ones, full head."""
     return _make_cycle("clique4", "ab ac ad bc bd cd", fan_out, window, slide, seed, dup)
 
 
@@ -233,7 +233,7 @@ def _size(nodes: float) -> int:
 
 
 def _stack(layers: Iterable[tuple[int, float]]) -> list[Layer]:
-    """Layers of these sizes and exponents, far enough apart that no node is in two of them."""
+    """Layers of these sizes and exponents, far enough apart to be disjoint."""
     layers = list(layers)
     stride = 1_000_000
     while stride < max(size for size, _ in layers):

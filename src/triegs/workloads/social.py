@@ -1,9 +1,9 @@
 """The social network as a workload: the eleven window queries of the report over its stream.
 
 The report names the shapes: triangles, cliques, rectangles, diamonds, dumbbells, forum/tag/class
-patterns, profile paths, country/message patterns, friend/content paths and friend-like patterns.
-Their windows are of 10 seconds and slide by 5, as there. A friendship is stated once, of the older
-member, so that the cyclic shapes find each set of friends once.
+patterns, profile paths, country/message patterns, friend/content paths and friend-like patterns. As
+there, windows are 10 seconds long and slide by 5. A friendship is stated once, for the older
+member, so the cyclic shapes find each set of friends once.
 """
 
 from __future__ import annotations

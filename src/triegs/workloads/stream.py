@@ -1,4 +1,4 @@
-"""From layers to a stream: blocks of edges in a sliding window, none of them there twice."""
+"""From layers to a stream: blocks of distinct edges in a sliding window."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Atom(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Edges that come together and go together; `labels` are places in `Workload.labels`."""
+    """Edges that are inserted and deleted together; `labels` are indices into `Workload.labels`."""
 
     labels: Numbers
     subjects: Numbers
@@ -42,7 +42,7 @@ class Block(NamedTuple):
 class Slide:
     """One step of a stream, as raw columns and as an Arrow table.
 
-    Deletions come first. `labels` are places in `label_names`.
+    Deletions come first. `labels` are indices into `label_names`.
     """
 
     number: int
@@ -59,8 +59,8 @@ class Slide:
     def table(self) -> pa.Table:
         """The columns op (1 or -1), subject, predicate and object.
 
-        Nodes are integers. Predicates are IRIs, since a query can name nothing else there; they
-        are dictionary-encoded.
+        Nodes are integers. Predicates are dictionary-encoded IRIs, because a query can name nothing
+        else in that position.
         """
         import pyarrow as pa
 
@@ -77,12 +77,12 @@ class Slide:
 
     @cached_property
     def deletions(self) -> Mapping[str, tuple[Numbers, Numbers]]:
-        """Subjects and objects by label, in their order."""
+        """Subjects and objects by label, in order."""
         return self._split(-1)
 
     @cached_property
     def insertions(self) -> Mapping[str, tuple[Numbers, Numbers]]:
-        """Subjects and objects by label, in their order."""
+        """Subjects and objects by label, in order."""
         return self._split(1)
 
     def _split(self, op: int) -> dict[str, tuple[Numbers, Numbers]]:
@@ -96,10 +96,10 @@ class Slide:
 
 @dataclass(frozen=True)
 class Workload:
-    """A query and the stream of edges under it. The same values give the same stream.
+    """A query and its stream of edges. Equal parameters give equal streams.
 
-    `shares` are the parts of a block that the labels get. A share `dup` of the insertions repeats
-    an edge of an earlier block in the window; without it no edge is there twice.
+    `shares` are the shares of the labels in a block. A share `dup` of the insertions repeats an
+    edge of an earlier block in the window; otherwise the edges in the window are distinct.
 
     >>> from triegs.workloads import path3
     >>> stream = path3(8, window=1200, slide=100).slides()
@@ -126,7 +126,7 @@ class Workload:
             raise ValueError(f"dup is a share from 0 to 1, not {self.dup}")
         total = sum(self.shares.values())
         for label, source in self.sources.items():
-            # New edges are found by drawing again, which takes for ever in a full space.
+            # New edges are found by redrawing, which would never end in a full space.
             if source.capacity * total < 2 * self.window * self.shares[label]:
                 raise ValueError(
                     f"{self.name}: label {label} has only {source.capacity} different edges; "
@@ -153,9 +153,10 @@ class Workload:
         return replace(self, atoms=atoms, head=head)
 
     def slides(self) -> Iterator[Slide]:
-        """Slide 0 loads the window; then deletions of the oldest block before a new one, for ever.
+        """Slide 0 loads the window; each later one deletes the oldest block and inserts a new one,
+        forever.
 
-        Cost of a slide: about its size by the logarithm of the window.
+        Cost of a slide: about its size times the logarithm of the window.
         """
         random = np.random.default_rng(self.seed)
         window: deque[Block] = deque()
@@ -176,7 +177,7 @@ class Workload:
             yield self._make_slide(number, (old,), (block,))
 
     def _count_labels(self, place: int) -> Numbers:
-        """The edges of each label in one block; what is left over goes round, block by block."""
+        """The edges of each label in one block; remainders rotate from block to block."""
         shares = np.array([self.shares[label] for label in self.labels], np.int64)
         counts: Numbers = self.slide * shares // shares.sum()
         spare = self.slide - counts.sum()
@@ -184,11 +185,11 @@ class Workload:
         return counts
 
     def _load(self, random: np.random.Generator) -> Iterator[Block]:
-        """The blocks of the first window, drawn at once and dealt out."""
+        """The blocks of the first window, drawn at once and then distributed."""
         blocks = self.window // self.slide
         counts = np.stack([self._count_labels(place) for place in range(blocks)])
         edges = self._draw(random, counts.sum(axis=0), _Keys(np.zeros(0, np.int64)))
-        # Edges stand label by label; each label deals its own to the blocks in turn.
+        # Edges are grouped by label; each label distributes its own to the blocks in turn.
         owner = np.concatenate([np.repeat(np.arange(blocks), column) for column in counts.T])
         shuffled = random.permutation(self.window)
         dealt = shuffled[np.argsort(owner[shuffled], kind="stable")]
@@ -196,7 +197,7 @@ class Workload:
             yield edges.take(dealt[start : start + self.slide])
 
     def _draw(self, random: np.random.Generator, counts: Numbers, keys: _Keys) -> Block:
-        """New edges, label by label: drawn again until none is in the window or twice."""
+        """New edges, label by label: redrawn until none is in the window or duplicated."""
         parts = []
         for label, count in enumerate(counts.tolist()):
             source = self.sources[self.labels[label]]
@@ -212,7 +213,7 @@ class Workload:
         return Block(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _repeat(self, random: np.random.Generator, block: Block, window: deque[Block]) -> Block:
-        """Put copies of edges of the window in the place of a share `dup` of the block."""
+        """Replace a share `dup` of the block by copies of edges in the window."""
         if self.dup == 0 or not window:
             return block
         places = np.flatnonzero(random.random(self.slide) < self.dup)
@@ -245,10 +246,10 @@ class Workload:
 
 
 class _Keys:
-    """The edges of the window by number, each with the place in the stream where it came last.
+    """The edges of the window by number, each with its last position in the stream.
 
-    An edge is in the window as long as that place is. Sorted arrays, so that all is vectorised: a
-    large one, and a small one of what came since, merged into it when it has grown.
+    An edge is in the window as long as that position is. Kept as sorted arrays, so that everything
+    is vectorised: a large one, and a small one of recent edges, merged into it when it has grown.
     """
 
     def __init__(self, keys: Numbers) -> None:
@@ -286,7 +287,7 @@ class _Keys:
 
 
 def _sort_last(keys: Numbers, places: Numbers) -> tuple[Numbers, Numbers]:
-    """Sorted by key, the last place of each; places ascend among equal keys as given."""
+    """Sorted by key, with the last position of each; positions of equal keys must be ascending."""
     order = np.argsort(keys, kind="stable")
     keys, places = keys[order], places[order]
     last = np.ones(len(keys), np.bool_)

@@ -1,4 +1,4 @@
-"""A workload as a user meets it: a name, queries with their windows, and a stream of events."""
+"""A workload as users see it: a name, queries with their windows, and a stream of events."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH = 65_536  # events
-RATE = 1000.0  # events in a second of event time
+RATE = 1000.0  # events per second of event time
 
 
 class WindowQuery(NamedTuple):
-    """A query of a workload: SPARQL text, and the window it is meant for.
+    """A query of a workload: SPARQL text, and its intended window.
 
-    `plan_class` is what `triegs.compile_query` says of it.
+    `plan_class` is the class that `triegs.compile_query` assigns to it.
     """
 
     name: str
@@ -39,13 +39,14 @@ class WindowQuery(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """When the stream starts, and the mean time between two events, in ms."""
+    """The start of the stream, and the mean time between two events, in ms."""
 
     start: int
     step: float
 
     def tick(self, places: Numbers) -> Numbers:
-        """Event times of places 0, 1, 2 … at an even pace; the first is one step after the start.
+        """Event times of positions 0, 1, 2 … at an even pace; the first is one step after the
+        start.
 
         >>> Clock(0, 1.0).tick(np.arange(3)).tolist()
         [1, 2, 3]
@@ -56,7 +57,7 @@ class Clock(NamedTuple):
 
 @dataclass(frozen=True)
 class TimedWorkload:
-    """A stream of timed events with queries over it. The same values give the same stream.
+    """A stream of timed events with queries over it. Equal parameters give equal streams.
 
     >>> from triegs import workloads
     >>> names = workloads.get("person-names")
@@ -99,14 +100,14 @@ class TimedWorkload:
     ) -> Iterator[pa.RecordBatch]:
         """Exactly `size` events, as record batches of `batch_size` (the last may be shorter).
 
-        The columns are time (ms), op (1 or -1), subject, predicate, object and id; a delete has
-        the id of the event that it takes back. Times start at `start` (ms since 1970, each
-        workload has its own) and there are `rate` events in a second of event time on average.
-        Times never fall, unless `disorder` lets an event arrive up to so many ms late.
-        `inserts_only` leaves out the deletes; `integers` gives the nodes of block workloads as
-        integers instead of IRIs. The first `skip` batches are drawn and not written, so that
-        several processes can write one stream. Cost: about a microsecond for an event, and
-        memory for a batch and for what the workload remembers, whatever the size.
+        The columns are time (ms), op (1 or -1), subject, predicate, object and id; a delete has the
+        id of the event it retracts. Times start at `start` (ms since 1970, with a default per
+        workload) and average `rate` events per second of event time. They never decrease, unless
+        `disorder` lets an event arrive up to that many ms late. `inserts_only` leaves out the
+        deletes; `integers` gives the nodes of block workloads as integers instead of IRIs. The
+        first `skip` batches are drawn but not returned, so that several processes can each write a
+        section of a stream. Cost: about a microsecond per event, and memory for one batch and the
+        workload's state, regardless of the size.
 
         >>> from triegs import workloads
         >>> batch = next(workloads.get("path3").events(1000))
@@ -140,7 +141,7 @@ class TimedWorkload:
         )
 
     def static_table(self) -> pa.Table:
-        """What never changes and has no time: the columns subject, predicate, object."""
+        """The static facts, which have no time: the columns subject, predicate, object."""
         import pyarrow as pa
 
         columns = list(zip(*self.static, strict=True)) or [(), (), ()]

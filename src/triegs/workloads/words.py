@@ -1,8 +1,8 @@
-"""The fixed words of the social network: names, places, tags, and how its terms are spelled.
+"""The vocabulary of the social network: names, places, tags, and the spelling of its terms.
 
-A code of a term is its kind and a number: ``kind << SHIFT | number``. Persons, forums and messages
-are numbered as they come; names, places and tags by their place in the lists here; a date by its
-milliseconds.
+The code of a term is its kind and a number: ``kind << SHIFT | number``. Persons, forums and
+messages are numbered in order of creation; names, places and tags by their index in the lists here;
+a date by its milliseconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHIFT = 48
 
 
 class Kind(IntEnum):
-    """What a code stands for."""
+    """The kind of term that a code represents."""
 
     PERSON = 0
     FORUM = 1
@@ -43,7 +43,7 @@ class Kind(IntEnum):
 
 
 class Predicate(IntEnum):
-    """The labels of the stream; their names are those of the benchmark's vocabulary."""
+    """The labels of the stream, named as in the benchmark's vocabulary."""
 
     TYPE = 0
     FIRST_NAME = 1
@@ -78,7 +78,7 @@ def _split(words: str) -> tuple[str, ...]:
     return tuple(words.split())
 
 
-#: The classes of things: places in this list are the numbers of `Kind.CLASS`.
+#: The classes of things: indices into this list are the numbers of `Kind.CLASS`.
 CLASSES = ("Person", "Forum", "Post", "Comment")
 
 FIRST_NAMES = _split(
@@ -148,7 +148,7 @@ COUNTRIES = tuple(country for part in PLACES.values() for country in part)
 _PAIRS = [(c, city) for part in PLACES.values() for c, cities in part.items() for city in cities]
 CITIES = tuple(city for _, city in _PAIRS)
 CITY_COUNTRIES: Numbers = np.array([COUNTRIES.index(country) for country, _ in _PAIRS], np.int64)
-# Dealt out in turn, so that the popular tags (the first ones) are of all classes.
+# Interleaved, so that the popular tags (the first ones) cover all classes.
 TAG_NAMES = tuple(
     tags[place]
     for place in range(max(map(len, TAGS.values())))
@@ -187,7 +187,7 @@ def list_words() -> dict[Kind, pa.Array]:
 
 
 def spell(codes: Numbers) -> pa.Array:
-    """The terms of codes, in N-Triples form. Cost: a sort, and one text for each different code.
+    """The terms of codes, in N-Triples form. Cost: a sort, and one text per distinct code.
 
     >>> spell(np.array([7, Kind.CITY << SHIFT | 5, Kind.DATE << SHIFT | 1262304000123]))[2].as_py()
     '"2010-01-01T00:00:00.123Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>'
@@ -218,7 +218,7 @@ def _spell_kind(kind: Kind, numbers: Numbers) -> pa.Array:
 
 
 def list_static() -> list[tuple[str, str, str]]:
-    """What never changes: where cities and countries lie, and the classes of tags.
+    """The static facts: the locations of cities and countries, and the classes of tags.
 
     >>> len(list_static())
     174

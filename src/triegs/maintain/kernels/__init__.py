@@ -1,1 +1,1 @@
-"""Kernels of an epoch: the table of a program, and the steps and rules that it runs."""
+"""Kernels of an epoch: the program table, and the steps and rules that it runs."""

@@ -1,7 +1,7 @@
 """Emissions of a rule: weights, the images of symmetric answers, sorting and netting.
 
-An emission is `[ids in pairs…, weight]`. Emissions are sorted, those of one head summed, and only
-then applied: see `triegs.maintain.kernels.output`.
+An emission is `[ids in pairs…, weight]`. Emissions are sorted, summed by head, and only then
+applied, see `triegs.maintain.kernels.output`.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ from triegs.store.kernels.relations import (
 TOO_LARGE = -1 << 63  # a weight that does not fit
 ID_BITS = 31
 ID = (1 << ID_BITS) - 1
-RANK_FACTOR = 0x5BD1E995  # with 31 bits, so that a product with an id does not overflow
-FEW = 24  # so many emissions are sorted by insertion
+RANK_FACTOR = 0x5BD1E995  # 31 bits, so that a product with an id does not overflow
+FEW = 24  # up to this many emissions are sorted by insertion
 LEAST_DIGIT_BITS = 8
 
 
@@ -141,11 +141,11 @@ def find_rank(work: Words, a: int, b: int) -> int:
 
 @kernel
 def rank_pairs(words: Words, log: Words, lists: Words, work: Words, table: Words) -> None:
-    """Number the changed pairs of a list, into the buffer that sorting will use."""
+    """Rank the changed pairs of a list, in the buffer that sorting uses later."""
     changed = load(table, load(work, SYMMETRY) + SYM_LIST)
     start, end = load(lists, 2 * changed), load(lists, 2 * changed + 1)
     size = 4
-    while 4 * size < 2 * (end - start):  # an entry is 4 words; twice as many places
+    while 4 * size < 2 * (end - start):  # an entry is 4 words; twice as many slots
         size *= 2
     if 2 * size > load(work, BUFFER_WORDS):
         set_fault(words, LOG_FULL)
@@ -168,10 +168,11 @@ def rank_pairs(words: Words, log: Words, lists: Words, work: Words, table: Words
 def emit_images(
     words: Words, table: Words, work: Words, arity: int, head_at: int, weight: int
 ) -> None:
-    """Emit an answer with all its images, unless it is found from another seed, too.
+    """Emit an answer with all its images, unless another seed finds it.
 
-    That is the changed pair of the lowest rank; if it plays several roles, the first of them up to
-    renaming, and then the least of the images that have it in that role.
+    The responsible seed is the changed pair with the lowest rank. If it plays several roles, the
+    first role up to renaming counts, and then the least of the images that have the pair in that
+    role.
     """
     symmetry = load(work, SYMMETRY)
     first, second = load(work, SEED_FIRST), load(work, SEED_SECOND)
@@ -220,7 +221,7 @@ def emit_images(
 
 @kernel
 def is_repeated(table: Words, work: Words, symmetry: int, number: int) -> bool:
-    """Whether an earlier image is the same."""
+    """Whether an earlier image is identical."""
     variables = load(table, symmetry + SYM_VARIABLES)
     start = load(table, symmetry + SYM_IMAGES_AT)
     image = start + number * variables
@@ -313,7 +314,7 @@ def sort_few(work: Words, count: int, stride: int) -> None:
 
 @inlined
 def read_digit(pair: int, low_bits: int, shift: int, mask: int) -> int:
-    """A digit of the two ids of a word, packed without the unused bits between them."""
+    """A digit of the two ids in a word, packed without the unused bits between them."""
     return ((((pair >> ID_BITS) << low_bits) | (pair & ID)) >> shift) & mask
 
 
@@ -321,7 +322,7 @@ def read_digit(pair: int, low_bits: int, shift: int, mask: int) -> int:
 def sort_by_digit(
     work: Words, count: int, stride: int, word: int, low_bits: int, shift: int, width: int
 ) -> None:
-    """One stable pass, into the other buffer."""
+    """One stable sorting pass, into the other buffer."""
     source, target = load(work, RAW), load(work, SCRATCH)
     mask = (1 << width) - 1
     for bucket in range(mask + 2):
@@ -380,7 +381,7 @@ def sort_emissions(work: Words) -> None:
 
 @merged
 def merge_emissions(words: Words, work: Words) -> None:
-    """Sum those of one head; what cancels out goes."""
+    """Sum the emissions of each head, and drop those that cancel."""
     count, stride = load(work, EMITTED), load(work, STRIDE)
     raw = load(work, RAW)
     kept, at = raw, raw

@@ -1,4 +1,4 @@
-"""Entries of an epoch: updates judged by label, selected for atoms, and put into indexes."""
+"""Entries of an epoch: updates judged by label, selected for atoms, and applied to indexes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ from triegs.store.kernels.relations import (
 )
 from triegs.store.kernels.trie import find_leaf, trie_get
 
-AHEAD = 16 * ENTRY_WORDS  # the entries whose memory is asked for at once
+AHEAD = 16 * ENTRY_WORDS  # entries whose memory is prefetched at once
 LINE_WORDS = 8
 
 
@@ -109,7 +109,7 @@ def sign(value: int) -> int:
 
 @inlined
 def find_label(label_of: Words, predicate: int) -> int:
-    """The number of a predicate's label; -1 if no query names it, as all beyond the array."""
+    """The number of a predicate's label; -1 if no query names it or it is beyond the array."""
     return load(label_of, predicate) if predicate < label_of.size else -1
 
 
@@ -118,9 +118,9 @@ def sort_by_label(
     words: Words, updates: Words, label_of: Words, table: Words, bounds: Words, entries: Words,
     refused: Words, key: Words,
 ) -> int:  # fmt: skip
-    """Put the updates of each label together, in order; those of other labels are applied at once.
+    """Group the updates by label, in order; updates of other labels are applied immediately.
 
-    Returns how many were refused.
+    Returns the number of refused updates.
     """
     labels, is_whole_wanted = load(table, LABELS), load(table, WHOLES) != 0
     is_rdf = load(table, IS_RDF) != 0
@@ -189,9 +189,9 @@ def fetch_node(words: Words, node: int) -> None:
 def fetch_ahead(
     words: Words, root: int, entries: Words, column: int, start: int, at: int, end: int, sets: bool
 ) -> None:
-    """Every so many entries: ask for the leaves, and the sets, that the next ones will change.
+    """At regular intervals, prefetch the leaves and sets that the next entries will change.
 
-    The misses of different entries overlap then, instead of each waiting for the last.
+    The cache misses of different entries then overlap.
     """
     if (at - start) % AHEAD != 0 or end - at == ENTRY_WORDS:
         return
@@ -205,7 +205,7 @@ def fetch_ahead(
 
 @inlined
 def fetch_leaves(words: Words, root: int, keys: int, count: int) -> None:
-    """Ask for the leaves of a block of keys."""
+    """Prefetch the leaves of a block of keys."""
     for place in range(count):
         key = load(words, keys + place)
         leaf = find_leaf(words, root, key)
@@ -218,8 +218,8 @@ def judge_label(
     words: Words, log: Words, entries: Words, start: int, end: int, table: Words, row: int,
     refused: Words, found: int,
 ) -> int:  # fmt: skip
-    """Apply a label's entries to its first index, in order. What would go below zero is refused;
-    in RDF mode an entry becomes the change of the weight.
+    """Apply a label's entries to its first index, in order. A change that would go below zero is
+    refused; in RDF mode an entry becomes the change of the weight.
     """
     kind, column = load(table, row + ROW_KIND), load(table, row + ROW_COLUMN)
     slot, listed = load(table, row + ROW_SLOT), load(table, row + ROW_LIST) >= 0
@@ -244,7 +244,7 @@ def fill_row(
     words: Words, log: Words, work: Words, entries: Words, start: int, end: int, table: Words,
     row: int, arity: int,
 ) -> None:  # fmt: skip
-    """Apply the entries of a stream to one more row."""
+    """Apply the entries of a stream to another row."""
     kind, column = load(table, row + ROW_KIND), load(table, row + ROW_COLUMN)
     slot, listed = load(table, row + ROW_SLOT), load(table, row + ROW_LIST) >= 0
     condition = load(table, row + ROW_CONDITION)
@@ -275,7 +275,7 @@ def fill_rows(
     words: Words, log: Words, lists: Words, work: Words, entries: Words, table: Words,
     stream: int, first: int, start: int, end: int,
 ) -> None:  # fmt: skip
-    """Apply the entries of a stream to its rows, from that one on."""
+    """Apply the entries of a stream to its rows, starting at the given one."""
     for number in range(first, load(table, stream + S_ROWS)):
         row = load(table, stream + S_ROWS_AT) + ROW_WORDS * number
         changed, slot = load(table, row + ROW_LIST), load(table, row + ROW_SLOT)
@@ -338,7 +338,7 @@ def passes_tests(
 def select_whole(
     updates: Words, origin_of: Words, refused: Words, space: int, entries: Words, top: int
 ) -> int:
-    """The triples of a space that an epoch changes; returns the end of its entries."""
+    """Collect the changed triples of a window graph; returns the end of its entries."""
     count = updates.size // 4
     for place in range(count):
         change = load(refused, count + place)
@@ -360,7 +360,7 @@ def select_entries(
     table: Words, stream: int, bounds: Words, entries: Words, top: int, work: Words,
     verdicts: Words, asked: Words,
 ) -> int:  # fmt: skip
-    """The entries of another stream that pass all tests; returns the end."""
+    """Collect the entries of another stream that pass all tests; returns the end."""
     source, change_at = load(table, stream + S_SOURCE), load(table, stream + S_CHANGE)
     arity, columns_at = load(table, stream + S_ARITY), load(table, stream + S_COLUMNS_AT)
     tests, tests_at = load(table, stream + S_TESTS), load(table, stream + S_TESTS_AT)

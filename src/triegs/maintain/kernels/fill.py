@@ -1,7 +1,7 @@
-"""Filling the views of a query that is registered on a live graph.
+"""Fills the views of a query that is registered on a live graph.
 
 A new step is filled by the kernel that maintains it: all keys of one input are listed as changed,
-with nothing before.
+with no previous value.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def fill_index(
     words: Words, cursor: Words, counts: int, by: int, is_rdf: bool, kind: int, column: int,
     condition: int, slot: int,
 ) -> None:  # fmt: skip
-    """An empty index from the counts of its label, an adjacency by the column `by`."""
+    """Fill an empty index from the counts of its label, an adjacency by the column `by`."""
     trie_first(words, cursor, 0, load(words, counts))
     while trie_next(words, cursor, 0) and load(words, FAULTS) == 0:
         first = load(cursor, KEY)
@@ -60,8 +60,8 @@ def move_pairs(
     words: Words, key: Words, label: int, slot: int, by: int, rest: int, columns: Words, count: int,
     is_back: bool,
 ) -> None:  # fmt: skip
-    """So many pairs with their counts, as columns, from the unindexed assertions to a label's
-    counts; or back, and then the counts are the caller's to clear.
+    """Move pairs with their counts, given as columns, from the unindexed assertions to a label's
+    counts; or back, in which case the caller clears the counts.
     """
     for row in range(count):
         subject, obj = load(columns, row), load(columns, count + row)
@@ -79,7 +79,7 @@ def move_pairs(
 
 @kernel
 def list_keys(words: Words, log: Words, cursor: Words, slot: int) -> None:
-    """Log every key below a slot as one that was not there before."""
+    """Log every key below a slot as newly added."""
     trie_first(words, cursor, 0, load(words, slot))
     while trie_next(words, cursor, 0):
         push_log(words, log, load(cursor, KEY), 0)

@@ -1,4 +1,4 @@
-"""Levels of a rule with several sources: the ids that all of their sets have."""
+"""Levels of a rule with several sources: intersects their sets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FEW_IDS = 12  # above this size the two masks let too many ids pass
 
 @inlined
 def estimate(words: Words, reference: int) -> int:
-    """About how many ids a set has: exact for a block, by its first branch for a hub."""
+    """The approximate size of a set: exact for a block, from its first branch for a hub."""
     scale = 1
     while reference & 1:
         children = load(words, reference) & LOW
@@ -65,7 +65,7 @@ def estimate(words: Words, reference: int) -> int:
 
 @inlined
 def filter_few(words: Words, x: int, x_size: int, y: int, y_size: int) -> int:
-    """As `filter_many`, with two 64-bit masks that stay in registers."""
+    """Like `filter_many`, with two 64-bit masks that stay in registers."""
     low, high = 0, 0
     for at in range(y + HEAD, y + HEAD + y_size):
         key = load(words, at)
@@ -127,7 +127,7 @@ def meet_blocks(
 
 @inlined
 def get_below(words: Words, reference: int, key: int, depth: int) -> int:
-    """The word of an id in a part of a set that has so many hubs above it."""
+    """The word of an id in a subset that lies below the given number of hubs."""
     digits = key >> (BITS * depth)
     while reference & 1:
         reference = load(words, reference - 1 + HEAD + (digits & DIGIT))
@@ -140,7 +140,7 @@ def probe_block(
     words: Words, work: Words, block: int, hub: int, depth: int, top: int, stride: int,
     block_word: int, hub_word: int,
 ) -> int:  # fmt: skip
-    """The ids of a block that are also below a hub."""
+    """The ids of a block that also occur below a hub."""
     header = load(words, block + 1)
     own = block + HEAD + (SMALLEST << (header >> 32))
     for place in range(header & LOW):
@@ -158,11 +158,11 @@ def probe_block(
 def meet_sets(
     words: Words, work: Words, x: int, y: int, top: int, stride: int, x_word: int, y_word: int
 ) -> int:
-    """Write the ids that two sets share as a run, with their words at these places of an entry;
-    returns its end, or -1 if there is no room.
+    """Write the ids that two sets share as a run, with their words at the given offsets of an
+    entry; returns its end, or -1 if there is no room.
 
-    Hubs spread ids by the same bits: their bitmaps are intersected, and only children that both
-    have are entered.
+    Hubs distribute ids by the same bits: their bitmaps are intersected, and only shared children
+    are entered.
     """
     depth = 0
     while True:
@@ -224,8 +224,8 @@ def walk_on(words: Words, work: Words, base: int, is_trie: int) -> bool:
 
 @merged
 def gather(words: Words, table: Words, work: Words, level: int, base: int, start: int) -> int:
-    """The ids that all sources of a level have, as a run of `[id, word of each source…]`; returns
-    its end. The two smallest sets meet, all others are asked for what is left.
+    """Write the ids that all sources of a level contain as a run of `[id, word of each source…]`;
+    returns its end. The two smallest sets are intersected, and the result is probed in all others.
     """
     count, first = load(table, level + LEVEL_SOURCES), load(table, level + LEVEL_SOURCES_AT)
     stride = 1 + count
@@ -238,13 +238,13 @@ def gather(words: Words, table: Words, work: Words, level: int, base: int, start
             return start
         if load(table, source + SOURCE_IS_TRIE):
             continue
-        size = number if count == 2 else estimate(words, word)  # two meet in any order
+        size = number if count == 2 else estimate(words, word)  # two: any order will do
         if best < 0 or size < least:
             second, less = best, least
             best, least = number, size
         elif second < 0 or size < less:
             second, less = number, size
-    walked = max(best, 0)  # tries alone: one of them is walked
+    walked = max(best, 0)  # only tries: one of them is scanned
     source = first + SOURCE_WORDS * walked
     x = load(work, WORDS_AT + load(table, source + SOURCE_IN))
     if second >= 0:

@@ -1,9 +1,9 @@
-"""The steps of an epoch that keep order statistics: how many answers and rows hang from each id.
+"""The steps of an epoch that keep order statistics: the number of answers and rows below each id.
 
-The structure is in `triegs.store.kernels.order_statistics`.
+The structure is described in `triegs.store.kernels.order_statistics`.
 
-All counts are old until a step changes them and new from then on. What hangs from an id *before*
-is read from the roots of the last version, what hangs from it *now* from the slots.
+All counts are old until a step changes them, and new from then on. The counts of an id *before* the
+epoch are read from the roots of the last version, those *now* from the slots.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def root_before(roots: Words, slot: int) -> int:
 
 @inlined
 def fetch_counts(words: Words, root: int, keys: int, count: int) -> None:
-    """Ask for the words and counts of a block of keys."""
+    """Prefetch the words and counts of a block of keys."""
     for place in range(count):
         key = load(words, keys + place)
         leaf = find_leaf(words, root, key)
@@ -70,9 +70,9 @@ def step_ordered_edge(
 ) -> None:  # fmt: skip
     """The live pairs v → {w: G}, with ``N(v) = sum of N(w)`` and ``M(v) = sum of G(v, w) * M(w)``.
 
-    First the changed pairs, by the counts before; then the ids w that have other counts now, or
-    none; then those that had none. So all counts are of one moment whenever a pair comes, which
-    is when a block may become a hub.
+    Applies the changed pairs first, with the counts before; then the ids w whose counts changed or
+    became zero; then those that had none. So all counts are of one moment whenever a pair is added,
+    which is when a block may become a hub.
     """
     stream, column = load(table, step + EDGE_STREAM), load(table, step + EDGE_COLUMN)
     by_other, kind = load(table, step + EDGE_BY_OTHER), load(table, step + EDGE_READS)
@@ -147,7 +147,7 @@ def multiply_counts(
 ) -> tuple[int, int]:
     """The products of the counts of all factors at a key.
 
-    Zeros are looked for first: a product with a zero does not overflow.
+    Zeros are checked first: a product with a zero does not overflow.
     """
     for number in range(count):
         factor = at + FACTOR_WORDS * number
@@ -169,7 +169,7 @@ def multiply_counts(
 def step_ordered_product(
     words: Words, log: Words, lists: Words, table: Words, step: int, is_ranked: bool
 ) -> None:
-    """``N(v) = product of N over the factors``, and the same of M."""
+    """``N(v) = product of N over the factors``, and likewise for M."""
     has_rows, out = load(table, step + PRODUCT_IS_EXACT), load(table, step + PRODUCT_OUT)
     count, first = load(table, step + PRODUCT_FACTORS), load(table, step + PRODUCT_FACTORS_AT)
     for number in range(count):

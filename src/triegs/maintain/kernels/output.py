@@ -1,7 +1,7 @@
-"""The output of a rule: netted emissions into its relations, and what changed into its lists.
+"""The output of a rule: applies netted emissions to its relations, and changes to its lists.
 
-Emissions come in the order of their keys, so each set is descended to once, and a block is
-rewritten once for all of its emissions.
+Emissions arrive in key order, so each set is descended to once, and a block is rewritten once for
+all of its emissions.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ from triegs.store.kernels.relations import (
 from triegs.store.kernels.sets import class_for, find_entry, set_change, set_get, set_place
 from triegs.store.kernels.trie import find_leaf, trie_leaf
 
-LINE_WORDS = 8  # of a cache line
-MOST_FETCHED = 32  # at most so many emissions of a set have their blocks prefetched
+LINE_WORDS = 8  # words per cache line
+MOST_FETCHED = 32  # at most this many emissions of a set have their blocks prefetched
 NOT_DONE = -1 << 62
 
 
@@ -84,7 +84,7 @@ def has_log(words: Words, log: Words, count: int) -> bool:
 
 @inlined
 def list_change(words: Words, log: Words, work: Words, width: int, before: int, now: int) -> None:
-    """Log the first ids of the tuple at hand."""
+    """Log the first ids of the current tuple."""
     if not has_log(words, log, width + 2):
         return
     top = load(log, 0)
@@ -100,11 +100,11 @@ def list_change(words: Words, log: Words, work: Words, width: int, before: int, 
 
 @inlined
 def is_same_set(work: Words, at: int, other: int, stride: int) -> bool:
-    """Whether two emissions differ in the last column only."""
+    """Whether two emissions differ only in the last column."""
     for word in range(stride - 2):
         if load(work, at + word) != load(work, other + word):
             return False
-    last = stride - 2  # where an id alone has no high bits
+    last = stride - 2  # a single id has no high bits here
     return load(work, at + last) >> ID_BITS == load(work, other + last) >> ID_BITS
 
 
@@ -382,7 +382,7 @@ def change_orders(
 def apply_emissions(
     words: Words, log: Words, lists: Words, work: Words, table: Words, step: int
 ) -> None:
-    """Bring the sums into all relations of the output, and list what changed."""
+    """Apply the sums to all relations of the output, and list the changes."""
     arity, stride = load(table, step + RULE_ARITY), load(work, STRIDE)
     changed = load(table, step + RULE_LIST)
     is_listed_only = load(table, step + RULE_IS_LISTED_ONLY)
@@ -418,7 +418,7 @@ def apply_emissions(
 def list_keys_of(
     words: Words, log: Words, lists: Words, work: Words, table: Words, step: int, roots: Words
 ) -> None:
-    """List the keys, of the first columns, that came or went. Equal ones stand together."""
+    """List the keys, over the first columns, that appeared or disappeared; equal ones adjoin."""
     arity, stride = load(table, step + RULE_ARITY), load(work, STRIDE)
     keys, changed = load(table, step + RULE_KEYS), load(table, step + RULE_KEYS_LIST)
     slot = load(table, load(table, step + RULE_ORDERS_AT))

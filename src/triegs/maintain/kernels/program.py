@@ -1,21 +1,20 @@
-"""One epoch of a whole program: plans are data, so nothing is compiled per query.
+"""One epoch of a whole program. Plans are data, so nothing is compiled per query.
 
-`triegs.maintain.kernels.tables` says what the table of a program holds. An epoch goes through four
-phases:
+`triegs.maintain.kernels.tables` defines the table of a program. An epoch has four phases:
 
-1. `JUDGE`: updates are sorted by label, each label's are judged in their order against its counts,
-   and go on into its other rows;
+1. `JUDGE`: updates are sorted by label, judged in order against the counts of their label, and
+   passed on to its other rows;
 2. `SELECT`: the entries of wholes and selections are chosen from those of labels;
-3. `FILL`: they go into their rows;
+3. `FILL`: these entries are applied to their rows;
 4. `STEPS`: every step runs once, children first.
 
-The steps add exact terms of the difference, such as changed guard tuples times the old child value,
-then all guard tuples times the change of the child. Old values are read from the roots of the last
-version, which this epoch does not touch. Steps that keep order statistics are in
-`triegs.maintain.kernels.order_statistics`, the step that joins is `triegs.maintain.kernels.rule`.
+Steps add exact difference terms, such as changed guard tuples times the old child value, then all
+guard tuples times the change of the child. Old values are read from the roots of the last version,
+which this epoch does not touch. Steps that keep order statistics are in
+`triegs.maintain.kernels.order_statistics`, the join step is in `triegs.maintain.kernels.rule`.
 
-A phase or step that needs verdicts which nobody has given yet stops before it changes anything: the
-caller has them judged and calls again, and the epoch goes on from there.
+A phase or step that needs missing verdicts stops before it changes anything. The caller evaluates
+them and calls again, and the epoch resumes at that point.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ from triegs.store.kernels.layout import (
 )
 
 JUDGE, SELECT, FILL, RUN_STEPS = range(4)
-ASKED = -1 << 40  # what a kernel returns that waits for verdicts
+ASKED = -1 << 40  # returned by a kernel that waits for verdicts
 
 
 @merged
@@ -99,7 +98,7 @@ def judge_updates(
     words: Words, log: Words, lists: Words, work: Words, table: Words, label_of: Words,
     updates: Words, bounds: Words, entries: Words, refused: Words,
 ) -> int:  # fmt: skip
-    """The first phase; returns how many updates were refused."""
+    """Phase 1; returns the number of refused updates."""
     found = sort_by_label(words, updates, label_of, table, bounds, entries, refused, work[KEY:])
     for label in range(load(table, LABELS)):
         start, end = load(bounds, label), load(bounds, label + 1)
@@ -124,7 +123,7 @@ def select_streams(
     work: Words, table: Words, updates: Words, origin_of: Words, bounds: Words, entries: Words,
     refused: Words, verdicts: Words, asked: Words,
 ) -> None:  # fmt: skip
-    """The second phase: what the streams beyond the labels have. May be repeated."""
+    """Phase 2: the entries of all streams other than labels. May be repeated."""
     labels, wholes = load(table, LABELS), load(table, WHOLES)
     for number in range(labels, load(table, STREAMS)):
         stream = load(table, STREAM_ROWS) + STREAM_WORDS * number
@@ -142,7 +141,7 @@ def run_step(
     words: Words, log: Words, lists: Words, work: Words, table: Words, step: int, bounds: Words,
     entries: Words, roots: Words, verdicts: Words, asked: Words,
 ) -> bool:  # fmt: skip
-    """One step, with its list; false, with nothing changed, if it waits for verdicts."""
+    """Run one step and write its list; false, with nothing changed, if it waits for verdicts."""
     kind = load(table, step)
     if kind == RULE:
         return step_rule(
@@ -183,7 +182,7 @@ def count_entries(bounds: Words, stream: int) -> int:
 
 @kernel
 def count_seeds(lists: Words, table: Words, step: int, bounds: Words) -> int:
-    """How many changes a step finds in its inputs; with none it has nothing to do."""
+    """The number of changes in a step's inputs; a step without any is skipped."""
     kind, found = load(table, step), 0
     if kind == RULE:
         delta = load(table, step + RULE_DELTAS_AT)
@@ -214,7 +213,7 @@ def note(counters: Words, at: int, count: int) -> None:
 def note_step(
     lists: Words, work: Words, table: Words, step: int, at: int, seeds: int, ticks: int
 ) -> None:
-    """Add what a step did to its counters."""
+    """Add the work of a step to its counters."""
     kind = load(table, step)
     note(lists, at + C_SEEDS, seeds)
     note(lists, at + C_TICKS, ticks)
@@ -233,11 +232,12 @@ def run_epoch(
     origin_of: Words, updates: Words, bounds: Words, entries: Words, refused: Words, roots: Words,
     verdicts: Words, asked: Words,
 ) -> int:  # fmt: skip
-    """Judge the updates `(change, subject, predicate, object)…`, then run every step once, from
-    where `work` says that the epoch is.
+    """Judge the updates `(change, subject, predicate, object)…`, then run every step once, starting
+    at the progress recorded in `work`.
 
-    Returns how many were refused, their places in `refused`; or `ASKED`. After a fault the epoch
-    must be aborted; the result is -1 if judging met it, else -2 minus the number of the step.
+    Returns the number of refused updates, with their indices in `refused`; or `ASKED`. After a
+    fault the epoch must be aborted; the result is -1 for a fault while judging, else -2 minus the
+    number of the step.
     """
     if load(work, PHASE) == JUDGE:
         store(log, 0, 1)
@@ -287,7 +287,7 @@ def run_epoch(
 
 @short_kernel
 def read_clock() -> int:
-    """The ticks that steps are timed by."""
+    """The tick counter that times steps."""
     return read_ticks()
 
 
@@ -297,7 +297,7 @@ def run_and_publish(
     lists: Words, work: Words, table: Words, label_of: Words, origin_of: Words, bounds: Words,
     entries: Words, refused: Words, verdicts: Words, asked: Words,
 ) -> int:  # fmt: skip
-    """`run_epoch` for a few updates, and unless it meets a fault `publish_epoch` at once."""
+    """`run_epoch` for a few updates, followed by `publish_epoch` unless there is a fault."""
     found = run_epoch(
         words, log, lists, work, table, label_of, origin_of, updates, bounds, entries, refused,
         roots, verdicts, asked,

@@ -2,19 +2,19 @@
 
     out(head) = the sum over all other variables of the product of the inputs
 
-is kept by differences. For each input in turn its changed tuples are *seeds*; the inputs before it
-are read as they are now, those after it as they were, from the roots of the last version. So every
-occurrence of a relation is a seed once, and one edge may play several roles.
+is maintained by differences. The changed tuples of each input in turn are *seeds*; the inputs
+before it are read in their current state, those after it in the last version. So every occurrence
+of a relation is a seed once, and one edge may play several roles.
 
-An input is a chain of words: its root, the set below its first column, and so on, up to its count.
-A seed binds variables; *probes* follow the other inputs by these, from word to word. Each *level*
-binds one variable more. Its *sources* are the inputs that have the variable: a single one is
-walked, several are intersected, variable by variable, which is what makes the join worst-case
-optimal. What is left is emitted with its weight. Emissions are sorted, those of one head summed,
-and only then applied: the keys come in order, and what cancels out touches nothing.
+An input is a chain of words: its root, the set below its first column, and so on, down to its
+count. A seed binds variables; *probes* follow the other inputs along these, from word to word. Each
+*level* binds one more variable. Its *sources* are the inputs that contain the variable: a single
+source is scanned, several are intersected, variable by variable, which makes the join worst-case
+optimal. Each result is emitted with its weight. Emissions are sorted, summed by head, and only then
+applied, so keys arrive in order and terms that cancel touch nothing.
 
-A weight that does not fit is `TOO_LARGE` from then on, and a fault if it is emitted: a product with
-a zero does not overflow.
+A weight that does not fit becomes `TOO_LARGE`, and a fault only if it is emitted: a product with a
+zero does not overflow.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def walk_last(
     words: Words, table: Words, work: Words, verdicts: Words, asked: Words, level: int, base: int,
     weight: int, arity: int, head_at: int,
 ) -> None:  # fmt: skip
-    """The last level, with one source: all its entries, block by block."""
+    """The last level with one source: emit all its entries, block by block."""
     source = load(table, level + LEVEL_SOURCES_AT)
     register = VALUES + load(table, level + LEVEL_REG)
     is_shown = load(table, level + LEVEL_IS_SHOWN)
@@ -176,7 +176,7 @@ def emit_run(
     words: Words, table: Words, work: Words, verdicts: Words, asked: Words, level: int, start: int,
     end: int, weight: int, arity: int, head_at: int,
 ) -> None:  # fmt: skip
-    """The last level, with several sources: all entries of its run."""
+    """The last level with several sources: emit all entries of its run."""
     count, first = load(table, level + LEVEL_SOURCES), load(table, level + LEVEL_SOURCES_AT)
     register = VALUES + load(table, level + LEVEL_REG)
     is_shown = load(table, level + LEVEL_IS_SHOWN)
@@ -203,7 +203,7 @@ def run_levels(
     words: Words, table: Words, work: Words, verdicts: Words, asked: Words, levels: int,
     levels_at: int, weight: int, arity: int, head_at: int,
 ) -> None:  # fmt: skip
-    """An odometer over the levels. Runs of deeper levels stand behind those of higher ones."""
+    """An odometer over the levels. Runs of deeper levels follow those of higher ones."""
     last = levels - 1
     number, top = 0, load(work, RUNS)
     is_new = True
@@ -275,7 +275,7 @@ def read_use(word: int, use: int) -> int:
 
 @inlined
 def load_roots(words: Words, roots: Words, table: Words, work: Words, delta: int) -> int:
-    """Start every other input; returns the product of those without columns."""
+    """Load the root of every other input; returns the product of those without columns."""
     weight = 1
     at = load(table, delta + D_ROOTS_AT)
     for _ in range(load(table, delta + D_ROOTS)):
@@ -297,7 +297,7 @@ def run_delta(
     words: Words, log: Words, lists: Words, work: Words, bounds: Words, entries: Words,
     table: Words, delta: int, arity: int, head_at: int, roots: Words, verdicts: Words, asked: Words,
 ) -> None:  # fmt: skip
-    """Emit what the changes of one input do."""
+    """Emit the effects of the changes of one input."""
     is_entries = load(table, delta + D_FROM) == ENTRIES
     number, width = load(table, delta + D_NUMBER), load(table, delta + D_ARITY)
     use, slot = load(table, delta + D_USE), load(table, delta + D_SLOT)
@@ -369,7 +369,7 @@ def step_rule(
     words: Words, log: Words, lists: Words, work: Words, bounds: Words, entries: Words,
     table: Words, step: int, roots: Words, verdicts: Words, asked: Words,
 ) -> bool:  # fmt: skip
-    """Keep the output of a rule; false, with nothing changed, if judges were asked."""
+    """Update the output of a rule; false, with nothing changed, if it waits for verdicts."""
     arity, head_at = load(table, step + RULE_ARITY), load(table, step + RULE_HEAD_AT)
     open_emissions(work, arity)
     store(work, SYMMETRY, load(table, step + RULE_SYMMETRY_AT))

@@ -1,4 +1,4 @@
-"""The steps by variables: edges, products and totals, kept by exact differences."""
+"""Steps by variable: edges, products and totals, maintained by exact differences."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ def step_edge(
 
 @inlined
 def product_now(words: Words, table: Words, at: int, count: int, key: int, is_exact: int) -> int:
-    """The product of all factors at a key, or 1 for a positive one.
+    """The product of all factors at a key; reduced to 1 if positive and not exact.
 
-    Zeros are looked for first: a product with a zero does not overflow.
+    Zeros are checked first: a product with a zero does not overflow.
     """
     for number in range(count):
         factor = at + FACTOR_WORDS * number
@@ -120,7 +120,7 @@ def product_now(words: Words, table: Words, at: int, count: int, key: int, is_ex
 
 @kernel
 def step_product(words: Words, log: Words, lists: Words, table: Words, step: int) -> None:
-    """``N(v) = product of factors``; 0 or 1 where only liveness counts."""
+    """``N(v) = product of factors``; 0 or 1 if only liveness matters."""
     is_exact, out = load(table, step + PRODUCT_IS_EXACT), load(table, step + PRODUCT_OUT)
     count, at = load(table, step + PRODUCT_FACTORS), load(table, step + PRODUCT_FACTORS_AT)
     for number in range(count):
@@ -148,7 +148,7 @@ def step_total(
             factor = at + FACTOR_WORDS * number
             kind, slot = load(table, factor + FACTOR_READS), load(table, factor + FACTOR_SLOT)
             if value_now(words, kind, slot, key) == load(log, entry + 1):
-                continue  # touched and unchanged: another list may count this key
+                continue  # touched but unchanged: another list may count this key
             is_counted = False
             before = 1
             for other in range(count):

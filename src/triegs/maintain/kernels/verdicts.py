@@ -1,27 +1,27 @@
-"""What is known about filters: the verdicts that kernels look up, and the questions they leave.
+"""The verdicts of filters that kernels look up, and the questions they leave open.
 
-A *judge* is one filter expression over some variables; `triegs.maintain.judges` evaluates it, and
-kernels ask it by its number. All judges share one array::
+A *judge* is one filter expression over some variables. `triegs.maintain.judges` evaluates it, and
+kernels refer to it by number. All judges share one array::
 
-    IDS        the planes below have room for so many ids
-    VALUES     where the values of terms are, 0 if no judge compares two variables
-    DIRECTORY  from here on, by the number of a judge, where its row is
+    IDS        number of ids that the planes below have room for
+    VALUES     offset of the values of terms, 0 if no judge compares two variables
+    DIRECTORY  from here on, by judge number, the offset of its row
 
-A row begins with `ROW_HEAD` words and goes on according to its `FORM`:
+A row begins with `ROW_HEAD` words, followed by data according to its `FORM`:
 
-PLANES      One variable. For each 64 ids a word of bits "known" and a word of bits "yes".
+PLANES      One variable. For each 64 ids a word of "known" bits and a word of "yes" bits.
 TABLE       Several variables: a hash table with linear probing, never more than half full. An entry
-            is ``stamp << 1 | yes`` and the ids, two to a word. It counts only with the stamp of the
-            row, so that a new stamp empties the table.
-COMPARISON  ``?x < ?y`` and its like, decided by the values of the two terms; what these cannot tell
-            is looked up in the table that follows.
+            is ``stamp << 1 | yes`` and the ids, two to a word. It is valid only with the stamp of
+            the row, so a new stamp empties the table.
+COMPARISON  Comparisons such as ``?x < ?y``, decided by the values of the two terms; undecided cases
+            are looked up in the table that follows.
 
-The value of a term is `VALUE_WORDS` words: its class, a number as floor and 10**18ths, and as a key
-that is ordered as doubles are. Terms are asked for their value under the number `VALUE_JUDGE`.
+The value of a term is `VALUE_WORDS` words: its class, a number as floor and 10**18ths, and a key
+that orders like doubles. Values of terms are requested under the judge number `VALUE_JUDGE`.
 
-A kernel that finds no verdict writes the question into ``asked`` and takes the answer for "no".
-Whoever called it has all of ``asked`` answered then and runs it again. ``asked[0]`` is the first
-free word; a question is ``judge, count, id...``; what finds no room is asked the next time.
+A kernel that finds no verdict writes the question into ``asked`` and assumes "no". Its caller then
+has all of ``asked`` answered and runs it again. ``asked[0]`` is the first free word; a question is
+``judge, count, id...``; a question that does not fit is asked in the next run.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ PLANES, TABLE, COMPARISON = range(3)
 VALUE_CLASS, FLOOR, FRACTION, KEY = range(4)
 VALUE_WORDS = 4
 
-# Classes of values. Terms are equal to others of IDENTITY (an IRI, a blank node, a text with a
-# language) only if they are the same, and so are two TEXTs. OPAQUE is a literal without a value.
-# EXACT numbers are integers and decimals, SINGLE those that rounding to xsd:float leaves alone.
-# The last bit of a moment is whether it has a time zone. OTHER are numbers with too many digits.
+# Classes of values. A term of class IDENTITY (an IRI, a blank node, a text with a language) equals
+# another only if they are the same term, and so does a TEXT. OPAQUE is a literal without a value.
+# EXACT numbers are integers and decimals, SINGLE those that rounding to xsd:float preserves. The
+# last bit of a moment says whether it has a time zone. OTHER are numbers with too many digits.
 NOT_READ, IDENTITY, TEXT, OPAQUE, OTHER, BOOLEAN, EXACT, SINGLE, FLOAT, DOUBLE, NAN = range(11)
 DATE_TIME, ZONED_DATE_TIME, DATE, ZONED_DATE = range(12, 16)
 
-# What two values may be to each other, as bits of ACCEPTED and UNDECIDED. DIFFERENT have no order,
-# TEXTS are different and have one, ERROR is neither equal nor different.
+# Possible results of a comparison, as bits of ACCEPTED and UNDECIDED. DIFFERENT values are
+# unordered, TEXTS are different and ordered, ERROR is neither equal nor different.
 LESS, EQUAL, GREATER, SAME, DIFFERENT, TEXTS, ERROR, UNSURE = (1 << n for n in range(8))
 
 _ID_BITS = 31
 _ID_MASK = (1 << _ID_BITS) - 1
-_FACTOR = 0x5BD1E995  # with 31 bits, so that a product with an id does not overflow
+_FACTOR = 0x5BD1E995  # 31 bits, so that a product with an id does not overflow
 
 
 @short_kernel
@@ -78,7 +78,7 @@ def ask_tuple(asked: Words, judge: int, ids: Words, start: int, count: int) -> N
 
 @inlined
 def accepts_id(verdicts: Words, asked: Words, judge: int, key: int) -> bool:
-    """Whether a judge over one variable says yes to this id; no, and asked, if it is not known."""
+    """Whether a one-variable judge accepts this id; if unknown, false with the question queued."""
     if key < load(verdicts, IDS):
         at = load(verdicts, DIRECTORY + judge) + ROW_HEAD + 2 * (key >> 6)
         if (load(verdicts, at) >> (key & 63)) & 1 != 0:
@@ -89,7 +89,7 @@ def accepts_id(verdicts: Words, asked: Words, judge: int, key: int) -> bool:
 
 @short_kernel
 def accepts_tuple(verdicts: Words, asked: Words, judge: int, ids: Words, count: int) -> bool:
-    """Whether a judge says yes to the first so many ids; no, and asked, if it is not known."""
+    """Whether a judge accepts the first `count` ids; if unknown, false with the question queued."""
     return accepts_at(verdicts, asked, judge, ids, 0, count)
 
 
@@ -97,7 +97,7 @@ def accepts_tuple(verdicts: Words, asked: Words, judge: int, ids: Words, count: 
 def accepts_at(
     verdicts: Words, asked: Words, judge: int, ids: Words, start: int, count: int
 ) -> bool:
-    """`accepts_tuple` for ids that begin at a place of their array."""
+    """`accepts_tuple` for ids that begin at an offset of their array."""
     row = load(verdicts, DIRECTORY + judge)
     form = load(verdicts, row + FORM)
     if form == PLANES:
@@ -128,7 +128,7 @@ def accepts_at(
 
 @inlined
 def value_at(verdicts: Words, key: int) -> int:
-    """Where the value of a term is, 0 if it is not yet known."""
+    """The offset of a term's value, 0 if it is not yet known."""
     if key >= load(verdicts, IDS):
         return 0
     at = load(verdicts, VALUES) + VALUE_WORDS * key
@@ -142,7 +142,7 @@ def order(left: int, right: int) -> int:
 
 @inlined
 def compare_values(verdicts: Words, left_at: int, right_at: int, is_same: bool) -> int:
-    """What two values are to each other, as `triegs.sparql.values` has it; one bit."""
+    """The comparison result of two values as one bit, as defined by `triegs.sparql.values`."""
     left, right = load(verdicts, left_at), load(verdicts, right_at)
     are_exact = EXACT <= left <= SINGLE and EXACT <= right <= SINGLE
     if are_exact or (left == right and (left == BOOLEAN or left >= DATE_TIME)):
@@ -159,12 +159,12 @@ def compare_values(verdicts: Words, left_at: int, right_at: int, is_same: bool) 
     if left == TEXT and right == TEXT:
         return EQUAL if is_same else TEXTS
     if EXACT <= left <= DOUBLE and EXACT <= right <= DOUBLE:
-        # To compare an exact number with an xsd:float is to round it to one.
+        # Comparing an exact number with an xsd:float rounds it to a float.
         if (left == EXACT and right == FLOAT) or (left == FLOAT and right == EXACT):
             return UNSURE
         return order(load(verdicts, left_at + KEY), load(verdicts, right_at + KEY))
     if left >= DATE_TIME and right >= DATE_TIME and left >> 1 == right >> 1:
-        return UNSURE  # one has no time zone: it depends on how far they are apart
+        return UNSURE  # one has no time zone: the result depends on their distance
     return DIFFERENT
 
 
@@ -178,14 +178,14 @@ def entry_words(count: int) -> int:
 
 @inlined
 def pair_of(ids: Words, start: int, count: int, place: int) -> int:
-    """Two ids in one word; the second is 0 where there is none."""
+    """Two ids in one word; a missing second id is 0."""
     second = load(ids, start + place + 1) if place + 1 < count else 0
     return load(ids, start + place) << _ID_BITS | second
 
 
 @short_kernel
 def find_tuple(verdicts: Words, row: int, ids: Words, start: int, count: int) -> int:
-    """Where the entry of these ids is, or the free one where it belongs."""
+    """The offset of the entry of these ids, or of the free entry where it belongs."""
     mixed = 0
     for place in range(count):
         product = (mixed ^ load(ids, start + place)) * _FACTOR
@@ -212,7 +212,7 @@ def find_tuple(verdicts: Words, row: int, ids: Words, start: int, count: int) ->
 
 @kernel
 def count_asked(asked: Words, sizes: Words) -> None:
-    """Add the number of ids that each judge is asked about."""
+    """Add up the number of ids that each judge is asked about."""
     at = 1
     while at < load(asked, 0):
         judge, count = load(asked, at), load(asked, at + 1)
@@ -222,7 +222,7 @@ def count_asked(asked: Words, sizes: Words) -> None:
 
 @kernel
 def deal_asked(asked: Words, places: Words, ids: Words) -> None:
-    """Copy the ids of each question to where those of its judge go on."""
+    """Copy the ids of each question to the section of its judge."""
     at = 1
     while at < load(asked, 0):
         judge, count = load(asked, at), load(asked, at + 1)
@@ -235,7 +235,7 @@ def deal_asked(asked: Words, places: Words, ids: Words) -> None:
 
 @kernel
 def put_bits(verdicts: Words, row: int, ids: Words, answers: Words) -> None:
-    """Note answers (1 yes, 0 no) for ids that the planes have room for."""
+    """Store answers (1 yes, 0 no) for ids that the planes have room for."""
     for place in range(ids.size):
         key = load(ids, place)
         at, mask = row + ROW_HEAD + 2 * (key >> 6), bit(key & 63)
@@ -246,7 +246,7 @@ def put_bits(verdicts: Words, row: int, ids: Words, answers: Words) -> None:
 
 @kernel
 def put_values(verdicts: Words, ids: Words, values: Words) -> None:
-    """Note the values of terms, `VALUE_WORDS` each."""
+    """Store the values of terms, `VALUE_WORDS` each."""
     for place in range(ids.size):
         at = load(verdicts, VALUES) + VALUE_WORDS * load(ids, place)
         for word in range(VALUE_WORDS):
@@ -255,7 +255,7 @@ def put_values(verdicts: Words, ids: Words, values: Words) -> None:
 
 @kernel
 def put_tuples(verdicts: Words, row: int, ids: Words, answers: Words) -> None:
-    """Note answers for tuples, one after the other in ``ids``; there is room for them."""
+    """Store answers for tuples, stored consecutively in ``ids``; the table must have room."""
     count, stamp = load(verdicts, row + COUNT), load(verdicts, row + STAMP)
     for place in range(answers.size):
         start = place * count
@@ -267,7 +267,7 @@ def put_tuples(verdicts: Words, row: int, ids: Words, answers: Words) -> None:
 
 @kernel
 def move_tuples(old: Words, old_row: int, verdicts: Words, row: int, ids: Words) -> None:
-    """Copy the entries of a table into one with other slots; ``ids`` is room for a tuple."""
+    """Copy the entries of a table into one of another size; ``ids`` is scratch for a tuple."""
     count, stamp = load(old, old_row + COUNT), load(old, old_row + STAMP)
     size = entry_words(count)
     for slot in range(load(old, old_row + SLOTS)):
@@ -283,7 +283,7 @@ def move_tuples(old: Words, old_row: int, verdicts: Words, row: int, ids: Words)
 
 @kernel
 def forget_ids(verdicts: Words, judges: int, ids: Words) -> None:
-    """Nothing is known about these ids any more, to the first so many numbers of judges."""
+    """Discard all verdicts on these ids, for the judge numbers below a bound."""
     room, values = load(verdicts, IDS), load(verdicts, VALUES)
     for judge in range(judges):
         row = load(verdicts, DIRECTORY + judge)
@@ -304,7 +304,7 @@ def forget_ids(verdicts: Words, judges: int, ids: Words) -> None:
 def judge_rows(
     verdicts: Words, asked: Words, judge: int, rows: Words, count: int, answers: Words
 ) -> None:
-    """The verdicts on tuples, one after the other in ``rows``."""
+    """The verdicts on tuples, stored consecutively in ``rows``."""
     for place in range(answers.size):
         is_yes = accepts_at(verdicts, asked, judge, rows, place * count, count)
         store(answers, place, 1 if is_yes else 0)

@@ -2,20 +2,20 @@
 
 A row of levels is `[kind, root, keys, first key, column, weighs, factors, first factor]`:
 
-- kind `TRIE`: the first ids of a relation; `SET`: the ids below the values of some levels before;
-  `INSIDE`: the ids below the entry of the level before;
-- root: which word of the root vector leads to the relation;
+- kind `TRIE`: the first ids of a relation; `SET`: the ids below the values of some earlier levels;
+  `INSIDE`: the ids below the entry of the previous level;
+- root: the word of the root vector that leads to the relation;
 - keys: the levels whose values lead to the set;
 - weighs: whether the word of an entry multiplies the multiplicity;
-- factors: relations by values of this level and those before, whose counts multiply it too; each
-  is `[root, keys, first key]`.
+- factors: relations keyed by values of this level and earlier ones, whose counts also multiply it;
+  each is `[root, keys, first key]`.
 
-Outer columns are written only when their level moves on, a whole stretch at a time. The entries of
-the last level are copied block by block. Where the last level, or the last two, are the same for
-all values of the level before, they are gathered in a *tile* once and copied for each of those.
+Outer columns are written only when their level advances, a whole range at a time. The entries of
+the last level are copied block by block. If the last level, or the last two, are the same for all
+values of the level before, they are gathered once into a *tile*, which is copied for each value.
 
-With a table of integers, `(value, INTEGER)` by id, columns get values in the place of ids; an id
-that is no integer sets `MISFIT`.
+With a table of integers, `(value, INTEGER)` by id, columns receive values instead of ids; an id
+that is not an integer sets `MISFIT`.
 """
 
 from __future__ import annotations
@@ -43,28 +43,29 @@ TRIE, SET, INSIDE = 0, 1, 2
 LEVEL_WORDS = 8
 FACTOR_WORDS = 3
 
-# The state: some words, then a stretch per level, its cursor first.
+# The state: some words, then one range per level, its cursor first.
 PHASE, FACTOR, MISFIT = 0, 1, 2  # FACTOR multiplies every answer
-# Whether there is a tile now, where in it we are, its size, and the sets that it was made of.
+# Whether there is a tile now, the position in it, its size, and the sets it was made from.
 TILED, TILE_PLACE, TILE_SIZE, TILE_OF, TILE_OF_TOO = 3, 4, 5, 6, 7
 NEW, RUNNING, DONE = 0, 1, 2
 STATE_HEAD = 8
-# Rows of a tile at most. It has ids of the last level, multiplicities, and ids of the level before
-# if that is in it; then come the two sets, ids and counts each.
+# Maximum rows of a tile. It holds ids of the last level, multiplicities, and ids of the level
+# before if that is included; then come the two sets, ids and counts each.
 TILE = 1024
 TILE_WORDS = 7 * TILE
 INTEGER = -1  # as in triegs.terms.arrays
 STATE_WORDS = 40
-# After the cursor: value, multiplicity so far, first row of the value; how often the level moved;
-# and of its set, how often the level of its key had moved then, and where it is.
+# After the cursor: value, multiplicity so far, first row of the value; how often the level
+# advanced; and for its set, how often the level of its key had advanced then, and the set's
+# reference.
 VALUE, WEIGHT, SINCE, MOVED, SEEN, REFERENCE = 32, 33, 34, 35, 36, 37
 
 
 @inlined
 def weigh(a: int, b: int) -> int:
-    """The product of two multiplicities; negative if it does not fit, as all products of it.
+    """The product of two multiplicities; negative if it does not fit, as are all products of it.
 
-    Two that do not fit make one that does not fit.
+    Two factors that do not fit give a product that does not fit.
     """
     product, overflow = checked_multiply(a, b)
     return -1 if overflow or (a & b) < 0 else product
@@ -115,7 +116,7 @@ def move_level(words: Words, levels: Words, state: Words, level: int) -> bool:
 
 @inlined
 def take_value(words: Words, roots: Words, levels: Words, state: Words, level: int) -> None:
-    """The level's cursor stands on an entry: note its value and the multiplicity so far."""
+    """Record the value and the multiplicity of the entry at the level's cursor."""
     row, base = LEVEL_WORDS * level, base_of(level)
     store(state, base + VALUE, load(state, base + KEY))
     store(state, base + MOVED, load(state, base + MOVED) + 1)
@@ -132,7 +133,7 @@ def take_value(words: Words, roots: Words, levels: Words, state: Words, level: i
 
 @inlined
 def show(integers: Words, state: Words, key: int) -> int:
-    """What a column gets for an id."""
+    """The word that a column receives for an id."""
     if integers.size == 0:
         return key
     if load(integers, 2 * key + 1) != INTEGER:
@@ -144,7 +145,7 @@ def show(integers: Words, state: Words, key: int) -> int:
 def write_stretch(
     levels: Words, state: Words, integers: Words, level: int, out: Words, rows: int, end: int
 ) -> None:
-    """The level's value, in all rows since it was taken."""
+    """Write the level's value to all rows since it was taken."""
     base = base_of(level)
     start = load(levels, LEVEL_WORDS * level + 4) * rows
     value = show(integers, state, load(state, base + VALUE))
@@ -172,7 +173,7 @@ def open_from(
 
 @inlined
 def is_free(levels: Words, level: int, least: int) -> bool:
-    """Whether a level is a set with plain weights that depends on levels before `least` only."""
+    """Whether a level is a set with plain weights that depends only on levels before `least`."""
     row = LEVEL_WORDS * level
     if load(levels, row) != SET or load(levels, row + 5) == 0 or load(levels, row + 6) != 0:
         return False
@@ -184,7 +185,7 @@ def is_free(levels: Words, level: int, least: int) -> bool:
 
 @inlined
 def choose_depth(levels: Words, last: int) -> int:
-    """How many of the last levels are the same for all values of the one before them."""
+    """The number of last levels that are the same for all values of the level before them."""
     if last < 1 or not is_free(levels, last, last - 1):
         return 0
     if last > 1 and is_free(levels, last, last - 2) and is_free(levels, last - 1, last - 2):
@@ -196,7 +197,7 @@ def choose_depth(levels: Words, last: int) -> int:
 def gather(
     words: Words, state: Words, integers: Words, level: int, tile: Words, keys: int, counts: int
 ) -> int:
-    """The entries of a level's set, one after the other; how many, or -1 if there are too many."""
+    """Copy the entries of a level's set; returns their number, or -1 if there are too many."""
     base = base_of(level)
     size = 0
     while True:
@@ -245,7 +246,7 @@ def open_tile(
     words: Words, roots: Words, levels: Words, state: Words, integers: Words, last: int,
     depth: int, tile: Words, filled: int,
 ) -> None:  # fmt: skip
-    """The levels before have moved: the tile may be another. Without one, its levels are opened."""
+    """Update the tile after an earlier level advanced. Without a tile, its levels are opened."""
     for level in range(last - depth + 1, last + 1):
         open_level(words, roots, levels, state, level)
     inner = load(state, base_of(last) + REFERENCE)
@@ -266,7 +267,7 @@ def write_tile(
     tile: Words, depth: int, place: int, taken: int, weight: int, out: Words, keys: int, too: int,
     counts: int,
 ) -> None:  # fmt: skip
-    """Some rows of the tile."""
+    """Write some rows of the tile."""
     if depth == 2:
         for step in range(taken):
             store(out, too + step, load(tile, 2 * TILE + place + step))
@@ -285,9 +286,7 @@ def write_pairs(
     words: Words, levels: Words, state: Words, integers: Words, tile: Words, depth: int,
     level: int, out: Words, rows: int, keys: int, too: int, counts: int, filled: int,
 ) -> int:  # fmt: skip
-    """The tile for each further entry of the level's block, while whole tiles fit; returns the
-    rows filled by then.
-    """
+    """Write the tile for each further entry of a block while it fits; returns the rows filled."""
     base = base_of(level)
     column = load(levels, LEVEL_WORDS * level + 4) * rows
     above = load(state, base_of(level - 1) + WEIGHT) if level > 0 else load(state, FACTOR)
@@ -297,7 +296,7 @@ def write_pairs(
     while place < end:
         value = show(integers, state, load(words, at + place))
         weight = weigh(above, load(words, at + room + place))
-        # One loop over all columns: sizes are small, and each loop has its own beginning.
+        # One loop over all columns: sizes are small, and every loop has a start-up cost.
         if weight == 1 and depth == 1:
             for step in range(size):
                 store(out, column + filled + step, value)
@@ -326,7 +325,7 @@ def write_entries(
     words: Words, at: int, room: int, taken: int, weight: int, integers: Words, state: Words,
     out: Words, keys: int, counts: int,
 ) -> None:  # fmt: skip
-    """Some entries of a block, one per row."""
+    """Write some entries of a block, one per row."""
     for step in range(taken):
         store(out, keys + step, show(integers, state, load(words, at + step)))
     for step in range(taken):
@@ -338,7 +337,7 @@ def open_below(
     words: Words, roots: Words, levels: Words, state: Words, integers: Words, level: int,
     last: int, depth: int, tile: Words, filled: int,
 ) -> bool:  # fmt: skip
-    """Open all levels from here on, with a tile at the end if there is to be one."""
+    """Open all levels from here on, ending in a tile where possible."""
     pair = last - depth
     if depth == 0 or level > pair:
         return open_from(words, roots, levels, state, level, last)
@@ -356,8 +355,8 @@ def fill_answers(
     words: Words, roots: Words, levels: Words, count: int, state: Words, integers: Words,
     tile: Words, out: Words, rows: int, columns: int,
 ) -> int:  # fmt: skip
-    """Write the next answers: `rows` words per column, then the multiplicities, negative where
-    64 bits do not hold them. Returns how many; fewer than `rows` means the end.
+    """Write the next answers: `rows` words per column, then the multiplicities, negative if they
+    exceed 64 bits. Returns the number of answers; fewer than `rows` means the end.
     """
     last = count - 1
     base, row = base_of(last), LEVEL_WORDS * last

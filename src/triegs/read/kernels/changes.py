@@ -1,22 +1,22 @@
 """The answers whose multiplicity differs between two versions, each once, into columns.
 
-An answer is made of *entries* of relations, and its multiplicity is the product of their weights.
-It has changed only if one of its entries has. So each entry of the walk gets a *phase*: the
-differences of its relation are seeds; from a seed the levels of the phase climb to the entries
-above it, and go down to all others. Entries before the phase's own must be the same in both
-versions: so an answer comes up in the phase of its first changed entry, and in no other.
+An answer consists of *entries* of relations, and its multiplicity is the product of their weights.
+It has changed only if one of its entries has. So each entry of the enumeration gets a *phase*: the
+differences of its relation are seeds; from a seed the levels of the phase ascend to the entries
+above it, and descend to all others. Entries before the phase's own must be the same in both
+versions, so an answer is found only in the phase of its first changed entry.
 
 A seed with a weight in the new version is followed there first, which gives all answers that the
-new version has; then, if it has a weight in the old one, there, for those answers that are gone.
-The version that is followed is *here*, the other one *there*. Both multiplicities are carried
-along; the one there is looked up only while it is not zero.
+new version has. If it has a weight in the old version, it is then followed there, for the answers
+that are gone. The version being followed is *here*, the other one *there*. Both multiplicities are
+carried along; the one there is looked up only while it is nonzero.
 
-The table is `[phases, levels at most, (first word of a phase)…]`. A phase is `[columns, old root,
-new root, first place, weighs, levels, first level, checks, first check]`; without columns its one
-seed is the whole result. A level is `[kind, old root, new root, keys, first key, place, use, is
-same, checks, first check]`, where kind is `TRIE`, `SET` or `INSIDE` as in
-`triegs.read.kernels.answers`, the keys are places of the row, and `use` says what an entry is good
-for. A check is `[old root, new root, keys, first key, weighs, is same]`.
+The table is `[phases, maximum levels, (first word of a phase)…]`. A phase is `[columns, old root,
+new root, first position, weighs, levels, first level, checks, first check]`; without columns its
+only seed is the whole result. A level is `[kind, old root, new root, keys, first key, position,
+use, is same, checks, first check]`, where kind is `TRIE`, `SET` or `INSIDE` as in
+`triegs.read.kernels.answers`, the keys are positions in the row, and `use` is how an entry is used.
+A check is `[old root, new root, keys, first key, weighs, is same]`.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ from triegs.store.kernels.trie import trie_get
 
 TABLE_HEAD = 2
 PHASE_WORDS, SEED_LEVEL_WORDS, CHECK_WORDS = 9, 10, 6
-# Uses of a level's entry: it only leads further; it is the first part of an entry; its presence
+# Uses of a level's entry: it only leads further; it is the first section of an entry; its presence
 # counts; its weight counts.
 LEADS, BEGINS, COUNTS_AS_ONE, WEIGHS = 0, 1, 2, 3
 
-# The state: some words, the values by place, the levels, and the cursor over differences.
-# `MISFIT`, for a term that is no integer, is where `triegs.read.kernels.answers.show` notes it.
+# The state: some words, the values by position, the levels, and the cursor over differences.
+# `triegs.read.kernels.answers.show` sets `MISFIT` for a term that is not an integer.
 PHASE, LEVEL, IS_OLD, FACTOR_OLD, FACTOR_NEW, OVERFLOWN = 0, 1, 3, 4, 5, 6
-IS_SEEDED, DIFFERENCES_AT = 7, 8  # of a phase without columns; where that cursor stands
+IS_SEEDED, DIFFERENCES_AT = 7, 8  # for a phase without columns; the offset of that cursor
 # The number of the earlier version, or that of none, and whether the new one is the earlier.
 EARLIER, IS_BACKWARDS = 9, 10
 NEVER = -1
 VALUES = 11
 assert MISFIT == 2
-# A level's stretch: its cursor, the rows since its value holds, the multiplicities here and there,
-# the two sets that it walks, and the words of its entry.
+# A level's range: its cursor, the first row of its value, the multiplicities here and there, the
+# two sets it scans, and the words of its entry.
 SINCE, HERE, THERE = CURSOR_WORDS, CURSOR_WORDS + 1, CURSOR_WORDS + 2
 SET_HERE, SET_THERE = CURSOR_WORDS + 3, CURSOR_WORDS + 4
 WORD_HERE, WORD_THERE = CURSOR_WORDS + 5, CURSOR_WORDS + 6
@@ -75,7 +75,7 @@ NO_LEVEL = -1
 
 
 def state_words(width: int, levels: int) -> int:
-    """Where the cursor over differences begins: after the values and the stretches."""
+    """The offset of the cursor over differences: after the values and the ranges of levels."""
     return VALUES + width + STRETCH_WORDS * levels
 
 
@@ -88,8 +88,8 @@ def stretch_at(width: int, level: int) -> int:
 def get_sets(
     words: Words, here: int, there: int, value: int, state: Words, side: int
 ) -> tuple[int, int]:
-    """The sets below an id in two versions of a trie. One that the later version has, and that is
-    no younger than the earlier version, is that version's, too.
+    """The sets below an id in two versions of a trie. A set of the later version that is no younger
+    than the earlier version also belongs to the earlier one.
     """
     if load(state, IS_BACKWARDS) == side:
         later, earlier = here, there
@@ -107,7 +107,7 @@ def find_both(
     words: Words, here: int, there: int, table: Words, keys: int, first: int, state: Words,
     side: int, is_set: bool,
 ) -> tuple[int, int]:  # fmt: skip
-    """The words that the values of some places lead to, here and there; what is shared is looked
+    """The words that the values of some positions lead to, here and there; shared words are looked
     up once. `is_set` says that these words are sets.
     """
     if keys > 1 or (keys == 1 and is_set):
@@ -131,7 +131,7 @@ def pass_checks(
     words: Words, here: Words, there: Words, table: Words, count: int, first: int, state: Words,
     at: int, side: int,
 ) -> bool:  # fmt: skip
-    """Multiply the entries in that have no level of their own; false if one forbids the answer."""
+    """Multiply by the entries that have no level of their own; false if one excludes the answer."""
     for number in range(count):
         check = first + CHECK_WORDS * number
         keys, key = load(table, check + 2), load(table, check + 3)
@@ -166,7 +166,7 @@ def open_seed(words: Words, old: Words, new: Words, table: Words, phase: int, st
 
 @inlined
 def next_seed(words: Words, table: Words, phase: int, state: Words, width: int) -> bool:
-    """Move to the next seed, or to the same one in the old version; false at the end."""
+    """Advance to the next seed, or to the same one in the old version; false at the end."""
     columns, base, at = load(table, phase), load(state, DIFFERENCES_AT), stretch_at(width, 0)
     while True:
         if load(state, IS_OLD) == 0:
@@ -232,7 +232,7 @@ def take_entry(
     words: Words, here: Words, there: Words, table: Words, row: int, state: Words, at: int,
     side: int,
 ) -> bool:  # fmt: skip
-    """The level's cursor stands on an entry: note what it gives; false if it is none of ours."""
+    """Record the entry at the level's cursor; false if this phase must skip it."""
     key, word = load(state, at + CURSOR_KEY), load(state, at + CURSOR_WORD)
     store(state, VALUES + load(table, row + 5), key)
     word_there = word
@@ -262,7 +262,7 @@ def take_entry(
 
 @inlined
 def change_of(here: int, there: int, is_old: int, is_distinct: bool) -> int:
-    """What an answer's change is, given its multiplicities; 0 if it is told elsewhere or none."""
+    """The change of an answer with these multiplicities; 0 if none or reported elsewhere."""
     if is_old:
         if there != 0:
             return 0
@@ -277,7 +277,7 @@ def write_value(
     table: Words, phase: int, state: Words, width: int, level: int, integers: Words, out: Words,
     rows: int, end: int,
 ) -> None:  # fmt: skip
-    """A level's value, in all rows since it was taken."""
+    """Write a level's value to all rows since it was taken."""
     at = stretch_at(width, level)
     start = load(state, at + SINCE)
     store(state, at + SINCE, end)
@@ -300,7 +300,7 @@ def write_block(
     words: Words, state: Words, at: int, integers: Words, out: Words, keys: int, counts: int,
     room: int, factor: int, is_distinct: bool,
 ) -> int:  # fmt: skip
-    """Entries of the last level's block, as far as there is room; returns how many."""
+    """Write entries of the last level's block while there is room; returns their number."""
     place = load(state, at + PLACE)
     taken = min(load(state, at + SIZE) - place, room)
     entries = load(state, at + BLOCK) + HEAD + place
@@ -328,7 +328,7 @@ def write_block(
 
 @inlined
 def get_at(words: Words, reference: int, place: int, key: int) -> int:
-    """The word of an id that most likely is at this place of a block: as in another version."""
+    """The word of an id that most likely is at this index of a block, as in another version."""
     if reference & 1 == 0:
         header = load(words, reference + 1)
         if place < header & LOW and load(words, reference + HEAD + place) == key:
@@ -341,8 +341,8 @@ def write_pairs(
     words: Words, here: Words, there: Words, table: Words, phase: int, state: Words, width: int,
     level: int, integers: Words, out: Words, rows: int, filled: int, side: int,
 ) -> int:  # fmt: skip
-    """The entries of the last two levels, for an answer that is only here, as far as they are
-    blocks that fit; returns the rows filled by then. The rest is left to the level's own steps.
+    """Write the entries of the last two levels, for an answer that exists only here, while they are
+    blocks that fit; returns the rows filled by then. The level's own steps handle the remainder.
     """
     at = stretch_at(width, level)
     row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
@@ -390,7 +390,7 @@ def write_pairs(
         weights = entries + (SMALLEST << (header >> 32))
         shown = show(integers, state, value)
         if found == found_there:
-            # One loop over all columns: sizes are small, and each loop has its own beginning.
+            # One loop over all columns: sizes are small, and every loop has a start-up cost.
             for step in range(taken):
                 store(out, column + filled + step, shown)
                 last = load(words, entries + step)
@@ -413,7 +413,7 @@ def write_pairs(
 
 @inlined
 def has_pairs(table: Words, phase: int, state: Words, width: int, level: int) -> bool:
-    """Whether `write_pairs` may go on at this level: two sets, the last with plain weights, and
+    """Whether `write_pairs` may continue at this level: two sets, the last with plain weights, and
     nothing to carry for the other version.
     """
     at = stretch_at(width, level)
@@ -437,8 +437,8 @@ def fill_changes(
 ) -> int:  # fmt: skip
     """Write the next changed answers: `rows` words per column, then the signed changes.
 
-    Returns how many; fewer than `rows` means the end. A multiplicity that does not fit sets
-    `OVERFLOWN`. With a table of integers columns have values, as in `triegs.read.kernels.answers`.
+    Returns their number; fewer than `rows` means the end. A multiplicity that does not fit sets
+    `OVERFLOWN`. With a table of integers, columns hold values as in `triegs.read.kernels.answers`.
     """
     filled = 0
     number, level = load(state, PHASE), load(state, LEVEL)

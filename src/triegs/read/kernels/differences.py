@@ -1,12 +1,12 @@
-"""The entries in which two versions of a relation differ, without a visit to what they share.
+"""The entries in which two versions of a relation differ, without visiting shared nodes.
 
-Versions share every node that no epoch between them has touched, so a node met at the same place
-on both sides is passed over. What remains is walked side by side: tries by digits, hubs by digits,
-and blocks by their entries. The cost is the size of the difference, times the height of the path.
+Versions share every node that no epoch between them has touched, so a node found at the same
+position on both sides is skipped. The rest is scanned side by side: tries and hubs by digit, blocks
+by entry. The cost is the size of the difference times the height of the path.
 
-A cursor is a stretch of `difference_words(columns)` words in an array of the reader's own. It
-starts with `open_difference`; each `next_difference` that returns true leaves, for each column, an
-id in word `KEY` of its stretch, and in the last one the two counts in `OLD` and `NEW`.
+A cursor is a range of `difference_words(columns)` words in an array owned by the reader. It starts
+with `open_difference`; each `next_difference` that returns true leaves, for each column, an id in
+word `KEY` of its range, and in the last one the two counts in `OLD` and `NEW`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from triegs.store.kernels.cursors import WORD as CURSOR_WORD
 from triegs.store.kernels.layout import BITS, DIGIT, HEAD, HEIGHT_SHIFT, LOW, OFFSET
 from triegs.store.kernels.sets import set_get
 
-# A cursor is the column under way, then a stretch per column: its state, frames, and for a set one
-# cursor over the entries of a part that is a block on at least one side.
+# A cursor is the current column, then a range per column: its state, frames, and for a set one
+# cursor over the entries of a subset that is a block on at least one side.
 KEY, OLD, NEW = 0, 1, 2
 DEPTH = 3  # frames on the stack
 OLD_HEIGHT, NEW_HEIGHT = 4, 5  # of a trie
-MODE = 4  # of a set: what is walked now
-OLD_PART, NEW_PART, SHIFT = 5, 6, 7  # of a set: the part under way, and the bits used above it
+MODE = 4  # of a set: the current mode
+OLD_PART, NEW_PART, SHIFT = 5, 6, 7  # of a set: the current subset, and the bits used above it
 FRAMES = 8
 FRAME_WORDS = 5  # old node, new node, children left, id so far, height
 MOST_FRAMES = 7
@@ -40,7 +40,7 @@ def difference_words(columns: int) -> int:
 
 @short_kernel
 def share_roots(old: Words, new: Words, at: Words) -> bool:
-    """Whether two root vectors have the same words at these places."""
+    """Whether two root vectors have the same words at these indices."""
     for number in range(at.size):
         place = load(at, number)
         if load(old, place) != load(new, place):
@@ -58,7 +58,7 @@ def column_at(base: int, column: int) -> int:
 
 @inlined
 def children_of(words: Words, node: int, height: int, own: int) -> int:
-    """The children of a node as of that height; a lower trie is the first child of nothing else."""
+    """The children of a node as seen from that height; a lower trie acts as the first child."""
     if height > own:
         return 1 if node != 0 else 0
     return load(words, node + 1) & LOW
@@ -90,7 +90,7 @@ def push_nodes(
 
 @inlined
 def open_tries(words: Words, state: Words, at: int, old: int, new: int) -> None:
-    """Before the first difference of two tries, given by their roots."""
+    """Position before the first difference of two tries, given by their roots."""
     store(state, at + DEPTH, 0)
     if old != new:
         old_height, new_height = old >> HEIGHT_SHIFT, new >> HEIGHT_SHIFT
@@ -102,7 +102,7 @@ def open_tries(words: Words, state: Words, at: int, old: int, new: int) -> None:
 
 @inlined
 def next_in_tries(words: Words, state: Words, at: int) -> bool:
-    """Move to the next id whose words differ, in ascending order; false at the end."""
+    """Advance to the next id whose words differ, in ascending order; false at the end."""
     while True:
         depth = load(state, at + DEPTH)
         if depth == 0:
@@ -133,7 +133,7 @@ def next_in_tries(words: Words, state: Words, at: int) -> bool:
 
 @inlined
 def get_below(words: Words, reference: int, key: int, shift: int) -> int:
-    """The word of an id in a part of a set, whose hubs above have used so many bits."""
+    """The word of an id in a subset whose hubs above have used the given number of bits."""
     digits = key >> shift
     while reference & 1:
         reference = load(words, reference - 1 + HEAD + (digits & DIGIT))
@@ -143,7 +143,7 @@ def get_below(words: Words, reference: int, key: int, shift: int) -> int:
 
 @inlined
 def enter_parts(words: Words, state: Words, at: int, old: int, new: int, shift: int) -> None:
-    """Walk two parts of a set: child by child if both are hubs, else entry by entry."""
+    """Scan two subsets: child by child if both are hubs, else entry by entry."""
     if old & new & 1:
         depth = load(state, at + DEPTH)
         frame = at + FRAMES + FRAME_WORDS * depth
@@ -162,14 +162,14 @@ def enter_parts(words: Words, state: Words, at: int, old: int, new: int, shift: 
 
 @inlined
 def open_sets(words: Words, state: Words, at: int, old: int, new: int) -> None:
-    """Before the first difference of two sets, given by their references."""
+    """Position before the first difference of two sets, given by their references."""
     store(state, at + DEPTH, 0)
     enter_parts(words, state, at, old, new, 0)
 
 
 @inlined
 def next_in_sets(words: Words, state: Words, at: int) -> bool:
-    """Move to the next id whose words differ; false at the end."""
+    """Advance to the next id whose words differ; false at the end."""
     while True:
         mode = load(state, at + MODE)
         if mode != HUBS:
@@ -188,7 +188,7 @@ def next_in_sets(words: Words, state: Words, at: int) -> bool:
             if mode == ADDED:
                 old, new = get_below(words, load(state, at + OLD_PART), key, shift), word
                 differs = old != new
-            else:  # what is on both sides was met from the new one
+            else:  # entries on both sides were met from the new one
                 old, new = word, get_below(words, load(state, at + NEW_PART), key, shift)
                 differs = new == 0
             if differs:
@@ -218,16 +218,16 @@ def next_in_sets(words: Words, state: Words, at: int) -> bool:
 
 @inlined
 def open_difference(words: Words, state: Words, base: int, old: int, new: int) -> None:
-    """Before the first difference of two versions of a relation, given by their roots."""
+    """Position before the first difference of two versions of a relation, given by their roots."""
     store(state, base, 0)
     open_tries(words, state, column_at(base, 0), old, new)
 
 
 @inlined
 def next_difference(words: Words, state: Words, base: int, columns: int, weighs: bool) -> bool:
-    """Move to the next tuple of so many ids whose counts differ; false at the end.
+    """Advance to the next tuple whose counts differ; false at the end.
 
-    Without `weighs` only tuples count that are on one side and not on the other.
+    Without `weighs`, only tuples that exist on just one side are reported.
     """
     column = load(state, base)
     while column >= 0:

@@ -1,19 +1,19 @@
 """From a position to its answer, by the counts of `triegs.store.kernels.order_statistics`, in the
 order in which `triegs.read.kernels.answers` enumerates.
 
-With the values of some levels chosen, the entries of the next one have their own answers below, and
-each of these comes with all combinations of the levels that are open by then: those further on that
-begin a component, or that hang on a value chosen already. So the way down divides the position by
-the product of the open levels' totals, and looks for the quotient among the sums of the level. The
-rows of an entry that counts c times are c times those of what hangs from it, each answer's
-together: once the entry is chosen, what is left of the position is divided by c.
+With the values of some levels chosen, each entry of the next level has its own answers below, and
+each of these is combined with all combinations of the *open* levels: later levels that begin a
+component, or whose keys are already chosen. So the descent divides the position by the product of
+the open levels' totals, and searches the quotient in the sums of the level. An entry with count c
+has c times the rows below it, and the rows of one answer are adjacent: once the entry is chosen,
+the remaining position is divided by c.
 
 A row of counts is, by level, `[kind, root, rows, all answers, all rows, keys, first key]`: where
-the counts of its entries are, and which word of the root vector leads there; of a level that
+the counts of its entries are, and the word of the root vector that leads there; for a level that
 begins a component, the ranking. Counts that are `LOOKED_UP`, by the values of some levels and the
-entry's own, have a relation for the answers and another for the rows of an entry, or -1 where it is
-one answer, or counts its rows; and two that tell both of all entries. The sets of the first two
-relations are summed.
+entry's own, have one relation for the answers and another for the rows of an entry, or -1 if the
+entry is one answer or its count is its rows; and two more with the totals of all entries. The sets
+of the first two relations are summed.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ from triegs.store.kernels.sets import set_get
 NUMBER_KIND, COUNT_ROOT, COUNT_ROWS, COUNT_ALL, COUNT_ALL_ROWS = range(5)
 COUNT_KEYS, COUNT_KEYS_AT = 5, 6
 COUNT_WORDS = 7
-TOTAL = 38  # of the stretch of a level in the state: all that its set, or its trie, has below
+TOTAL = 38  # in a level's range of the state: the total below its set or trie
 
 
 @inlined
 def find_child(words: Words, node: int, far: int, left: int) -> tuple[int, int, int]:
-    """The digit below which a position lies, what is left of it, and the children from there on."""
+    """The digit that contains a position, the remainder, and the children from that digit on."""
     children = load(words, node + 1) & LOW
     while True:
         digit = trailing_zeros(children)
@@ -89,7 +89,7 @@ def find_child(words: Words, node: int, far: int, left: int) -> tuple[int, int, 
 
 @inlined
 def seek_trie(words: Words, cursor: Words, base: int, root: int, far: int, left: int) -> int:
-    """Put a cursor before the id of a ranked map that a position lies at; returns what is left."""
+    """Place a cursor before the id at a position in a ranked map; returns the remainder."""
     node = root & OFFSET
     height = root >> HEIGHT_SHIFT
     key, depth = 0, 0
@@ -115,7 +115,7 @@ def seek_set(
     words: Words, cursor: Words, base: int, reference: int, far: int, left: int, kind: int,
     root: int,
 ) -> int:  # fmt: skip
-    """Put a cursor before the entry that a position lies at; returns what is left of it."""
+    """Place a cursor before the entry that contains a position; returns the remainder."""
     depth = 0
     while reference & 1:
         digit, left, children = find_child(words, reference - 1, far, left)
@@ -143,7 +143,7 @@ def seek_set(
 
 @inlined
 def sum_digit(words: Words, reference: int, shift: int, digit: int) -> int:
-    """The counts of the ids with that digit, in a set or where it lies below hubs."""
+    """The counts of the ids with that digit, in a set or at its level below hubs."""
     if reference & 1:
         return load(words, reference - 1 + HEAD + ROWS + digit)
     header = load(words, reference + 1)
@@ -159,9 +159,9 @@ def sum_digit(words: Words, reference: int, shift: int, digit: int) -> int:
 def seek_looked_up(
     words: Words, roots: Words, numbers: Words, state: Words, level: int, far: int, left: int
 ) -> int:
-    """As `seek_set`, by counts that are the counts of another set with the same ids.
+    """Like `seek_set`, by counts that are stored in another set with the same ids.
 
-    Both have their ids in the order of digits, down to their blocks, which need not be the same.
+    Both sets order their ids by digits down to their blocks, which may differ.
     """
     row, base = COUNT_WORDS * level, base_of(level)
     root = load(numbers, row + (COUNT_ROOT if far == FANOUT else COUNT_ROWS))
@@ -205,7 +205,7 @@ def seek_looked_up(
 
 @inlined
 def sum_trie(words: Words, root: int, far: int) -> int:
-    """All that a ranked map has below."""
+    """The total below a ranked map."""
     total = 0
     if root != 0:
         start = (root & OFFSET) + HEAD + far
@@ -218,7 +218,7 @@ def sum_trie(words: Words, root: int, far: int) -> int:
 def sum_level(
     words: Words, roots: Words, levels: Words, numbers: Words, state: Words, level: int, far: int
 ) -> None:
-    """Open a level whose values before are chosen, and note all that it has below."""
+    """Open a level whose earlier values are chosen, and record the total below it."""
     row, base = LEVEL_WORDS * level, base_of(level)
     open_level(words, roots, levels, state, level)
     root = load(roots, load(levels, row + 1))
@@ -245,7 +245,8 @@ def sum_level(
 def last_key(levels: Words, level: int) -> int:
     """The last of the levels whose values lead to the set of a level; -1 if it begins a component.
 
-    So it is the same for all entries of every later level, given those before, and *open* there.
+    Given these levels, the set is the same for all entries of every later level: it is *open*
+    there.
     """
     row = LEVEL_WORDS * level
     if load(levels, row) == INSIDE:
@@ -261,7 +262,7 @@ def seek(
     words: Words, roots: Words, levels: Words, numbers: Words, count: int, state: Words, left: int,
     far: int,
 ) -> int:  # fmt: skip
-    """Let the state be about to give the answer at a position; returns what is left of it."""
+    """Prepare the state to produce the answer at a position; returns the remaining position."""
     last = count - 1
     for level in range(count):
         if load(levels, LEVEL_WORDS * level) == TRIE:
@@ -306,7 +307,7 @@ def seek_answer(
     words: Words, roots: Words, levels: Words, numbers: Words, count: int, state: Words,
     position: int,
 ) -> None:  # fmt: skip
-    """Let `fill_answers` go on with the answer at a position, which there must be."""
+    """Make `fill_answers` continue with the answer at a position, which must exist."""
     seek(words, roots, levels, numbers, count, state, position, FANOUT)
 
 

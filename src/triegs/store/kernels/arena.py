@@ -1,9 +1,9 @@
-"""Nodes in one array of words: made, copied, retired.
+"""Nodes in one array of words: creation, copying and retirement.
 
-A node carries the epoch of its birth. In that epoch it is changed in place; afterwards it is part
-of a published version and only ever copied. A node that leaves the current version is *dropped*:
-freed at once if nobody else can have seen it, else *retired*, which puts it on the list `FRESH`
-until the epoch is published. All costs are constant.
+A node carries the epoch of its birth. In that epoch it is changed in place; afterwards it belongs
+to a published version and is only copied. A node that leaves the current version is *dropped*:
+freed at once if no other version can see it, else *retired* to the list `FRESH` until the epoch is
+published. All costs are constant.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from triegs.store.kernels.layout import (
 
 @inlined
 def push_entry(words: Words, chunk: int, entry: int) -> int:
-    """Put an entry on a list of chunks, given and returned as its first chunk; 0 is empty."""
+    """Push an entry on a list of chunks, given and returned as its first chunk; 0 is empty."""
     size = load(words, chunk + 1)
     if chunk == 0 or size == CHUNK_ENTRIES:
         longer = allocate(words, NODE_CLASS)
@@ -44,7 +44,7 @@ def push_entry(words: Words, chunk: int, entry: int) -> int:
 
 @kernel
 def lengthen_fresh(words: Words) -> int:
-    """Put an empty chunk at the end of the list of this epoch; returns where its entries begin."""
+    """Append an empty chunk to the list of this epoch; returns the offset of its entries."""
     chunk = allocate(words, NODE_CLASS)
     store(words, chunk, 0)
     store(words, chunk + 1, CHUNK_ENTRIES)
@@ -57,7 +57,7 @@ def lengthen_fresh(words: Words) -> int:
 
 @inlined
 def take_fresh(words: Words) -> int:
-    """The list of this epoch as a list of chunks, in the order of retirement; then it is empty."""
+    """Take the list of this epoch as a list of chunks, in retirement order, and empty it."""
     chunk = load(words, FRESH)
     if chunk != 0:
         last = load(words, FRESH_LAST)
@@ -71,7 +71,7 @@ def take_fresh(words: Words) -> int:
 
 @inlined
 def retire(words: Words, node: int, size_class: int) -> None:
-    """The node is not part of the epoch in the making, but of versions before it."""
+    """Retire a node that belongs to earlier versions but no longer to the current epoch."""
     at = load(words, FRESH_AT)
     if at == load(words, FRESH_END):
         at = lengthen_fresh(words)
@@ -81,7 +81,7 @@ def retire(words: Words, node: int, size_class: int) -> None:
 
 @inlined
 def drop(words: Words, node: int, size_class: int) -> None:
-    """The node leaves the current version: free it if it was born in this epoch, else retire."""
+    """Remove a node from the current version: free it if born in this epoch, else retire it."""
     if load(words, node) == load(words, EPOCH):
         release(words, node, size_class)
     else:
@@ -99,7 +99,7 @@ def make_node(words: Words, epoch: int, size_class: int) -> int:
 
 @inlined
 def flag_of(size_class: int) -> int:
-    """What the bitmap of a hub, or of an inner node, has beside the children."""
+    """The bits of a hub's or inner node's bitmap besides the children."""
     return SUMMED if size_class == SUMMED_CLASS else 0
 
 

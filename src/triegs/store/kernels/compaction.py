@@ -1,9 +1,9 @@
-"""Compaction: all nodes move together, to the beginning of the array, and nothing between is free.
+"""Compaction: moves all nodes to the beginning of the array, without gaps.
 
-Only while nobody holds a version, and between epochs: then what the slots reach is all there is. A
-map has one bit for each two words of the array, which says whether they belong to a node; with the
-number of such words before each 32 bits, it tells where a node will stand. Nodes keep their order,
-so each can be moved after those before it.
+Runs only between epochs and while no version is held, so the slots reach all live nodes. A map has
+one bit for every two words of the array, which says whether they belong to a node. With the number
+of used words before each 32 bits, it gives the new offset of a node. Nodes keep their order, so
+each can be moved after those before it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from triegs.store.kernels.layout import (
     START,
 )
 
-UNIT_BITS = 5  # a word of the map tells of 32 pairs of words
+UNIT_BITS = 5  # a word of the map covers 32 pairs of words
 SPAN = 2 << UNIT_BITS
 
 
@@ -46,7 +46,7 @@ def mark_words(used: Words, node: int, size: int) -> None:
 
 @inlined
 def find_place(used: Words, before: Words, node: int) -> int:
-    """Where a node will stand."""
+    """The new offset of a node."""
     unit = (node - START) >> 1
     lower = load(used, unit >> UNIT_BITS) & (bit(unit & DIGIT) - 1)
     return START + load(before, unit >> UNIT_BITS) + 2 * population(lower)
@@ -54,14 +54,14 @@ def find_place(used: Words, before: Words, node: int) -> int:
 
 @inlined
 def move_reference(words: Words, used: Words, before: Words, at: int) -> None:
-    """Let a word refer to where its node, a hub or another, will stand."""
+    """Redirect a reference to the new offset of its node, hub or not."""
     word = load(words, at)
     store(words, at, find_place(used, before, word & ~1) | (word & 1))
 
 
 @inlined
 def move_below(words: Words, used: Words, before: Words, word: int, sets: int, height: int) -> None:
-    """Let a node refer to where those below it will stand, if there are any."""
+    """Redirect the references of a node to the new offsets of its children, if it has any."""
     node = word & ~1
     if height >= 0 or word & 1:
         if height == 0 and sets == 0:
@@ -80,7 +80,7 @@ def move_below(words: Words, used: Words, before: Words, word: int, sets: int, h
 def walk_nodes(
     words: Words, stack: Words, used: Words, before: Words, root: int, shape: int, is_known: bool
 ) -> None:
-    """Mark the nodes of a relation as used; or, once all places are known, refer to those."""
+    """Mark the nodes of a relation as used; once all new offsets are known, redirect references."""
     arity = shape & ARITY
     if arity == 0 or root == 0:
         return
@@ -98,9 +98,9 @@ def walk_nodes(
 
 @kernel
 def compact_arena(words: Words, stack: Words, shapes: Words, used: Words, before: Words) -> None:
-    """Move all nodes together; `shapes` of all slots, `used` a map of zeros, `before` as long.
+    """Compact all nodes; `shapes` of all slots, `used` a map of zeros, `before` of equal length.
 
-    Costs two visits of each node, and a move of each.
+    Cost: two visits and one move per node.
     """
     for slot in range(shapes.size):
         root = load(words, SLOTS + SLOT_WORDS * slot)

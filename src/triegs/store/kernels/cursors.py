@@ -1,6 +1,6 @@
-"""Reading in order of the structure, with constant work from one element to the next.
+"""Iteration in structure order, with constant work per element.
 
-A cursor is a stretch of `CURSOR_WORDS` words in an array of the reader's own, so reading writes
+A cursor is a range of `CURSOR_WORDS` words in an array owned by the reader, so reading writes
 nothing into the arena. It starts with `trie_first` or `set_first`; each `trie_next` or `set_next`
 that returns true leaves an id in word `KEY` and its word in `WORD`.
 """
@@ -15,11 +15,11 @@ CURSOR_WORDS = 32
 
 # Words of a cursor.
 DEPTH = 0  # nodes on the stack
-HEIGHT = 1  # of a trie: of the node on top of the stack
-BLOCK = 1  # of a set: the block under way
+HEIGHT = 1  # of a trie: height of the node on top of the stack
+BLOCK = 1  # of a set: the current block
 PLACE = 2  # of a set: the next entry
-SIZE = 3  # of a set: entries of the block
-CAPACITY = 4  # of a set: places of the block
+SIZE = 3  # of a set: entries in the block
+CAPACITY = 4  # of a set: slots of the block
 KEY = 5
 WORD = 6
 STACK = 8  # of a set: (node, children left); of a trie: (node, children left, id so far)
@@ -36,7 +36,7 @@ def open_block(words: Words, cursor: Words, base: int, block: int) -> None:
 
 @inlined
 def set_first(words: Words, cursor: Words, base: int, reference: int) -> None:
-    """Before the first entry of a set; the empty set, 0, is fine."""
+    """Position before the first entry of a set; the empty set, 0, is allowed."""
     if reference & 1:
         store(cursor, base + DEPTH, 1)
         store(cursor, base + PLACE, 0)
@@ -50,7 +50,7 @@ def set_first(words: Words, cursor: Words, base: int, reference: int) -> None:
 
 @inlined
 def set_next_block(words: Words, cursor: Words, base: int) -> bool:
-    """Move to the next block, which is never empty; false at the end.
+    """Advance to the next block, which is never empty; false at the end.
 
     A loop over a whole set may read the entries of a block itself.
     """
@@ -76,7 +76,7 @@ def set_next_block(words: Words, cursor: Words, base: int) -> bool:
 
 @inlined
 def set_next(words: Words, cursor: Words, base: int) -> bool:
-    """Move to the next entry; false at the end."""
+    """Advance to the next entry; false at the end."""
     place = load(cursor, base + PLACE)
     if place >= load(cursor, base + SIZE):
         if not set_next_block(words, cursor, base):
@@ -91,7 +91,7 @@ def set_next(words: Words, cursor: Words, base: int) -> bool:
 
 @inlined
 def trie_first(words: Words, cursor: Words, base: int, root: int) -> None:
-    """Before the first id of a trie; the empty trie, 0, is fine."""
+    """Position before the first id of a trie; the empty trie, 0, is allowed."""
     store(cursor, base + DEPTH, 0)
     if root != 0:
         node = root & OFFSET
@@ -104,7 +104,7 @@ def trie_first(words: Words, cursor: Words, base: int, root: int) -> None:
 
 @inlined
 def trie_next(words: Words, cursor: Words, base: int) -> bool:
-    """Move to the next id, in ascending order; false at the end."""
+    """Advance to the next id, in ascending order; false at the end."""
     while True:
         depth = load(cursor, base + DEPTH)
         if depth == 0:
@@ -131,12 +131,12 @@ def trie_next(words: Words, cursor: Words, base: int) -> bool:
         store(cursor, base + HEIGHT, height - 1)
 
 
-# A scan is a nest of cursors, one per id below the prefix. Its first word is the level under way.
+# A scan is a nest of cursors, one per id below the prefix. Its first word is the current level.
 
 
 @short_kernel
 def open_scan(words: Words, scan: Words, word: int, from_trie: bool) -> None:
-    """Before the first tuple below a word: the root of a relation, or a set."""
+    """Position before the first tuple below a word: the root of a relation, or a set."""
     store(scan, 0, 0)
     if from_trie:
         trie_first(words, scan, CURSOR_WORDS, word)
@@ -148,9 +148,9 @@ def open_scan(words: Words, scan: Words, word: int, from_trie: bool) -> None:
 def fill_scan(
     words: Words, scan: Words, levels: int, from_trie: bool, columns: Words, rows: int
 ) -> int:
-    """Write the next tuples as columns, ids then counts, of so many rows each.
+    """Write the next tuples as columns of the given number of rows, ids then counts.
 
-    Returns the number of tuples; fewer than asked for means the end.
+    Returns the number of tuples; fewer than requested means the end.
     """
     level = load(scan, 0)
     last = levels - 1

@@ -1,9 +1,9 @@
-"""Between epochs: publish what changed, reuse what nobody can see, or take all of it back.
+"""Between epochs: publish changes, reuse invisible nodes, or roll back.
 
 A node is visible in the versions from its birth up to, not including, its retirement. It is
 reusable once its retirement is published and no held version lies in that interval. Retired nodes
 that are still visible wait in the list of the newest held version that sees them; when that version
-is let go, they move to the next older one that sees them, or are free. `holds` is a table of the
+is released, they move to the next older one that sees them, or are freed. `holds` is a table of the
 held versions, ascending: `[version, first chunk of its list]` each.
 """
 
@@ -37,7 +37,7 @@ from triegs.store.kernels.layout import (
 
 # Purposes of a walk over a relation.
 MEASURE, RETIRE, FREE_BORN = 0, 1, 2
-WALK_WORDS = 1 << 14  # the stack of a walk: 3 words, 32 children, 127 levels at most
+WALK_WORDS = 1 << 14  # stack of a walk: 3 words, 32 children, at most 127 levels
 
 
 @inlined
@@ -47,7 +47,7 @@ def add_retained(words: Words, change: int) -> None:
 
 @inlined
 def pass_on(words: Words, chunk: int, holds: Words, row: int) -> int:
-    """Give each node on a list to a held version that sees it, or free it; free the list.
+    """Pass each node on a list to a held version that sees it, or free it; then free the list.
 
     Returns the number of nodes.
     """
@@ -85,9 +85,9 @@ def find_hold(holds: Words, version: int) -> int:
 
 @inlined
 def publish_epoch(words: Words, roots: Words, holds: Words) -> None:
-    """Copy the slots into a root vector, begin the next epoch, and settle what was retired.
+    """Copy the slots into a root vector, begin the next epoch, and process retired nodes.
 
-    Nodes retired in the published epoch wait for readers, or are free.
+    Nodes retired in the published epoch wait for readers, or are freed.
     """
     for index in range(roots.size):
         store(roots, index, load(words, SLOTS + index))
@@ -99,19 +99,19 @@ def publish_epoch(words: Words, roots: Words, holds: Words) -> None:
 
 @short_kernel
 def publish_small(words: Words, roots: Words, holds: Words) -> None:
-    """Publish an epoch that retired a few nodes."""
+    """Publish an epoch that retired only a few nodes."""
     publish_epoch(words, roots, holds)
 
 
 @kernel
 def publish_large(words: Words, roots: Words, holds: Words) -> None:
-    """Publish any epoch, beside other threads."""
+    """Publish any epoch, without the GIL."""
     publish_epoch(words, roots, holds)
 
 
 @inlined
 def change_holds(words: Words, old: Words, new: Words) -> None:
-    """The held versions are now those of another table, whose lists are still empty."""
+    """Replace the held versions by those of another table, whose lists are still empty."""
     for row in range(old.size // 2 - 1, -1, -1):
         version = load(old, 2 * row)
         heir = find_hold(new, version + 1)
@@ -134,13 +134,13 @@ def change_holds(words: Words, old: Words, new: Words) -> None:
 
 @short_kernel
 def change_holds_small(words: Words, old: Words, new: Words) -> None:
-    """Change the holds where little is retained."""
+    """Change the holds if little is retained."""
     change_holds(words, old, new)
 
 
 @kernel
 def change_holds_large(words: Words, old: Words, new: Words) -> None:
-    """Change the holds, beside other threads."""
+    """Change the holds, without the GIL."""
     change_holds(words, old, new)
 
 
@@ -162,7 +162,7 @@ def leaf_class_of(shape: int) -> int:
 def push_below(
     words: Words, stack: Words, top: int, word: int, sets: int, height: int, leaf_class: int
 ) -> tuple[int, int]:
-    """Push what hangs from a node or block; returns the top of the stack, and its class."""
+    """Push the children of a node or block; returns the top of the stack, and its class."""
     node = word & ~1
     if height >= 0 or word & 1:
         bitmap = load(words, node + 1)
@@ -191,8 +191,8 @@ def walk_relation(words: Words, stack: Words, root: int, shape: int, purpose: in
     """Visit the nodes of a relation, for one purpose; returns the words of those visited.
 
     `MEASURE` only counts. `RETIRE` retires the nodes born before this epoch; it changes none of
-    them, and returns -1 where the arena has no room for the list. `FREE_BORN` frees those born in
-    this epoch; it leaves older nodes alone, and what hangs from them is older still.
+    them, and returns -1 if the arena has no room for the list. `FREE_BORN` frees those born in this
+    epoch; it skips older nodes, whose children are older still.
     """
     arity = shape & ARITY
     if arity == 0 or root == 0:
@@ -223,7 +223,7 @@ def walk_relation(words: Words, stack: Words, root: int, shape: int, purpose: in
 
 @kernel
 def clear_slot(words: Words, stack: Words, slot: int, shape: int) -> bool:
-    """Remove all tuples of a relation; returns false, and must be followed by an abort, if full."""
+    """Remove all tuples of a relation; if full, returns false, and an abort must follow."""
     root = load(words, slot)
     if walk_relation(words, stack, root, shape, RETIRE) < 0:
         return False
@@ -235,9 +235,9 @@ def clear_slot(words: Words, stack: Words, slot: int, shape: int) -> bool:
 
 @kernel
 def abort_epoch(words: Words, stack: Words, roots: Words, shapes: Words) -> None:
-    """Take back the epoch in the making: `roots` of the newest version, `shapes` of all slots.
+    """Roll back the current epoch: `roots` of the newest version, `shapes` of all slots.
 
-    Costs the nodes born in the epoch, and the slots.
+    Cost: the nodes born in the epoch, plus the slots.
     """
     for slot in range(shapes.size):
         at = SLOTS + SLOT_WORDS * slot

@@ -1,10 +1,10 @@
-"""Free words: nodes of each class, and runs that have no class yet.
+"""Free words: free nodes of each class, and runs that have no class yet.
 
-A node that becomes free is kept for the next one of its class, and no more is done while the array
-has words that were never used. When those are over, what is free must serve every class: *runs* are
-free words of any number, out of which nodes are made as they are missing, and when runs are over,
-too, all that is free is sorted, and neighbours are joined to runs again. That happens only if a
-sixteenth of the free words can be won by it, so it costs a constant for each word that was freed.
+A freed node is kept for the next one of its class, and nothing more is done while the array has
+words that were never used. After that, free space must serve every class: *runs* are free ranges of
+any length, from which nodes are cut as needed. When the runs are exhausted too, all free space is
+sorted, and neighbours are joined into runs again. That happens only if it can gain a sixteenth of
+the free words, so it costs a constant per freed word.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from triegs.store.kernels.layout import (
 )
 
 BUCKET_COUNT = 1 << BUCKET_BITS
-PART = 16  # joining must win one part in so many of what is free
+PART = 16  # joining must gain at least one sixteenth of the free words
 
 
 @inlined
 def size_words(size_class: int) -> int:
-    """The words of a node or block: 10, 18, 34 or 66; 98 of a summed node."""
+    """The size in words of a node or block: 10, 18, 34 or 66; 98 for a summed node."""
     return SUMMED_WORDS if size_class == SUMMED_CLASS else HEAD + (8 << size_class)
 
 
 @inlined
 def needed_of(size_class: int) -> int:
-    """The nodes of a class that one change can take."""
+    """The number of nodes of a class that one change can take."""
     return FEW_ROOM if size_class > NODE_CLASS else ROOM
 
 
 @inlined
 def allocate(words: Words, size_class: int) -> int:
-    """A node with undefined contents. `has_room` must have said yes before."""
+    """A node with undefined contents. `has_room` must have returned true before."""
     node = load(words, FREE + size_class)
     if node != 0:
         following = load(words, node)
-        prefetch(words, following)  # the next of this class reads its link
+        prefetch(words, following)  # the next allocation of this class reads its link
         store(words, FREE + size_class, following)
         store(words, FREE_COUNT + size_class, load(words, FREE_COUNT + size_class) - 1)
         return node
@@ -66,7 +66,7 @@ def allocate(words: Words, size_class: int) -> int:
 
 @inlined
 def release(words: Words, node: int, size_class: int) -> None:
-    """Make a node free. Its first word now links the free list."""
+    """Free a node. Its first word becomes a link of the free list."""
     store(words, node, load(words, FREE + size_class))
     store(words, FREE + size_class, node)
     store(words, FREE_COUNT + size_class, load(words, FREE_COUNT + size_class) + 1)
@@ -74,19 +74,19 @@ def release(words: Words, node: int, size_class: int) -> None:
 
 @inlined
 def has_room(words: Words) -> bool:
-    """Whether one more change surely finds its nodes; if not, the fault `FULL` is set.
+    """Whether one more change is sure to find its nodes; if not, sets the fault `FULL`.
 
-    Asked before a change begins, so that a change is never left half done.
+    Called before a change begins, so that a change is never left half done.
     """
     return load(words, BUMP) + ROOM_WORDS <= load(words, LIMIT) or has_free_nodes(words)
 
 
 @kernel
 def has_free_nodes(words: Words) -> bool:
-    """Whether what is free, and the words never used, make up the room for one change.
+    """Whether free nodes and never-used words provide the room for one change.
 
-    The words in use must leave that room under the limit, too, where a change that may exceed the
-    limit has left free ones beyond it.
+    The words in use must also leave that room under the limit, because a change that was allowed to
+    exceed the limit may have left free words beyond it.
     """
     if load(words, FAULTS) & FULL:
         return False
@@ -104,7 +104,7 @@ def has_free_nodes(words: Words) -> bool:
 
 @inlined
 def count_free(words: Words) -> int:
-    """All free words, but those that were never used."""
+    """All free words except those never used."""
     total = load(words, RUN_WORDS)
     for size_class in range(CLASSES):
         total += load(words, FREE_COUNT + size_class) * size_words(size_class)
@@ -124,10 +124,10 @@ def is_scattered(words: Words) -> bool:
 
 @kernel
 def stock_nodes(words: Words) -> int:
-    """Make runs into nodes until there are those that one change can take of each class.
+    """Cut runs into nodes until each class has as many as one change can take.
 
-    Returns the words of those that are missing still. The large ones come first, because the small
-    ones find a place in what is left.
+    Returns the words still missing. Large nodes are cut first, because small ones fit into the
+    remainders.
     """
     missing = 0
     for size_class in range(CLASSES - 1, -1, -1):
@@ -141,7 +141,7 @@ def stock_nodes(words: Words) -> int:
 
 @kernel
 def cut_run(words: Words, size_class: int) -> bool:
-    """Make one free node out of the smallest kind of run that has the words."""
+    """Cut one free node from the smallest kind of run that is large enough."""
     size = size_words(size_class)
     for kind in range(size_class + 1, RUN_LISTS):
         run = load(words, RUNS + kind)
@@ -158,7 +158,7 @@ def cut_run(words: Words, size_class: int) -> bool:
 
 @inlined
 def push_run(words: Words, run: int, total: int) -> None:
-    """Keep so many free words under the largest class that they can be a node of."""
+    """File a run of free words under the largest node class that fits."""
     kind = 0
     while kind < CLASSES and total >= size_words(kind):
         kind += 1
@@ -170,8 +170,8 @@ def push_run(words: Words, run: int, total: int) -> None:
 
 @kernel
 def join_runs(words: Words) -> None:
-    """Make everything that is free into runs as long as can be; those at the end of the used part
-    are as if they had never been used. Costs a few visits of each free node and run.
+    """Join all free space into maximal runs; those at the end of the used range count as never
+    used. Cost: a few visits of each free node and run.
     """
     run = sort_runs(words, gather_runs(words))
     while run != 0 and run + load(words, run + 1) == load(words, BUMP):
@@ -190,7 +190,7 @@ def join_runs(words: Words) -> None:
 
 @inlined
 def gather_runs(words: Words) -> int:
-    """Take all free nodes and runs into one list of runs."""
+    """Collect all free nodes and runs into one list of runs."""
     first = 0
     for size_class in range(CLASSES):
         run = load(words, FREE + size_class)
@@ -216,8 +216,8 @@ def gather_runs(words: Words) -> int:
 
 @inlined
 def sort_runs(words: Words, first: int) -> int:
-    """Sort a list of runs, the last in the array first: by eight bits at a time, lowest first."""
-    shift = 1  # all are at even places
+    """Sort a list of runs by descending offset: a radix sort by eight bits, lowest first."""
+    shift = 1  # all offsets are even
     while load(words, BUMP) >> shift != 0:
         for at in range(BUCKETS, BUCKETS + 2 * BUCKET_COUNT):
             store(words, at, 0)

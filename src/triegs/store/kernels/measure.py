@@ -1,8 +1,8 @@
-"""What held versions retain, relation by relation; and what publishing would free.
+"""Memory that held versions retain, by relation; and memory that publishing would free.
 
-Every node that some held version reaches, and the newest does not, stands on the list of a hold. So
-a visit of a version's relation need not know the newest one: it goes on below the nodes that are
-listed, and all others are shared.
+Every node that some held version reaches, and the newest does not, is on the list of a hold. So a
+visit of a version's relation need not know the newest one: it descends only below listed nodes, and
+all others are shared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from triegs.store.kernels.layout import (
 
 @kernel
 def list_retained(words: Words, holds: Words, nodes: Words) -> int:
-    """Write down the nodes on the lists of all holds; returns how many."""
+    """Write the nodes on the lists of all holds; returns their number."""
     found = 0
     for row in range(holds.size // 2):
         chunk = load(holds, 2 * row + 1)
@@ -43,7 +43,7 @@ def list_retained(words: Words, holds: Words, nodes: Words) -> int:
 
 @inlined
 def find_node(nodes: Words, node: int) -> int:
-    """The place of a node in the sorted nodes; -1 if it is not there."""
+    """The index of a node among the sorted nodes; -1 if absent."""
     low, high = 0, nodes.size
     while low < high:
         middle = (low + high) >> 1
@@ -58,10 +58,11 @@ def find_node(nodes: Words, node: int) -> int:
 def measure_retained(
     words: Words, stack: Words, root: int, shape: int, nodes: Words, seen: Words
 ) -> int:
-    """The words of a relation's nodes that are among the sorted `nodes`, each once for all calls
-    with the same `seen`.
+    """The words of a relation's nodes that are among the sorted `nodes`, each counted once over all
+    calls with the same `seen`.
 
-    What hangs from a node that is not among them, or was seen, is passed over: it is so itself.
+    A node that is not among them, or was seen, is skipped with its subtree, for which the same
+    holds.
     """
     arity, leaf_class = shape & ARITY, leaf_class_of(shape)
     if arity == 0 or root == 0:
@@ -85,9 +86,7 @@ def measure_retained(
 
 @kernel
 def measure_fresh(words: Words, holds: Words) -> int:
-    """The words that will be free when the epoch in the making is published. Costs a visit of each
-    node that it has retired.
-    """
+    """The words that publishing this epoch will free. Cost: a visit of each retired node."""
     row = find_hold(holds, load(words, EPOCH))
     held = -1 if row < 0 else load(holds, 2 * row)
     freed = 0

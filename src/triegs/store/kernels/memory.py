@@ -1,8 +1,8 @@
-"""The array of an arena: address space that is reserved once and never moves, where there is such.
+"""The array of an arena: address space that is reserved once and never moves, if the system allows.
 
-Reserving costs microseconds; the system gives memory page by page as words are first written. Where
-it refuses, the array is small and grows by copying. Readers of versions may go on with the smaller
-one: what they can reach in it is never changed.
+Reserving costs microseconds; the system provides memory page by page on first write. If it refuses,
+the array starts small and grows by copying. Readers of versions may keep using the smaller one: the
+nodes they can reach in it never change.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from triegs.jit.words import Words
 from triegs.store.kernels.layout import BUMP, EPOCH, LIMIT, ROOM_WORDS, START
 
 WORD_BYTES = 8
-# What is only reserved must not count as used: else a process with a few arenas cannot fork. Python
-# knows the flag by name since 3.13; Linux has other numbers for it on other processors.
+# Reserved memory must not count as used, or a process with a few arenas could not fork. Python has
+# a name for the flag since 3.13; on other processors Linux uses other numbers for it.
 _NUMBER = 0x4000 if sys.platform == "linux" and platform.machine() in {"x86_64", "aarch64"} else 0
 NORESERVE = getattr(mmap, "MAP_NORESERVE", _NUMBER)
 SMALLEST_RESERVE_WORDS = 1 << 23  # 64 MB: below that, growing is cheap enough
-FIRST_WORDS = START + (1 << 17)  # of an array that grows
+FIRST_WORDS = START + (1 << 17)  # of a growing array
 
 
 def measure_machine_words() -> int:
-    """The words that the machine's memory could hold; 2 GB where it does not tell."""
+    """The words that the machine's memory can hold; 2 GB if unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // WORD_BYTES
     except (AttributeError, ValueError, OSError):
@@ -36,7 +36,7 @@ def measure_machine_words() -> int:
 
 
 def reserve_words(count: int) -> Words | None:
-    """Zero words at a fixed address, in large pages where offered; None where refused."""
+    """Zeroed words at a fixed address, in huge pages if available; None if refused."""
     if not hasattr(mmap, "MAP_PRIVATE") or not hasattr(mmap, "MAP_ANONYMOUS"):
         return None
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
@@ -51,17 +51,15 @@ def reserve_words(count: int) -> Words | None:
 
 
 def slack_words(limit_words: int) -> int:
-    """What an arena may exceed its limit by while what frees memory is under way: a copy of every
-    node, the lists of those that were copied, an eighth of that at most, and the room of a change.
-    The other eighth is for what is free and scattered.
+    """The amount by which an arena may exceed its limit while memory is being freed: a copy of
+    every node, the lists of copied nodes (at most an eighth of that), and the room of a change. The
+    other eighth is for fragmented free space.
     """
     return limit_words + limit_words // 4 + 2 * ROOM_WORDS
 
 
 def give_back(words: Words, first: int) -> None:
-    """Let the system have the memory from a word on, which are zero from now on; only of an array
-    that was reserved.
-    """
+    """Return memory from a word on to the system, as zeros; only for reserved arrays."""
     base: object = words.base
     mapping = base.obj if isinstance(base, memoryview) else base
     if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
@@ -79,7 +77,7 @@ def begin_arena(words: Words, limit: int) -> Words:
 
 
 def make_arena(limit_words: int | None = None, *, reserve: bool = True) -> Words:
-    """An empty arena; `limit_words` bounds what its nodes may take.
+    """An empty arena; `limit_words` bounds the size of its nodes.
 
     >>> words = make_arena(limit_words=100_000, reserve=False)
     >>> int(words[LIMIT]) - START
@@ -98,7 +96,7 @@ def make_arena(limit_words: int | None = None, *, reserve: bool = True) -> Words
 
 
 def grow_arena(words: Words, limit_words: int | None) -> Words | None:
-    """A copy of twice the size; None if the limit is reached. Costs a copy of everything."""
+    """A copy of twice the size; None if the limit is reached. Cost: a copy of everything."""
     wanted = 2 * words.size
     if limit_words is not None:
         wanted = min(wanted, START + limit_words)

@@ -1,20 +1,21 @@
-"""Counts beside words, so that answers can be counted and found by their position.
+"""Counts beside words, so that answers can be counted and found by position.
 
-A summed node has two counts beside each of its 32 words: how many *answers* hang from it, and how
-many *rows*, each answer as often as it counts. Where nobody asked for rows they are 0.
+A summed node has two counts beside each of its 32 words: the number of *answers* below it, and the
+number of *rows*, in which each answer occurs as often as its multiplicity. Rows are 0 unless
+requested.
 
 | relation | summed nodes | the counts beside a word |
 | --- | --- | --- |
-| index or rule, asked to be summed | hubs of its last column | of the entries below: 1, the count |
+| summed index or rule | hubs of its last column | of the entries below: 1, the count |
 | ordered pairs v → {w: count} | leaves, hubs | of the entries below: N(w), and count * M(w) |
 | ordered map v → 1 | leaves | N(v) and M(v), products over the factors of v |
 | ranked map v → 1 | all nodes of the trie | the same, and above the leaves the sums below |
 
-An entry of a block has no room for counts: they are 1 and its count in an index, and looked up by
-its id elsewhere, where a block is searched or becomes a hub. So an entry whose counts change costs
-a word or two in a leaf, and more only in hubs.
+A block entry has no room for counts. They are 1 and its count in an index; elsewhere they are
+looked up by id when a block is searched or becomes a hub. So a change of an entry's counts costs a
+word or two in a leaf, and more only in hubs.
 
-A number that does not fit sets the fault `OVERFLOW`.
+A count that does not fit sets the fault `OVERFLOW`.
 """
 
 from __future__ import annotations
@@ -60,12 +61,13 @@ from triegs.store.kernels.relations import (
 from triegs.store.kernels.sets import own_path, set_get, set_place, summed_set_change
 from triegs.store.kernels.trie import find_leaf, trie_get, trie_leaf
 
-# Where the counts of an id are: it has the count that a map tells and is one answer; they are
-# those of the set below it in an index; they stand beside its word; or it is an entry of an index.
+# Where the counts of an id are. COUNTED: a map holds its count, and it is one answer. SETS: they
+# are those of the set below it in an index. BESIDE: beside its word. ENTRY: it is an entry of an
+# index.
 COUNTED, SETS, BESIDE, ENTRY = 1, 2, 3, 4
-# A map tells the answers, and another one the rows; or both are looked up by a whole tuple.
+# ANSWERED: one map has the answers, another the rows. LOOKED_UP: both by a whole tuple.
 ANSWERED, LOOKED_UP = 5, 6
-ANSWERS, ROWS = FANOUT, 2 * FANOUT  # how far the counts are from their word
+ANSWERS, ROWS = FANOUT, 2 * FANOUT  # distance of the counts from their word
 
 
 @inlined
@@ -89,7 +91,7 @@ def times(words: Words, a: int, b: int) -> int:
 
 @inlined
 def set_counts(words: Words, reference: int) -> tuple[int, int]:
-    """The entries of a set of a summed index, and the sum of their counts."""
+    """The number of entries of a set of a summed index, and the sum of their counts."""
     rows = 0
     if reference & 1:
         answers = 0
@@ -107,7 +109,7 @@ def set_counts(words: Words, reference: int) -> tuple[int, int]:
 
 @inlined
 def counts_at(words: Words, kind: int, root: int, key: int) -> tuple[int, int]:
-    """Answers and rows of an id, in the relation of that root."""
+    """Answers and rows of an id, in the relation with this root."""
     if kind == COUNTED:
         count = trie_get(words, root, key)
         return 1 if count != 0 else 0, count
@@ -123,7 +125,7 @@ def counts_at(words: Words, kind: int, root: int, key: int) -> tuple[int, int]:
 def entry_counts(
     words: Words, kind: int, root: int, key: int, count: int, has_rows: int
 ) -> tuple[int, int]:
-    """Answers and rows of an entry of a set: of its id, times its count."""
+    """Answers and rows of a set entry: those of its id, times its count."""
     if kind == ENTRY:
         return 1, count
     answers, rows = counts_at(words, kind, root, key)
@@ -143,7 +145,7 @@ def add_beside(words: Words, at: int, answers: int, rows: int) -> None:
 def add_in_hubs(
     words: Words, reference: int, shift: int, key: int, answers: int, rows: int
 ) -> None:
-    """Add to the counts on the way to an id, whose hubs are this epoch's own."""
+    """Add to the counts on the path to an id, whose hubs belong to this epoch."""
     while reference & 1:
         at = reference - 1 + HEAD + ((key >> shift) & DIGIT)
         add_beside(words, at, answers, rows)
@@ -153,7 +155,7 @@ def add_in_hubs(
 
 @kernel
 def fill_split(words: Words, skipped: int, kind: int, root: int, has_rows: int) -> None:
-    """Give a block that became a hub the counts of its entries but one.
+    """Give a block that became a hub the counts of all its entries but one.
 
     It may have become a chain of hubs, the lowest of which has all entries, in blocks.
     """
@@ -185,8 +187,8 @@ def change_pair(
 ) -> tuple[int, int, int, int]:  # fmt: skip
     """Add to the count of an id in the set at an address, and to the counts in its hubs.
 
-    The id has that many answers, and rows per count; `kind` and `root` tell those of all others.
-    Returns the count before and after, and how many answers and rows the set has more.
+    The id has `answers` answers, and `rows` rows per count; `kind` and `root` locate those of all
+    other ids. Returns the count before and after, and the change in the set's answers and rows.
     """
     store(words, SPLIT, 0)
     old, new = summed_set_change(words, at, y, value)
@@ -204,7 +206,7 @@ def change_pair(
 def mark_touched(
     words: Words, log: Words, leaf: int, key: int, before: int, old: int, new: int
 ) -> None:
-    """A word of a leaf, or a number beside it, changed: keep the bitmap, log the first touch."""
+    """Update the bitmap after a leaf word or its counts changed, and log the first touch."""
     children = load(words, leaf + 1)
     flag = bit((key & DIGIT) + 32)
     marked = children | flag
@@ -236,7 +238,7 @@ def summed_add_logged(words: Words, log: Words, slot: int, x: int, y: int, value
 
 @short_kernel
 def summed_change(words: Words, slot: int, key: Words, arity: int, value: int) -> tuple[int, int]:
-    """As `tuple_change`, adding to a tuple of a relation whose last column has summed hubs."""
+    """Like `tuple_change`, adding to a tuple of a relation whose last column has summed hubs."""
     if value == 0:
         old = tuple_get(words, load(words, slot), key, arity)
         return old, old
@@ -261,7 +263,7 @@ def summed_change(words: Words, slot: int, key: Words, arity: int, value: int) -
 def fill_summed(
     words: Words, key: Words, slot: int, columns: Words, count: int, arity: int
 ) -> None:
-    """Put tuples with their counts, as columns, into an empty relation with summed hubs."""
+    """Insert tuples with counts, given as columns, into an empty relation with summed hubs."""
     for row in range(count):
         for column in range(arity):
             store(key, column, load(columns, count * column + row))
@@ -275,8 +277,8 @@ def ordered_add_logged(
     words: Words, log: Words, slot: int, v: int, w: int, value: int, answers: int, rows: int,
     kind: int, root: int, has_rows: int,
 ) -> None:  # fmt: skip
-    """Add to the count of a ordered pair, of whose `w` there are so many answers and rows; the
-    first touch of `v` logs it with its answers before.
+    """Add to the count of an ordered pair, given the answers and rows of its `w`; the first touch
+    of `v` logs it with its previous answers.
     """
     if not has_room(words):
         return
@@ -312,7 +314,7 @@ def counts_add_logged(
 def counts_put_logged(
     words: Words, log: Words, slot: int, key: int, answers: int, rows: int, inner: int
 ) -> None:
-    """Give an id of a ordered map, or a ranked one, its counts; no answers, and it leaves."""
+    """Set the counts of an id in an ordered or ranked map; an id without answers is removed."""
     if not has_room(words):
         return
     leaf = trie_leaf(words, slot, key, inner, SUMMED_CLASS)

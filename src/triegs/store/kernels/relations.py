@@ -1,4 +1,4 @@
-"""Relations: tuples of ids to counts, on the trie for the first id and sets for the others.
+"""Relations: tuples of ids to counts, as a trie for the first id and sets for the others.
 
 | arity | what its slot leads to |
 | --- | --- |
@@ -7,14 +7,14 @@
 | 2, an *adjacency* | a trie to sets of counts |
 | 3 and more | a trie to sets of sets … of counts |
 
-A relation lives in a *slot*, two words of the arena: root, and number of entries. Readers take the
-root (of a version, or of the slot), writers the address of the slot. Every change first asks
-`has_room`; refused, it changes nothing and sets the fault `FULL`.
+A relation is stored in a *slot*, two words of the arena: root, and number of entries. Readers take
+the root (of a version, or of the slot), writers the address of the slot. Every change first calls
+`has_room`; if refused, it changes nothing and sets the fault `FULL`.
 
-The logged changes serve epochs that go on with what has changed: the high half of a leaf's bitmap
-flags the ids touched in this epoch, and the first touch appends `(id, word before)` to a log. Such
-leaves are not pruned at once, which would lose flags: `sweep_log` does it at the end. Within one
-epoch a slot takes logged changes or plain ones, not both.
+Logged changes serve epochs that process what has changed: the high half of a leaf's bitmap flags
+the ids touched in this epoch, and the first touch appends `(id, word before)` to a log. Such leaves
+are not pruned at once, which would lose flags: `sweep_log` does it at the end. Within one epoch a
+slot takes logged changes or plain ones, not both.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def set_fault(words: Words, fault: int) -> None:
 
 @inlined
 def note_entry(words: Words, slot: int, old: int, new: int) -> None:
-    """Keep the number of entries."""
+    """Update the number of entries."""
     if (old == 0) != (new == 0):
         store(words, slot + 1, load(words, slot + 1) + (1 if old == 0 else -1))
 
 
 @inlined
 def change_word(words: Words, at: int, value: int, put: bool) -> tuple[int, int]:
-    """Add to a count or put one; a sum that does not fit changes nothing and sets a fault."""
+    """Add to a count or set it; a sum that does not fit changes nothing and sets a fault."""
     old = load(words, at)
     new = value
     if not put:
@@ -73,7 +73,7 @@ def change_word(words: Words, at: int, value: int, put: bool) -> tuple[int, int]
 
 @inlined
 def mark_word(words: Words, slot: int, leaf: int, key: int, old: int, new: int) -> None:
-    """A word of a leaf changed: keep the bitmap, and cut the leaf off if it is empty."""
+    """Update the bitmap after a leaf word changed, and prune the leaf if it is empty."""
     if (old == 0) != (new == 0):
         children = load(words, leaf + 1) ^ bit(key & DIGIT)
         store(words, leaf + 1, children)
@@ -91,7 +91,7 @@ def map_get(words: Words, root: int, key: int) -> int:
 
 @inlined
 def map_change(words: Words, slot: int, key: int, value: int, put: bool) -> tuple[int, int]:
-    """Add to the count of an id, or put it; returns the count before and after."""
+    """Add to the count of an id, or set it; returns the count before and after."""
     if value == 0:
         old = trie_get(words, load(words, slot), key)
         if old == 0 or not put:
@@ -117,7 +117,7 @@ def adjacency_get(words: Words, root: int, x: int, y: int) -> int:
 def adjacency_change(
     words: Words, slot: int, x: int, y: int, value: int, put: bool
 ) -> tuple[int, int]:
-    """Add to the count of a pair, or put it; returns the count before and after."""
+    """Add to the count of a pair, or set it; returns the count before and after."""
     if value == 0:
         old = set_get(words, trie_get(words, load(words, slot), x), y)
         if old == 0 or not put:
@@ -138,7 +138,7 @@ def adjacency_change(
 
 @short_kernel
 def tuple_get(words: Words, root: int, key: Words, length: int) -> int:
-    """What is below the first ids of a tuple: the count, or a set; the root itself if none."""
+    """The word below the first ids of a tuple: the count, or a set; the root itself for no ids."""
     if length == 0:
         return root
     word = trie_get(words, root, load(key, 0))
@@ -149,7 +149,7 @@ def tuple_get(words: Words, root: int, key: Words, length: int) -> int:
 
 @inlined
 def leave_empty_sets(words: Words, key: Words, arity: int) -> None:
-    """After a change in the set at the end of `PATH`: the id of an empty set leaves that above."""
+    """Remove the ids of empty sets from the sets above, after a change at the end of `PATH`."""
     level = arity - 2
     while level > 0 and load(words, load(words, PATH + level)) == 0:
         level -= 1
@@ -160,7 +160,7 @@ def leave_empty_sets(words: Words, key: Words, arity: int) -> None:
 def tuple_change(
     words: Words, slot: int, key: Words, arity: int, value: int, put: bool
 ) -> tuple[int, int]:
-    """Add to the count of a tuple, or put it; returns the count before and after."""
+    """Add to the count of a tuple, or set it; returns the count before and after."""
     if arity == 0:
         old, new = change_word(words, slot, value, put)
         note_entry(words, slot, old, new)
@@ -230,7 +230,7 @@ def map_add_logged(words: Words, log: Words, slot: int, key: int, value: int) ->
 
 @short_kernel
 def adjacency_add_logged(words: Words, log: Words, slot: int, x: int, y: int, value: int) -> int:
-    """Add to the count of a pair; the first time `x` comes or goes logs `(x, was there)`."""
+    """Add to the count of a pair; logs `(x, was there)` when `x` first appears or disappears."""
     if value == 0:
         return set_get(words, trie_get(words, load(words, slot), x), y)
     if not has_room(words):
@@ -253,9 +253,9 @@ def adjacency_add_logged(words: Words, log: Words, slot: int, x: int, y: int, va
 
 @kernel
 def sweep_log(words: Words, log: Words, start: int, end: int, slot: int, leaf_class: int) -> None:
-    """After the logged changes of a slot: cut off the leaves that became empty.
+    """After the logged changes of a slot: prune the leaves that became empty.
 
-    There are such only if `EMPTIED` was set meanwhile.
+    There are such leaves only if `EMPTIED` was set meanwhile.
     """
     for entry in range(start, end, 2):
         key = load(log, entry)

@@ -1,16 +1,16 @@
-"""A set from ids to words, packed: a block of up to 32 entries, or a hub of blocks.
+"""A packed set from ids to words: a block of up to 32 entries, or a hub of blocks.
 
 A set is one word, its *reference*: 0 if empty, the offset of a block, or that of a hub plus 1. A
-block is `[birth, size | class << 32, keys…, words…]` with 4, 8, 16 or 32 places. A hub is a node
-whose 32 children are sets again, chosen by the low bits of the id; each further hub takes the next
-five. So a set of n ids costs about log32(n / 32) loads and one block to search.
+block is `[birth, size | class << 32, keys…, words…]` with 4, 8, 16 or 32 slots. A hub is a node
+whose 32 children are sets again, selected by the low bits of the id; each further hub uses the next
+five. A lookup in a set of n ids costs about log32(n / 32) loads and one block search.
 
-A hub may be a summed node, see `triegs.store.kernels.order_statistics`: who changes a set says of
-which class its hubs are, and keeps their counts. A block that became a summed hub, with no counts
-yet, is noted in `SPLIT`.
+A hub may be a summed node, see `triegs.store.kernels.order_statistics`. The caller that changes a
+set specifies the class of its hubs and maintains their counts. A block that became a summed hub
+without counts is recorded in `SPLIT`.
 
-The words are counts or, in relations of three and more columns, references to sets. Entries stand
-in no order: the last one fills the gap of one that goes.
+The words are counts or, in relations of three or more columns, references to sets. Entries are
+unordered: the last entry fills the gap of a removed one.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ from triegs.store.kernels.layout import (
 
 @inlined
 def find_entry(words: Words, block: int, size: int, key: int) -> int:
-    """The place of an id in a block; its size if it is not there.
+    """The index of an id in a block; the block's size if it is absent.
 
-    Four places at a time, also beyond the last entry: there are always as many.
+    Scans four slots at a time, possibly beyond the last entry: a block always has a multiple of
+    four.
     """
     at = block + HEAD
     for place in range(0, size, 4):
@@ -66,7 +67,7 @@ def find_entry(words: Words, block: int, size: int, key: int) -> int:
 
 @inlined
 def set_get(words: Words, reference: int, key: int) -> int:
-    """The word of an id; 0 if it has none. Costs one load per hub and a search of one block."""
+    """The word of an id; 0 if absent. Cost: one load per hub and a search of one block."""
     digits = key
     while reference & 1:
         reference = load(words, reference - 1 + HEAD + (digits & DIGIT))
@@ -81,7 +82,7 @@ def set_get(words: Words, reference: int, key: int) -> int:
 
 @inlined
 def class_for(entries: int) -> int:
-    """The smallest class of blocks with so many places."""
+    """The smallest block class with at least this many slots."""
     size_class = 0
     while SMALLEST << size_class < entries:
         size_class += 1
@@ -96,7 +97,7 @@ def store_entry(words: Words, block: int, capacity: int, place: int, key: int, w
 
 @kernel
 def split_block(words: Words, at: int, shift: int, hubs: int) -> None:
-    """Put a hub in the place of a full block, with its entries in blocks below."""
+    """Replace a full block by a hub, with its entries in blocks below."""
     epoch = load(words, EPOCH)
     full = load(words, at)
     capacity = SMALLEST << LARGEST
@@ -133,9 +134,9 @@ def split_block(words: Words, at: int, shift: int, hubs: int) -> None:
 def insert_entry(
     words: Words, at: int, hub: int, shift: int, key: int, word: int, hubs: int
 ) -> int:
-    """Add an id that is not there to the block at `at`, a child of `hub` unless that is 0.
+    """Add an absent id to the block at `at`, a child of `hub` unless that is 0.
 
-    `hubs` is the class of hubs, `shift` tells how many bits of the id the hubs above have used.
+    `hubs` is the class of hubs, `shift` the number of id bits that the hubs above have used.
     Returns the address of the word.
     """
     epoch = load(words, EPOCH)
@@ -180,9 +181,10 @@ def insert_entry(
 
 @kernel
 def merge_hubs(words: Words, top: int, key: int, hubs: int) -> None:
-    """Fold hubs on the way to an id into one block each, lowest first, while they have few entries.
+    """Merge hubs on the path to an id into one block each, lowest first, while they have few
+    entries.
 
-    `top` is the address of the set; the way is this epoch's own.
+    `top` is the address of the set; the path must belong to this epoch.
     """
     epoch = load(words, EPOCH)
     while load(words, top) & 1:
@@ -230,7 +232,7 @@ def merge_hubs(words: Words, top: int, key: int, hubs: int) -> None:
 def remove_entry(
     words: Words, top: int, at: int, hub: int, shift: int, key: int, place: int, hubs: int
 ) -> None:
-    """Take the entry at a place of the block at `at` away; the set itself is at `top`."""
+    """Remove the entry at an index of the block at `at`; the set itself is at `top`."""
     epoch = load(words, EPOCH)
     block = load(words, at)
     header = load(words, block + 1)
@@ -270,9 +272,9 @@ def remove_entry(
 
 @inlined
 def own_path(words: Words, top: int, key: int, epoch: int, hubs: int) -> tuple[int, int, int]:
-    """Make the hubs on the way to an id this epoch's own.
+    """Copy the hubs on the path to an id, unless this epoch already owns them.
 
-    Returns the address of the block's reference, the lowest hub (0 if none), and the bits used up.
+    Returns the address of the block's reference, the lowest hub (0 if none), and the bits used.
     """
     at = top
     hub = 0
@@ -293,7 +295,7 @@ def own_path(words: Words, top: int, key: int, epoch: int, hubs: int) -> tuple[i
 def change_entry(
     words: Words, top: int, key: int, value: int, put: bool, hubs: int
 ) -> tuple[int, int]:
-    """As `set_change`, for hubs of either class."""
+    """Like `set_change`, for hubs of either class."""
     epoch = load(words, EPOCH)
     at, hub, shift = own_path(words, top, key, epoch, hubs)
     reference = load(words, at)
@@ -325,25 +327,25 @@ def change_entry(
 
 @kernel
 def set_change(words: Words, top: int, key: int, value: int, put: bool) -> tuple[int, int]:
-    """Add a value to the word of an id, or put it there; returns the word before and after.
+    """Add a value to the word of an id, or set it; returns the word before and after.
 
-    `top` is the address of the reference, writable in this epoch. An id whose word becomes 0
-    leaves the set. A sum that does not fit changes nothing and sets the fault `OVERFLOW`.
+    `top` is the address of the reference, writable in this epoch. An id whose word becomes 0 is
+    removed. A sum that does not fit changes nothing and sets the fault `OVERFLOW`.
     """
     return change_entry(words, top, key, value, put, NODE_CLASS)
 
 
 @kernel
 def summed_set_change(words: Words, top: int, key: int, value: int) -> tuple[int, int]:
-    """As `set_change`, adding to a set with summed hubs, whose numbers are the caller's to keep."""
+    """Like `set_change`, adding to a set with summed hubs, whose counts the caller maintains."""
     return change_entry(words, top, key, value, False, SUMMED_CLASS)
 
 
 @kernel
 def set_place(words: Words, top: int, key: int) -> int:
-    """The address of the word of an id, writable; an id that was not there has the word 0.
+    """The writable address of the word of an id; a new id has the word 0.
 
-    The caller puts another word there, or takes the id away again with `set_change`.
+    The caller must store a nonzero word there, or remove the id again with `set_change`.
     """
     epoch = load(words, EPOCH)
     at, hub, shift = own_path(words, top, key, epoch, NODE_CLASS)

@@ -4,11 +4,11 @@ A trie is one word, its *root*: the offset of the top node, with the height abov
 holds ids below 32, height 1 below 1,024, and so on; 0 is the empty trie. The words of the lowest
 nodes belong to the user: counts, or references to sets. A word is absent if and only if it is 0.
 
-The nodes may be summed ones, see `triegs.store.kernels.order_statistics`: who changes a trie says
-of which class its inner nodes and its leaves are. A number beside a word goes when the word goes.
+Nodes may be summed, see `triegs.store.kernels.order_statistics`. The caller that changes a trie
+specifies the classes of its inner nodes and leaves. The count beside a word is removed with it.
 
-`trie_get` costs one load per level. A change asks `trie_leaf` for the leaf, made its own, then
-writes the word and calls `mark_word`, and `trie_prune` where a leaf became empty.
+`trie_get` costs one load per level. A change gets a writable leaf from `trie_leaf`, writes the
+word, and calls `mark_word`, then `trie_prune` if the leaf became empty.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from triegs.store.kernels.layout import (
 
 @inlined
 def find_leaf(words: Words, root: int, key: int) -> int:
-    """The leaf that has the place of this id; 0 if there is none."""
+    """The leaf that covers this id; 0 if there is none."""
     shift = (root >> HEIGHT_SHIFT) * BITS
     if (key >> shift) >= FANOUT:
         return 0
@@ -47,13 +47,13 @@ def find_leaf(words: Words, root: int, key: int) -> int:
 
 @inlined
 def trie_get(words: Words, root: int, key: int) -> int:
-    """The word of an id; 0 if it has none: leaf 0 is the null node. Costs one load per level."""
+    """The word of an id; 0 if absent, because leaf 0 is the null node. Cost: one load per level."""
     return load(words, find_leaf(words, root, key) + HEAD + (key & DIGIT))
 
 
 @inlined
 def own_trie_node(words: Words, node: int, epoch: int, size_class: int, is_inner: bool) -> int:
-    """The node or a copy of it, to be changed in this epoch. Copying clears the touch flags."""
+    """The node, or a copy of it, writable in this epoch. Copying clears the touch flags."""
     if load(words, node) == epoch:
         return node
     children = load(words, node + 1) & LOW
@@ -64,7 +64,7 @@ def own_trie_node(words: Words, node: int, epoch: int, size_class: int, is_inner
 
 @kernel
 def sum_node(words: Words, target: int, node: int) -> None:
-    """Put the sums of a summed node's counts beside the word at this address."""
+    """Store the sums of a summed node's counts beside the word at this address."""
     for kind in range(1, 3):
         total = 0
         for place in range(FANOUT):
@@ -100,10 +100,10 @@ def grow_trie(words: Words, at: int, key: int, inner: int, leaf: int) -> int:
 
 @inlined
 def trie_leaf(words: Words, at: int, key: int, inner: int, leaf: int) -> int:
-    """The leaf with the place of this id, made if need be, on a path that this epoch may change.
+    """The leaf that covers this id, created if needed, on a path writable in this epoch.
 
-    `at` is the address of the root, `inner` and `leaf` are classes of nodes. The caller puts a word
-    that is not 0 into an empty leaf.
+    `at` is the address of the root, `inner` and `leaf` are node classes. The caller must store a
+    nonzero word in an empty leaf.
     """
     epoch = load(words, EPOCH)
     root = load(words, at)
@@ -137,10 +137,10 @@ def trie_leaf(words: Words, at: int, key: int, inner: int, leaf: int) -> int:
 
 @kernel
 def trie_prune(words: Words, at: int, key: int, leaf: int) -> None:
-    """The leaf of this id became empty: cut the branch that led only to it, lower the trie.
+    """Remove the branch that led only to the empty leaf of this id, and lower the trie.
 
-    The path is this epoch's own, its counts are up to date; `leaf` is the class of the leaves.
-    Costs one visit per level, twice.
+    The path belongs to this epoch and its counts are up to date; `leaf` is the class of the leaves.
+    Cost: two visits per level.
     """
     root = load(words, at)
     shift = (root >> HEIGHT_SHIFT) * BITS
@@ -174,7 +174,7 @@ def trie_prune(words: Words, at: int, key: int, leaf: int) -> None:
 
 @inlined
 def lower_trie(words: Words, at: int) -> None:
-    """Take away top nodes whose only child is the first."""
+    """Remove top nodes whose only child is the first."""
     root = load(words, at)
     height = root >> HEIGHT_SHIFT
     node = root & OFFSET
