@@ -179,6 +179,7 @@ def test_forms_have_names() -> None:
 def test_libraries_are_not_imported_for_terms() -> None:
     code = (
         "import sys; from triegs.terms.dictionary import Dictionary; "
-        "Dictionary().encode_terms([1, 2.5, '<http://ex/a>']); assert 'rdflib' not in sys.modules and 'pyoxigraph' not in sys.modules;"
+        "Dictionary().encode_terms([1, 2.5, '<http://ex/a>']); "
+        "assert 'rdflib' not in sys.modules and 'pyoxigraph' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -340,7 +340,7 @@ def test_what_is_refused_before_anything_starts(session, tmp_path):
             start(events, queries, **{"checkpoint": state, **options})
 
     refuse(InputError, "is not a streaming DataFrame", events=stream.sparkSession.range(3))
-    refuse(InputError, "no column 's'; its columns: time", columns={"subject": "s"})
+    refuse(InputError, "no column 's' for subject; its columns: time", columns={"subject": "s"})
     refuse(InputError, "maps 'subjekt'", columns={"subjekt": "subject"})
     refuse(QueryError, "line 1", queries={"bad": "SELECT ?x { ?x"})
     refuse(StateError, "no text", queries={"bad": {"root": "x"}})

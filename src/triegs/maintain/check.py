@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -85,22 +86,31 @@ def make_index(views: Views, index: Index) -> Rows:
 
 
 def make_rule(views: Views, rule: Rule) -> Rows:
-    """The output of a rule: the join of all its inputs, starting from the last."""
+    """The output of a rule: each tuple of its last input, joined with the other inputs."""
     delta = rule.deltas[-1]
+    inputs = list(index_inputs(delta))
+    checks = [*delta.checks, *(check for level in delta.levels for check in level.checks)]
     rows: Rows = {}
     for *key, count in views.read(delta.seeds).T.tolist():
         bound = dict(zip(delta.variables, key, strict=True))
         weight = count if delta.use == COUNT else 1
-        for found, product in extend(views, delta, bound, weight):
-            place = tuple(found[v] for v in rule.head)
-            rows[place] = rows.get(place, 0) + product
+        for found, product in extend(inputs, bound, weight):
+            if all(is_accepted(views, check, found) for check in checks):
+                row = tuple(found[v] for v in rule.head)
+                rows[row] = rows.get(row, 0) + product
     return rows
 
 
-def extend(
-    views: Views, delta: Delta, bound: dict[int, int], weight: int
-) -> Iterator[tuple[dict[int, int], int]]:
-    """All ways to bind the other variables, input by input."""
+class IndexedInput(NamedTuple):
+    """An input by those of its columns whose variables are bound before it is joined."""
+
+    variables: list[int]
+    known: list[int]
+    entries: dict[Key, Rows]
+
+
+def index_inputs(delta: Delta) -> Iterator[IndexedInput]:
+    """The other inputs of a delta in their order, each indexed once."""
     variables: dict[int, list[int]] = {}
     uses: dict[int, int] = {}
     moves = [*delta.probes, *(move for level in delta.levels for move in level.sources)]
@@ -108,24 +118,33 @@ def extend(
         start = max(root.word for root in delta.roots if root.word <= move.before)
         variables.setdefault(start, []).append(move.variable)
         uses[start] = move.use
-    found = [(bound, weight)]
+    bound = set(delta.variables)
     for root in delta.roots:
         columns = variables.get(root.word, [])
         use = uses.get(root.word, root.use)
-        known = [n for n, v in enumerate(columns) if found and v in found[0][0]]
-        entries: dict[Key, Rows] = {}  # keyed by the columns already bound
+        known = [number for number, variable in enumerate(columns) if variable in bound]
+        entries: dict[Key, Rows] = {}
         for key, count in root.view.relation.scan():
-            same = entries.setdefault(tuple(key[n] for n in known), {})
+            same = entries.setdefault(tuple(key[number] for number in known), {})
             same[key[: len(columns)]] = count if use == COUNT else 1
+        bound.update(columns)
+        yield IndexedInput(columns, known, entries)
+
+
+def extend(
+    inputs: Sequence[IndexedInput], bound: dict[int, int], weight: int
+) -> list[tuple[dict[int, int], int]]:
+    """All ways to bind the other variables, one input after the other."""
+    found = [(bound, weight)]
+    for variables, known, entries in inputs:
         longer = []
         for binding, product in found:
-            bound_key = tuple(binding[columns[n]] for n in known)
-            for key, count in entries.get(bound_key, {}).items():
-                pairs = zip(columns, key, strict=True)
+            key = tuple(binding[variables[number]] for number in known)
+            for values, count in entries.get(key, {}).items():
+                pairs = zip(variables, values, strict=True)
                 longer.append(({**binding, **dict(pairs)}, product * count))
         found = longer
-    checks = [*delta.checks, *(check for level in delta.levels for check in level.checks)]
-    return (pair for pair in found if all(is_accepted(views, c, pair[0]) for c in checks))
+    return found
 
 
 def is_accepted(views: Views, check: Check, binding: Mapping[int, int]) -> bool:
