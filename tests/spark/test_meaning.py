@@ -345,7 +345,11 @@ def test_types_that_are_no_terms_are_refused_at_the_start(session, tmp_path, kin
 
 @pytest.mark.parametrize(
     ("name", "kind", "told"),
-    [("time", "double", "cannot hold times"), ("op", "boolean", "cannot hold signs"), ("id", "double", "cannot hold ids")],
+    [
+        ("time", "double", "cannot hold times"),
+        ("op", "boolean", "cannot hold signs"),
+        ("id", "double", "cannot hold ids"),
+    ],
 )
 def test_types_of_other_columns_are_refused_at_the_start(session, tmp_path, name, kind, told):
     (tmp_path / "in").mkdir()
