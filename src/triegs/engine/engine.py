@@ -16,7 +16,7 @@ from triegs.durable.log import SEGMENT_BYTES
 from triegs.durable.opening import Settings, open_engine
 from triegs.durable.recovery import Recovery
 from triegs.durable.source import QuerySource
-from triegs.engine.epochs import UpdateOptions
+from triegs.engine.epochs import PLAIN, UpdateOptions
 from triegs.engine.event_time import PushOptions
 from triegs.engine.exercise import call_everything
 from triegs.engine.internals import EngineInternals
@@ -368,7 +368,10 @@ class Engine(Uncopied):
         >>> engine.apply([("+", 1, "<http://ex/p>", 2), ("-", 2, "<http://ex/p>", 1)])
         Report(epoch=1, refused=(Refused(place=1, reason='no live event states this'),))
         """
-        return self._internals.epochs.apply(updates, UpdateOptions(strict, time, map, columns))
+        options = PLAIN
+        if strict or not time is map is columns is None:
+            options = UpdateOptions(strict, time, map, columns)
+        return self._internals.epochs.apply(updates, options)
 
     def load(
         self,

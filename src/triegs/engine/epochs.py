@@ -30,6 +30,10 @@ class UpdateOptions(NamedTuple):
     columns: Mapping[str, str] | None = None
 
 
+#: Without options: not made anew for each update.
+PLAIN = UpdateOptions()
+
+
 class Epochs:
     """Applies batches of updates, each as one epoch."""
 
