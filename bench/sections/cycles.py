@@ -95,7 +95,7 @@ def show_contest(
         yield Figure(row, f"than {runner.name}", ratio, "x", goal, table="faster")
     for runner in (ours, *theirs):
         milliseconds = 1e3 * median(runner.wall_middles.values())
-        yield Figure(row, f"{runner.name} ms", milliseconds, table="wall ms a slide")
+        yield Figure(row, f"{runner.name} wall ms", milliseconds, table="wall ms a slide")
     for runner in theirs:
         ratio = ours.is_faster_by_wall(runner)
-        yield Figure(row, f"than {runner.name}", ratio, "x", table="faster by wall clock")
+        yield Figure(row, f"than {runner.name}, wall", ratio, "x", table="faster by wall clock")
