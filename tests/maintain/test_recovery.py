@@ -180,6 +180,22 @@ def test_a_stalled_plan_stays_so_when_the_epoch_that_would_rebuild_it_fails(kind
     graph.check()
 
 
+@every_core
+def test_filters_survive_an_epoch_in_which_two_plans_overflow(kind):
+    """The attempt without the first plan fails for the second: the views of both are restored."""
+    graph = Graph(kind)
+    plans = [
+        graph.ask("ASK { ?x <a> ?y . ?x <b> ?z FILTER(?x != ?y) FILTER(?x != ?z) }"),
+        graph.ask("ASK { ?x <c> ?y . ?x <d> ?z FILTER(?y != <no>) FILTER(?z != <never>) }"),
+    ]
+    triples = [("<s>", f"<{label}>", "<o>") for label in "abcd"]
+    change_all(graph, *((triple, BIG) for triple in triples))
+    assert all(one.handle.error is not None for one in plans)
+    change_all(graph, *((triple, 3 - BIG) for triple in triples))
+    assert all(one.handle.error is None for one in plans)
+    graph.check()
+
+
 def make_full(limit=2_500_000):
     graph = Graph()
     graph.core = CompiledCore(PackedStore(memory_limit=limit), graph.encode, Judges(graph.decode))

@@ -302,13 +302,20 @@ class CompiledCore(Uncopied, Publisher):
         entries = FEW_UPDATES * ENTRY_WORDS * (1 + table.selections)
         self._entries = np.empty(entries, np.int64)
         self._refused = np.empty(2 * FEW_UPDATES, np.int64)
-        judges = {judge for stream in table.streams for judge in stream.judges}
+        self._has_new_table = True
+        if CHECKS_TABLES:
+            check_table(table.words, self.views, len(table.lists) + len(table.keys))
+
+    def _drop_judges(self) -> None:
+        """Drop the judges that no view uses. Only behind a publication: an epoch that is aborted
+        restores views whose judges it had no use for.
+        """
+        judges = {judge for stream in self.table.streams for judge in stream.judges}
         for view in self.views.by_name.values():
             if isinstance(view, Rule):
                 judges.update(judge for delta in view.deltas for judge in delta.judges)
         self.judges.keep(judges)
-        if CHECKS_TABLES:
-            check_table(table.words, self.views, len(table.lists) + len(table.keys))
+        self._has_new_table = False
 
     # Registration
 
@@ -437,6 +444,8 @@ class CompiledCore(Uncopied, Publisher):
     def publish(self) -> PackedVersion:
         version = super().publish()
         self.judges.end_epoch()
+        if self._has_new_table:
+            self._drop_judges()
         # A count that did not fit is retried on the slow path.
         self._is_plain = all(
             one.error is None and one.enumeration.overflow is None for one in self.registered
