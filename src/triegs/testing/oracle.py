@@ -28,6 +28,7 @@ import rdflib
 from rdflib.paths import InvPath, SequencePath
 from rdflib.plugins.sparql.algebra import translateQuery, traverse
 from rdflib.plugins.sparql.evalutils import _ebv, _eval
+from rdflib.plugins.sparql.operators import RelationalExpression
 from rdflib.plugins.sparql.parser import parseQuery
 from rdflib.plugins.sparql.sparql import FrozenBindings, QueryContext, SPARQLError
 
@@ -358,6 +359,8 @@ def mend(part: Any) -> None:
     name = getattr(part, "name", "")
     if name == "Builtin_REGEX":
         part._evalfn = MethodType(regex, part)
+    if name == "RelationalExpression":
+        part._evalfn = MethodType(compare, part)
     if name == "MultiplicativeExpression":
         inner = part.expr
         if getattr(inner, "name", "") == "literal" and inner.datatype is None:
@@ -367,6 +370,22 @@ def mend(part: Any) -> None:
     if name in ("InlineData", "ValuesClause") and not part.var and part.value:
         hidden, zero = rdflib.BNode(), rdflib.Literal(0)
         part["var"], part["value"] = [hidden], [zero for _ in part.value]
+
+
+NUMBERS = {rdflib.XSD[name] for name in ("integer", "decimal", "float", "double")}
+TEXTS = {None, rdflib.XSD.string}
+
+
+def compare(expression: Any, ctx: Any) -> Any:
+    """As rdflib, but a number and a text have no order: that is an error, where rdflib goes by the
+    names of their types.
+    """
+    if expression.op in ("<", ">", "<=", ">="):
+        types = [getattr(each, "datatype", rdflib.XSD.anyURI)
+                 for each in (expression.expr, expression.other)]  # fmt: skip
+        if any(t in NUMBERS for t in types) and any(t in TEXTS for t in types):
+            raise SPARQLError("a number and a text have no order")
+    return RelationalExpression(expression, ctx)
 
 
 def regex(call: Any, _context: Any) -> Any:
