@@ -346,8 +346,7 @@ class CompiledCore(Uncopied, Publisher):
             self.forget(registered)
         except MemoryLimitReached:
             # Freeing memory must not fail for lack of it. Labels stay where they are, and the lists
-            # of dropped nodes may exceed the limit until they are freed with the unindexed
-            # assertions.
+            # of dropped nodes may exceed the limit until these are freed as well.
             self.views.keeps_counts = True
             self.store.lift_limit()
             try:
