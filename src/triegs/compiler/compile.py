@@ -18,31 +18,24 @@ from math import prod
 from random import Random
 from typing import NamedTuple
 
+from triegs.compiler.assembly import SplitQuery, make_nodes, shift_draft
 from triegs.compiler.choices import Chooser
 from triegs.compiler.choose import Priced, cheapest, every_build, one_build
-from triegs.compiler.component import QueryComponent
 from triegs.compiler.elimination import Draft
-from triegs.compiler.filters import SortedFilters, sort_filters
-from triegs.compiler.hypergraph import connected_groups
-from triegs.compiler.keys import Keyed, canonical_key
-from triegs.compiler.naming import name_nodes
+from triegs.compiler.groups import compile_groups
 from triegs.compiler.plan import (
     MOST_COLUMNS,
-    Alias,
     Component,
-    Guard,
     Join,
     Keep,
     Node,
-    Payload,
     Plan,
     PlanClass,
     Role,
-    Static,
 )
 from triegs.compiler.promise import describe_promise, query_warnings
 from triegs.errors import PlanError, UnsupportedQuery
-from triegs.sparql.model import Expression, Query, Values, expression_variables
+from triegs.sparql.model import Query
 
 #: Lists of picks that `legal_plans` tries per component.
 MOST_BUILDS = 4_000
@@ -68,7 +61,9 @@ def compile_query(
     ('full-acyclic', ('?y',))
     """
     kept = _read_keep(keep)
-    split = _SplitQuery(query)
+    if query.grouping is not None:
+        return _compile_grouped(query, root, choices)
+    split = SplitQuery(query)
     wanted = _read_root(root, split)
     if choices is not None and len(choices) != len(split.components):
         raise PlanError(f"{len(choices)} lists of choices for {len(split.components)} components")
@@ -81,6 +76,17 @@ def compile_query(
             chooser = Chooser(choices[number])
             builds.append(one_build(component, split.position, chooser, here))
     return _assemble(query, split, builds, kept)
+
+
+def _compile_grouped(
+    query: Query, root: str | None, choices: Sequence[Sequence[int]] | None
+) -> Plan:
+    if root is not None or choices is not None:
+        raise PlanError("a query with aggregates has one plan: it takes neither root nor choices")
+    groups = compile_groups(query)
+    first = groups.sources[0].plan
+    plan = replace(first, query=query, groups=groups)
+    return replace(plan, promise=describe_promise(plan), warnings=query_warnings(plan))
 
 
 class LegalPlans(NamedTuple):
@@ -104,7 +110,9 @@ def legal_plans(
     ([('?x',), ('?y',), ('?z',), ('?x', '?y'), ('?y', '?z')], False)
     """
     kept = _read_keep(keep)
-    split = _SplitQuery(query)
+    if query.grouping is not None:
+        return LegalPlans([compile_query(query, keep=keep)], False)
+    split = SplitQuery(query)
     options = [_different(every_build(each, split.position), limit) for each in split.components]
     if None not in options and prod(len(some or ()) for some in options) <= limit:
         every = product(*(some or () for some in options))
@@ -147,53 +155,6 @@ def _shape(priced: Priced) -> object:
     return shape(top)
 
 
-class _SplitQuery:
-    """A query split into its connected components, which are compiled separately."""
-
-    def __init__(self, query: Query) -> None:
-        filters: SortedFilters = sort_filters(query)
-        guards: list[Guard] = [
-            Alias(atom, own, graph)
-            for atom, own, graph in zip(
-                query.atoms, filters.atoms, query.graphs or [""] * len(query.atoms), strict=True
-            )
-        ]
-        guards += [
-            Static(block, own) for block, own in zip(query.values, filters.values, strict=True)
-        ]
-        if filters.never:
-            # A filter that no row passes is an empty relation without columns.
-            guards.append(Static(Values((), ())))
-        self.position = {v: i for i, v in enumerate(query.variables)}
-        links = [guard.variables for guard in guards]
-        links += [expression_variables(e) for e in filters.across_body]
-        free = query.free
-        self.components: list[QueryComponent] = []
-        self.atoms: list[tuple[int, ...]] = []
-        self.filters = self._between(filters.across_head, links)
-        for group in connected_groups(links):
-            inside = {v for i in group for v in links[i]}
-            component = QueryComponent(
-                tuple(guards[i] for i in group if i < len(guards)),
-                tuple(v for v in free if v in inside),
-                tuple(filters.across_body[i - len(guards)] for i in group if i >= len(guards)),
-                tuple(e for e in filters.across_head if inside.issuperset(expression_variables(e))),
-            )
-            self.components.append(component)
-            self.atoms.append(tuple(i for i in group if i < len(query.atoms)))
-
-    @staticmethod
-    def _between(
-        filters: Sequence[Expression], links: Sequence[Sequence[str]]
-    ) -> tuple[Expression, ...]:
-        """Filters over head variables of several components."""
-        groups = [{v for i in group for v in links[i]} for group in connected_groups(links)]
-        return tuple(
-            e for e in filters
-            if not any(inside.issuperset(expression_variables(e)) for inside in groups)
-        )  # fmt: skip
-
-
 def _read_keep(keep: Collection[str]) -> frozenset[Keep]:
     known = {member.value: member for member in Keep}
     unknown = [name for name in keep if name not in known]
@@ -202,7 +163,7 @@ def _read_keep(keep: Collection[str]) -> frozenset[Keep]:
     return frozenset(known[name] for name in keep)
 
 
-def _read_root(root: str | None, split: _SplitQuery) -> str | None:
+def _read_root(root: str | None, split: SplitQuery) -> str | None:
     if root is None:
         return None
     name = root if root.startswith("?") else f"?{root}"
@@ -215,15 +176,13 @@ def _read_root(root: str | None, split: _SplitQuery) -> str | None:
     return name
 
 
-def _assemble(
-    query: Query, split: _SplitQuery, builds: list[Priced], kept: frozenset[Keep]
-) -> Plan:
+def _assemble(query: Query, split: SplitQuery, builds: list[Priced], kept: frozenset[Keep]) -> Plan:
     drafts: list[Draft] = []
     components: list[Component] = []
     filters = list(split.filters)
     for (cost, picks, built), atoms in zip(builds, split.atoms, strict=True):
         offset = len(drafts)
-        drafts += [_shifted(draft, offset) for draft in built.drafts]
+        drafts += [shift_draft(draft, offset) for draft in built.drafts]
         components.append(
             Component(
                 atoms, built.plan_class, built.top + offset, built.root, picks, cost, built.warnings
@@ -235,7 +194,7 @@ def _assemble(
     else:
         drafts.append(Draft((), None, tuple(c.top for c in components), ()))
         root = len(drafts) - 1
-    nodes = _make_nodes(drafts, root, frozenset(query.free), kept)
+    nodes = make_nodes(drafts, root, frozenset(query.free), kept)
     widest = max(nodes, key=lambda node: len(node.bag), default=None)
     if widest is not None and len(widest.bag) > MOST_COLUMNS:
         raise UnsupportedQuery(
@@ -250,33 +209,6 @@ def _assemble(
         tuple(filters), (),
     )  # fmt: skip
     return replace(plan, promise=describe_promise(plan), warnings=query_warnings(plan))
-
-
-def _shifted(draft: Draft, offset: int) -> Draft:
-    guard = draft.guard
-    if isinstance(guard, Join):
-        moved = tuple(replace(source, node=source.node + offset) for source in guard.inputs)
-        guard = replace(guard, inputs=moved)
-    return replace(draft, guard=guard, children=tuple(c + offset for c in draft.children))
-
-
-def _make_nodes(
-    drafts: Sequence[Draft], root: int, free: frozenset[str], kept: frozenset[Keep]
-) -> tuple[Node, ...]:
-    names = name_nodes(drafts, root)
-    payloads = {Keep.COUNT: Payload.TOTAL, Keep.SLICE: Payload.POSITION}
-    extra = tuple(payload for keep, payload in payloads.items() if keep in kept)
-    nodes: list[Node] = []
-    keyed: list[Keyed] = []
-    for draft, name in zip(drafts, names, strict=True):
-        shown = free.intersection(draft.bag).difference(draft.interface)
-        is_witness = bool(shown) or any(nodes[c].role is Role.WITNESS for c in draft.children)
-        role = Role.WITNESS if is_witness else Role.EXISTENTIAL
-        payload = (Payload.LIVENESS, *extra) if is_witness else (Payload.EXACT,)
-        key, bag, interface = canonical_key(draft, keyed, role, payload)
-        keyed.append(Keyed(key, bag, interface))
-        nodes.append(Node(name, bag, draft.guard, draft.children, interface, role, payload, key))
-    return tuple(nodes)
 
 
 def _cursor_order(nodes: Sequence[Node], root: int) -> tuple[int, ...]:

@@ -63,6 +63,11 @@ def build_component(
     return _Compilation(component, position, chooser).run(root)
 
 
+def build_marginal(component: QueryComponent, position: dict[str, int], chooser: Chooser) -> Built:
+    """Compile a component to the counts of its answers by the head, as one relation."""
+    return _Compilation(component, position, chooser).run_marginal()
+
+
 class _Compilation:
     def __init__(
         self, component: QueryComponent, position: dict[str, int], chooser: Chooser
@@ -91,6 +96,24 @@ class _Compilation:
         return Built(
             tuple(state.drafts), top, state.ordered(kept), self.plan_class,
             tuple(self.optional), tuple(self.warnings),
+        )  # fmt: skip
+
+    def run_marginal(self) -> Built:
+        state, head = self.state, frozenset(self.component.head)
+        self._remove_body()
+        if self._cover_core():
+            self._remove_body()
+        self._join_stuck()
+        factors = list(state.factors)
+        if self.waiting or all(factor.variables != head for factor in factors):
+            inputs = [self._input(f, Use.COUNT, f.variables) for f in factors]
+            self._add_join(inputs, head, factors, [f.variables for f in factors])
+        if self.waiting:
+            raise AssertionError(f"no join took the filters {self.waiting}")
+        top = state.finish(state.merge(list(state.factors)), head)
+        return Built(
+            tuple(state.drafts), top, state.ordered(head), self.plan_class, (),
+            tuple(self.warnings),
         )  # fmt: skip
 
     def _pick_root(self, root: str | None) -> Edge:

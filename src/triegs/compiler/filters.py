@@ -47,8 +47,9 @@ def split_conjunctions(filters: Iterable[Expression]) -> Iterator[Expression]:
             yield expression
 
 
-def sort_filters(query: Query) -> SortedFilters:
-    free, bound = set(query.free), set(query.variables)
+def sort_filters(query: Query, *, is_marginal: bool = False) -> SortedFilters:
+    """Sort the filters of a query; for a marginal, which has no enumeration, none is left to it."""
+    free, bound = set(() if is_marginal else query.free), set(query.variables)
     hosts = [set(atom.variables) for atom in query.atoms]
     hosts += [set(block.variables) for block in query.values]
     pushed: list[list[Expression]] = [[] for _ in hosts]

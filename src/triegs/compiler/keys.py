@@ -5,8 +5,8 @@ answers. A key is therefore a hash of the node's whole meaning, with variables r
 numbers:
 
 1. the guard: the atom with its graph, constants, repetitions and filters; the rows of ``VALUES``;
-   or the inputs of a join, each with its use, its key, and the join's column *for each column of
-   the input's marginal*;
+   the digits of all terms; or the inputs of a join, each with its use, its key, and the join's
+   column *for each column of the input's marginal*;
 2. the children, each with its key and the column for each column of its marginal;
 3. the columns of the bag and of the interface, in storage order;
 4. the role and the payload.
@@ -30,7 +30,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from triegs.compiler.elimination import Draft
-from triegs.compiler.plan import Alias, Join, Payload, Role, Static
+from triegs.compiler.plan import DIGIT, Alias, Digits, Join, Payload, Role, Static
 from triegs.sparql.model import Aggregate, Call, Expression, is_variable
 
 #: Nested tuples of strings and numbers, on which `repr` is injective.
@@ -74,14 +74,22 @@ def _number_columns(draft: Draft, keyed: Sequence[Keyed]) -> tuple[tuple[str, ..
     """The variables in the order of their numbers, and the guard in these numbers."""
     guard = draft.guard
     if isinstance(guard, Alias):
-        return guard.variables, ("atom", alias_text(guard))
+        return _with_digit(draft), ("atom", alias_text(guard))
     if isinstance(guard, Static):
-        return guard.variables, ("values", static_text(guard))
+        return _with_digit(draft), ("values", static_text(guard))
+    if isinstance(guard, Digits):
+        return guard.variables, ("digits",)
     if isinstance(guard, Join):
         return _number_join(guard, keyed)
     covering = [c for c in draft.children if len(keyed[c].interface) == len(draft.bag)]
     least = min(covering, key=lambda c: keyed[c].key, default=None)
     return (() if least is None else keyed[least].interface), ("product",)
+
+
+def _with_digit(draft: Draft) -> tuple[str, ...]:
+    """The variables of an atom or of rows; the digit of a sum, which a child binds, comes last."""
+    assert draft.guard is not None
+    return draft.guard.variables + ((DIGIT,) if DIGIT in draft.bag else ())
 
 
 def _number_join(join: Join, keyed: Sequence[Keyed]) -> tuple[tuple[str, ...], Meaning]:

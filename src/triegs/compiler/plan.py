@@ -138,7 +138,25 @@ class Join:
         return tuple(dict.fromkeys(v for source in self.inputs for v in source.variables))
 
 
-Guard = Alias | Static | Join
+#: The variable that numbers the digits of a sum.
+DIGIT = "?_:digit"
+
+
+@dataclass(frozen=True, slots=True)
+class Digits:
+    """The values of a variable as digits: a relation over terms and digit numbers, weighted by the
+    digits, that no update changes. Multiplied into a count it makes a sum, exact for every type of
+    number; see `triegs.maintain.digits`.
+    """
+
+    variable: str
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return (self.variable, DIGIT)
+
+
+Guard = Alias | Static | Join | Digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +203,52 @@ class Component:
     warnings: tuple[str, ...]
 
 
+class Measure(Enum):
+    """What is kept for each group."""
+
+    COUNT = "its number of answers"
+    SUM = "its sum, as digits"
+    VALUES = "its values, with their numbers of answers"
+    DISTINCT = "its number of distinct values"
+    DISTINCT_SUM = "the sum of its distinct values, as digits"
+
+    @property
+    def has_digits(self) -> bool:
+        return self in (Measure.SUM, Measure.DISTINCT_SUM)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A relation that aggregates are computed from: a measure by the variables of the keys.
+
+    The interface of the root of ``plan`` has these variables and those of ``values``; for a sum it
+    has `DIGIT` instead of these. What counts distinct values is computed from their relation.
+    Components without any of these variables multiply counts and sums.
+    """
+
+    measure: Measure
+    values: tuple[str, ...]
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """How the groups of a query are kept: the variables of their keys, and the sources.
+
+    The first source counts the answers of each group.
+    """
+
+    variables: tuple[str, ...]
+    sources: tuple[Source, ...]
+
+    def find(self, measure: Measure, values: tuple[str, ...] = ()) -> int:
+        """The number of the source with that measure."""
+        wanted = measure, values
+        return next(
+            i for i, each in enumerate(self.sources) if (each.measure, each.values) == wanted
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A compiled query: immutable, comparable, printable.
@@ -202,6 +266,8 @@ class Plan:
     order: tuple[int, ...]
     filters: tuple[Expression, ...]
     warnings: tuple[str, ...]
+    #: For a query with aggregates; the nodes are then those of its first source.
+    groups: Groups | None = None
 
     @property
     def choices(self) -> tuple[tuple[int, ...], ...]:

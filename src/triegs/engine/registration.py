@@ -8,12 +8,12 @@ from itertools import count
 
 import numpy as np
 
-from triegs.compiler import Plan, compile_query
+from triegs.compiler import compile_query
 from triegs.durable.journal import Kind
 from triegs.durable.source import QuerySource
 from triegs.engine.standing_query import StandingQuery
 from triegs.engine.state import EngineState
-from triegs.errors import QueryWarning, StateError, UnsupportedQuery
+from triegs.errors import QueryWarning, StateError
 from triegs.maintain.standing import RegisteredPlan
 from triegs.sparql import Query
 from triegs.sparql.model import is_variable
@@ -35,7 +35,6 @@ class Registration:
         parsed = source.parse(refuse_patterns=refuse_patterns)
         query, graph_keys = state.windows.resolve(parsed, source.window)
         plan = compile_query(query, root=source.root, keep=list(source.keep))
-        refuse_aggregates(plan)
         with state.update():
             if name is None:
                 numbered = (f"query{number}" for number in count(len(self.queries) + 1))
@@ -88,13 +87,3 @@ def list_constants(query: Query) -> list[str]:
     """The terms that the query's atoms and VALUES rows name."""
     terms = [term for atom in query.atoms for term in atom if not is_variable(term)]
     return terms + [term for block in query.values for row in block.rows for term in row]
-
-
-def refuse_aggregates(plan: Plan) -> None:
-    """Refuse what compiles but does not run on the engine yet."""
-    if plan.query.grouping is not None:
-        raise UnsupportedQuery(
-            "aggregates: this compiles, but the engine does not run it yet",
-            line=1, column=1, construct="aggregates",
-            hint="triegs.Reference answers it from scratch",
-        )  # fmt: skip

@@ -59,8 +59,8 @@ class EngineState:
         self.dictionary.base = options.base
         self.store = store
         judges = Judges(self.dictionary.decode_one, self.dictionary.read_terms)
-        self.dictionary.on_free = judges.forget
         self.core = CompiledCore(store, self._encode, judges, options.mode)
+        self.dictionary.on_free = self.core.forget_terms
         self.clock = Clock(store)
         self.windows = Windows(
             self.core, self.dictionary, store, self.clock, options.event_time, options.window
@@ -134,6 +134,7 @@ class EngineState:
         newest, held = self.store.newest.number, self.store.held()
         self.dictionary.collect(newest, held)
         self.windows.identities.collect(newest, held)
+        self.core.collect_values(newest, held)
 
     # Published epochs
 

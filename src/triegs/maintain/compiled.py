@@ -6,7 +6,7 @@ other labels. It has one mutator and knows no terms, files, clocks or threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from time import perf_counter_ns
 from typing import TypeVar
@@ -18,6 +18,7 @@ from triegs.copying import Uncopied
 from triegs.errors import InvalidUpdate, MemoryLimitReached, MultiplicityOverflow
 from triegs.jit.words import Words
 from triegs.maintain.enumeration_plan import EnumerationPlan
+from triegs.maintain.groups import GroupRows
 from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.program import ASKED, JUDGE, read_clock, run_and_publish, run_epoch
 from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS
@@ -49,9 +50,8 @@ FEW_UPDATES = 64  # an epoch this small ends sooner than a lock changes hands
 TOUCH_SECONDS = 1e-7  # approximate time for a kernel to touch one entry
 CHECKS_TABLES = False  # whether every table is checked before use, as in tests
 Result = TypeVar("Result")
-_Saved = tuple[
-    Saved, list[tuple[RegisteredPlan, EnumerationPlan, Held, MultiplicityOverflow | None]]
-]
+_Plan = tuple[RegisteredPlan, EnumerationPlan, Held, MultiplicityOverflow | None, GroupRows | None]
+_Saved = tuple[Saved, list[_Plan]]
 
 
 class CompiledCore(Uncopied, Publisher):
@@ -117,6 +117,7 @@ class CompiledCore(Uncopied, Publisher):
         while True:
             try:
                 refused = self._run(flat, overflown)
+                self._run_groups()
                 if refused and is_strict:
                     message = f"{len(refused)} updates of a strict epoch were invalid"
                     raise InvalidUpdate(f"{message}; nothing changed", refused)
@@ -169,12 +170,15 @@ class CompiledCore(Uncopied, Publisher):
     ) -> tuple[Refused, ...]:
         """Judge the updates and run every step except those that only stalled plans need."""
         for registered, error in overflown.items():
+            self._release_rows(registered)
             self.views.release(registered.views, keeps_counts=True)
             registered.views, registered.error = {}, error
         if overflown:
             self._follow_views()
         count = flat.size // 4
         views, table, judges = self.views, self.table, self.judges
+        if self._watches:
+            self._add_digits(flat)
         entries = np.empty(count * ENTRY_WORDS * (1 + table.selections), np.int64)
         refused = np.empty(2 * count, np.int64)
         views.work[PHASE] = JUDGE
@@ -236,6 +240,7 @@ class CompiledCore(Uncopied, Publisher):
         for registered in self.registered:
             if not self._is_due(registered):
                 continue
+            self._release_rows(registered)
             self.views.release(registered.views, keeps_counts=True)
             registered.views = {}
             try:
@@ -251,6 +256,9 @@ class CompiledCore(Uncopied, Publisher):
 
         Raises `MultiplicityOverflow` if a count that the plan requires does not fit.
         """
+        if registered.plan.groups is not None:
+            self._lower_groups(registered)
+            return
         overflow = last = None
         for statistics in choose_statistics(registered.plan, self.views.mode):
             lowering = Lowering(self.views, registered.plan, self._encode, statistics)
@@ -272,9 +280,45 @@ class CompiledCore(Uncopied, Publisher):
             entries = sum(len(view.relation) for view in registered.views)
             registered.retry_at = self._judged + entries // ENTRIES_PER_UPDATE
 
+    def _lower_groups(self, registered: RegisteredPlan) -> None:
+        known = set(self.views.by_name)
+        try:
+            found = GroupRows(self.views, registered.plan, self._encode, registered.groups)
+        except MultiplicityOverflow:
+            for view in reversed(list(self.views.by_name.values())):
+                if view.name not in known:
+                    self.views.drop(view)
+            raise
+        registered.groups, registered.views = found, found.held
+        registered.enumeration = found.enumeration
+
+    @staticmethod
+    def _release_rows(registered: RegisteredPlan) -> None:
+        """Release the terms of a plan's groups before their relations are dropped."""
+        if registered.groups is not None and registered.views:
+            registered.groups.release()
+
+    def _run_groups(self) -> None:
+        """Replace the rows of groups that the epoch changed."""
+        for one in self.registered:
+            if one.groups is not None and one.error is None:
+                one.groups.run(self.table, self._lists, self._log, self.store.newest)
+
+    def _add_digits(self, flat: Words) -> None:
+        """Add the digits of the terms that an epoch brings to sums."""
+        rows = flat.reshape(-1, 4)
+        found = [
+            rows[:, watch.column] if watch.predicate is None
+            else rows[rows[:, 2] == watch.predicate, watch.column]
+            for watch in self._watches
+        ]  # fmt: skip
+        self.views.add_digits(np.concatenate(found))
+
     def _save(self) -> _Saved:
         """The Python state that an epoch with stalled plans may change."""
-        plans = [(one, one.enumeration, one.views, one.error) for one in self.registered]
+        plans = [
+            (one, one.enumeration, one.views, one.error, one.groups) for one in self.registered
+        ]
         return self.views.save(), plans
 
     def _abort(self, saved: _Saved | None) -> None:
@@ -282,9 +326,14 @@ class CompiledCore(Uncopied, Publisher):
         if saved is not None:
             views, plans = saved
             self.views.restore(views)
-            for one, enumeration, held, error in plans:
+            for one, enumeration, held, error, groups in plans:
                 one.enumeration, one.views, one.error = enumeration, held, error
+                one.groups = groups
             self._follow_views()
+        self.views.digits.abort()
+        for one in self.registered:
+            if one.groups is not None:
+                one.groups.abort()
 
     def _follow_views(self) -> None:
         """Rewrite the table after views were created or dropped."""
@@ -302,6 +351,8 @@ class CompiledCore(Uncopied, Publisher):
         entries = FEW_UPDATES * ENTRY_WORDS * (1 + table.selections)
         self._entries = np.empty(entries, np.int64)
         self._refused = np.empty(2 * FEW_UPDATES, np.int64)
+        rules = (view for view in views.by_name.values() if isinstance(view, Rule))
+        self._watches = list(dict.fromkeys(rule.watch for rule in rules if rule.watch is not None))
         self._has_new_table = True
         if CHECKS_TABLES:
             check_table(table.words, self.views, len(table.lists) + len(table.keys))
@@ -443,13 +494,29 @@ class CompiledCore(Uncopied, Publisher):
     def publish(self) -> PackedVersion:
         version = super().publish()
         self.judges.end_epoch()
+        self.views.digits.commit()
+        for one in self.registered:
+            if one.groups is not None:
+                one.groups.commit(version.number)
         if self._has_new_table:
             self._drop_judges()
         # A count that did not fit is retried on the slow path.
         self._is_plain = all(
-            one.error is None and one.enumeration.overflow is None for one in self.registered
+            one.error is None and one.enumeration.overflow is None and one.groups is None
+            for one in self.registered
         )
         return version
+
+    def forget_terms(self, ids: Words) -> None:
+        """Forget what was computed for freed ids, which may be reused for other terms."""
+        self.judges.forget(ids)
+        self.views.digits.forget(ids)
+
+    def collect_values(self, horizon: int, pins: Sequence[int]) -> None:
+        """Free the computed terms that no readable row has."""
+        for one in self.registered:
+            if one.groups is not None:
+                one.groups.values.collect(horizon, pins)
 
 
 class _Fault(Exception):

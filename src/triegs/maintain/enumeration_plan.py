@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from triegs.errors import MultiplicityOverflow
 from triegs.store.contract import Key
 from triegs.store.packed import PackedRelation
+from triegs.terms.dictionary import Dictionary
 
 #: A relation, and the row columns that are its key.
 Count = tuple[PackedRelation, tuple[int, ...]]
@@ -95,6 +96,9 @@ class EnumerationPlan:
     count_table: Any = None
     #: Whether rows are also counted.
     has_rows: bool = False
+    #: For the rows of groups: the terms of computed columns, and which columns these are.
+    values: Dictionary | None = None
+    is_computed: tuple[bool, ...] = ()
     #: Why a requested count is currently not kept.
     overflow: MultiplicityOverflow | None = None
 

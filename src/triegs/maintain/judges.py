@@ -115,8 +115,10 @@ class Judges:
     def __init__(
         self, decode: Callable[[int], str], read: Callable[[Words], Terms] | None = None
     ) -> None:
-        self._decode = decode
-        self._read = read or self._read_each
+        #: The term of an id.
+        self.decode = decode
+        #: Many terms at once.
+        self.read_terms = read or self._read_each
         self._judges: dict[int, _Judge] = {}
         self._numbers: dict[tuple[int, str], int] = {}
         self._capacity = 0  # of the directory
@@ -272,7 +274,7 @@ class Judges:
             if len(ids) <= FEW:
                 held = np.array(judge.batch.hold_each(self._decode_each(ids)), np.int64)
             else:
-                held = judge.batch.hold(self._read(ids)).astype(np.int64)
+                held = judge.batch.hold(self.read_terms(ids)).astype(np.int64)
             put_bits(self.words, int(self.words[DIRECTORY + number]), ids, held)
             return
         count = len(judge.variables)
@@ -304,13 +306,13 @@ class Judges:
         return np.fromiter(answers, np.int64, len(tuples))
 
     def _decode_each(self, ids: Words) -> list[str]:
-        return list(map(self._decode, ids.tolist()))
+        return list(map(self.decode, ids.tolist()))
 
     def _read_values(self, ids: Words) -> Words:
         if len(ids) <= FEW:
             words = map(value_words, self._decode_each(ids))
             return np.array(list(words), np.int64).reshape(-1)
-        terms = self._read(ids)
+        terms = self.read_terms(ids)
         values = np.zeros((len(ids), VALUE_WORDS), np.int64)
         values[terms.is_integer] = values_of_integers(terms.integers)
         values[~terms.is_integer] = values_of_texts(terms.texts)

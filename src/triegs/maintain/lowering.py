@@ -25,10 +25,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from triegs.compiler.keys import static_text
-from triegs.compiler.plan import Alias, Join, Node, Payload, Plan, Role, Static, Use
+from triegs.compiler.plan import (
+    DIGIT,
+    Alias,
+    Digits,
+    Join,
+    Node,
+    Payload,
+    Plan,
+    Role,
+    Static,
+    Use,
+)
 from triegs.maintain.deltas import find_symmetry, plan_deltas, plan_symmetric
 from triegs.maintain.enumeration import Enumeration
 from triegs.maintain.enumeration_plan import EnumerationPlan
@@ -47,7 +58,17 @@ from triegs.maintain.kernels.tables import (
     TOTAL,
 )
 from triegs.maintain.meaning import Held, Meaning
-from triegs.maintain.model import Check, Index, Input, Operand, Rule, View, is_fixed, list_keys_of
+from triegs.maintain.model import (
+    Check,
+    Index,
+    Input,
+    Operand,
+    Rule,
+    View,
+    Watch,
+    is_fixed,
+    list_keys_of,
+)
 from triegs.maintain.order_statistics import RuleStatistics, Used
 from triegs.maintain.rule_names import is_one_stream, name_rule
 from triegs.maintain.streams import Stream, find_stream, label_stream
@@ -61,6 +82,8 @@ from triegs.sparql.model import (
     expression_variables,
     is_variable,
 )
+from triegs.store.contract import Key
+from triegs.store.packed import PackedRelation
 
 Encode = Callable[[str], int]
 
@@ -110,6 +133,19 @@ def is_by_variable(plan: Plan, node: Node) -> bool:
 Named = tuple[Operand, tuple[str, ...]]
 
 
+class Marginal(NamedTuple):
+    """The relation of a source of aggregates with the names of its columns, if it has any, and the
+    entries whose counts multiply it.
+    """
+
+    view: View | None
+    names: tuple[str, ...]
+    totals: list[tuple[PackedRelation, Key]]
+    #: The same relation with the variables of the keys first, if they are not.
+    index: View | None = None
+    order: tuple[str, ...] = ()
+
+
 class Lowering:
     """Lowers one plan to views; `held` lists all views it uses, children first."""
 
@@ -151,12 +187,7 @@ class Lowering:
 
     def run(self) -> EnumerationPlan:
         """Create or find every view; returns the enumeration of the answers."""
-        # Children precede parents, so a long chain of nodes needs no recursion.
-        for number, node in enumerate(self.plan.nodes):
-            if not self.by_variable[number]:
-                self._lower_rule(number, node)
-            elif node.interface:
-                self.factor(number, node.interface[0])
+        self._lower_nodes()
         for component in self.plan.components:
             if self.by_variable[component.top]:
                 self._lower_top(component.top)
@@ -164,6 +195,37 @@ class Lowering:
         for view in self.held:
             view.uses += 1
         return enumeration
+
+    def run_marginal(self) -> Marginal:
+        """Create or find every view of a source of aggregates; returns its relation."""
+        self._lower_nodes()
+        plan = self.plan
+        root = plan.nodes[plan.root]
+        view, names = None, ()
+        if root.interface:
+            operand, names = self.marginal(plan.root)
+            view = operand.view
+            if view is None:  # the tuples of an atom
+                view = self.rule([(operand, names, COUNT)], names)
+            self.list_changes(Operand(len(names), view=view))
+        tops = [c.top for c in plan.components if not plan.nodes[c.top].interface]
+        return Marginal(view, names, [self.scalar(top) for top in tops])
+
+    def list_changes(self, operand: Operand) -> None:
+        """Make each epoch list the changes of a view."""
+        if operand.view is not None and not operand.is_fixed:
+            if operand.width == 1:
+                list_keys_of(operand.view)
+            else:
+                operand.view.listed = True
+
+    def _lower_nodes(self) -> None:
+        # Children precede parents, so a long chain of nodes needs no recursion.
+        for number, node in enumerate(self.plan.nodes):
+            if not self.by_variable[number]:
+                self._lower_rule(number, node)
+            elif node.interface:
+                self.factor(number, node.interface[0])
 
     def _lower_top(self, number: int) -> None:
         node = self.plan.nodes[number]
@@ -388,6 +450,9 @@ class Lowering:
         if isinstance(guard, Static):
             rows = self._rows(guard)
             return Operand(len(guard.variables), view=rows, is_fixed=True), guard.variables
+        if isinstance(guard, Digits):
+            digits = self._use(self.views.find_digits(), variables=guard.variables)
+            return Operand(2, view=digits, is_fixed=True), guard.variables
         if guard is None:
             return None
         if len(guard.variables) == 1:
@@ -402,10 +467,40 @@ class Lowering:
             return Operand(len(node.interface), view=view), node.interface
         children = [self.marginal(c) for c in node.children]
         sources = ([guard] if guard is not None else []) + children
+        summed = [self.plan.nodes[c].guard for c in node.children]
+        watch = None
+        for digits in summed:
+            if isinstance(digits, Digits):
+                assert guard is not None
+                watch = self._add_digits(node, guard, digits.variable)
+                sources.reverse()  # a rule is filled from its last input
         if len(sources) == 1 and set(sources[0][1]) == set(node.interface):
             return sources[0]
         view = self.rule([(*source, COUNT) for source in sources], node.interface)
+        view.watch = watch
         return Operand(len(node.interface), view=view), node.interface
+
+    def find_digits(self, variable: str) -> tuple[Operand, Watch | None]:
+        """The digits of a variable of the plan, and where its new terms come from."""
+        node = next(n for n in self.plan.nodes if isinstance(n.guard, Alias | Static)
+                    and variable in n.guard.variables)  # fmt: skip
+        guard = self._guard_view(node)
+        assert guard is not None
+        watch = self._add_digits(node, guard, variable)
+        digits = self._use(self.views.find_digits(), variables=(variable, DIGIT))
+        return Operand(2, view=digits, is_fixed=True), watch
+
+    def _add_digits(self, node: Node, guard: Named, variable: str) -> Watch | None:
+        """Add the digits of the terms that an atom or rows bind a variable to; returns where new
+        terms come from.
+        """
+        operand, names = guard
+        self.views.add_digits(self.views.read(operand)[names.index(variable)])
+        if not isinstance(node.guard, Alias):
+            return None
+        alias = node.guard
+        label = None if alias.label is None else self.encode(alias.relation or "")
+        return Watch(label, 1 + alias.atom.index(variable))
 
     def _live_rule(
         self, number: int, node: Node, guard: Named | None, order: tuple[str, ...]
@@ -502,11 +597,7 @@ class Lowering:
             checks.append(Check(judge, tuple(number[v] for v in wanted)))
         given = [Input(v, tuple(number[n] for n in names), use) for v, names, use in inputs]
         for operand, _, _ in inputs:
-            if operand.view is not None and not operand.is_fixed:
-                if operand.width == 1:
-                    list_keys_of(operand.view)
-                else:
-                    operand.view.listed = True
+            self.list_changes(operand)
         shown = tuple(number[v] for v in head)
         symmetry = None
         if is_one_stream(given) and len(shown) == len(number) and not checks:

@@ -179,6 +179,17 @@ class Symmetry:
     images: tuple[tuple[int, ...], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Where the terms of a sum come from: a column of the updates with that predicate, or of all.
+
+    Updates are rows ``(change, subject, predicate, object)``.
+    """
+
+    predicate: int | None
+    column: int
+
+
 @dataclass(slots=True, eq=False)
 class Rule(View):
     """``out(head) = the sum over all other variables of the product of the inputs``.
@@ -195,6 +206,8 @@ class Rule(View):
     symmetry: Symmetry | None = None
     #: With symmetry: the variables of each input.
     pairs: tuple[tuple[int, ...], ...] = ()
+    #: For a rule that multiplies by digits: the terms whose digits it needs.
+    watch: Watch | None = None
 
 
 @dataclass(slots=True, eq=False)

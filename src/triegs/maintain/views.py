@@ -15,6 +15,7 @@ import numpy as np
 
 from triegs.errors import MultiplicityOverflow
 from triegs.jit.words import Words
+from triegs.maintain.digits import Digits
 from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.tables import (
     ADJACENCY,
@@ -52,6 +53,7 @@ from triegs.store.kernels.layout import (
 from triegs.store.kernels.order_statistics import fill_summed
 from triegs.store.packed import PackedStore
 
+DIGITS = "digits of terms"
 Saved = list[tuple["View", int, bool, bool, bool]]
 
 
@@ -63,6 +65,7 @@ class Views(ViewRelations):
     ) -> None:
         super().__init__(store, mode, judges)
         self.label_graphs = label_graphs
+        self.digits = Digits(store, judges.read_terms)
         self.by_name: dict[str, View] = {}
         #: Whether unused label counts are kept for now.
         self.keeps_counts = False
@@ -208,6 +211,24 @@ class Views(ViewRelations):
             found = self.by_name[name] = View(name, self.store.create(name, arity), COUNT)
             for row in rows:
                 found.relation.set(row, found.relation.get(row) + 1)
+        return found
+
+    def find_digits(self) -> View:
+        """The digits of terms, shared by all sums."""
+        found = self.by_name.get(DIGITS)
+        if found is None:
+            found = self.by_name[DIGITS] = self.digits.make_view(DIGITS)
+        return found
+
+    def add_digits(self, ids: Words) -> None:
+        """Add the digits of terms that a sum is about to read."""
+        self.digits.add(self.find_digits(), ids)
+        self._check(DIGITS)
+
+    def create(self, name: str, arity: int) -> View:
+        """An empty relation that its owner fills."""
+        assert name not in self.by_name
+        found = self.by_name[name] = View(name, self.store.create(name, arity), COUNT)
         return found
 
     def order(self, view: View, columns: tuple[int, ...]) -> View:

@@ -55,6 +55,7 @@ class Changes(Result):
         self._old = old
         self._new = new
         self._decoder = new._decoder
+        self._decoders = new._decoders
         self.since = old.epoch
         self.epoch = new.epoch
         self.names = new.names

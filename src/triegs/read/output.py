@@ -19,7 +19,7 @@ streams gets a type that fits the first batch, and `TriegsError` at a later term
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,14 +79,17 @@ class ArrowOutput:
     ['int64', 'dictionary<values=string, indices=int32, ordered=0>']
     """
 
-    def __init__(self, decoder: Decoder, names: Sequence[str], terms: str = "ntriples") -> None:
+    def __init__(
+        self, decoder: Decoder | Sequence[Decoder], names: Sequence[str], terms: str = "ntriples"
+    ) -> None:
         if terms not in ARROW_FORMS:
             raise ValueError(f"terms must be one of {', '.join(ARROW_FORMS)}, not {terms!r}")
         self._form = terms
         self._names = tuple(names)
         # A decoder per column, so that its dictionary has only its own terms.
-        self._decoders = [Decoder(decoder.load) for _ in names]
-        self._base = decoder.base
+        given = [decoder] * len(names) if isinstance(decoder, Decoder) else decoder
+        self._decoders = [Decoder(each.load) for each in given]
+        self._base = given[0].base if given else ""
         fixed = {"ntriples": Shape(Sort.TERM), IDS: INTEGER_SHAPE}
         # None until a term decides it.
         self._shapes: list[Shape | None] = [fixed.get(terms)] * len(names)
@@ -190,12 +193,17 @@ class RowOutput:
     [(1, '<http://ex/a>'), (2, None)]
     """
 
-    def __init__(self, decoder: Decoder, terms: str = "ntriples") -> None:
+    def __init__(self, decoder: Decoder | Sequence[Decoder], terms: str = "ntriples") -> None:
         if terms not in ROW_FORMS:
             raise ValueError(f"terms must be one of {', '.join(ROW_FORMS)}, not {terms!r}")
         form = TermForm.NTRIPLES if terms in (IDS, PLAIN) else TermForm(terms)
-        base = decoder.base if terms == PLAIN else None
-        self._objects = None if terms == IDS else _Objects(decoder, form, base)
+        given = [decoder] if isinstance(decoder, Decoder) else list(decoder)
+        base = given[0].base if given and terms == PLAIN else None
+        objects = {each: _Objects(each, form, base) for each in given}
+        #: By column; a single one serves all columns. None for ids.
+        self._objects = None if terms == IDS else [objects[each] for each in given]
+        if len(objects) == 1 and self._objects is not None:
+            self._objects = self._objects[:1]
 
     def rows(self, ids: Words) -> Iterator[tuple[Any, ...]]:
         """The rows of a batch: ``ids`` has a row for each column; None for unbound."""
@@ -204,14 +212,23 @@ class RowOutput:
         columns = ids.tolist()
         if self._objects is None:
             return zip(*columns, strict=True)
-        if len(self._objects) > MOST_OBJECTS:
-            self._objects.begin()
-        find = self._objects.__getitem__
-        return zip(*[list(map(find, column)) for column in columns], strict=True)
+        for objects in self._objects:
+            if len(objects) > MOST_OBJECTS:
+                objects.begin()
+        found = zip(self._find(len(columns)), columns, strict=True)
+        return zip(*[list(map(find, column)) for find, column in found], strict=True)
 
     def row(self, ids: Sequence[int]) -> tuple[Any, ...]:
         """One row."""
-        return tuple(ids) if self._objects is None else tuple(map(self._objects.__getitem__, ids))
+        if self._objects is None:
+            return tuple(ids)
+        return tuple(find(i) for find, i in zip(self._find(len(ids)), ids, strict=True))
+
+    def _find(self, width: int) -> list[Callable[[int], Any]]:
+        """For each column, the object of an id."""
+        assert self._objects is not None
+        objects = self._objects * width if len(self._objects) == 1 else self._objects
+        return [each.__getitem__ for each in objects]
 
 
 class _Objects(dict[int, Any]):

@@ -81,7 +81,9 @@ class Result(Uncopied):
     _row: ClassVar[type[Row]]
     _instead = "it is read in the process of its engine; send what to_arrow() or list(...) gives"
     names: tuple[str, ...]
+    #: Of the engine's terms, and of each column.
     _decoder: Decoder
+    _decoders: tuple[Decoder, ...]
 
     def _columns(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[Columns]:
         """Columns of ids; with `integers` of values, or `NotIntegers` if a term is none."""
@@ -112,7 +114,7 @@ class Result(Uncopied):
         """Every row once, with terms as ``"ntriples"``, ``"python"``, ``"plain"``, ``"rdflib"``,
         ``"pyoxigraph"`` or ``"ids"``; see `triegs.read.output`.
         """
-        output = RowOutput(self._decoder, terms)
+        output = RowOutput(self._decoders, terms)
         with self._hold():
             pass
         return self._make_answers(output)
@@ -159,7 +161,7 @@ class Result(Uncopied):
         def write(found: Columns) -> list[Any]:
             nonlocal output
             if output is None:
-                output = ArrowOutput(self._decoder, self.names, terms)
+                output = ArrowOutput(self._decoders, self.names, terms)
             return [*output.write(found[0]), wrap(found[1])]
 
         columns = self._read(lambda: rows, write)
@@ -203,13 +205,13 @@ class Result(Uncopied):
 
     def _read_values(self, terms: str) -> pa.Table:
         """All rows; each column has a type that fits all of its terms."""
-        output = ArrowOutput(self._decoder, self.names, terms)
+        output = ArrowOutput(self._decoders, self.names, terms)
         with self._hold():
             parts = list(self._columns(lambda: BATCH_ROWS))
             try:
                 written = [output.write(ids) for ids, _ in parts]
             except TriegsError:  # the types of the first batch do not fit all: survey all first
-                output = ArrowOutput(self._decoder, self.names, terms)
+                output = ArrowOutput(self._decoders, self.names, terms)
                 for ids, _ in parts:
                     output.survey(ids)
                 written = [output.write(ids) for ids, _ in parts]

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from triegs.compiler.plan import Plan
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.enumeration_plan import EnumerationPlan
+from triegs.maintain.groups import NO_VALUE
 from triegs.read.columns import LARGEST, Columns, Integers, Sizes, Words, read_columns
 from triegs.read.differences import Side, read_differences
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import Duplicates, Expression, Form, expression_variables
 from triegs.store.packed import PackedVersion
+from triegs.terms.decoder import Decoder
 
 UNBOUND = -1
 WIDE = "an answer's multiplicity does not fit 64 bits", "answer"
@@ -40,7 +42,15 @@ class RowReader:
         """Whether rows are answers unchanged: no filter, no limit, no unbound column."""
         query = self.plan.query
         return not self.plan.filters and query.limit is None and not query.offset and (
-            set(query.head) <= set(query.free))  # fmt: skip
+            self.enumeration.values is None and set(query.head) <= set(query.free))  # fmt: skip
+
+    def list_decoders(self, decoder: Decoder) -> tuple[Decoder, ...]:
+        """A decoder for each column: that of the engine's terms, or one of computed terms."""
+        values = self.enumeration.values
+        if values is None:
+            return (decoder,) * len(self.plan.query.head)
+        computed = values.decoder()
+        return tuple(computed if each else decoder for each in self.enumeration.is_computed)
 
     def columns(
         self, version: PackedVersion, sizes: Sizes, integers: Integers | None = None
@@ -84,7 +94,9 @@ class RowReader:
 
     @cached_property
     def _column_of(self) -> Mapping[str, int]:
-        return {name: i for i, name in enumerate(self.plan.query.free)}
+        query = self.plan.query
+        names = query.free if self.enumeration.values is None else query.head
+        return {name: i for i, name in enumerate(names)}
 
     def show(self, ids: Words, counts: Words) -> Columns:
         """Answers as rows, without filters and limits."""
@@ -104,6 +116,10 @@ class RowReader:
         return self.picks == list(range(len(self._column_of)))
 
     def _pick(self, ids: Words) -> Words:
+        if self.enumeration.values is not None:
+            for column, is_computed in enumerate(self.enumeration.is_computed):
+                if is_computed:
+                    ids[column][ids[column] == NO_VALUE] = UNBOUND
         if self._is_whole:
             return ids
         out = np.full((len(self.picks), ids.shape[1]), UNBOUND, np.int64)

@@ -83,6 +83,7 @@ class Snapshot(Result):
         self._reader = reader
         self._version = version
         self._decoder = decoder
+        self._decoders = reader.list_decoders(decoder)
         self._close: Callable[[], None] | None = close
         #: Closes it once no batch is being read any more.
         self._waiting: Callable[[], None] | None = None
@@ -218,8 +219,9 @@ class Snapshot(Result):
             if not -size <= at < size:
                 raise IndexError(f"position {at} of {size} answers")
             ids, count = self._pick_one(at % size)
-            decode = self._decoder.decode_one
-            return Answer(self.names, tuple(None if i < 0 else decode(i) for i in ids), count)
+            found = zip(self._decoders, ids, strict=True)
+            values = tuple(None if i < 0 else each.decode_one(i) for each, i in found)
+            return Answer(self.names, values, count)
 
     def sample(self, size: int, *, weighted: bool = False, seed: int | None = None) -> Selection:
         """Draw `size` answers at random, with replacement: uniformly, or if `weighted` in
@@ -281,7 +283,7 @@ class Snapshot(Result):
         known = self._known_size()
         if known is None and (plan.filters or plan.query.offset):
             return [], "answers are not counted"  # the first one may take a long scan
-        output = RowOutput(self._decoder, "ntriples")
+        output = RowOutput(self._decoders, "ntriples")
         chunks = self._read(
             lambda: MOST_SHOWN + 1,
             lambda found: (list(output.rows(found[0])), found[1].tolist()),

@@ -79,6 +79,16 @@ def _total(pairs: Weighted, divisor: int = 0) -> Number:
             unbounded += number.amount
         else:
             exact += Fraction(number.amount) * multiplicity
+    return finish_sum(rank, exact, unbounded, divisor)
+
+
+def finish_sum(rank: Rank, exact: Fraction, unbounded: float, divisor: int = 0) -> Number:
+    """A sum of numbers whose highest rank is given, divided by the divisor if there is one: the
+    exact sum of the finite ones, unless there are infinities or NaN, whose sum is `unbounded`.
+
+    >>> finish_sum(Rank.INTEGER, Fraction(7), 0.0, 2)
+    Number(rank=<Rank.DECIMAL: 1>, amount=Decimal('3.5'))
+    """
     if unbounded != 0:  # also true of NaN
         return Number(rank, unbounded)
     if divisor:
@@ -140,12 +150,21 @@ def _sort_key(term: str) -> tuple[object, ...]:
     return (kinds.index(parts.kind), *key, term)
 
 
+def _sample(pairs: Weighted) -> str:
+    """The least value, so that the result does not depend on the order of the rows."""
+    terms = [term for term, _ in pairs if term is not None]
+    if not terms:
+        raise ExpressionError("SAMPLE of nothing")
+    return min(terms, key=_sort_key)
+
+
 _FUNCTIONS: dict[str, Callable[[Weighted], str]] = {
     "COUNT": _count,
     "SUM": _sum,
     "AVG": _average,
     "MIN": _extreme(min),
     "MAX": _extreme(max),
+    "SAMPLE": _sample,
 }
 
 

@@ -1,0 +1,239 @@
+"""Aggregates: the relations that a grouped query keeps, each without the variables it can sum out.
+
+A group is identified by the variables of its keys. The number of its answers is a marginal over
+these variables, so a `COUNT` needs no stored answers. A `SUM` is the same marginal with the digits
+of the summed variable multiplied in, see `triegs.compiler.plan.Digits`. Every other aggregate needs
+the values of its argument by group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from triegs.compiler.assembly import SplitQuery, make_nodes, shift_draft
+from triegs.compiler.choices import run_all
+from triegs.compiler.choose import EXHAUSTIVE, TRIED, Priced, price
+from triegs.compiler.component import QueryComponent, build_marginal
+from triegs.compiler.elimination import Draft
+from triegs.compiler.plan import (
+    DIGIT,
+    Component,
+    Digits,
+    Groups,
+    Input,
+    Join,
+    Measure,
+    Plan,
+    PlanClass,
+    Source,
+    Use,
+)
+from triegs.sparql.model import (
+    Aggregate,
+    Call,
+    Duplicates,
+    Expression,
+    Form,
+    Grouping,
+    Query,
+    expression_variables,
+    is_variable,
+)
+
+
+def compile_groups(query: Query) -> Groups:
+    """The sources of a grouped query; the first one counts."""
+    grouping = query.grouping
+    assert grouping is not None
+    bound = set(query.variables)
+    named = [v for key in grouping.keys for v in expression_variables(key.expression)]
+    variables = tuple(dict.fromkeys(v for v in named if v in bound))
+    wanted: dict[tuple[Measure, tuple[str, ...]], None] = {(Measure.COUNT, ()): None}
+    for each in list_aggregates(grouping):
+        measure, values = choose_measure(query, each)
+        wanted[measure, values] = None
+        if measure is Measure.DISTINCT_SUM:  # an average also needs their number
+            wanted[Measure.DISTINCT, values] = None
+    sources = [
+        Source(measure, values, compile_source(query, variables, measure, values))
+        for measure, values in wanted
+    ]
+    return Groups(variables, tuple(sources))
+
+
+def list_aggregates(grouping: Grouping) -> Iterator[Aggregate]:
+    """Every aggregate of the columns and of HAVING."""
+    stack: list[Expression] = [*(column.expression for column in grouping.columns)]
+    stack += grouping.having
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Aggregate):
+            yield item
+        elif isinstance(item, Call):
+            stack += item.arguments
+
+
+def choose_measure(query: Query, aggregate: Aggregate) -> tuple[Measure, tuple[str, ...]]:
+    """The measure that an aggregate is computed from, and the variables whose values it needs."""
+    argument, is_distinct = aggregate.argument, aggregate.duplicates is Duplicates.DISTINCT
+    if argument is None:
+        if is_distinct and is_direct(query):
+            shown = tuple(v for v in query.variables if not v.startswith("?_:"))
+            return Measure.DISTINCT, shown
+        return Measure.COUNT, ()
+    bound = set(query.variables)
+    values = tuple(v for v in expression_variables(argument) if v in bound)
+    is_plain = isinstance(argument, str) and is_variable(argument) and bool(values)
+    if is_distinct and not is_direct(query):  # its values may be those of several members
+        return Measure.VALUES, values
+    if is_plain and aggregate.function == "COUNT":
+        return (Measure.DISTINCT, values) if is_distinct else (Measure.COUNT, ())
+    if is_plain and aggregate.function in ("SUM", "AVG"):
+        return (Measure.DISTINCT_SUM if is_distinct else Measure.SUM), values
+    return Measure.VALUES, values
+
+
+def is_direct(query: Query) -> bool:
+    """Whether each group has one tuple of the variables of its keys: all keys are variables."""
+    assert query.grouping is not None
+    bound = set(query.variables)
+    keys = [key.expression for key in query.grouping.keys]
+    return all(isinstance(key, str) and key in bound for key in keys)
+
+
+def compile_source(
+    query: Query, variables: Sequence[str], measure: Measure, values: tuple[str, ...]
+) -> Plan:
+    """The plan of one source: the count, or the digits of a sum, of each tuple of its head."""
+    shown = variables if measure is Measure.SUM else dict.fromkeys((*variables, *values))
+    part = replace(
+        query, form=Form.SELECT, head=tuple(shown), duplicates=Duplicates.KEEP, limit=None,
+        offset=0, grouping=None,
+    )  # fmt: skip
+    split = SplitQuery(part, is_marginal=True)
+    builds = [_cheapest(component, split.position) for component in split.components]
+    drafts: list[Draft] = []
+    components: list[Component] = []
+    for (cost, picks, built), atoms in zip(builds, split.atoms, strict=True):
+        offset = len(drafts)
+        own = [shift_draft(draft, offset) for draft in built.drafts]
+        drafts += own
+        top = built.top + offset
+        bound = {v for draft in own for v in draft.bag}
+        if measure is Measure.SUM and values[0] in bound:
+            top = _multiply_digits(drafts, top, values[0])
+        components.append(
+            Component(atoms, built.plan_class, top, built.root, picks, cost, built.warnings)
+        )
+    root = _join_components(drafts, components, part.head, measure)
+    drafts, kept = _drop_unused(drafts, [root, *(c.top for c in components)])
+    components = [replace(c, top=kept[c.top]) for c in components]
+    root = kept[root]
+    nodes = make_nodes(drafts, root, frozenset(part.head), frozenset())
+    order = list(PlanClass)
+    worst = max((c.plan_class for c in components), key=order.index, default=order[0])
+    return Plan(part, nodes, root, tuple(components), worst, "", (), (), ())
+
+
+def _cheapest(component: QueryComponent, position: dict[str, int]) -> Priced:
+    most = TRIED if len(component.guards) <= EXHAUSTIVE else 1
+    builds = run_all(lambda chooser: build_marginal(component, position, chooser))
+    found = ((price(component, built), picks, built) for picks, built in islice(builds, most))
+    return min(found, key=lambda priced: priced[0])
+
+
+def _join_components(
+    drafts: list[Draft], components: Sequence[Component], head: Sequence[str], measure: Measure
+) -> int:
+    """The rule over the whole head. Components without a head variable are not part of it: they
+    multiply all groups alike.
+    """
+    tops = [c.top for c in components if drafts[c.top].interface]
+    if len(tops) == 1:
+        return tops[0]
+    if not tops:
+        drafts.append(Draft((), None, tuple(c.top for c in components), ()))
+        return len(drafts) - 1
+    inputs = tuple(Input(top, Use.COUNT, drafts[top].interface) for top in tops)
+    bag = (*head, DIGIT) if measure is Measure.SUM else tuple(head)
+    drafts.append(Draft(bag, Join(inputs, (), len(inputs)), (), bag))
+    return len(drafts) - 1
+
+
+def _multiply_digits(drafts: list[Draft], top: int, variable: str) -> int:
+    """Add rules that multiply the digits of a variable into the marginal of a rule; returns the
+    new top. Only the rules on the way from an atom with that variable to the top are new.
+    """
+    path = _find_path(drafts, top, variable)
+    drafts.append(Draft((variable, DIGIT), Digits(variable), (), (variable, DIGIT)))
+    below, old = len(drafts) - 1, -1
+    for number in reversed(path):
+        draft = drafts[number]
+        guard, children = draft.guard, draft.children
+        if old < 0:
+            children = (*children, below)
+        elif old in children:
+            children = tuple(below if child == old else child for child in children)
+        else:
+            assert isinstance(guard, Join)
+            guard = replace(guard, inputs=tuple(
+                Input(below, Use.COUNT, (*each.variables, DIGIT))
+                if each.node == old and each.use is Use.COUNT else each for each in guard.inputs
+            ))  # fmt: skip
+        drafts.append(Draft((*draft.bag, DIGIT), guard, children, (*draft.interface, DIGIT)))
+        below, old = len(drafts) - 1, number
+    return below
+
+
+def _find_path(drafts: Sequence[Draft], top: int, variable: str) -> list[int]:
+    """The shortest path from the top to a rule whose atom or rows bind a variable, by count."""
+    came_from = {top: -1}
+    queue = [top]
+    for number in queue:
+        draft = drafts[number]
+        guard = draft.guard
+        if guard is not None and not isinstance(guard, Join) and variable in guard.variables:
+            path = [number]
+            while came_from[path[-1]] >= 0:
+                path.append(came_from[path[-1]])
+            return path[::-1]
+        below = list(draft.children)
+        if isinstance(guard, Join):
+            below += [each.node for each in guard.inputs if each.use is Use.COUNT]
+        for child in below:
+            if child not in came_from:
+                came_from[child] = number
+                queue.append(child)
+    raise AssertionError(f"no rule binds {variable}")
+
+
+def _drop_unused(
+    drafts: Sequence[Draft], tops: Sequence[int]
+) -> tuple[list[Draft], dict[int, int]]:
+    """The drafts that these need, children first, and the new number of each."""
+    needed: set[int] = set()
+    stack = list(tops)
+    while stack:
+        number = stack.pop()
+        if number not in needed:
+            needed.add(number)
+            stack += list_below(drafts[number])
+    kept = {number: i for i, number in enumerate(sorted(needed))}
+    found = []
+    for number in kept:
+        draft = drafts[number]
+        guard = draft.guard
+        if isinstance(guard, Join):
+            moved = tuple(replace(each, node=kept[each.node]) for each in guard.inputs)
+            guard = replace(guard, inputs=moved)
+        children = tuple(kept[child] for child in draft.children)
+        found.append(replace(draft, guard=guard, children=children))
+    return found, kept
+
+
+def list_below(draft: Draft) -> list[int]:
+    """The drafts that a draft reads."""
+    inputs = draft.guard.inputs if isinstance(draft.guard, Join) else ()
+    return [*draft.children, *(each.node for each in inputs)]
