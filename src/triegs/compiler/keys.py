@@ -53,6 +53,8 @@ def canonical_key(
 ) -> Keyed:
     """The key of a node whose children (and join inputs) have the keys `keyed`."""
     columns, guard = _number_columns(draft, keyed)
+    if DIGIT in draft.bag and DIGIT not in columns:  # only a child binds it
+        columns = (*columns, DIGIT)
     number = {variable: i for i, variable in enumerate(columns)}
     children = sorted(
         (keyed[c].key, tuple(number[v] for v in keyed[c].interface)) for c in draft.children
@@ -74,9 +76,9 @@ def _number_columns(draft: Draft, keyed: Sequence[Keyed]) -> tuple[tuple[str, ..
     """The variables in the order of their numbers, and the guard in these numbers."""
     guard = draft.guard
     if isinstance(guard, Alias):
-        return _with_digit(draft), ("atom", alias_text(guard))
+        return guard.variables, ("atom", alias_text(guard))
     if isinstance(guard, Static):
-        return _with_digit(draft), ("values", static_text(guard))
+        return guard.variables, ("values", static_text(guard))
     if isinstance(guard, Digits):
         return guard.variables, ("digits",)
     if isinstance(guard, Join):
@@ -84,12 +86,6 @@ def _number_columns(draft: Draft, keyed: Sequence[Keyed]) -> tuple[tuple[str, ..
     covering = [c for c in draft.children if len(keyed[c].interface) == len(draft.bag)]
     least = min(covering, key=lambda c: keyed[c].key, default=None)
     return (() if least is None else keyed[least].interface), ("product",)
-
-
-def _with_digit(draft: Draft) -> tuple[str, ...]:
-    """The variables of an atom or of rows; the digit of a sum, which a child binds, comes last."""
-    assert draft.guard is not None
-    return draft.guard.variables + ((DIGIT,) if DIGIT in draft.bag else ())
 
 
 def _number_join(join: Join, keyed: Sequence[Keyed]) -> tuple[tuple[str, ...], Meaning]:

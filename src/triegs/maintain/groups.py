@@ -307,6 +307,8 @@ class GroupRows:
         """The entries of a measure for a base, without its ids, times the totals."""
         marginal = self._measures[number]
         factor = prod(relation.get(key) for relation, key in marginal.totals)
+        if self._groups.sources[number].measure is Measure.DISTINCT_SUM:
+            factor = min(factor, 1)
         if marginal.view is None:
             yield (), factor
             return

@@ -441,7 +441,7 @@ class Lowering:
         guard = node.guard
         if isinstance(guard, Join):
             is_all = not node.children
-            names = node.bag
+            names = tuple(v for v in node.bag if v in guard.variables)
             if is_all and node.role is Role.EXISTENTIAL:
                 return None  # one rule sums out and joins
             if is_all:

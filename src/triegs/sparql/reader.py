@@ -21,7 +21,7 @@ MAX_NESTING = 64
 MAX_TOKENS = 50_000
 MAX_DIGITS = 18
 
-AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
+AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE")
 FUNCTIONS = {name for name, arity in OPERATORS.items() if arity.is_function} | {"ISURI"}
 IRIS = (TokenKind.IRI, TokenKind.NAME)
 NUMBERS = {

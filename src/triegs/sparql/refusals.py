@@ -48,7 +48,6 @@ REFUSALS: dict[str, str] = {
     "path !": "a variable predicate with FILTER(?p NOT IN (...))",
     "function call": _CLIENT,
     "GROUP_CONCAT": "select the rows and join the strings",
-    "SAMPLE": "MIN or MAX picks one value of each group",
     **dict.fromkeys(_TEXT_FUNCTIONS.split(), "REGEX, CONTAINS, STRSTARTS or STRENDS"),
     **dict.fromkeys(_TERM_FUNCTIONS.split(), _CLIENT),
     **dict.fromkeys(_NUMBER_FUNCTIONS.split(), "compare with bounds: ?x > -5 && ?x < 5"),

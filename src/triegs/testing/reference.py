@@ -8,7 +8,7 @@ these values after every epoch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from triegs.compiler import Plan, compile_query
@@ -48,7 +48,10 @@ class Reference:
     """
 
     def __init__(self, query: Plan | Query | str, mode: str = "multigraph") -> None:
-        self.plan = _plan_of(query)
+        plan = _plan_of(query)
+        self.query = plan.query
+        #: The answers that a grouped query aggregates are those of a query without groups.
+        self.plan = plan if plan.groups is None else compile_query(ungroup(plan.query))
         self.mode = Mode(mode)
         self.counts: dict[Atom, int] = {}
         self.epoch = 0
@@ -77,10 +80,17 @@ class Reference:
 
     def answers(self) -> dict[tuple[str | None, ...], int]:
         """The result over the query's columns, as `solutions` defines it."""
-        return finish(self.plan.query, self.state().answers())
+        return finish(self.query, self.state().answers())
 
     def _weights(self) -> dict[Atom, int]:
         return {triple: self.mode.weight(count) for triple, count in self.counts.items()}
+
+
+def ungroup(query: Query) -> Query:
+    """The query of the answers that a grouped query aggregates, over `Query.free`."""
+    return replace(
+        query, head=query.free, grouping=None, duplicates=Duplicates.KEEP, limit=None, offset=0
+    )
 
 
 def solutions(
