@@ -200,7 +200,7 @@ class Views(ViewRelations):
             fill_summed(words, key, view.address, flat, found, arity)
 
         self.store.run(fill)
-        self._check(view.name)
+        self.check_faults(view.name)
         view.is_summed = True
         return view
 
@@ -223,7 +223,7 @@ class Views(ViewRelations):
     def add_digits(self, ids: Words) -> None:
         """Add the digits of terms that a sum is about to read."""
         self.digits.add(self.find_digits(), ids)
-        self._check(DIGITS)
+        self.check_faults(DIGITS)
 
     def create(self, name: str, arity: int) -> View:
         """An empty relation that its owner fills."""
