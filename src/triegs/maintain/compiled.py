@@ -284,6 +284,7 @@ class CompiledCore(Uncopied, Publisher):
         known = set(self.views.by_name)
         try:
             found = GroupRows(self.views, registered.plan, self._encode, registered.groups)
+            found.fill()
         except MultiplicityOverflow:
             for view in reversed(list(self.views.by_name.values())):
                 if view.name not in known:

@@ -50,6 +50,9 @@ class _Planner:
 
     def plan(self, seed: int) -> Delta:
         own = self.inputs[seed]
+        if own.operand.is_fixed and not self.inputs[-1].operand.is_fixed:
+            # It never changes, and the rule is filled from its last input: nothing reads this.
+            return Delta(own.operand, own.variables, own.use, tuple(self.checks), (), (), ())
         later = order_variables(self.inputs, seed, self.holders)
         place = {variable: i for i, variable in enumerate((*own.variables, *later))}
         bound = len(own.variables)

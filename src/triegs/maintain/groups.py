@@ -10,7 +10,7 @@ engine's dictionary must not see terms that no event contains. Id 0 there is "no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,9 +24,9 @@ from triegs.maintain.digits import sum_of
 from triegs.maintain.enumeration_plan import EnumerationPlan, Level
 from triegs.maintain.kernels.groups import CURSOR, change_rows, read_first
 from triegs.maintain.lowering import Encode
-from triegs.maintain.meaning import Held
+from triegs.maintain.meaning import Held, Meaning
 from triegs.maintain.measures import Base, Measures
-from triegs.maintain.model import View
+from triegs.maintain.model import Contents, View
 from triegs.maintain.tables import Table
 from triegs.maintain.views import Views
 from triegs.sparql.aggregates import aggregate
@@ -55,7 +55,7 @@ class GroupRows:
     def __init__(
         self, views: Views, plan: Plan, encode: Encode, before: GroupRows | None = None
     ) -> None:
-        """Create all views, and a row for each group; `before` are the rows that these replace."""
+        """Create all views; `fill` adds the rows. `before` are the rows that these replace."""
         grouping = plan.query.grouping
         assert plan.groups is not None
         assert grouping is not None
@@ -65,7 +65,7 @@ class GroupRows:
         self._groups = plan.groups
         self._grouping = grouping
         #: The terms of computed columns.
-        self.values = Dictionary() if before is None else before.values
+        self.values: Dictionary = Dictionary() if before is None else before.values
         self._acquired: list[Words] = []
         self._released: list[Words] = [] if before is None else before._released
         if before is None:
@@ -79,28 +79,28 @@ class GroupRows:
         bound = set(plan.groups.variables)
         computed = [key.expression not in bound for key in grouping.keys]
         self._is_computed = np.array(computed + [True] * len(self._columns), np.bool_)
-        self._rows = self._create("rows", len(self._is_computed))
         self._members: View | None = None
         if not self._is_direct:
-            self._members = self._create("members", len(names) + len(plan.groups.variables))
+            self._members = self._create(Contents.MEMBERS, (*names, *plan.groups.variables))
         names += [column.name for column in self._columns]
+        self._rows = self._create(Contents.ROWS, names)
         self._picks = [names.index(name) for name in plan.query.head]
         self._shown: View | None = None
         if sorted(self._picks) != list(range(len(names))):
-            self._shown = self._create("shown rows", len(self._picks))
+            self._shown = self._create(Contents.ROWS, plan.query.head)
         self._cursor = np.zeros(CURSOR, np.int64)
         self.enumeration = self._enumerate()
         for view in self.held:
             view.uses += 1
-        bases = self._measures.list_bases()
-        self._refresh(bases if grouping.keys else np.zeros((1, 0), np.int64))
 
-    def _create(self, what: str, arity: int) -> View:
-        number = 0
-        while (name := f"{what} of groups {number}") in self._views.by_name:
-            number += 1
-        found = self._views.create(name, arity)
-        self.held[found] = {}
+    def fill(self) -> None:
+        """Add a row for each group. Cost: all groups."""
+        bases = self._measures.list_bases()
+        self._refresh(bases if self._grouping.keys else np.zeros((1, 0), np.int64))
+
+    def _create(self, contents: Contents, names: Sequence[str]) -> View:
+        found = self._views.create(contents, len(names))
+        self.held[found] = {Meaning("", tuple(names)): None}
         return found
 
     def _enumerate(self) -> EnumerationPlan:
@@ -328,9 +328,8 @@ class GroupRows:
                     digits[place] = digits.get(place, 0) + digit
             divisor = 0
             if each.function == "AVG":
-                counted = Measure.COUNT, ()
-                if measure is Measure.DISTINCT_SUM:
-                    counted = Measure.DISTINCT, values
+                is_distinct = measure is Measure.DISTINCT_SUM
+                counted = (Measure.DISTINCT, values) if is_distinct else (Measure.COUNT, ())
                 divisor = measures.count(self._groups.find(*counted), bases)
                 if divisor == 0:
                     return number_term(Number(Rank.INTEGER, 0))

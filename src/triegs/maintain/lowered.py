@@ -16,6 +16,7 @@ import numpy as np
 from triegs.compiler.plan import Alias, Plan, Static
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.enumeration_plan import EnumerationPlan
+from triegs.maintain.groups import GroupRows
 from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.tables import (
     ADJACENCY,
@@ -41,7 +42,19 @@ from triegs.maintain.kernels.tables import (
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.lowering import Lowering, choose_statistics
 from triegs.maintain.meaning import Held, Meaning
-from triegs.maintain.model import Check, Delta, Index, Move, Order, Rule, Step, View, is_counts
+from triegs.maintain.model import (
+    Check,
+    Contents,
+    Delta,
+    Index,
+    Move,
+    Order,
+    Owned,
+    Rule,
+    Step,
+    View,
+    is_counts,
+)
 from triegs.maintain.standing import RegisteredPlan
 from triegs.maintain.tables import Table
 from triegs.maintain.views import Views
@@ -71,8 +84,14 @@ class Kind(Enum):
     RANKING = "ranking"
     RULE = "rule"
     LISTING = "listing"
+    DIGITS = "digits"
+    MEMBERS = "members"
+    ROWS = "rows"
 
 
+OWNED = {
+    Contents.DIGITS: Kind.DIGITS, Contents.MEMBERS: Kind.MEMBERS, Contents.ROWS: Kind.ROWS,
+}  # fmt: skip
 STEPS = {
     EDGE: Kind.EDGE, PRODUCT: Kind.PRODUCT, TOTAL: Kind.TOTAL, ORDERED_EDGE: Kind.ORDERED_EDGE,
     ORDERED_PRODUCT: Kind.ORDERED_PRODUCT, RANKING: Kind.RANKING,
@@ -236,8 +255,12 @@ def describe(plan: Plan, mode: Mode = Mode.MULTIGRAPH) -> Lowered:
 
     store, judges = PackedStore(reserve=False), Judges(terms.__getitem__)
     views = EmptyViews(store, mode, judges, LabelGraphs())
-    lowering = Lowering(views, plan, encode, choose_statistics(plan, mode)[0])
-    enumeration = lowering.run()
+    if plan.groups is not None:
+        rows = GroupRows(views, plan, encode)
+        held, enumeration = rows.held, rows.enumeration
+    else:
+        lowering = Lowering(views, plan, encode, choose_statistics(plan, mode)[0])
+        enumeration, held = lowering.run(), lowering.held
     table = Table(np.zeros(0, np.int64))  # no words: it never runs
     for view in views.by_name.values():
         if isinstance(view, Step | Rule):
@@ -246,7 +269,7 @@ def describe(plan: Plan, mode: Mode = Mode.MULTIGRAPH) -> Lowered:
             table.lists[view] = len(table.lists)
         if view.has_keys:
             table.keys[view] = len(table.keys)
-    return _Describing(plan, lowering.held, enumeration, table, judges).run()
+    return _Describing(plan, held, enumeration, table, judges).run()
 
 
 def describe_registered(
@@ -295,6 +318,9 @@ class EmptyViews(Views):
     def _fill_rule(self, rule: Rule) -> None:
         pass
 
+    def add_digits(self, ids: object) -> None:
+        pass
+
 
 class _Describing:
     def __init__(
@@ -322,7 +348,8 @@ class _Describing:
         }
         if self.core is not None:
             self.work, self.tick = self.core.count_work(), self.core.find_tick()
-        enumeration, free = self.enumeration, self.plan.query.free
+        enumeration, query = self.enumeration, self.plan.query
+        free = query.free if self.plan.groups is None else query.head
         levels = [
             Level(relations[each.relation], pick(free, each.binds)) for each in enumeration.levels
         ]
@@ -344,6 +371,8 @@ class _Describing:
         steps: dict[View, int] = {step: n for n, step in enumerate(self.table.steps, 1)}
 
         def place(view: View) -> tuple[int, bool]:
+            if isinstance(view, Owned) and view.contents is not Contents.DIGITS:
+                return len(steps) + 1, False
             if isinstance(view, Order) and view.of is not None:
                 return steps.get(view.of, 0), True
             return steps.get(view, 0), False
@@ -360,6 +389,8 @@ class _Describing:
             found = self._describe_step(view)
         elif isinstance(view, Rule):
             found = self._describe_rule(view)
+        elif isinstance(view, Owned):
+            found = self._new(view, OWNED[view.contents], self._columns(view), is_exact=True)
         else:
             found = self._new(view, Kind.FIXED, self._columns(view), is_exact=True)
         return found
@@ -414,7 +445,8 @@ class _Describing:
     # Names
 
     def _meaning(self, view: View) -> Meaning:
-        return next(iter(self.held[view]))
+        (first, *_) = self.held[view]
+        return first
 
     def _columns(self, view: View) -> tuple[str, ...]:
         """The column names of a view, in order."""

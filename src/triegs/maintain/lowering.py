@@ -142,7 +142,7 @@ class Marginal(NamedTuple):
     names: tuple[str, ...]
     totals: list[tuple[PackedRelation, Key]]
     #: The same relation with the variables of the keys first, if they are not.
-    index: View | None = None
+    by_keys: View | None = None
     order: tuple[str, ...] = ()
 
 
@@ -167,6 +167,7 @@ class Lowering:
         self.factors: dict[tuple[str, str], View] = {}
         self.streams: dict[Alias, Stream] = {}
         self.atoms: dict[Stream, Alias] = {}
+        self.keys: Sequence[str] = ()
         #: The node whose rules are being created.
         self.node: Node | None = None
         tops = {component.top for component in plan.components}
@@ -196,12 +197,16 @@ class Lowering:
             view.uses += 1
         return enumeration
 
-    def run_marginal(self) -> Marginal:
-        """Create or find every view of a source of aggregates; returns its relation."""
+    def run_marginal(self, keys: Sequence[str]) -> Marginal:
+        """Create or find every view of a source of aggregates; returns its relation, with the
+        variables of the keys first where it is a rule.
+        """
+        self.keys = keys
         self._lower_nodes()
         plan = self.plan
         root = plan.nodes[plan.root]
-        view, names = None, ()
+        view: View | None = None
+        names: tuple[str, ...] = ()
         if root.interface:
             operand, names = self.marginal(plan.root)
             view = operand.view
@@ -451,7 +456,7 @@ class Lowering:
             rows = self._rows(guard)
             return Operand(len(guard.variables), view=rows, is_fixed=True), guard.variables
         if isinstance(guard, Digits):
-            digits = self._use(self.views.find_digits(), variables=guard.variables)
+            digits = self._use(self.views.find_digits(), node, guard.variables)
             return Operand(2, view=digits, is_fixed=True), guard.variables
         if guard is None:
             return None
@@ -462,9 +467,10 @@ class Lowering:
 
     def _sum_out(self, node: Node, guard: Named | None) -> Named:
         """The marginal of an existential node over its interface."""
+        head = self._order_head(node)
         if isinstance(node.guard, Join) and guard is None:
-            view: View = self._join(node.guard, node.interface)
-            return Operand(len(node.interface), view=view), node.interface
+            view: View = self._join(node.guard, head)
+            return Operand(len(head), view=view), head
         children = [self.marginal(c) for c in node.children]
         sources = ([guard] if guard is not None else []) + children
         summed = [self.plan.nodes[c].guard for c in node.children]
@@ -473,12 +479,17 @@ class Lowering:
             if isinstance(digits, Digits):
                 assert guard is not None
                 watch = self._add_digits(node, guard, digits.variable)
-                sources.reverse()  # a rule is filled from its last input
         if len(sources) == 1 and set(sources[0][1]) == set(node.interface):
             return sources[0]
-        view = self.rule([(*source, COUNT) for source in sources], node.interface)
+        view = self.rule([(*source, COUNT) for source in sources], head)
         view.watch = watch
-        return Operand(len(node.interface), view=view), node.interface
+        return Operand(len(head), view=view), head
+
+    def _order_head(self, node: Node) -> tuple[str, ...]:
+        """The interface of a node; at the top of a source of aggregates the keys come first."""
+        if node is not self.plan.nodes[self.plan.root]:
+            return node.interface
+        return tuple(sorted(node.interface, key=lambda v: v not in self.keys))
 
     def find_digits(self, variable: str) -> tuple[Operand, Watch | None]:
         """The digits of a variable of the plan, and where its new terms come from."""
@@ -487,7 +498,7 @@ class Lowering:
         guard = self._guard_view(node)
         assert guard is not None
         watch = self._add_digits(node, guard, variable)
-        digits = self._use(self.views.find_digits(), variables=(variable, DIGIT))
+        digits = self._use(self.views.find_digits(), node, (variable, DIGIT))
         return Operand(2, view=digits, is_fixed=True), watch
 
     def _add_digits(self, node: Node, guard: Named, variable: str) -> Watch | None:
@@ -587,7 +598,11 @@ class Lowering:
         self, inputs: Sequence[Used], head: Sequence[str], filters: Sequence[Expression] = (),
         relation: View | None = None, is_answers: bool = False,
     ) -> Rule:  # fmt: skip
-        """A rule over named variables. Its name encodes its meaning, so equal rules are shared."""
+        """A rule over named variables. Its name encodes its meaning, so equal rules are shared.
+
+        Inputs that never change come first, because a rule is filled from its last input.
+        """
+        inputs = sorted(inputs, key=lambda each: not each[0].is_fixed)
         names = dict.fromkeys(v for _, columns, _ in inputs for v in columns)
         number = {name: i for i, name in enumerate(names)}
         checks = []

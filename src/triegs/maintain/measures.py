@@ -40,7 +40,7 @@ class Measures:
 
     def _lower(self, source: Source, encode: Encode) -> Marginal:
         lowering = Lowering(self._views, source.plan, encode)
-        found = lowering.run_marginal()
+        found = lowering.run_marginal(self._groups.variables)
         if source.measure in (Measure.DISTINCT, Measure.DISTINCT_SUM):
             found = self._lower_distinct(lowering, source, found)
         keys, names = self._groups.variables, found.names
@@ -48,7 +48,7 @@ class Measures:
             order = (*keys, *(name for name in names if name not in keys))
             columns = tuple(names.index(name) for name in order)
             index = lowering.find_order(Operand(len(names), view=found.view), columns)
-            found = found._replace(index=index, order=order)
+            found = found._replace(by_keys=index, order=order)
         for view, meanings in lowering.held.items():
             self.held.setdefault(view, {}).update(meanings)
         return found
@@ -130,8 +130,8 @@ class Measures:
         """The relation of a measure with the keys first, and its columns."""
         marginal = self._marginals[number]
         assert marginal.view is not None
-        if marginal.index is not None:
-            return marginal.index.relation, marginal.order
+        if marginal.by_keys is not None:
+            return marginal.by_keys.relation, marginal.order
         return marginal.view.relation, marginal.names
 
     def find_values(self, number: int) -> tuple[str, ...]:

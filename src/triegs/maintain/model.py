@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 
 from triegs.maintain.kernels.tables import (
     ADJACENCY,
@@ -57,6 +58,21 @@ class View:
         if self.is_answers:
             return ANSWERED
         return SETS if self.is_summed else COUNTED
+
+
+class Contents(Enum):
+    """What a relation holds that no kernel of an epoch maintains."""
+
+    DIGITS = "digits"
+    ROWS = "rows of groups"
+    MEMBERS = "members of groups"
+
+
+@dataclass(slots=True, eq=False)
+class Owned(View):
+    """A relation that its owner fills."""
+
+    contents: Contents = Contents.ROWS
 
 
 @dataclass(slots=True, eq=False)

@@ -31,10 +31,12 @@ from triegs.maintain.kernels.tables import (
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.model import (
     LAYOUTS,
+    Contents,
     Delta,
     Index,
     Operand,
     Order,
+    Owned,
     Rule,
     Step,
     Symmetry,
@@ -225,10 +227,13 @@ class Views(ViewRelations):
         self.digits.add(self.find_digits(), ids)
         self.check_faults(DIGITS)
 
-    def create(self, name: str, arity: int) -> View:
+    def create(self, contents: Contents, arity: int) -> Owned:
         """An empty relation that its owner fills."""
-        assert name not in self.by_name
-        found = self.by_name[name] = View(name, self.store.create(name, arity), COUNT)
+        number = 0
+        while (name := f"{contents.value} {number}") in self.by_name:
+            number += 1
+        found = Owned(name, self.store.create(name, arity), COUNT, contents=contents)
+        self.by_name[name] = found
         return found
 
     def order(self, view: View, columns: tuple[int, ...]) -> View:
