@@ -184,7 +184,7 @@ class TableCheck:
         source, arity = words[at + t.S_SOURCE], words[at + t.S_ARITY]
         self.expect(0 <= source < number, f"[4] selects from stream {source}, which comes later")
         width = self.arities[source]
-        self.expect(words[at + t.S_CHANGE] == max(width, 2), "[4] the change stands elsewhere")
+        self.expect(words[at + t.S_CHANGE] == max(width, 2), "[4] wrong offset of the change")
         self.expect(0 <= arity <= 3, "[4] an entry has no room for these columns")
         columns = self.take(words[at + t.S_COLUMNS_AT], arity, "columns")
         is_good = len(set(columns)) == arity and all(0 <= c < width for c in columns)
@@ -249,7 +249,7 @@ class TableCheck:
         kind = self.words[at]
         used = {t.RULE: t.RULE_IS_SUMMED, t.EDGE: t.EDGE_LIST, t.ORDERED_EDGE: t.EDGE_LIST}
         rest = self.words[at + 1 + used.get(kind, t.PRODUCT_FACTORS_AT) : at + t.STEP_WORDS]
-        self.expect(not any(rest), "[1] a word behind the last one is not zero")
+        self.expect(not any(rest), "[1] a word after the last one is not zero")
         if kind in (t.EDGE, t.ORDERED_EDGE):
             self.check_edge(number, at)
         elif kind in (t.PRODUCT, t.TOTAL, t.ORDERED_PRODUCT, t.RANKING):
