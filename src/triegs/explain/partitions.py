@@ -138,5 +138,5 @@ def _list_routes(query: Query, found: Partitioning, observed: StreamStatistics |
 def _describe_shares(observed: StreamStatistics | None) -> list[str]:
     if observed is not None:
         return []
-    text = "All labels count as equally frequent; give real frequencies with --sample FILE."
+    text = "All labels count as equally frequent; --sample FILE gives real frequencies."
     return ["", *fold_text(text, "", "")]
