@@ -106,7 +106,7 @@ def test_all_plans_says_when_it_is_a_sample() -> None:
     assert sum(line.startswith("→") for line in done.stdout.splitlines()) == 1
 
 
-def test_query_error_shows_the_place() -> None:
+def test_query_error_shows_the_position() -> None:
     done = run("--text", "SELECT ?x WHERE {\n  ?x ex:knows ?y\n}")
     assert done.exit_code == 1
     assert done.stdout == ""
@@ -126,7 +126,7 @@ def test_unsupported_query_says_so() -> None:
     assert done.stderr.splitlines()[3] == " " * (4 + 22) + "^"
 
 
-def test_long_line_is_shown_around_the_place() -> None:
+def test_long_line_is_shown_around_the_position() -> None:
     done = run("--text", "SELECT * { " + "?a <http://ex/p> ?b . " * 30 + " ex:p }")
     shown, caret = done.stderr.splitlines()[2:4]
     assert len(shown) <= 80

@@ -130,7 +130,7 @@ def test_a_growing_file_is_followed(tmp_path: Path) -> None:
     assert {line[:4] for line in rest.splitlines()} == {"4,3,"}
 
 
-def test_a_followed_file_that_is_cut_off_is_told(tmp_path: Path) -> None:
+def test_a_truncated_followed_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "events.nt"
     path.write_text(f"<{EX}a> <{EX}likes> <{EX}b> .\n" * 3)
     with running(LIKES, "-i", str(path), "--follow", "--format", "csv") as process:

@@ -72,7 +72,7 @@ def test_a_checkpoint_has_what_was_true_when_it_began(tmp_path):
     engine.close()
 
 
-def test_what_a_window_has_yet_to_take_back_is_as_it_was(tmp_path):
+def test_what_a_window_has_yet_to_remove_is_unchanged(tmp_path):
     """An event was deleted, and one of two windows still shows it until its next slide."""
     files = SlowFiles()
     directory = tmp_path / "engine"

@@ -532,7 +532,7 @@ def find_journal(engine: Engine) -> Journal:
     return journal
 
 
-def test_a_mark_that_fills_a_segment_does_not_part_a_record_from_its_terms(disk, monkeypatch):
+def test_a_mark_that_fills_a_segment_does_not_separate_a_record_from_its_terms(disk, monkeypatch):
     engine = open_on(disk, segment_bytes=600)
     journal = find_journal(engine)
     describe = journal.describe_rows

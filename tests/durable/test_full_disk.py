@@ -66,7 +66,7 @@ def small_batches(monkeypatch):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_run_goes_on_after_every_refusal(shape, tmp_path, monkeypatch):
+def test_a_run_resumes_after_every_refused_write(shape, tmp_path, monkeypatch):
     events = tmp_path / "events.csv"
     write_events(events)
 
@@ -143,7 +143,7 @@ def test_a_quarantine(tmp_path):
     assert done.stderr == "error: cannot write /dev/full: No space left on device\n"
 
 
-def test_lines_that_are_set_aside_stay_whole(tmp_path):
+def test_quarantined_lines_stay_complete(tmp_path):
     path = tmp_path / "aside"
     path.write_text("first\nhalf of a l")
     file = QuarantineFile(path, append=True)

@@ -67,7 +67,7 @@ def put(disk: PowerDisk, path: Path, data: bytes) -> None:
 
 
 class TestRecords:
-    def test_begins_empty_and_goes_on(self, disk):
+    def test_begins_empty_and_continues(self, disk):
         log, found = Log.open(disk, FOLDER)
         assert found == Found(1, 0, None)
         assert (log.first, log.last, log.synced, read(log)) == (1, 0, 0, [])
@@ -78,7 +78,7 @@ class TestRecords:
         fill(log, 2)
         assert read(log) == expect(6)
 
-    def test_parts_of_any_kind(self, disk):
+    def test_buffers_of_any_kind(self, disk):
         log = open_log(disk)
         table = np.arange(6, dtype="<i4").reshape(2, 3)
         log.append(0, [])
@@ -137,7 +137,7 @@ class TestRecords:
         fill(log, 1)
         assert read(log)[-1] == expect(10)[-1]
 
-    def test_numbers_go_on_without_any_record(self, disk):
+    def test_sequence_numbers_continue_without_any_record(self, disk):
         log = open_log(disk, segment_bytes=1)
         fill(log, 3)
         disk.fail(7, Fault())  # the write of a record into the segment made for it
@@ -266,7 +266,7 @@ class TestSync:
         with pytest.raises(StateError, match="closed"):
             log.append(0, [])
 
-    def test_appending_goes_on_during_a_sync(self, disk, monkeypatch):
+    def test_appending_continues_during_a_sync(self, disk, monkeypatch):
         begun, go_on = threading.Event(), threading.Event()
         log = open_log(disk, **NEVER)
         content = disk.names[segments(disk)[0]]
@@ -319,7 +319,7 @@ class TestSync:
             log.append(0, [])
         log.close()
 
-    def test_an_append_that_is_not_synced_is_taken_back(self, disk):
+    def test_an_append_that_is_not_synced_is_undone(self, disk):
         log = open_log(disk)
         fill(log, 1)
         disk.fail(1, Fault())

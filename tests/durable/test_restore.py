@@ -73,7 +73,7 @@ def test_held_epochs_are_held_again(tmp_path):
     assert query.name == "all"
 
 
-def test_a_named_subscription_goes_on_in_the_next_process(tmp_path):
+def test_a_named_subscription_resumes_in_the_next_process(tmp_path):
     def take(subscription, count):
         found: list[Any] = []
         for _ in range(count):

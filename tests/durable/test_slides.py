@@ -249,7 +249,7 @@ def test_each_slide_hands_out_all_slides_before_what_an_emitter_raised():
 
 @pytest.mark.parametrize("handed", range(len(SLIDES)))
 @pytest.mark.parametrize("how", ["full", "left", "killed"])
-def test_each_slide_goes_on_where_it_was(handed, how):
+def test_each_slide_continues_where_it_stopped(handed, how):
     disk = PowerDisk()
     engine = begin(disk)
     slides: Any = engine.each_slide(to=25)

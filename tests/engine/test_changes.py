@@ -194,7 +194,7 @@ def test_changes_across_a_stall(engine):
         assert [(step.since, step.epoch) for step in steps] == [(2, 5)]
 
 
-def test_an_answer_that_does_not_fit_is_said(engine):
+def test_an_answer_that_overflows_is_reported(engine):
     arms = " . ".join(f"?x {P} ?y{arm}" for arm in range(7))
     query = engine.register(f"SELECT ?x {{ {arms} }}")
     before = query.snapshot()
@@ -209,7 +209,7 @@ STAR = [(0, P, end) for end in range(1000)]
 
 
 @pytest.mark.parametrize("progress", [True, False])
-def test_a_step_that_does_not_fit_is_given_again(engine, progress):
+def test_a_step_that_overflows_is_delivered_again(engine, progress):
     query = engine.register(f"SELECT ?x {{ {ARMS} }}")
     with query.subscribe(snapshot=False, progress=progress) as subscription:
         engine.apply(add(*STAR))
@@ -226,7 +226,7 @@ def test_a_step_that_does_not_fit_is_given_again(engine, progress):
 
 @pytest.mark.parametrize("progress", [True, False])
 @pytest.mark.parametrize("read", [list, Changes.to_arrow, lambda step: list(step.batches(500))])
-def test_a_step_whose_later_rows_do_not_fit_is_given_again(read, progress):
+def test_a_step_whose_later_rows_overflow_is_delivered_again(read, progress):
     engine = Engine(retain_epochs=3)
     query = engine.register(f"SELECT ?x {{ {ARMS} }}")
     others = [(number, P, 1) for number in range(1, 3000)]
@@ -245,7 +245,7 @@ def test_a_step_whose_later_rows_do_not_fit_is_given_again(read, progress):
 
 
 @pytest.mark.parametrize("size", [0, 3000])
-def test_a_named_subscription_does_not_pass_over_a_step(size):
+def test_a_named_subscription_does_not_skip_a_step(size):
     with Engine() as engine:
         query = engine.register(f"SELECT ?x {{ {ARMS} }}")
         with query.subscribe(name="auditor") as subscription:
@@ -259,7 +259,7 @@ def test_a_named_subscription_does_not_pass_over_a_step(size):
             assert rows(subscription.poll())[0,] == 100**7
 
 
-def test_a_stream_of_batches_that_broke_begins_its_step_again():
+def test_a_broken_stream_of_batches_repeats_its_step():
     with Engine() as engine:
         query = engine.register(f"SELECT ?x {{ {ARMS} }}")
         with query.subscribe(snapshot=False) as subscription:
@@ -270,7 +270,7 @@ def test_a_stream_of_batches_that_broke_begins_its_step_again():
             assert next(subscription.batches()).to_pydict()["change"] == [100**7]
 
 
-def test_a_callback_that_cannot_be_told_ends_the_subscription():
+def test_a_callback_that_cannot_be_notified_ends_the_subscription():
     with Engine() as engine:
         query = engine.register(f"SELECT ?x {{ {ARMS} }}")
         told: list[Any] = []
@@ -579,7 +579,7 @@ def test_a_lease_that_is_no_duration_is_refused(engine):
     assert engine.metrics()["pins"] == []
 
 
-def test_an_abandoned_snapshot_is_reported_with_its_place():
+def test_an_abandoned_snapshot_is_reported_with_its_origin():
     with Engine(debug=True) as engine:
         query = engine.register(f"SELECT ?x {{ ?x {P} ?y }}")
         snapshot = query.snapshot()

@@ -202,7 +202,7 @@ def test_values_decide_what_they_can() -> None:
         assert not judges.answer()
 
 
-def test_nothing_is_asked_twice() -> None:
+def test_no_verdict_is_requested_twice() -> None:
     world = World()
     judges = world.judges
     number = judges.find(Call("REGEX", ("?x", '"a"')), ["?x"])
@@ -219,7 +219,7 @@ def test_nothing_is_asked_twice() -> None:
 # Ids that come and go
 
 
-def test_reused_ids_are_judged_anew() -> None:
+def test_reused_ids_are_judged_again() -> None:
     world = World([])
     dictionary, judges = world.dictionary, world.judges
     five = f'"5"^^<{XSD}integer>'
@@ -239,7 +239,7 @@ def test_reused_ids_are_judged_anew() -> None:
     assert run(world, three, [tuple(before)]) == [False]
 
 
-def test_freed_ids_are_told() -> None:
+def test_freed_ids_are_reported() -> None:
     dictionary = Dictionary()
     told: list[int] = []
     dictionary.on_free = lambda ids: told.extend(ids.tolist())
@@ -328,7 +328,7 @@ def test_large_tables_shrink() -> None:
     assert run(world, number, [tuple(world.ids[[1, 2, 3]].tolist())]) == [True]
 
 
-def test_a_full_list_of_questions() -> None:
+def test_a_full_list_of_requests() -> None:
     """What finds no room is asked when the kernel runs again."""
     count = LEAST_ASKED
     world = World([f'"{n}"^^<{XSD}integer>' for n in range(count)])
@@ -405,7 +405,7 @@ def test_equal_expressions_share_a_judge() -> None:
     assert run(world, again, [(iri,)]) == [False]
 
 
-def test_a_question_for_a_judge_that_goes() -> None:
+def test_a_request_for_a_judge_that_is_removed() -> None:
     world = World()
     judges = world.judges
     number = judges.find(Call("SAMETERM", ("?x", "?y")), ["?x", "?y"])

@@ -225,7 +225,7 @@ def test_a_rule_is_filled_in_portions():
     assert len(bench.found()) == 12**3
 
 
-def test_judges_are_asked_in_the_middle_of_a_step():
+def test_verdicts_are_requested_in_the_middle_of_a_step():
     """What is not known counts as no; the step then begins again, and nothing was changed."""
     bench = Bench([2])
     bench.make_rule([Given(0, v, COUNT, True) for v in PAYS], (X, Y, Z), [(X, Y), (Y, Z)])
@@ -234,7 +234,7 @@ def test_judges_are_asked_in_the_middle_of_a_step():
     assert bench.found() == {(0, 1, 2): 1}
 
 
-def test_questions_that_find_no_room_are_asked_again():
+def test_requests_that_find_no_room_are_repeated():
     bench = Bench([2])
     bench.make_rule([Given(0, (X, Y), COUNT, True)], (X, Y), [(X, Y), (X,)])
     bench.judges._replace_asked(16)
@@ -420,7 +420,7 @@ def play_large(bench, changes):
 
 
 @pytest.mark.parametrize("size", [3, 20, 200])
-def test_a_walk_and_a_sum_over_sets_of_any_size(size):
+def test_scanning_and_summing_sets_of_any_size(size):
     bench = Bench([2, 2], buffer=1 << 14, log_words=1 << 14)
     bench.make_rule([Given(0, (X, Y), COUNT, True), Given(1, (Y, Z), COUNT, True)], (X,))
     play(bench, [(1, (5, 32 * n), 2) for n in range(size)], [(0, (n, 5), 1) for n in range(3)])

@@ -89,7 +89,7 @@ def test_a_base_count_that_an_index_does_not_know_is_found():
         graph.core.views.check()
 
 
-def test_an_assertion_in_the_wrong_place_is_found():
+def test_an_assertion_in_the_wrong_relation_is_found():
     graph = make_example(Mode.RDF)
     graph.core.views.unindexed.set((graph.encode("<a>"), 1, 2), 1)
     with pytest.raises(StoreCorrupt, match="unindexed"):
@@ -148,7 +148,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("far", [FANOUT, 2 * FANOUT])
 @pytest.mark.parametrize("name", NUMBERS)
-def test_a_wrong_number_is_found(name, far):
+def test_a_wrong_count_is_found(name, far):
     graph = make_numbered()
     find_word, wanted = NUMBERS[name]
     graph.core.store.words[find_word(graph, wanted) + far] += 1
@@ -157,7 +157,7 @@ def test_a_wrong_number_is_found(name, far):
 
 
 @pytest.mark.parametrize("name", ["of a ranking", "in a hub of live pairs"])
-def test_a_number_that_is_no_sum_is_found_in_the_store(name):
+def test_a_count_that_is_not_the_sum_is_found_in_the_store(name):
     """Invariant 13 of docs/trie.md."""
     graph = make_numbered()
     find_word, wanted = NUMBERS[name]
@@ -166,7 +166,7 @@ def test_a_number_that_is_no_sum_is_found_in_the_store(name):
         graph.core.store.check()
 
 
-def test_a_number_beside_no_word_is_found():
+def test_a_count_without_a_word_is_found():
     graph = make_numbered()
     at = find_number(graph, is_step(ORDERED_PRODUCT, True))
     graph.core.store.words[at] = 0
