@@ -80,7 +80,7 @@ def test_goals_have_a_section_on_the_page() -> None:
 def test_peer_is_left_out_where_it_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("POLARS_MAX_THREADS", "1")  # so that what main sets is taken back
+    monkeypatch.setenv("POLARS_MAX_THREADS", "1")  # so that what main sets is undone
     monkeypatch.setattr(slides, "find_peer", lambda: None)
     for name in list(WORKLOADS)[1:]:
         monkeypatch.delitem(WORKLOADS, name)

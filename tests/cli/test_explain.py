@@ -30,7 +30,7 @@ def run(*arguments: str, stdin: str | None = None):
 
 
 def compare_golden(name: str, text: str) -> None:
-    """Set TRIEGS_REFRESH=1 to write the golden files anew; then read the difference."""
+    """Set TRIEGS_REFRESH=1 to rewrite the golden files; then read the difference."""
     path = GOLDEN / name
     if os.environ.get("TRIEGS_REFRESH"):
         path.write_text(text, encoding="utf-8")

@@ -119,7 +119,7 @@ def test_batches_and_figures_count_rows(tmp_path: Path) -> None:
 
 
 def test_a_row_is_deleted_as_a_whole(tmp_path: Path) -> None:
-    """Without windows, too: what is not there in full is not taken back in part."""
+    """Also without windows: a row that is incomplete is not deleted in part."""
     rows = [
         {"a": "x", "b": "y", "n": "1", "sign": "+"},
         {"a": "x", "b": "y", "n": "2", "sign": "-"},

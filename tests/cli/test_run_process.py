@@ -250,7 +250,7 @@ def test_a_second_signal_ends_at_once() -> None:
 
 
 def test_a_signal_while_a_run_begins_is_not_lost() -> None:
-    """Python only tells of an exception in a finaliser, and goes on."""
+    """Python only reports an exception in a finaliser, and continues."""
     program = (
         "import os, signal\n"
         "from triegs.run.stop import exiting_on_interrupt\n"

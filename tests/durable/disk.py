@@ -23,7 +23,7 @@ class Crash(Exception):
 class Fault:
     """What happens at an operation: a crash, or an error of this number.
 
-    A write leaves its first `room` bytes behind, all of it only before a crash.
+    A write leaves its first `room` bytes, and all of it only before a crash.
     """
 
     number: int = errno.EIO

@@ -1,4 +1,4 @@
-"""``triegs backup``: a copy that opens, of a directory that is at rest or in use."""
+"""``triegs backup``: a copy that opens, of a directory that is closed or in use."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def flip(path: Path, offset: int) -> None:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """Two checkpoints and some records behind each, in three segments."""
+    """Two checkpoints and some records after each, in three segments."""
     directory = tmp_path / "state"
     with Engine.open(directory, sync="never") as engine:
         engine.register(QUERY, name="all")

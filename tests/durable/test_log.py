@@ -290,7 +290,7 @@ class TestSync:
         # The sync may have had the later ones too, but it promised the first only.
         assert log.synced == 1
         disk.die()
-        # So what the mark behind them says does not make damage of a hole.
+        # So the mark after them does not turn a hole into damage.
         (path,) = segments(disk)
         data = disk.read(path)
         begin = HEADER.size + FRAME_SIZE + PAYLOAD
@@ -350,7 +350,7 @@ class TestRefusal:
         assert read(open_log(disk)) == expect(4)
 
     def test_half_a_record_cannot_come_back(self, disk):
-        """It could be made whole by zeros, or by what is written in its place."""
+        """Zeros, or what is written next, could complete it."""
         log = open_log(disk, **NEVER)
         disk.fail(0, Fault(errno.ENOSPC, 1000))
         with pytest.raises(LogFailed):
@@ -625,7 +625,7 @@ class TestFlips:
                 assert read(log) == records
                 cuts += found.cut is not None
                 harmless += found.cut is None
-        # Of the last mark only, and that loses no record; and where an older segment goes on.
+        # Only in the last mark, which loses no record, and where an older segment ends.
         assert cuts == 8 * FRAME_SIZE
         assert harmless == 2 * 8 * FRAME_SIZE
 

@@ -1,4 +1,4 @@
-"""Damage at every place of a small log that was synced: it is refused there, or nothing is lost."""
+"""Damage at every offset of a small synced log: it is refused there, or nothing is lost."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def try_open(disk: PowerDisk) -> LogDamaged | list[bytes]:
 def test_every_offset_of_a_synced_log(sync, harm, size):
     ((path, whole),) = write_log(sync).items()
     refused = 0
-    # Behind the mark of the last record there is nothing that would tell of the mark.
+    # Nothing after the mark of the last record would reveal the mark.
     for at in range(len(whole) - FRAME_SIZE - size + 1):
         data = harm(whole, at, size)
         disk = put_files({path: data})

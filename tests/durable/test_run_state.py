@@ -67,7 +67,7 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.mark.parametrize("emit", ["snapshot", "changes"])
 def test_rows_have_the_same_order_however_a_run_came_to_them(place, tmp_path, emit):
-    rows = []  # names come and go, so that numbers of terms are used again
+    rows = []  # names come and go, so that ids are reused
     for now in range(8):
         rows += [event(now, f"s{now}-{n}", f"o{n % 7}") for n in range(20)]
         rows += [event(now, f"s{now - 1}-{n}", f"o{n % 7}", "-") for n in range(0, 20, 2)]

@@ -66,7 +66,7 @@ def test_the_running_example(engine):
 
 
 def test_an_epoch_that_leaves_every_count_as_it_was(engine):
-    """One answer goes and another comes through the same nodes: no view tells it."""
+    """One answer goes and another comes through the same nodes: no view shows it."""
     query = engine.register(PATH)
     engine.apply(add((1, P, 5), (2, P, 5), (5, Q, 8)))
     with query.snapshot() as before:
@@ -235,7 +235,7 @@ def test_a_step_whose_later_rows_overflow_is_delivered_again(read, progress):
         for _ in range(2):
             with pytest.raises(MultiplicityOverflow):
                 read(subscription.poll())
-        if progress:  # also if it was asked for before the changes were read
+        if progress:  # also if it was requested before the changes were read
             step: Any = subscription.poll()
             assert subscription.poll() == Progress(2)
             with pytest.raises(MultiplicityOverflow):
@@ -370,7 +370,7 @@ class Mirror:
             self.saved = event.epoch, self.rows
 
     def restart(self):
-        """What was not saved is forgotten; returns where to go on."""
+        """Forget what was not saved; returns where to resume."""
         since, self.rows = self.saved
         return since
 

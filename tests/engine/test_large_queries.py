@@ -1,4 +1,4 @@
-"""Queries as large as they may be: they register, explain and answer, and hold nobody up."""
+"""The largest allowed queries: they register, explain and answer without blocking others."""
 
 from __future__ import annotations
 

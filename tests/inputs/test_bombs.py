@@ -1,4 +1,4 @@
-"""Small inputs that stand for large ones, or are nested without end: bounded, and told."""
+"""Small inputs that expand to large ones, or nest without end: bounded and reported."""
 
 from __future__ import annotations
 

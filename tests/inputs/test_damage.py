@@ -1,4 +1,4 @@
-"""Damaged columns, text that is none, and documents that explode: told, and never a crash."""
+"""Damaged columns, invalid text, and documents that expand: reported, and never a crash."""
 
 from __future__ import annotations
 

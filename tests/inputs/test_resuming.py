@@ -1,4 +1,4 @@
-"""A reading that goes on behind any batch finds the very batches that would have come."""
+"""Reading that resumes after any batch finds exactly the batches that would have followed."""
 
 from __future__ import annotations
 

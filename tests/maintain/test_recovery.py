@@ -1,4 +1,4 @@
-"""Epochs and registrations that fail half-way leave nothing behind, and plans come back whole."""
+"""Epochs and registrations that fail half-way leave no trace, and plans recover completely."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 
 
 def change_all(graph, *changes):
-    """One epoch in which counts change by any numbers."""
+    """One epoch in which counts change by any amounts."""
     rows = [(change, *map(graph.encode, triple)) for triple, change in changes]
     for triple, change in changes:
         graph.counts[triple] += change

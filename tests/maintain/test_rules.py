@@ -472,7 +472,7 @@ def test_entries_in_the_place_of_a_net_list_are_wrong_for_presence():
 
 
 def test_a_rule_that_does_not_net_lists_what_has_not_changed(monkeypatch):
-    """Invariant 12. The step itself as plain Python, which calls what stands in its module."""
+    """Invariant 12. The step itself as plain Python, which calls the functions of its module."""
     bench = triangle()
     bench.run_step = getattr(step_rule, "py_func", step_rule)
     play(bench, edges((0, 1), (1, 2), (2, 0)))
@@ -484,7 +484,7 @@ def test_a_rule_that_does_not_net_lists_what_has_not_changed(monkeypatch):
 
 
 def test_a_verdict_that_outlives_its_id_is_wrong():
-    """Invariant 13: an id comes to name another term; until told, the judge goes by the first."""
+    """Invariant 13: an id is reused for another term; until notified, the judge uses the first."""
     names = {0: "0", 1: "1"}
     bench = Bench([1])
     bench.judges._decode = lambda number: f'"{names[number]}"^^{INTEGER}'
@@ -522,7 +522,7 @@ def test_a_step_that_asked_has_changed_nothing():
     asked = []
 
     def run(words, log, lists, *others):
-        used = words[: int(words[BUMP])]  # what lies behind is only reserved
+        used = words[: int(words[BUMP])]  # what follows is only reserved
         before = [used.copy(), log.copy(), lists.copy()]
         is_done = step_rule(words, log, lists, *others)
         if not is_done:

@@ -96,11 +96,11 @@ def test_an_assertion_in_the_wrong_relation_is_found():
         graph.core.views.check()
 
 
-# Numbers
+# Counts
 
 
 def make_numbered(mode=Mode.MULTIGRAPH):
-    """Live pairs, products and a ranking with numbers, and hubs of both kinds of relation."""
+    """Live pairs, products and a ranking with counts, and hubs of both kinds of relation."""
     graph = Graph("compiled", mode)
     text = "SELECT * { ?x <a> ?y . ?y <b> ?z . ?y <c> ?w . ?x <c> ?u }"
     graph.ask(text, root="x", keep=["count", "slice"])

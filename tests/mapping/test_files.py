@@ -1,4 +1,4 @@
-"""Mapped tables in every format: the same triples, and what is wrong with a row in its place."""
+"""Mapped tables in every format: the same triples, and row errors with their position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a mapping: what it means, and what is told of a wrong one."""
+"""The text of a mapping: its meaning, and the errors of an invalid one."""
 
 from __future__ import annotations
 

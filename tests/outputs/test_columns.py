@@ -98,7 +98,7 @@ def test_arrow_file_and_csv_for_arrow() -> None:
 
 
 def test_consecutive_batches_share_their_texts() -> None:
-    """A dictionary that grows, and one that is begun anew."""
+    """A dictionary that grows, and one that starts over."""
     whole = make_batch(NAMES, ROWS, COUNTS)
     growing = [whole.slice(0, 3), whole.slice(3)]
     other = make_batch(NAMES, ROWS[::-1], COUNTS)

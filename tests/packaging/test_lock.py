@@ -1,4 +1,4 @@
-"""``requirements.lock`` pins what ``pyproject.toml`` asks for, and says nothing about a machine."""
+"""``requirements.lock`` pins what ``pyproject.toml`` requires, and reveals nothing about a machine."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ PATH = "SELECT * { ?a <p0> ?b . ?b <p1> ?c . ?c <p2> ?d }"
 STAR = "SELECT * { ?x <p0> ?a . ?x <p1> ?b . ?x <p2> ?c }"
 KEEPS: tuple[list[KeepName], ...] = (["count"], ["slice"], ["count", "slice"], [])
 SCANNED = {"no variable", "filter", "limit"}
-# Every shape whose positions are known by numbers, and those that are scanned.
+# Every shape whose positions are found by counts, and those that are scanned.
 TEXTS = {
     "path": PATH,
     "star": STAR,
@@ -125,7 +125,7 @@ def test_positions_are_those_of_the_enumeration(name, mode):
 @settings(deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(MODES))
 def test_random_trees(random, mode):
-    """Queries of the core by any plan, epochs one by one, numbers checked each time."""
+    """Queries of the core by any plan, epochs one by one, counts checked each time."""
     with Engine(mode.value, store=PackedStore(reserve=False)) as engine:
         queries: list = []
         for _ in range(8):
@@ -152,7 +152,7 @@ def read_positions(graph, one, check, *arguments):
 
 
 def draw_plan(random):
-    """A query of any class by any legal plan, which keeps some numbers."""
+    """A query of any class by any legal plan, which keeps some counts."""
     query = with_filters(random, random_query(random))
     while len(query.atoms) > 6:
         query = with_filters(random, random_query(random))
@@ -254,7 +254,7 @@ def test_old_snapshots_keep_their_positions():
             engine.apply(draw_batch(random, live, 10, 15))
             snapshot = query.snapshot()
             held.append((snapshot, list(snapshot), snapshot.count()))
-        other = engine.register("SELECT * { ?a <p0> ?b }")  # shares an index with numbers
+        other = engine.register("SELECT * { ?a <p0> ?b }")  # shares an index with counts
         query.close()
         for snapshot, answers, count in held:
             check_places(snapshot, random)
@@ -268,7 +268,7 @@ def test_old_snapshots_keep_their_positions():
 
 @pytest.mark.parametrize("body", ["?a <p0> ?b . ?a <p1> ?c", "?a ?p ?b", "?a <p0> ?b . ?a <p1> ?b"])
 def test_a_shared_view_gets_counts_late_and_keeps_them(body):
-    """A plain query first; one with numbers comes and goes; hubs are of both kinds meanwhile."""
+    """A plain query first; one with counts comes and goes; hubs are of both kinds meanwhile."""
     random = Random(4)
     text = f"SELECT * {{ {body} }}"
     with Engine() as engine:
@@ -476,7 +476,7 @@ def test_positions_that_do_not_fit_are_marked():
 
 
 def test_positions_of_components_that_do_not_fit_together():
-    """Each component has its own numbers; only together they are too many."""
+    """Each component has its own counts; only their product overflows."""
     labels = range(16)
     text = "SELECT * { " + " . ".join(f"?x{n} <p{n}> ?y{n}" for n in labels) + " }"
     with Engine() as engine:

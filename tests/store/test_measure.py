@@ -1,4 +1,4 @@
-"""Bytes by relation and by held version, against a walk in plain Python."""
+"""Bytes by relation and by held version, against a traversal in plain Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room: limits, growth by copying, and what comes back when versions are let go."""
+"""Room: limits, growth by copying, and what is freed when versions are released."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_interval_reclamation() -> None:
 
 
 def test_a_node_of_two_readers_is_freed_with_the_last() -> None:
-    """Whichever of them lets go first."""
+    """Whichever of them is released first."""
     for newest_first in (True, False):
         store = PackedStore()
         numbers = store.create("numbers", 1)

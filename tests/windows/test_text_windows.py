@@ -1,4 +1,4 @@
-"""Windows in query texts: answers against the oracle, and errors at their place."""
+"""Windows in query texts: answers against the oracle, and errors with positions."""
 
 from __future__ import annotations
 

@@ -276,7 +276,7 @@ def test_a_slide_without_room_refuses_what_comes():
     reason = "no room under the memory limit when its slide came"
     zero = triegs.literal("0", "http://www.w3.org/2001/XMLSchema#integer")
     assert published.refused[0].reason == f"{reason}: {zero} {P} {zero} at 11"
-    # The deletion found the oldest event, and stands.
+    # The deletion found the oldest event, and remains valid.
     assert len(rows(query)) == 99
     engine.push([event(21, 1, 1)])
     assert [p.refused for p in engine.advance(to=30)] == [()]
@@ -394,7 +394,7 @@ def test_senseless_windows_are_refused(make):
         make()
 
 
-# Times that are far from the rest
+# Times that are far from the others
 
 
 @given(

@@ -182,7 +182,7 @@ def test_a_window_has_triangles(stream: list[Event]) -> None:
 
 
 def test_pace(stream: list[Event]) -> None:
-    """About a thousand events in a second, unless told otherwise."""
+    """About a thousand events per second by default."""
     seconds = (stream[-1].time - stream[0].time) / 1000
     assert 0.9 < len(stream) / seconds / 1000 < 1.1
     times = read(20_000, rate=10)["time"]
