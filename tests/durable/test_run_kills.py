@@ -1,4 +1,4 @@
-"""``triegs run --state`` killed again and again: its final output equals, row by row, that of an undisturbed run."""
+"""``triegs run --state`` killed again and again writes what an undisturbed run writes, row by row."""
 
 from __future__ import annotations
 

@@ -124,9 +124,7 @@ def test_comparisons_with_all_constants(operator: str) -> None:
             continue
         for arguments in (("?x", constant), (constant, "?x")):
             WORLDS[0].check(Call(operator, arguments), ["?x"], PLACES)
-        negated = Call(
-            "!", (Call(operator, ("?x", constant)),)
-        )  # which distinguishes errors from no
+        negated = Call("!", (Call(operator, ("?x", constant)),))  # errors differ from no
         WORLDS[0].check(negated, ["?x"], PLACES)
 
 
