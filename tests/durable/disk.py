@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 SECTOR = 512
+#: The file in an engine directory that names its owner.
+LOCK = "lock"
 
 
 class Crash(Exception):
@@ -255,3 +257,9 @@ class PowerFile:
 
     def close(self) -> None:
         self._closed = True
+
+
+def read_all(directory: Path) -> dict[Path, bytes]:
+    """The files of a directory on the real disk, without the lock."""
+    found = (path for path in directory.rglob("*") if path.is_file() and path.name != LOCK)
+    return {path: path.read_bytes() for path in found}

@@ -1,4 +1,4 @@
-"""``triegs run --state`` killed again and again writes what an undisturbed run writes, row by row."""
+"""``triegs run --state`` killed repeatedly writes what an undisturbed run writes, row by row."""
 
 from __future__ import annotations
 
