@@ -71,8 +71,8 @@ def test_quick(tmp_path: Path) -> None:
     assert all(found[key]["value"] > 0 for key in found.keys() - differences)
 
 
-def test_goals_have_a_section_on_the_page() -> None:
-    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+def test_goals_have_a_place_on_the_page() -> None:
+    page = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
     shown = {found[1].partition("/")[0] for found in PLACE.finditer(page)}
     assert quick.SECTIONS.keys() - shown == {"windows"}
 
@@ -80,7 +80,7 @@ def test_goals_have_a_section_on_the_page() -> None:
 def test_peer_is_left_out_where_it_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("POLARS_MAX_THREADS", "1")  # so that what main sets is undone
+    monkeypatch.setenv("POLARS_MAX_THREADS", "1")  # so that what main sets is taken back
     monkeypatch.setattr(slides, "find_peer", lambda: None)
     for name in list(WORKLOADS)[1:]:
         monkeypatch.delitem(WORKLOADS, name)

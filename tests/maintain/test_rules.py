@@ -225,7 +225,7 @@ def test_a_rule_is_filled_in_portions():
     assert len(bench.found()) == 12**3
 
 
-def test_verdicts_are_requested_in_the_middle_of_a_step():
+def test_judges_are_asked_in_the_middle_of_a_step():
     """What is not known counts as no; the step then begins again, and nothing was changed."""
     bench = Bench([2])
     bench.make_rule([Given(0, v, COUNT, True) for v in PAYS], (X, Y, Z), [(X, Y), (Y, Z)])
@@ -234,7 +234,7 @@ def test_verdicts_are_requested_in_the_middle_of_a_step():
     assert bench.found() == {(0, 1, 2): 1}
 
 
-def test_requests_that_find_no_room_are_repeated():
+def test_questions_that_find_no_room_are_asked_again():
     bench = Bench([2])
     bench.make_rule([Given(0, (X, Y), COUNT, True)], (X, Y), [(X, Y), (X,)])
     bench.judges._replace_asked(16)
@@ -420,7 +420,7 @@ def play_large(bench, changes):
 
 
 @pytest.mark.parametrize("size", [3, 20, 200])
-def test_scanning_and_summing_sets_of_any_size(size):
+def test_a_walk_and_a_sum_over_sets_of_any_size(size):
     bench = Bench([2, 2], buffer=1 << 14, log_words=1 << 14)
     bench.make_rule([Given(0, (X, Y), COUNT, True), Given(1, (Y, Z), COUNT, True)], (X,))
     play(bench, [(1, (5, 32 * n), 2) for n in range(size)], [(0, (n, 5), 1) for n in range(3)])
@@ -472,7 +472,7 @@ def test_entries_in_the_place_of_a_net_list_are_wrong_for_presence():
 
 
 def test_a_rule_that_does_not_net_lists_what_has_not_changed(monkeypatch):
-    """Invariant 12. The step itself as plain Python, which calls the functions of its module."""
+    """Invariant 12. The step itself as plain Python, which calls what stands in its module."""
     bench = triangle()
     bench.run_step = getattr(step_rule, "py_func", step_rule)
     play(bench, edges((0, 1), (1, 2), (2, 0)))
@@ -484,7 +484,7 @@ def test_a_rule_that_does_not_net_lists_what_has_not_changed(monkeypatch):
 
 
 def test_a_verdict_that_outlives_its_id_is_wrong():
-    """Invariant 13: an id is reused for another term; until notified, the judge uses the first."""
+    """Invariant 13: an id comes to name another term; until told, the judge goes by the first."""
     names = {0: "0", 1: "1"}
     bench = Bench([1])
     bench.judges._decode = lambda number: f'"{names[number]}"^^{INTEGER}'
@@ -522,7 +522,7 @@ def test_a_step_that_asked_has_changed_nothing():
     asked = []
 
     def run(words, log, lists, *others):
-        used = words[: int(words[BUMP])]  # what follows is only reserved
+        used = words[: int(words[BUMP])]  # what lies behind is only reserved
         before = [used.copy(), log.copy(), lists.copy()]
         is_done = step_rule(words, log, lists, *others)
         if not is_done:
