@@ -61,7 +61,7 @@ def find_places(page: str) -> dict[str, str]:
     return {found[1]: found[0] for found in PLACE.finditer(page)}
 
 
-def test_a_place_is_filled_again_and_others_are_left() -> None:
+def test_a_marked_section_is_rewritten_and_others_are_kept() -> None:
     figure = {"row": "r", "column": "c", "value": 4.0, "unit": "x", "goal": 3.0, "sense": "≥"}
     record = {
         "time": "2026-01-02T03:04:05", "title": "some", "machine": {"commit": "abc"},
