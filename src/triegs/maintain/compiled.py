@@ -308,11 +308,11 @@ class CompiledCore(Uncopied, Publisher):
     def _add_digits(self, flat: Words) -> None:
         """Add the digits of the terms that an epoch brings to sums."""
         rows = flat.reshape(-1, 4)
-        found = [
-            rows[:, watch.column] if watch.predicate is None
-            else rows[rows[:, 2] == watch.predicate, watch.column]
-            for watch in self._watches
-        ]  # fmt: skip
+        found = []
+        for predicate, column in self._watches:
+            chosen = rows if predicate is None else rows[rows[:, 2] == predicate]
+            ids = chosen[:, column]
+            found.append(self.label_graphs.find(ids)[1] if column == 2 else ids)
         self.views.add_digits(np.concatenate(found))
 
     def _save(self) -> _Saved:

@@ -17,9 +17,10 @@ from triegs.errors import MultiplicityOverflow
 from triegs.jit.words import Words
 from triegs.maintain.kernels.groups import CURSOR, read_counts, read_sums
 from triegs.maintain.kernels.tables import COUNT, PRESENCE
-from triegs.maintain.lowering import Encode, Lowering, Marginal
+from triegs.maintain.lowering import Encode
 from triegs.maintain.meaning import Held
 from triegs.maintain.model import Operand
+from triegs.maintain.sources import Marginal, SourceLowering
 from triegs.maintain.tables import Table
 from triegs.maintain.views import Views
 from triegs.store.packed import PackedRelation, PackedVersion
@@ -39,11 +40,12 @@ class Measures:
         self._cursor = np.zeros(CURSOR, np.int64)
 
     def _lower(self, source: Source, encode: Encode) -> Marginal:
-        lowering = Lowering(self._views, source.plan, encode)
-        found = lowering.run_marginal(self._groups.variables)
+        keys = self._groups.variables
+        lowering = SourceLowering(self._views, source.plan, encode, keys)
+        found = lowering.run_marginal()
         if source.measure in (Measure.DISTINCT, Measure.DISTINCT_SUM):
             found = self._lower_distinct(lowering, source, found)
-        keys, names = self._groups.variables, found.names
+        names = found.names
         if found.view is not None and set(names[: len(keys)]) != set(keys):
             order = (*keys, *(name for name in names if name not in keys))
             columns = tuple(names.index(name) for name in order)
@@ -53,7 +55,9 @@ class Measures:
             self.held.setdefault(view, {}).update(meanings)
         return found
 
-    def _lower_distinct(self, lowering: Lowering, source: Source, values: Marginal) -> Marginal:
+    def _lower_distinct(
+        self, lowering: SourceLowering, source: Source, values: Marginal
+    ) -> Marginal:
         """The number of distinct values, or their digits, from the relation of values."""
         names = values.names
         inputs = [(Operand(len(names), view=values.view), names, PRESENCE)]

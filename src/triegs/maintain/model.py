@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from triegs.maintain.kernels.tables import (
     ADJACENCY,
@@ -195,8 +196,7 @@ class Symmetry:
     images: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(NamedTuple):
     """Where the terms of a sum come from: a column of the updates with that predicate, or of all.
 
     Updates are rows ``(change, subject, predicate, object)``.
