@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from triegs.compiler.plan import Plan
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.enumeration_plan import EnumerationPlan
-from triegs.maintain.groups import NO_VALUE
 from triegs.read.columns import LARGEST, Columns, Integers, Sizes, Words, read_columns
 from triegs.read.differences import Side, read_differences
 from triegs.sparql.expressions import holds
@@ -42,15 +41,11 @@ class RowReader:
         """Whether rows are answers unchanged: no filter, no limit, no unbound column."""
         query = self.plan.query
         return not self.plan.filters and query.limit is None and not query.offset and (
-            self.enumeration.values is None and set(query.head) <= set(query.free))  # fmt: skip
+            set(query.head) <= set(query.free))  # fmt: skip
 
     def list_decoders(self, decoder: Decoder) -> tuple[Decoder, ...]:
-        """A decoder for each column: that of the engine's terms, or one of computed terms."""
-        values = self.enumeration.values
-        if values is None:
-            return (decoder,) * len(self.plan.query.head)
-        computed = values.decoder()
-        return tuple(computed if each else decoder for each in self.enumeration.is_computed)
+        """A decoder for each column."""
+        return (decoder,) * len(self.plan.query.head)
 
     def columns(
         self, version: PackedVersion, sizes: Sizes, integers: Integers | None = None
@@ -68,7 +63,7 @@ class RowReader:
             if self.drops_counts:
                 counts = np.ones(len(counts), np.int64)
             if query.offset or end is not None:
-                ids, counts, start = _cut(ids, counts, start, query.offset, end)
+                ids, counts, start = cut_rows(ids, counts, start, query.offset, end)
             _check_counts(counts)
             if len(counts):
                 yield self._pick(ids), counts
@@ -94,9 +89,7 @@ class RowReader:
 
     @cached_property
     def _column_of(self) -> Mapping[str, int]:
-        query = self.plan.query
-        names = query.free if self.enumeration.values is None else query.head
-        return {name: i for i, name in enumerate(names)}
+        return {name: i for i, name in enumerate(self.plan.query.free)}
 
     def show(self, ids: Words, counts: Words) -> Columns:
         """Answers as rows, without filters and limits."""
@@ -116,10 +109,6 @@ class RowReader:
         return self.picks == list(range(len(self._column_of)))
 
     def _pick(self, ids: Words) -> Words:
-        if self.enumeration.values is not None:
-            for column, is_computed in enumerate(self.enumeration.is_computed):
-                if is_computed:
-                    ids[column][ids[column] == NO_VALUE] = UNBOUND
         if self._is_whole:
             return ids
         out = np.full((len(self.picks), ids.shape[1]), UNBOUND, np.int64)
@@ -150,7 +139,7 @@ def _check_counts(counts: Words) -> None:
         raise MultiplicityOverflow(*WIDE)
 
 
-def _cut(
+def cut_rows(
     ids: Words, counts: Words, start: int, offset: int, end: int | None
 ) -> tuple[Words, Words, int]:
     """Apply OFFSET and LIMIT, which count expanded rows, to a batch whose first row has the number
