@@ -62,8 +62,8 @@ def compile_groups(query: Query) -> Groups:
     for number, (measure, values) in enumerate(wanted):
         plan = compile_source(query, variables, measure, values)
         if number:  # names are unique within the query
-            named = (replace(node, name=f"{node.name}.{number}") for node in plan.nodes)
-            plan = replace(plan, nodes=tuple(named))
+            nodes = tuple(replace(node, name=f"{node.name}.{number}") for node in plan.nodes)
+            plan = replace(plan, nodes=nodes)
         sources.append(Source(measure, values, plan, first + plan.root))
         first += len(plan.nodes)
     return Groups(variables, tuple(sources))

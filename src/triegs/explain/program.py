@@ -71,7 +71,7 @@ class Program:
         if relation.kind is Kind.FIXED and isinstance(guard, Static):
             return "VALUES" + tuple_of(relation.columns)
         if relation.kind is Kind.DIGITS:
-            return relation.kind.value + tuple_of(relation.columns)
+            return f"digits{tuple_of(relation.columns)}"
         if relation.kind not in (Kind.BASE, Kind.INDEX):
             return (relation.nodes[0] if relation.nodes else "") + tuple_of(relation.columns)
         assert isinstance(guard, Alias)

@@ -242,7 +242,7 @@ class _State:
         """A row for each group of these bases, by column, and whether it exists."""
         with self._reader.lock:
             if self._reader._is_direct:
-                each = _OneBase(bases)
+                each: Sequence[list[Base]] = _OneBase(bases)
                 groups = bases.T[[self._groups.variables.index(str(key.expression))
                                   for key in self._grouping.keys]]  # fmt: skip
             else:
