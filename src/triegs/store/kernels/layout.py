@@ -33,7 +33,14 @@ SUMMED = -1 << 63  # bitmap flag of a hub or inner trie node: it is a summed nod
 CLASSES = 5
 CLASS_BITS = 3
 CLASS = (1 << CLASS_BITS) - 1  # masks the class in a chunk entry
-MERGE_AT = 24  # a hub with this few entries becomes a block again
+FULL_BLOCK = SMALLEST << LARGEST  # a block of so many entries becomes a hub
+MERGE_AT = 28  # a hub with this few entries becomes a block again
+# The high half of a hub's bitmap, without the sign, is its load: the entries in the blocks below
+# it, plus `FULL_BLOCK` for each hub below it. So a load of at most `MERGE_AT` is the number of
+# entries, and a change updates only the lowest hub on its path.
+LOAD_SHIFT = 32
+LOAD_ONE = 1 << LOAD_SHIFT
+LOAD = (1 << 31) - 1  # masks the load after shifting
 
 HEIGHT_SHIFT = 56  # a root is an offset, with the height of its trie from this bit up
 OFFSET = (1 << HEIGHT_SHIFT) - 1
