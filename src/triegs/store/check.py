@@ -29,6 +29,7 @@ from triegs.store.kernels.layout import (
     FRESH_AT,
     FRESH_LAST,
     FULL_BLOCK,
+    GROWN,
     HEAD,
     HEIGHT_SHIFT,
     LARGEST,
@@ -214,7 +215,7 @@ class Visit:
             entries += found
             if size_class == SUMMED_CLASS and below & 1:
                 self.check_counts(below, counts_at(content, digit))
-        if len(entries) <= MERGE_AT:
+        if expected <= (FULL_BLOCK - 1 if content[1] & GROWN else MERGE_AT):
             raise fail(5, self.where, f"the hub at {hub} has {len(entries)} entries, too few")
         if content[1] >> LOAD_SHIFT & LOAD != expected:
             raise fail(2, self.where, f"the hub at {hub} has a load of {expected}, "

@@ -35,6 +35,8 @@ from triegs.store.kernels.layout import (
     EPOCH,
     FAULTS,
     FULL_BLOCK,
+    GROWN,
+    GROWN_AT,
     HEAD,
     LARGEST,
     LOAD,
@@ -138,6 +140,15 @@ def split_block(words: Words, at: int, shift: int, hubs: int) -> None:
 
 
 @inlined
+def raise_load(words: Words, hub: int, child: int) -> None:
+    """Count one more entry below a hub; `child` is the bit of a new child, or 0."""
+    header = (load(words, hub + 1) | child) + LOAD_ONE
+    if (header >> LOAD_SHIFT) & LOAD >= GROWN_AT:
+        header |= GROWN
+    store(words, hub + 1, header)
+
+
+@inlined
 def insert_entry(
     words: Words, at: int, hub: int, shift: int, key: int, word: int, hubs: int
 ) -> int:
@@ -157,14 +168,14 @@ def insert_entry(
             store(words, at, block)
             if hub != 0:
                 digit = (key >> (shift - BITS)) & DIGIT
-                store(words, hub + 1, (load(words, hub + 1) | bit(digit)) + LOAD_ONE)
+                raise_load(words, hub, bit(digit))
             return block + HEAD + SMALLEST
         header = load(words, block + 1)
         size = header & LOW
         size_class = header >> 32
         capacity = SMALLEST << size_class
         if hub != 0 and size < FULL_BLOCK:
-            store(words, hub + 1, load(words, hub + 1) + LOAD_ONE)
+            raise_load(words, hub, 0)
         if size < capacity:
             if load(words, block) != epoch:
                 block = copy_node(words, block, size_class, epoch)
@@ -189,9 +200,10 @@ def insert_entry(
 
 
 @inlined
-def load_of(words: Words, hub: int) -> int:
-    """The load of a hub, see `triegs.store.kernels.layout`."""
-    return (load(words, hub + 1) >> LOAD_SHIFT) & LOAD
+def must_merge(header: int) -> bool:
+    """Whether a hub must become a block again, by its bitmap."""
+    most = FULL_BLOCK - 1 if header & GROWN else MERGE_AT
+    return (header >> LOAD_SHIFT) & LOAD <= most
 
 
 @kernel
@@ -215,9 +227,10 @@ def merge_hubs(words: Words, top: int, key: int, hubs: int) -> None:
             hub = below - 1
             shift += BITS
             below = load(words, hub + HEAD + ((key >> shift) & DIGIT))
-        entries = load_of(words, hub)
-        if entries > MERGE_AT:
+        bitmap = load(words, hub + 1)
+        if not must_merge(bitmap):
             return
+        entries = (bitmap >> LOAD_SHIFT) & LOAD
         size_class = class_for(entries)
         capacity = SMALLEST << size_class
         merged = allocate(words, size_class)
@@ -237,9 +250,10 @@ def merge_hubs(words: Words, top: int, key: int, hubs: int) -> None:
             children &= children - 1
         release(words, hub, hubs)
         store(words, at, merged)
-        if above != 0:
+        if above != 0:  # its load counted a full block, and it was as large as the hub below
             less = FULL_BLOCK - entries
-            store(words, above + 1, load(words, above + 1) - (less << LOAD_SHIFT))
+            higher = load(words, above + 1) - (less << LOAD_SHIFT)
+            store(words, above + 1, higher | (bitmap & GROWN))
 
 
 @inlined
@@ -281,8 +295,9 @@ def remove_entry(
             store_entry(words, block, capacity, place, last_key, last_word)
         store(words, block + 1, last | (size_class << 32))
     if hub != 0:
-        store(words, hub + 1, load(words, hub + 1) - LOAD_ONE)
-        if load_of(words, hub) <= MERGE_AT:
+        bitmap = load(words, hub + 1) - LOAD_ONE
+        store(words, hub + 1, bitmap)
+        if must_merge(bitmap):
             merge_hubs(words, top, key, hubs)
 
 
