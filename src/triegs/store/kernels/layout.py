@@ -41,8 +41,8 @@ LOAD_SHIFT = 32
 LOAD_ONE = 1 << LOAD_SHIFT
 LOAD = (1 << 30) - 1  # masks the load after shifting
 # A hub becomes a block again at a load of `MERGE_AT`. The gap prevents thrashing. A hub that has
-# had a load of `GROWN_AT` is flagged and merges as soon as its load is below `FULL_BLOCK`: the
-# removals since then pay for it.
+# had a load above `GROWN_AT` is flagged by the next removal and merges as soon as its load is
+# below `FULL_BLOCK`: the removals since then pay for it.
 MERGE_AT = 28
 GROWN_AT = 48
 GROWN = 1 << 62

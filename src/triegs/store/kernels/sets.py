@@ -140,15 +140,6 @@ def split_block(words: Words, at: int, shift: int, hubs: int) -> None:
 
 
 @inlined
-def raise_load(words: Words, hub: int, child: int) -> None:
-    """Count one more entry below a hub; `child` is the bit of a new child, or 0."""
-    header = (load(words, hub + 1) | child) + LOAD_ONE
-    if (header >> LOAD_SHIFT) & LOAD >= GROWN_AT:
-        header |= GROWN
-    store(words, hub + 1, header)
-
-
-@inlined
 def insert_entry(
     words: Words, at: int, hub: int, shift: int, key: int, word: int, hubs: int
 ) -> int:
@@ -168,15 +159,15 @@ def insert_entry(
             store(words, at, block)
             if hub != 0:
                 digit = (key >> (shift - BITS)) & DIGIT
-                raise_load(words, hub, bit(digit))
+                store(words, hub + 1, (load(words, hub + 1) | bit(digit)) + LOAD_ONE)
             return block + HEAD + SMALLEST
         header = load(words, block + 1)
         size = header & LOW
         size_class = header >> 32
         capacity = SMALLEST << size_class
-        if hub != 0 and size < FULL_BLOCK:
-            raise_load(words, hub, 0)
         if size < capacity:
+            if hub != 0:
+                store(words, hub + 1, load(words, hub + 1) + LOAD_ONE)
             if load(words, block) != epoch:
                 block = copy_node(words, block, size_class, epoch)
                 store(words, at, block)
@@ -184,6 +175,8 @@ def insert_entry(
             store(words, block + 1, header + 1)
             return block + HEAD + capacity + size
         if size_class < LARGEST:
+            if hub != 0:
+                store(words, hub + 1, load(words, hub + 1) + LOAD_ONE)
             larger = allocate(words, size_class + 1)
             store(words, larger, epoch)
             store(words, larger + 1, (size + 1) | ((size_class + 1) << 32))
@@ -296,6 +289,9 @@ def remove_entry(
         store(words, block + 1, last | (size_class << 32))
     if hub != 0:
         bitmap = load(words, hub + 1) - LOAD_ONE
+        if (bitmap >> LOAD_SHIFT) & LOAD >= GROWN_AT:
+            store(words, hub + 1, bitmap | GROWN)
+            return
         store(words, hub + 1, bitmap)
         if must_merge(bitmap):
             merge_hubs(words, top, key, hubs)
