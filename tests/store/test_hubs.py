@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -12,14 +13,19 @@ import numpy as np
 import pytest
 
 from triegs.jit.jit import COMPILED
+from triegs.store.check import check_relation
 from triegs.store.kernels.layout import (
+    EPOCH,
+    FEW_ROOM,
     FULL_BLOCK,
     GROWN_AT,
     HEAD,
     LOAD,
     LOAD_SHIFT,
     MERGE_AT,
+    NODE_CLASS,
     NODE_WORDS,
+    ROOM,
     SLOT_WORDS,
     SLOTS,
 )
@@ -171,4 +177,45 @@ def test_a_set_at_the_threshold_does_not_change_its_form_at_every_update() -> No
     relation.set((7, 99), 1)
     assert reference() & 1
     assert store.measure(relation) > 8 * NODE_WORDS
+    store.check()
+
+
+@pytest.mark.parametrize("is_summed", [False, True], ids=["plain", "summed"])
+@pytest.mark.parametrize("seed", range(8))
+def test_no_change_takes_more_nodes_than_it_reserves(seed: int, is_summed: bool) -> None:
+    """A tuple of 16 ids through sets of all sizes, whose nodes are copied, split or merged."""
+    random = Random(seed)
+    store = PackedStore()
+    relation = store.create("r", 16)
+    path = tuple(random.randrange(2**31) for _ in range(16))
+
+    def add(key: tuple[int, ...], by: int) -> None:
+        if is_summed:
+            put_summed(store, relation, key, by)
+        else:
+            relation.set(key, relation.get(key) + by)
+
+    add(path, 1)
+    for level in range(16):
+        stride = random.choice([*STRIDES, 2**25])
+        size = random.choice([0, 8, 16, MERGE_AT, 31, 32, 45])
+        for number in range(1, size + 1):
+            add((*path[:level], (path[level] + number * stride) % 2**31, *path[level + 1 :]), 1)
+    store.pin(store.publish())
+    level = random.randrange(16)
+    far = (*path[:level], (path[level] + 46 * 2**25) % 2**31, *path[level + 1 :])
+    for key, by in ((path, 1), (path, -1), (far, 1)):
+        store.abort()
+        add(key, by)
+        nodes = check_relation(store, relation)
+        born = Counter(
+            size_class
+            for node, size_class in nodes.items()
+            if store.words[node] == store.words[EPOCH]
+        )
+        assert all(
+            count <= (FEW_ROOM if size_class > NODE_CLASS else ROOM)
+            for size_class, count in born.items()
+        ), born
+    store.abort()
     store.check()
