@@ -391,7 +391,7 @@ class CompiledCore(Uncopied, Publisher):
 
     def static_rows(self) -> Iterator[tuple[Key, int]]:
         """Every assertion outside window graphs, with its number of live events."""
-        for *key, count in self.views.read_space(STATIC).T.tolist():
+        for *key, count in self.views.read_window_graph(STATIC).T.tolist():
             yield tuple(key), count
 
     # Publication

@@ -52,7 +52,7 @@ from triegs.store.contract import RelationUnknown
 from triegs.store.packed import PackedStore
 
 SUBJECT_OBJECT = ("subject", "object")
-MOST_TOLD = 64  # deltas of a rule: those of a join of hundreds of atoms are alike
+MOST_DELTAS_SHOWN = 64  # of a rule: the deltas of a join of hundreds of atoms are alike
 TRIPLE = ("subject", "predicate", "object")
 
 
@@ -316,9 +316,9 @@ class _Describing:
 
     def run(self) -> Lowered:
         kept = self._sort_views()
-        self.places = {view: place for place, view in enumerate(kept)}
+        self.row_of = {view: row for row, view in enumerate(kept)}
         relations: dict[Any, int] = {
-            view.relation: place for view, place in reversed(self.places.items())
+            view.relation: row for view, row in reversed(self.row_of.items())
         }
         if self.core is not None:
             self.work, self.tick = self.core.count_work(), self.core.find_tick()
@@ -343,19 +343,19 @@ class _Describing:
         """Views in maintenance order: those filled by streams, then steps, each with its orders."""
         steps: dict[View, int] = {step: n for n, step in enumerate(self.table.steps, 1)}
 
-        def place(view: View) -> tuple[int, bool]:
+        def find_rank(view: View) -> tuple[int, bool]:
             if isinstance(view, Order) and view.of is not None:
                 return steps.get(view.of, 0), True
             return steps.get(view, 0), False
 
-        return sorted(self.held, key=place)
+        return sorted(self.held, key=find_rank)
 
     def _describe(self, view: View) -> Relation:
         if isinstance(view, Index):
             found = self._describe_index(view)
         elif isinstance(view, Order):
             assert view.of is not None
-            found = self._new(view, Kind.ORDER, self._columns(view), of=self.places[view.of])
+            found = self._new(view, Kind.ORDER, self._columns(view), of=self.row_of[view.of])
         elif isinstance(view, Step):
             found = self._describe_step(view)
         elif isinstance(view, Rule):
@@ -457,12 +457,12 @@ class _Describing:
         names = meaning.variables
         is_ordered = step.kind not in (EDGE, PRODUCT, TOTAL)
         reads = Reads.COUNT if step.is_exact or is_ordered else Reads.PRESENCE
-        inputs = [Input(self.places[f], None, names[-1:], reads) for f in step.factors]
+        inputs = [Input(self.row_of[f], None, names[-1:], reads) for f in step.factors]
         back = None
         if step.by_other is not None:
             assert isinstance(meaning.guard, Alias)
             inputs.insert(0, Input(None, meaning.guard, meaning.guard.variables, Reads.COUNT))
-            back = self.places[step.by_other]
+            back = self.row_of[step.by_other]
         return self._new(
             step, kind, self._columns(step), inputs=tuple(inputs), back=back,
             is_exact=step.is_exact and not is_ordered, has_counts=is_ordered,
@@ -482,7 +482,7 @@ class _Describing:
         )
         differences = [
             self._describe_delta(number, delta, names)
-            for number, delta in zip(numbers[:MOST_TOLD], rule.deltas, strict=False)
+            for number, delta in zip(numbers[:MOST_DELTAS_SHOWN], rule.deltas, strict=False)
             if not delta.seeds.is_fixed
         ]
         checks = dict.fromkeys(rule.deltas[0].checks)
@@ -493,7 +493,7 @@ class _Describing:
             is_exact=all(each.reads is Reads.COUNT for each in inputs),
             is_stored=not rule.is_listed_only, inputs=inputs, differences=tuple(differences),
             filters=tuple(self._check(check, names) for check in checks),
-            of=self.places[self._listed_index(rule)] if rule.is_listed_only else None,
+            of=self.row_of[self._listed_index(rule)] if rule.is_listed_only else None,
             symmetries=1 if rule.symmetry is None else len(rule.symmetry.images),
         )  # fmt: skip
 
@@ -507,9 +507,9 @@ class _Describing:
         if atom is not None:
             atom = rename(atom, variables)
         view = operand.listing if operand.listing is not None else operand.view
-        place = None if view is None else self.places[view]
+        row = None if view is None else self.row_of[view]
         reads = Reads.COUNT if delta.use == COUNT else Reads.PRESENCE
-        return Input(place, atom, variables, reads, operand.is_fixed)
+        return Input(row, atom, variables, reads, operand.is_fixed)
 
     def _check(self, check: Check, names: tuple[str, ...]) -> Expression:
         return self.judges.express(check.judge, pick(names, check.variables))
@@ -519,7 +519,7 @@ class _Describing:
         ways: dict[int, Lookup] = {}
         lookups = []
         for root in delta.roots:
-            ways[root.word] = Lookup(self.places[root.view], (), root.is_old)
+            ways[root.word] = Lookup(self.row_of[root.view], (), root.is_old)
             if root.use != LEADS:
                 lookups.append(ways[root.word])
 
@@ -545,8 +545,8 @@ class _Describing:
         return Difference(number, SIDES[delta.side], tuple(lookups), filters, tuple(bindings))
 
 
-def pick(names: Sequence[str], places: Sequence[int]) -> tuple[str, ...]:
-    return tuple(names[place] for place in places)
+def pick(names: Sequence[str], columns: Sequence[int]) -> tuple[str, ...]:
+    return tuple(names[column] for column in columns)
 
 
 def find_order(index: Index) -> tuple[int, ...]:
