@@ -406,7 +406,8 @@ def test_emissions_are_sorted_by_leading_columns_only(arity, count):
     for columns in range(1, arity):
         work, packed = pack_rows(rows, arity)
         sort_columns(work, columns)
-        order = sorted(range(count), key=lambda n, last=columns: rows[n][:last])
+        heads = [row[:columns] for row in rows]
+        order = sorted(range(count), key=heads.__getitem__)
         assert read_rows(work, count) == [packed[n] for n in order]
 
 
@@ -423,7 +424,8 @@ def test_seeds_are_probed_ahead(seeds, others):
     given += [Given(2, (0, 2), COUNT), Given(2, (1, 2), PRESENCE)]
     bench.make_rule(given, (0, 1, 2))
     keys = [(random.randrange(60), random.randrange(60)) for _ in range(seeds)]
-    changes = [(0, key, 1) for key in keys] + [(0, (1, 1), 0)]
+    changes: list[tuple[int, tuple[int, ...], int]] = [(0, key, 1) for key in keys]
+    changes.append((0, (1, 1), 0))
     for change in (1, -1):
         changes += [(1, (n,), change) for n in range(0, 60, 2 + (change < 0))]
         changes += [(2, (n, m), change) for n in range(60) for m in range(0, 45, 1 + n % 9)]
