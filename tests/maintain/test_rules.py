@@ -475,8 +475,8 @@ def test_entries_in_the_place_of_a_net_list_are_wrong_for_presence():
         play(bench, edges((1, 5)))
 
 
-# As plain Python, a step calls what stands in its module. Otherwise Numba would compile every kernel
-# that the step calls by itself, which takes half a minute.
+# As plain Python, because a compiled step would not see the replacement, and to compile each of the
+# kernels that a step calls takes half a minute.
 WITHOUT_NETTING = """
 from tests.maintain.test_rules import edges, play, triangle
 from triegs.maintain.kernels import rule
