@@ -26,6 +26,7 @@ from tests.spark.archive import choose_options
 from xdist.remote import Producer
 from xdist.scheduler import LoadGroupScheduling
 
+from triegs.engine import Engine
 from triegs.maintain import compiled
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", choose_options())
@@ -77,6 +78,13 @@ class ByModule(LoadGroupScheduling):
     def _split_scope(self, nodeid: str) -> str:
         scope = super()._split_scope(nodeid)
         return nodeid.partition("::")[0] if scope == nodeid else scope
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Compile the kernels before there are processes that would all do so."""
+    with Engine():
+        pass
 
 
 @pytest.hookimpl(optionalhook=True)  # without xdist nothing is distributed
