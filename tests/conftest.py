@@ -22,13 +22,15 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.spark.archive import choose_options
+from tests.spark.archive import choose_environment
 from xdist.remote import Producer
 from xdist.scheduler import LoadGroupScheduling
 
+from triegs.engine import Engine
 from triegs.maintain import compiled
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", choose_options())
+for _name, _value in choose_environment().items():
+    os.environ.setdefault(_name, _value)
 
 # Wall-clock limits say more about the machine than about the code.
 _untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -77,6 +79,13 @@ class ByModule(LoadGroupScheduling):
     def _split_scope(self, nodeid: str) -> str:
         scope = super()._split_scope(nodeid)
         return nodeid.partition("::")[0] if scope == nodeid else scope
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Compile the kernels before there are processes that would all do so."""
+    with Engine():
+        pass
 
 
 @pytest.hookimpl(optionalhook=True)  # without xdist nothing is distributed

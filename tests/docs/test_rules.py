@@ -7,6 +7,7 @@ import re
 import tokenize
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def find_lines(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> list[str]:
     return found
 
 
+@cache
 def read_prose(path: Path) -> str:
     """The comments and texts of a source file: in code the words of a phrase may be names."""
     with tokenize.open(path) as file:

@@ -13,6 +13,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout, suppress
+from io import StringIO
 from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
@@ -110,6 +112,8 @@ def warm_up() -> None:
     """Load what every life needs, without starting a thread that a fork would not have."""
     import triegs.cli.run_command  # noqa: F401
 
+    with redirect_stdout(StringIO()), suppress(SystemExit):
+        app(["explain", "ASK { ?x ?p ?y }"])  # the parser of the command line imports on first use
     with TemporaryDirectory() as folder:
         for _ in range(2):
             with Engine.open(f"{folder}/state", sync="never", window=Window(4)) as engine:

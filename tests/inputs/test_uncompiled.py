@@ -12,14 +12,14 @@ import pytest
 from triegs.jit.jit import COMPILED
 
 HERE = Path(__file__).parent
+FILES = [HERE / f"test_{name}.py" for name in ("statements", "times", "cells")]
 
 
 @pytest.mark.skipif(not COMPILED, reason="this is the run without compilation")
-@pytest.mark.parametrize("name", ["statements", "times", "cells"])
-def test_without_compilation(name: str) -> None:
+def test_without_compilation() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, str(HERE / f"test_{name}.py")],
+        [*command, *map(str, FILES)],
         cwd=HERE.parents[1],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,

@@ -1,8 +1,13 @@
-"""An archive of the classes that Spark loads. With it a start of Spark takes about half the
-processor time, and a run of the tests starts Spark some ten times.
+"""What makes Spark start faster in tests: an archive of the classes that it loads, and a home
+without its archive of PySpark.
 
-``python -m tests.spark.archive`` makes it, once for each installation of Java and Spark. Without it
-the tests are the same, but slower.
+A start of Spark takes about half the processor time with the classes, and a run of the tests starts
+Spark some ten times. The archive of PySpark has no bytecode, and is first on the search path of
+Spark's Python processes: each compiles PySpark, half a second. Without it they import PySpark from
+its installation.
+
+``python -m tests.spark.archive`` makes both, once for each installation of Java and Spark. Without
+them the tests are the same, but slower.
 """
 
 from __future__ import annotations
@@ -32,7 +37,33 @@ def find_archive() -> Path | None:
     digest = blake2b(digest_size=8)
     for path in (Path(java).resolve(), Path(spark.origin)):
         digest.update(f"{path} {path.stat().st_mtime_ns}\0".encode())
+    digest.update(str(VENV).encode())  # an archive fits one path of the libraries
     return VENV / f"spark-{digest.hexdigest()}.jsa"
+
+
+def find_home(archive: Path | None) -> Path | None:
+    """The home of Spark that belongs to an archive, if there is one."""
+    home = None if archive is None else archive.with_suffix("")
+    return home if home is not None and home.is_dir() else None
+
+
+def make_home(archive: Path) -> None:
+    """A directory with Spark's programs and Java libraries, but without its ``python``."""
+    spark = find_spec("pyspark")
+    assert spark is not None
+    assert spark.origin is not None
+    home = archive.with_suffix("")
+    home.mkdir(parents=True, exist_ok=True)
+    for name in ("bin", "jars", "sbin"):
+        if not (home / name).exists():
+            (home / name).symlink_to(Path(spark.origin).parent / name)
+
+
+def choose_environment() -> dict[str, str]:
+    """Variables for the processes of a run of tests that start Spark."""
+    home = find_home(find_archive())
+    found = {"SPARK_SUBMIT_OPTS": choose_options()}
+    return found if home is None else {**found, "SPARK_HOME": str(home)}
 
 
 def choose_options() -> str:
@@ -45,7 +76,8 @@ def choose_options() -> str:
 
 def make_archive(archive: Path) -> None:
     """Run a pipeline of each kind; Java writes the archive when it ends."""
-    archive.parent.mkdir(exist_ok=True)
+    make_home(archive)
+    os.environ["SPARK_HOME"] = str(find_home(archive))
     from pyspark import SparkContext
     from tests.spark.streams import QUERIES, draw_batches, make_window, read_stream, write_all
 

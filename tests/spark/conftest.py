@@ -16,5 +16,6 @@ def spark() -> Iterator[LocalSpark]:
     except SparkMissing as missing:
         pytest.skip(str(missing))
     with found:
-        found.get()
+        # Generating and compiling Java for each plan takes longer than running it without.
+        found.get().conf.set("spark.sql.codegen.wholeStage", "false")
         yield found

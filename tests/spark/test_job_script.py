@@ -78,7 +78,10 @@ def test_a_plain_script(tmp_path: Path) -> None:
     assert java is not None
     path = [str(folder), str(Path(java).parent), "/usr/bin", "/bin"]
     env = {"PATH": ":".join(path), "HOME": os.environ.get("HOME", str(tmp_path))}
-    passed = ("JAVA_HOME", "PYTHONPATH", "SPARK_SUBMIT_OPTS", "TRIEGS_CACHE", "NUMBA_DISABLE_JIT")
+    passed = (
+        "JAVA_HOME", "PYTHONPATH", "SPARK_HOME", "SPARK_SUBMIT_OPTS", "TRIEGS_CACHE",
+        "NUMBA_DISABLE_JIT",
+    )  # fmt: skip
     for name in passed:
         if name in os.environ:
             env[name] = os.environ[name]

@@ -38,10 +38,12 @@ def test_every_epoch_equals_the_oracle(seed):
 SWITCHES = ["NUMBA_DISABLE_JIT", *(["NUMBA_BOUNDSCHECK"] if SOAK else [])]
 
 
+#: Without a soak, short lives that have both modes, all classes of plans, and all failures.
+SEEDS = [range(at, at + 2) for at in range(1000, 1010, 2)] if SOAK else [(1000, 1003, 1006, 1007)]
+
+
 @pytest.mark.parametrize("switch", SWITCHES)
-@pytest.mark.parametrize(
-    "seeds", [range(1000 + at, 1002 + at) for at in range(0, 10 if SOAK else 2, 2)]
-)
+@pytest.mark.parametrize("seeds", SEEDS)
 def test_the_same_uncompiled_and_with_bounds_checked(switch, seeds):
     epochs, every = (500, 50) if SOAK else (25, 5)
     program = (

@@ -40,6 +40,8 @@ SETTINGS = {
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
+#: Saves each Python worker a second of imports. Elsewhere forking after imports is not safe.
+DAEMON = {"spark.python.daemon.module": "triegs.spark.daemon"} if sys.platform == "linux" else {}
 
 
 #: Sessions with our formats registered; Spark warns about repeated registration.
@@ -207,7 +209,8 @@ def _start(folder: Path) -> Any:
 
     conf = SparkConf().setMaster("local[*]").setAll(list(SETTINGS.items()))
     # Local executors must run this Python; PySpark would use the one on PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if os.environ.setdefault("PYSPARK_PYTHON", sys.executable) == sys.executable:
+        conf.setAll(list(DAEMON.items()))  # another Python may lack this package
     conf.set("spark.local.dir", str(folder / "local"))
     conf.set("spark.sql.warehouse.dir", str(folder / "warehouse"))
     log = folder / LOG_NAME

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
-from triegs.durable.source import QuerySource
 from triegs.mode import Mode
 from triegs.partition.layout import Layout
 from triegs.spark.partitioned.slots import find_slots
 from triegs.sparql.window import Window
 from triegs.windows.settings import EventTime
+
+if TYPE_CHECKING:
+    from triegs.durable.source import QuerySource
 
 #: A limit that no event exceeds: stray times are judged once for all partitions, by their newest
 #: time.
@@ -48,6 +50,8 @@ class Job(NamedTuple):
 
     def list_sources(self, partition: int) -> list[QuerySource]:
         """The queries that a partition maintains, with the tags that they read there."""
+        from triegs.durable.source import QuerySource  # only tasks need it, and it is large
+
         return [
             QuerySource.read(self.queries[placement.name])._replace(labels=placement.labels)
             for placement in self.layout.queries

@@ -3,6 +3,9 @@
 Spark may run a partition in any process, so a cached engine may be outdated. Each batch therefore
 stores a new token in the state, and only the engine that wrote the current token is reused.
 Otherwise the engine is rebuilt from the state.
+
+When a query starts, Spark loads this module in a process that only declares the state variables. So
+the engine is imported by the first task.
 """
 
 from __future__ import annotations
@@ -10,16 +13,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
 
-from triegs.spark.encoded_batch import EncodedBatch
 from triegs.spark.partitioned.job import Job
-from triegs.spark.partitioned.partition import REPORT, Output, Partition
-from triegs.spark.partitioned.state_sync import Chunk
 from triegs.spark.tasks import find_batch
+
+if TYPE_CHECKING:
+    from triegs.spark.encoded_batch import EncodedBatch
+    from triegs.spark.partitioned.partition import Output, Partition
+    from triegs.spark.partitioned.state_sync import Chunk
 
 # `triegs.spark` can be imported without Spark.
 try:
@@ -75,6 +80,8 @@ class PartitionProcessor(StatefulProcessor):  # type: ignore[misc]
         timerValues: Any,  # noqa: ARG002, N803
     ) -> Iterator[Any]:
         """Apply the encoded batches of a micro-batch, which arrive as pandas frames."""
+        from triegs.spark.partitioned.partition import REPORT, Output
+
         job = self._job
         if key[0] in job.retired:
             self._about.clear()
@@ -117,6 +124,8 @@ class PartitionProcessor(StatefulProcessor):  # type: ignore[misc]
         """The engine that wrote the state, or else a new one from the state. It returns to the
         cache only when the batch is done.
         """
+        from triegs.spark.partitioned.partition import Partition
+
         drop_stale(self._job.identity, find_batch() or 0)
         known = _cache.pop((self._job.identity, number), None)
         if known is not None:
@@ -129,6 +138,8 @@ class PartitionProcessor(StatefulProcessor):  # type: ignore[misc]
         return Partition(self._job, number, self._list_chunks() if token is not None else ()), False
 
     def _list_chunks(self) -> Iterator[Chunk]:
+        from triegs.spark.partitioned.state_sync import Chunk
+
         for (file, number), (data,) in self._chunks.iterator():
             yield Chunk(file, number, bytes(data))
 
@@ -167,6 +178,8 @@ def pack(outputs: Iterable[Output]) -> Iterator[list[Output]]:
 
 
 def read_encoded(frame: Any) -> Iterator[EncodedBatch]:
+    from triegs.spark.encoded_batch import EncodedBatch
+
     for task, number, kind, payload in zip(
         frame["task"], frame["number"], frame["kind"], frame["payload"], strict=True
     ):
