@@ -99,6 +99,8 @@ class EnumerationPlan:
     #: For the rows of groups: the terms of computed columns, and which columns these are.
     values: Dictionary | None = None
     is_computed: tuple[bool, ...] = ()
+    #: The same rows, followed by the hidden columns of ORDER BY, if there are any.
+    sorting: EnumerationPlan | None = None
     #: Why a requested count is currently not kept.
     overflow: MultiplicityOverflow | None = None
 

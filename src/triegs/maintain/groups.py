@@ -79,7 +79,7 @@ class GroupRows:
         self._shown: View | None = None
         if sorted(self._picks) != list(range(len(names))):
             self._shown = self._create("shown rows", len(self._picks))
-        self.enumeration = self._enumerate()
+        self.enumeration = self._enumerate(names)
         for view in self.held:
             view.uses += 1
         self._refresh(self._list_bases())
@@ -128,16 +128,26 @@ class GroupRows:
         self.held[found] = {}
         return found
 
-    def _enumerate(self) -> EnumerationPlan:
+    def _enumerate(self, names: list[str]) -> EnumerationPlan:
+        if self._shown is None:
+            return self._enumerate_rows(self._picks)
         width = len(self._picks)
         found = EnumerationPlan(width)
         found.values = self.values
         found.is_computed = tuple(self._is_computed[pick] for pick in self._picks)
-        if self._shown is not None:
-            found.add_level(Level(self._shown.relation, (), tuple(range(width)), weighs=True))
-        else:
-            binds = tuple(self._picks.index(column) for column in range(width))
-            found.add_level(Level(self._rows.relation, (), binds, weighs=True))
+        found.add_level(Level(self._shown.relation, (), tuple(range(width)), weighs=True))
+        hidden = [names.index(name) for name in self._query.hidden]
+        if hidden:
+            found.sorting = self._enumerate_rows([*self._picks, *hidden])
+        return found
+
+    def _enumerate_rows(self, picks: list[int]) -> EnumerationPlan:
+        """All columns of the rows, in this order."""
+        found = EnumerationPlan(len(picks))
+        found.values = self.values
+        found.is_computed = tuple(self._is_computed[pick] for pick in picks)
+        binds = tuple(picks.index(column) for column in range(len(picks)))
+        found.add_level(Level(self._rows.relation, (), binds, weighs=True))
         return found
 
     # Epochs

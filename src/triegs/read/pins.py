@@ -96,7 +96,9 @@ class Pins:
             self.leases.pop(token, None)
             self._store.unpin(version)
 
-        reader = RowReader(registered.plan, enumeration, self._decode_one)
+        reader = RowReader(
+            registered.plan, enumeration, self._decode_one, self._words.decoder().load
+        )
         number = version.number - self._clock.first
         taken = find_caller() if self._debug else None
         decoder = self._words.decoder()

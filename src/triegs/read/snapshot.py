@@ -20,10 +20,10 @@ from triegs.errors import SnapshotExpired, StateError, TriegsError
 from triegs.notebook import MOST_SHOWN, write_card, write_table
 from triegs.options import SPARQL_FORMATS, SparqlFormat, check_word
 from triegs.read.changes import Changes
-from triegs.read.columns import Columns, Integers, NotIntegers, Sizes
+from triegs.read.columns import BATCH_ROWS, Columns, Integers, NotIntegers, Sizes
 from triegs.read.output import RowOutput
 from triegs.read.positions import Positions, add_exactly, check_size
-from triegs.read.result import BATCH_ROWS, Result, Row
+from triegs.read.result import Result, Row
 from triegs.read.rows import RowReader
 from triegs.sparql.model import Form
 from triegs.store.packed import PackedVersion
@@ -170,7 +170,7 @@ class Snapshot(Result):
         raise SnapshotExpired(f"the snapshot of epoch {self.epoch} {self._why}")
 
     def _columns(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[Columns]:
-        if integers is not None and not self._reader.is_plain:
+        if integers is not None and (self._reader.plan.query.order or not self._reader.is_plain):
             raise NotIntegers
         return self._reader.columns(self._version, sizes, integers)
 
