@@ -130,7 +130,8 @@ def _find_starts(groups: Words, ranks: Words, positions: Words) -> Words:
     """Of rows in order, the position of the first one with the same group and rank."""
     is_first = np.ones(len(groups), np.bool_)
     is_first[1:] = (groups[1:] != groups[:-1]) | (ranks[1:] != ranks[:-1])
-    return positions[is_first][np.cumsum(is_first) - 1]
+    found: Words = positions[is_first][np.cumsum(is_first) - 1]
+    return found
 
 
 def _rank_distinct(ids: Words, rank: Callable[[Words], Words]) -> Words:

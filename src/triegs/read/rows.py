@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +120,12 @@ class RowReader:
         if len(counts) <= MOST_CACHED:
             self._cache[version] = ids, counts
         return ids, counts
+
+    def sorts_soon(self, version: PackedVersion) -> bool:
+        """Whether at most one batch of rows is to be sorted. Cost: reading two batches."""
+        if version in self._cache:
+            return True
+        return not self.plan.filters and len(list(islice(self._unsorted(version), 2))) < 2
 
     def _unsorted(self, version: PackedVersion) -> Iterator[Columns]:
         """Every row, in columns of the head and of `Query.hidden`."""

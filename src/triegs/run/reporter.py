@@ -79,8 +79,8 @@ class Reporter:
     """Writes the queries after the epochs selected by `every`.
 
     A number is a period in milliseconds of event time: the first epoch at or after each multiple is
-    written. With `is_sorted`, rows without ORDER BY are sorted by text instead of in the engine's order,
-    which a resumed run would not reproduce.
+    written. With `is_sorted`, rows without ORDER BY are sorted by text instead of in the engine's
+    order, which a resumed run would not reproduce.
     """
 
     queries: list[RunQuery]

@@ -16,11 +16,15 @@ answer maps an output row to its multiplicity. An unbound column is None.
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from decimal import Decimal
+from fractions import Fraction
 from types import MethodType
 from typing import Any, NamedTuple
 
@@ -231,6 +235,9 @@ class Question:
     is_ask: bool = False
     offset: int = 0
     limit: int | None = None
+    #: The keys of ORDER BY, and whether they descend; what rdflib renamed in them.
+    order: list[tuple[Any, bool]] = field(default_factory=list)
+    renamed: dict[Any, Any] = field(default_factory=dict)
 
     def answer(self, weights: Mapping[Triple, int]) -> Answers:
         """Sum the weights of all valuations by output row, then apply grouping and modifiers."""
@@ -247,10 +254,34 @@ class Question:
         else:
             rows = [(binding, weight) for binding, weight in valuations]
         found: Answers = {}
+        bindings: dict[Row, Binding] = {}
         for binding, weight in rows:
             row = tuple(spell(binding[v]) if v in binding else None for v in self.head)
             found[row] = 1 if self.is_distinct else found.get(row, 0) + weight
+            bindings[row] = binding
+        if self.order:
+            found = {row: found[row] for row in self._sort(bindings)}
         return self._cut(found)
+
+    def _sort(self, bindings: Mapping[Row, Binding]) -> list[Row]:
+        """The rows by ORDER BY, which uses only variables of the head; in ties by all columns."""
+
+        def find_ties(row: Row) -> list[Any]:
+            shown = [bindings[row].get(v) for v in self.head]
+            return [(order_key(each), text or "") for each, text in zip(shown, row, strict=True)]
+
+        found = sorted(bindings, key=find_ties)
+        for expression, descends in reversed(self.order):
+
+            def find_key(row: Row, expression: Any = expression) -> Any:
+                binding = bindings[row]
+                more = {new: binding[v] for new, v in self.renamed.items() if v in binding}
+                if isinstance(expression, rdflib.Variable):
+                    return order_key((binding | more).get(expression))
+                return order_key(evaluate(expression, binding | more))
+
+            found.sort(key=find_key, reverse=descends)  # stable, also if it descends
+        return found
 
     def _valuations(
         self, graph: Any, binding: Binding, weight: int, atoms: Any, values: Any
@@ -289,7 +320,9 @@ class Question:
                 yield row
 
     def _cut(self, rows: Answers) -> Answers:
-        """LIMIT and OFFSET do not define which rows; the oracle keeps the first in its order."""
+        """Without ORDER BY, LIMIT and OFFSET do not define which rows; the oracle keeps the first
+        in its order.
+        """
         if self.offset == 0 and self.limit is None:
             return rows
         expanded = [row for row, n in rows.items() for _ in range(n)][self.offset :]
@@ -310,7 +343,9 @@ def read_query(text: str) -> Question:
         order = re.findall(r"[?$](\w+)", text)
         question.head.sort(key=lambda column: order.index(str(column)))
     node = query.p
-    while node.name in ("Project", "Slice", "Distinct", "Reduced"):
+    while node.name in ("Project", "Slice", "Distinct", "Reduced", "OrderBy"):
+        if node.name == "OrderBy":
+            question.order = [(each.expr, each.order == "DESC") for each in node.expr]
         if node.name == "Slice":
             question.offset, question.limit = node.start, node.length
         question.is_distinct |= node.name == "Distinct"
@@ -332,6 +367,7 @@ def read_query(text: str) -> Question:
                 question.having.append(each.expr)
         # rdflib samples a plain key; the value is that of the key.
         samples = {a.res: a.vars for a in node.A if a.name == "Aggregate_Sample"}
+        question.renamed = samples
         question.columns = [
             (v, samples[e] if isinstance(e, rdflib.Variable) and e in samples else e)
             for v, e in question.columns
@@ -515,6 +551,37 @@ def evaluate(expression: Any, binding: Binding) -> Any:
     except SPARQLError:
         return None
     return None if isinstance(value, SPARQLError) else value
+
+
+def order_key(value: Any) -> tuple[Any, ...]:
+    """The order of terms: unbound, blank nodes, IRIs, then literals: NaN, numbers by exact value,
+    dates, times, strings, strings with a language, booleans, others.
+    """
+    if value is None:
+        return (0,)
+    if isinstance(value, DataBlank | rdflib.BNode):
+        return 1, str(value).removeprefix("_:")
+    if not isinstance(value, rdflib.Literal):
+        return 2, str(value)
+    exact, kind, text = value.value, value.datatype, str(value)
+    if kind in NUMBERS and exact is not None:
+        number = (
+            struct.unpack("f", struct.pack("f", exact))[0] if kind == rdflib.XSD.float else exact
+        )
+        if number != number:
+            return (3,)
+        return 4, number if number in (math.inf, -math.inf) else Fraction(number)
+    if kind in (rdflib.XSD.date, rdflib.XSD.dateTime) and exact is not None:
+        is_date = kind == rdflib.XSD.date
+        time = datetime(exact.year, exact.month, exact.day, tzinfo=UTC) if is_date else exact
+        return 5 if is_date else 6, time.replace(tzinfo=time.tzinfo or UTC)
+    if value.language:
+        return 8, value.language, text
+    if kind in TEXTS:
+        return 7, text
+    if kind == rdflib.XSD.boolean and exact is not None:
+        return 9, exact
+    return 10, str(kind), text
 
 
 def aggregate_value(aggregate: Any, members: list[Binding]) -> Any:
