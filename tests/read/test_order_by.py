@@ -1,10 +1,10 @@
-"""ORDER BY: snapshots against the oracle, the reference and pyoxigraph; selection against sorting."""
+"""ORDER BY: against the oracle, the reference and pyoxigraph; selection against sorting."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from triegs.testing.reference import solutions
 
 PREFIXES = {"": "http://ex/"}
 P = "<http://ex/p>"
+pytestmark = pytest.mark.filterwarnings("ignore::triegs.QueryWarning")
 TIMES = ("2024-02-29T10:00:00Z", "2024-05-01T10:00:00.25+02:00", "2024-05-01T08:00:00.25Z")
 
 
@@ -122,7 +123,7 @@ def test_the_kinds_of_terms_have_an_order() -> None:
         [typed("2024-05-01", "date")], [typed("1999-05-01T00:00:00Z", "dateTime")], STRINGS,
         TAGGED, [typed("false", "boolean")], [typed("true", "boolean")], ODD,
     ]  # fmt: skip
-    for before, after in zip(kinds, kinds[1:], strict=False):
+    for before, after in pairwise(kinds):
         assert max(map(order_key, before)) < min(map(order_key, after))
 
 
@@ -193,7 +194,7 @@ PLAIN = [
     "SELECT ?x ?y { ?x :p ?y } ORDER BY ?x DESC(?y) LIMIT 7 OFFSET 2",
     "SELECT * { ?x :p ?y } ORDER BY ASC(?y) DESC(?x) LIMIT 5",
     "SELECT DISTINCT ?y { ?x :p ?y } ORDER BY DESC(?y) LIMIT 3",
-    "SELECT ?x ?y { ?x :p ?y } ORDER BY STR(?y) LIMIT 9",
+    "SELECT ?x ?y { ?x :p ?y FILTER(!ISBLANK(?y)) } ORDER BY STR(?y) LIMIT 9",
     "SELECT ?x ?y { ?x :p ?y } ORDER BY (?y + 1) DESC(ISIRI(?y))",
     "SELECT ?x ?y ?z { ?x :p ?y . ?x :p ?z FILTER(?y != ?z) } ORDER BY DESC(?z) ?y LIMIT 6",
     "SELECT ?x ?gone { ?x :p ?y } ORDER BY ?gone DESC(?x)",
@@ -209,60 +210,41 @@ GROUPED = [
 ]
 
 
-@pytest.mark.parametrize("text", PLAIN)
-@pytest.mark.parametrize("mode", ["multigraph", "rdf"])
-def test_snapshots_equal_the_oracle(text: str, mode: str) -> None:
-    terms = [term for term in TERMS if "2500001Z" not in term and term not in ODD]
-
-    @given(updates_of(terms, most=14))
-    def check(updates: Updates) -> None:
-        with pytest.warns() if "gone" in text else _nothing():
-            found = read(text, updates, mode=mode)
-        assert found == list(oracle.answers(with_prefix(text), updates, mode).items())
-
-    check()
+#: The oracle reads times with Python, and compares unknown datatypes otherwise.
+JUDGED = [term for term in TERMS if "2500001Z" not in term and term not in ODD]
 
 
-@pytest.mark.parametrize("text", GROUPED)
-def test_groups_equal_the_oracle(text: str) -> None:
-    integers = [typed(n, "integer") for n in range(-3, 9)]
-
-    @given(updates_of(integers, most=14))
-    def check(updates: Updates) -> None:
-        assert read(text, updates) == list(oracle.answers(with_prefix(text), updates).items())
-
-    check()
+@given(updates_of(JUDGED, most=14), st.sampled_from(PLAIN), st.sampled_from(["multigraph", "rdf"]))
+def test_snapshots_equal_the_oracle(updates: Updates, text: str, mode: str) -> None:
+    assert read(text, updates, mode=mode) == list(
+        oracle.answers(with_prefix(text), updates, mode).items()
+    )
 
 
-@pytest.mark.parametrize("text", [*PLAIN[:-1], *GROUPED])
-def test_snapshots_equal_the_reference(text: str) -> None:
-    @given(updates_of(TERMS))
-    def check(updates: Updates) -> None:
-        triples = [update[1:] for update in updates]
-        expected = solutions(parse(text, PREFIXES), triples, "multigraph")
-        assert read(text, updates) == list(expected.items())
-
-    check()
+@given(updates_of([typed(n, "integer") for n in range(-3, 9)], most=14), st.sampled_from(GROUPED))
+def test_groups_equal_the_oracle(updates: Updates, text: str) -> None:
+    assert read(text, updates) == list(oracle.answers(with_prefix(text), updates).items())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("direction", ["ASC", "DESC"])
-def test_pyoxigraph_sorts_alike(kind: str, direction: str) -> None:
-    """Up to ties, in which its order is any."""
+@given(updates_of(TERMS), st.sampled_from([*PLAIN, *GROUPED]))
+def test_snapshots_equal_the_reference(updates: Updates, text: str) -> None:
+    triples = [update[1:] for update in updates]
+    expected = solutions(parse(text, PREFIXES), triples, "multigraph")
+    assert read(text, updates) == list(expected.items())
+
+
+@given(st.data(), st.sampled_from(sorted(KINDS)), st.sampled_from(["ASC", "DESC"]))
+def test_pyoxigraph_sorts_alike(data: st.DataObject, kind: str, direction: str) -> None:
+    """Up to ties, in which its order is any, and to the spelling of numbers."""
     text = f"SELECT ?x ?y {{ ?x :p ?y }} ORDER BY {direction}(?y)"
-
-    @given(updates_of(KINDS[kind]))
-    def check(updates: Updates) -> None:
-        store = ox.Store()
-        for _, subject, predicate, value in updates:
-            store.add(ox.Quad(*map(to_oxigraph, (subject, predicate, value))))
-        judged = [(str(row[0]), str(row[1])) for row in store.query(with_prefix(text))]
-        found = [row for row, _ in read(text, updates, mode="rdf")]
-        assert [order_key(y) for _, y in found] == [order_key(y) for _, y in judged]
-        for _, tied in groupby(judged, key=lambda row: order_key(row[1])):
-            assert set(tied) <= set(found)  # type: ignore[arg-type]
-
-    check()
+    updates = data.draw(updates_of(KINDS[kind]))
+    store = ox.Store()
+    for _, subject, predicate, value in updates:
+        store.add(ox.Quad(*map(to_oxigraph, (subject, predicate, value))))
+    judged = [(str(row[0]), order_key(str(row[1]))) for row in store.query(with_prefix(text))]
+    found = [(str(row[0]), order_key(row[1])) for row, _ in read(text, updates, mode="rdf")]
+    assert [key for _, key in found] == [key for _, key in judged]
+    assert set(found) == set(judged)
 
 
 def to_oxigraph(term: str) -> Any:
@@ -420,9 +402,3 @@ def test_plans_do_not_depend_on_the_order() -> None:
         plain = engine.register("SELECT ?x ?y { ?x :p ?y }").plan
         ordered = engine.register("SELECT ?x ?y { ?x :p ?y } ORDER BY ?y LIMIT 2").plan
     assert [node.key for node in plain.nodes] == [node.key for node in ordered.nodes]
-
-
-def _nothing() -> Any:
-    from contextlib import nullcontext
-
-    return nullcontext()
