@@ -57,7 +57,7 @@ soak: $(READY) ## run the property tests for long, with fresh random examples
 	@TRIEGS_PROFILE=soak $(BIN)/pytest -q -n 2 -m property $(or $(ARGS),tests/stress)
 	@$(if $(ARGS),,TRIEGS_PROFILE=soak $(BIN)/pytest -q -n 2 -m property --ignore=tests/stress)
 
-bench: $(READY) ## measure against peers in ten minutes, rewrite docs/performance.md (ARGS="changes")
+bench: $(READY) ## measure against peers in ten minutes, rewrite docs/measurements.md (ARGS="changes")
 	@$(NEEDS_PEERS)
 	@$(BIN)/python -m bench.suite --docs docs $(ARGS)
 

@@ -1,4 +1,4 @@
-"""Write the tables and plots of a run into the performance page.
+"""Write the tables of a run into the page of measurements, and draw its plots.
 
 The page has markers such as ``<!-- bench: changes/against peers -->``, each closed by
 ``<!-- /bench -->``. The text between them is replaced by that table of that section; sections that
@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.report import Figure, pivot, read_figure, split_tables
 
-PAGE = "performance.md"
+PAGE = "measurements.md"
 PLACE = re.compile(r"<!-- bench: (.+?) -->\n.*?<!-- /bench -->", re.DOTALL)
 PACKAGES = {
     "numpy": "NumPy", "numba": "Numba", "pyarrow": "pyarrow", "polars": "Polars",

@@ -1,7 +1,7 @@
 """Benchmarks against other systems, in under ten minutes: ``python -m bench.suite [section …]``.
 
-A wrong answer exits with 1; a missed goal does not. ``--docs docs`` rewrites the tables and plots
-of the performance page.
+A wrong answer exits with 1; a missed goal does not. ``--docs docs`` rewrites the tables of
+``docs/measurements.md`` and the plots.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def _grow(less: list[dict[str, Any]], more: list[dict[str, Any]]) -> Iterator[Fi
             lambda each: sum(p["written_bytes"] for p in each["partitions"]),
         ),
         (
-            "ms for the state of a part",
+            "ms for the state of a partition",
             lambda each: 1e3 * max(p["state_s"] for p in each["partitions"]),
         ),
         ("ms of a batch", lambda each: each["spark"]["durationMs"]["triggerExecution"]),

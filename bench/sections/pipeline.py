@@ -195,7 +195,7 @@ def _measure_joins(
     if live[0] != found:
         raise WrongAnswer(f"{found} answers by the pipeline, {live[0]} by a join of streams")
     rates = [SLIDES / median(each[1:]) for each in (seconds, theirs)]
-    row = "and all changes told"
+    row = "with all changes delivered"
     yield Figure(row, "slides/s", rates[0], table="slides")
     yield Figure(row, "a join of streams, slides/s", rates[1], table="slides")
     yield Figure(row, "times the join", rates[0] / rates[1], "x", SPARK_GOAL, table="slides")

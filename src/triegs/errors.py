@@ -3,29 +3,29 @@
 ::
 
     TriegsError
-    ├── QueryError            the query text is wrong; says where
-    │   └── UnsupportedQuery  the query is right SPARQL, outside the fragment
+    ├── QueryError            the query text is invalid; has its position
+    │   └── UnsupportedQuery  valid SPARQL outside the supported fragment
     ├── PlanError             a forced plan choice does not fit the query
-    ├── WindowError           a window or a setting of event time that makes no sense
-    ├── BadOption             an option with a value that it cannot have; also a ValueError
-    ├── BadTerm               a value that is no RDF term; also a ValueError
-    ├── InputError            a file that cannot be read, or a record in strict mode; says where
-    │   └── MappingError      a mapping of rows to triples that cannot be read, or does not fit
-    ├── CannotWrite           an output that the disk refuses; says which, and why
-    ├── InvalidUpdate         a strict epoch had a deletion that finds nothing; nothing changed
-    ├── MultiplicityOverflow  a count that 64 bits cannot hold; names the view
-    ├── MemoryLimitReached    the change found no room and was not made; also a MemoryError
-    ├── SnapshotExpired       a snapshot was read after it was closed, or its lease was over
-    ├── HistoryGone           an epoch that nobody holds any more, or that was before the query
-    ├── NotCopied             something that belongs to its process was pickled or copied; also a
+    ├── WindowError           an invalid window, duration or event-time setting; also a ValueError
+    ├── BadOption             an invalid value of an option; also a ValueError
+    ├── BadTerm               a value that is not an RDF term; also a ValueError
+    ├── InputError            an unreadable file, or a malformed record in strict mode
+    │   └── MappingError      an invalid mapping of rows to triples, or one that does not fit
+    ├── CannotWrite           an output that cannot be written
+    ├── InvalidUpdate         an epoch that was rejected as a whole; nothing changed
+    ├── MultiplicityOverflow  a count that exceeds 64 bits; names the view
+    ├── MemoryLimitReached    no room for the change, which was not made; also a MemoryError
+    ├── SnapshotExpired       the snapshot is closed, or its lease is over
+    ├── HistoryGone           the epoch is no longer held, or precedes the query
+    ├── NotCopied             an object bound to its process was pickled or copied; also a
     │                         TypeError
-    ├── StateDamaged          a file of an engine's directory is not what was written; says where
-    │   └── LogDamaged        it is the log; says up to which record it is good
-    ├── LogFailed             the log did not take a record, or a sync failed; nothing changed
+    ├── StateDamaged          a corrupt file in the engine directory; has file and offset
+    │   └── LogDamaged        the corrupt file is the log; has the last intact record
+    ├── LogFailed             a log write or sync failed; nothing changed
     └── StateError            the engine cannot do this now (closed, or in use by another thread)
-        └── DirectoryInUse    another process has the directory open; says which
+        └── DirectoryInUse    another process has the directory open; names it
 
-    QueryWarning              not an error: a query that most likely is not what was meant
+    QueryWarning              not an error: a query that is most likely a mistake
 """
 
 from __future__ import annotations
@@ -38,13 +38,10 @@ if TYPE_CHECKING:
 
 
 class TriegsError(Exception):
-    """Base of all errors of this package: ``except TriegsError`` catches each of them.
-
-    Each can be pickled, with all that it says.
-    """
+    """Base of all errors of this package. All of them can be pickled, with their attributes."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Not by a call of its class, which takes other arguments than those that it keeps.
+        # Calling the class would fail: its parameters differ from the stored arguments.
         return _restore, (type(self), self.args), dict(self.__dict__)
 
 
@@ -53,7 +50,7 @@ def _restore(kind: type[TriegsError], args: tuple[Any, ...]) -> TriegsError:
 
 
 class QueryError(TriegsError):
-    """A query text that cannot be read; names the place and what would be right.
+    """The query text is not valid. Has ``line``, ``column``, ``construct`` and ``hint``.
 
     >>> error = QueryError("unknown prefix 'ex:'", line=2, column=5, construct="prefix",
     ...                    hint="declare it with PREFIX ex: <…>")
@@ -74,34 +71,37 @@ class QueryError(TriegsError):
 
 
 class UnsupportedQuery(QueryError):
-    """Correct SPARQL that triegs refuses, with what could be written instead in ``hint``."""
+    """Valid SPARQL that triegs, or the engine, does not support; ``hint`` has an alternative."""
 
 
 class QueryWarning(UserWarning):
-    """A query that is right SPARQL and most likely a slip, such as a variable that nothing binds.
+    """A Python warning: a valid query that is most likely a mistake, as an unbound variable is.
 
-    ``warnings.simplefilter("error", triegs.QueryWarning)`` makes an error of it.
+    ``warnings.simplefilter("error", triegs.QueryWarning)`` turns it into an error.
     """
 
 
 class PlanError(TriegsError):
-    """A plan choice (root, absorption, payload) that this query does not have."""
+    """The query does not have the requested plan choice (root, absorption, payload)."""
 
 
 class WindowError(TriegsError, ValueError):
-    """A window, a duration or a setting of event time that makes no sense; says why."""
+    """An invalid window, duration or event-time setting. Also a `ValueError`."""
 
 
 class BadOption(TriegsError, ValueError):
-    """An option with a value that it cannot have; says which ones it can."""
+    """An invalid value of an option; the message lists the valid ones. Also a `ValueError`."""
 
 
 class BadTerm(TriegsError, ValueError):
-    """A value that is no term; says what is wrong with it."""
+    """A value that is not an RDF term; the message says why. Also a `ValueError`."""
 
 
 class InvalidUpdate(TriegsError):
-    """An epoch that was refused as a whole; `refused` says which updates, and why."""
+    """A strict epoch, a table or a file was rejected as a whole; nothing changed.
+
+    ``refused`` lists the invalid updates with their reasons.
+    """
 
     def __init__(self, message: str, refused: tuple[tuple[int, str], ...] = ()) -> None:
         super().__init__(message)
@@ -109,7 +109,7 @@ class InvalidUpdate(TriegsError):
 
 
 class MultiplicityOverflow(TriegsError):
-    """A count that does not fit 64 bits; `view` names where."""
+    """A count exceeds 64 bits; ``view`` names the view."""
 
     def __init__(self, message: str, view: str) -> None:
         super().__init__(message)
@@ -117,36 +117,39 @@ class MultiplicityOverflow(TriegsError):
 
 
 class MemoryLimitReached(TriegsError, MemoryError):
-    """No room under the memory limit for a change, which was not made.
+    """No room under the memory limit; nothing changed. Also a `MemoryError`.
 
-    Closing snapshots or queries, or deleting, makes room; then the same change may be tried again.
+    Close snapshots or queries, or delete, to make room; then retry the change.
     """
 
 
 class SnapshotExpired(TriegsError):
-    """A snapshot that was closed, or whose lease is over; what it held may be gone."""
+    """The snapshot is closed, or its lease is over."""
 
 
 class HistoryGone(TriegsError):
-    """An epoch whose answers are gone; says which epochs are held."""
+    """The epoch is no longer held, or precedes the query; the message lists the held epochs."""
 
 
 class NotCopied(TriegsError, TypeError):
-    """What was pickled or copied belongs to its process; says what can be taken out of it."""
+    """An object bound to its process was pickled or copied. Also a `TypeError`.
+
+    The message says what to send instead.
+    """
 
 
 class StateError(TriegsError):
-    """Something that cannot be done in the engine's present state."""
+    """The engine or query is closed, another thread updates it, or its state forbids the call."""
 
 
 class DirectoryInUse(StateError):
-    """A directory that another process, or another engine of this one, has open."""
+    """Another process, or another engine of this one, has the directory open."""
 
 
 class StateDamaged(TriegsError):
-    """A file that is not what was written; it is not read, and nothing on disk was changed.
+    """A corrupt file in the engine directory. Nothing on disk was changed.
 
-    ``file`` and ``offset`` say where.
+    ``file`` and ``offset`` locate the damage, ``reason`` describes it.
     """
 
     def __init__(self, reason: str, *, file: Path, offset: int = 0) -> None:
@@ -157,7 +160,7 @@ class StateDamaged(TriegsError):
 
 
 class LogDamaged(StateDamaged):
-    """A log whose synced records cannot all be read; those up to ``good_until`` are whole."""
+    """A corrupt log: synced records cannot be read. Those up to ``good_until`` are intact."""
 
     def __init__(self, reason: str, *, file: Path, offset: int, good_until: int) -> None:
         super().__init__(f"{reason}; good until record {good_until}", file=file, offset=offset)
@@ -165,7 +168,10 @@ class LogDamaged(StateDamaged):
 
 
 class LogFailed(TriegsError):
-    """The disk refused what the log asked of it; ``reason`` says what, and why."""
+    """A log write or sync failed and nothing changed; ``reason`` has the cause.
+
+    After a failed write, retry. After a failed sync, reopen the engine.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -175,8 +181,8 @@ class LogFailed(TriegsError):
 class InputError(TriegsError):
     """An input that cannot be read, or in strict mode its first malformed record.
 
-    ``file`` and ``line`` say where, as far as that is known; lines count from 1. ``columns`` are
-    those of a table that lacks one of ours.
+    ``file`` and ``line`` (from 1) locate it, if known. If a required column is missing,
+    ``columns`` lists those of the table.
     """
 
     def __init__(
@@ -189,17 +195,18 @@ class InputError(TriegsError):
 
 
 class MappingError(InputError):
-    """A mapping that cannot be read, or names a column that a table does not have; says where in
-    the mapping, and what there is instead.
+    """An invalid ``map``, or one that names a column the table does not have.
+
+    The message has the position in the mapping and the columns of the table.
     """
 
 
 class CannotWrite(TriegsError):
-    """An output that cannot be made or written."""
+    """An output of ``triegs run`` or another writer cannot be created or written."""
 
     @classmethod
     def name(cls, path: str | PathLike[str], error: OSError) -> CannotWrite:
-        """What the system says of a file.
+        """Make the error from what the operating system reports for a file.
 
         >>> print(CannotWrite.name("a.csv", OSError(28, "No space left on device")))
         cannot write a.csv: No space left on device

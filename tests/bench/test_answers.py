@@ -1,4 +1,4 @@
-"""The judge of the benchmarks: digests tell results apart, and are what the edges imply."""
+"""The judge of the benchmarks: digests distinguish results, and equal those of the edges."""
 
 from __future__ import annotations
 

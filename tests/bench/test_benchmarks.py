@@ -72,7 +72,7 @@ def test_quick(tmp_path: Path) -> None:
 
 
 def test_goals_have_a_place_on_the_page() -> None:
-    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
     shown = {found[1].partition("/")[0] for found in PLACE.finditer(page)}
     assert quick.SECTIONS.keys() - shown == {"windows"}
 

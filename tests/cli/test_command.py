@@ -82,7 +82,7 @@ def test_standard_input() -> None:
     assert "full-acyclic" in run("explain", "-", input=QUERY).stdout
 
 
-def test_warm_tells_where_compiled_code_is_and_is_done_at_once() -> None:
+def test_warm_prints_the_cache_and_returns_at_once() -> None:
     done = run("warm")
     assert (done.returncode, done.stderr) == (0, "")
     assert "compile" in done.stdout

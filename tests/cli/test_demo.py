@@ -45,7 +45,7 @@ def test_it_fits_a_terminal(text: str) -> None:
     assert "\x1b" not in text
 
 
-def test_without_spark_it_says_so_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_spark_it_says_so_and_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "find_spec", lambda name: None)
     file = StringIO()
     run_demo(None, Screen(file=file), PER_FILE)
@@ -54,7 +54,7 @@ def test_without_spark_it_says_so_and_goes_on(monkeypatch: pytest.MonkeyPatch) -
     assert "read by this process" in file.getvalue()
 
 
-def test_spark_is_needed_if_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_is_required_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "find_spec", lambda name: None)
     done = CliRunner().invoke(app, ["demo", "--engine", "spark"])
     assert done.exit_code == 1

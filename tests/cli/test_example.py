@@ -38,7 +38,7 @@ def test_running_example(text: str) -> None:
 
 
 def test_everything_shown(text: str) -> None:
-    """Set TRIEGS_REFRESH=1 to write the golden file anew; then read the difference.
+    """Set TRIEGS_REFRESH=1 to rewrite the golden file; then read the difference.
 
     Bytes are left out: they follow the layout of nodes.
     """

@@ -30,7 +30,7 @@ def run(*arguments: str, stdin: str | None = None):
 
 
 def compare_golden(name: str, text: str) -> None:
-    """Set TRIEGS_REFRESH=1 to write the golden files anew; then read the difference."""
+    """Set TRIEGS_REFRESH=1 to rewrite the golden files; then read the difference."""
     path = GOLDEN / name
     if os.environ.get("TRIEGS_REFRESH"):
         path.write_text(text, encoding="utf-8")
@@ -106,7 +106,7 @@ def test_all_plans_says_when_it_is_a_sample() -> None:
     assert sum(line.startswith("→") for line in done.stdout.splitlines()) == 1
 
 
-def test_query_error_shows_the_place() -> None:
+def test_query_error_shows_the_position() -> None:
     done = run("--text", "SELECT ?x WHERE {\n  ?x ex:knows ?y\n}")
     assert done.exit_code == 1
     assert done.stdout == ""
@@ -126,7 +126,7 @@ def test_unsupported_query_says_so() -> None:
     assert done.stderr.splitlines()[3] == " " * (4 + 22) + "^"
 
 
-def test_long_line_is_shown_around_the_place() -> None:
+def test_long_line_is_shown_around_the_position() -> None:
     done = run("--text", "SELECT * { " + "?a <http://ex/p> ?b . " * 30 + " ex:p }")
     shown, caret = done.stderr.splitlines()[2:4]
     assert len(shown) <= 80
@@ -183,7 +183,7 @@ def test_the_keys_of_partitions(tmp_path: Path) -> None:
     done = run("--text", text, "--partitions", "4")
     assert "→ 1  ?z     0.33    2.00  2.00" in done.stdout
     assert "  r(?z, 5)   hashed by subject" in done.stdout
-    assert "All labels are taken to have as many events; --sample FILE" in done.stdout
+    assert "All labels count as equally frequent; --sample FILE" in done.stdout
     assert "Chosen: hashed by ?z: 2.0 times the throughput of one partition" in done.stdout
     sample = tmp_path / "sample.nt"
     lines = [f"<a:{n}> <http://ex/{label}> <a:o{n}> .\n" for n, label in enumerate("pppppppqqr")]
@@ -209,5 +209,5 @@ def test_without_a_key_there_is_one_engine() -> None:
     done = run("--text", "ASK { ?x <http://ex/p> ?y }", "--partitions", "4")
     assert done.stdout == (
         "4 partitions; no key is chosen\n\n"
-        "One engine keeps it: ASK has one answer across all partitions\n"
+        "Not partitioned: ASK has one answer across all partitions\n"
     )

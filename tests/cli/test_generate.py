@@ -72,7 +72,7 @@ def test_events_on_standard_output_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("name", ["csv", "jsonl", "nt", "nq", "ttl", "trig", "parquet", "arrow"])
-def test_the_name_of_the_file_tells_the_format(name: str, tmp_path: Path) -> None:
+def test_the_file_name_determines_the_format(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"events.{name}"
     done = run("path3", "--events", 300, "--output", path)
     assert (done.returncode, done.stdout) == (0, b"")
@@ -112,7 +112,7 @@ def test_packed_parquet(packing: str, tmp_path: Path) -> None:
     assert file.metadata.row_group(0).column(2).compression.lower() == packing
 
 
-def test_a_directory_gets_parts_in_order(tmp_path: Path) -> None:
+def test_a_directory_gets_files_in_order(tmp_path: Path) -> None:
     folder = tmp_path / "parts"
     done = run("social", "-n", 2500, "-o", f"{folder}/", "--per-file", 1000, "--format", "jsonl")
     assert done.returncode == 0
@@ -184,7 +184,7 @@ def test_wrong_calls(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_cannot_be_written_is_failed_work(tmp_path: Path) -> None:
+def test_an_unwritable_target_is_a_failure(tmp_path: Path) -> None:
     done = run("path3", "-n", 10, "-o", tmp_path / "no" / "events.csv")
     assert done.returncode == 1
     assert done.stderr.decode().startswith("error: cannot write ")

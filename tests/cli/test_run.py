@@ -114,7 +114,7 @@ def test_a_query_that_is_no_file_and_no_text() -> None:
     assert "cannot read replies.rq: No such file or directory" in done.stderr
 
 
-def test_a_wrong_query_is_shown_in_place() -> None:
+def test_a_wrong_query_is_shown_with_its_position() -> None:
     done = run("SELECT ?x { ?x ex:p ?y }", "-i", EVENTS, code=1)
     assert done.stdout == ""
     assert done.stderr.splitlines()[:2] == [
@@ -366,7 +366,7 @@ def test_an_input_is_not_written_over(timed: str) -> None:
     assert Path(timed).read_text() == before
 
 
-def test_malformed_records_are_set_aside_and_told(tmp_path: Path) -> None:
+def test_malformed_records_are_quarantined_and_reported(tmp_path: Path) -> None:
     path = tmp_path / "events.nt"
     path.write_text(like("a", "b") + "nonsense\n" + like("b", "c"))
     done = run(LIKES, "-i", str(path), "--format", "csv")
@@ -388,7 +388,7 @@ def test_strict_ends_at_the_first(tmp_path: Path) -> None:
     assert "events.nt, line 2" in done.stderr
 
 
-def test_refused_deletions_are_told_and_kept(tmp_path: Path) -> None:
+def test_refused_deletions_are_reported_and_quarantined(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     good = f"6,+,<{EX}a>,<{EX}likes>,<{EX}b>\n"
     path.write_text(f"time,op,subject,predicate,object\n5,-,<{EX}a>,<{EX}likes>,<{EX}b>\n{good}")

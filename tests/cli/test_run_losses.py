@@ -68,7 +68,7 @@ def test_nothing_to_read(tmp_path: Path, text: str) -> None:
         assert f"error: no records in {path}" in said
 
 
-def test_a_state_that_goes_on_may_find_nothing_new(tmp_path: Path) -> None:
+def test_a_resumed_state_may_find_nothing_new(tmp_path: Path) -> None:
     path, state = write(tmp_path, HEAD + row(5)), str(tmp_path / "state")
     run("-i", path, "--state", state)
     assert "error" not in run("-i", path, "--state", state).stderr
@@ -154,7 +154,7 @@ def test_graph_time_with_a_prefix(tmp_path: Path) -> None:
     assert "--prefix prov=IRI" in said
 
 
-def test_an_output_whose_ending_tells_no_format(tmp_path: Path) -> None:
+def test_an_output_with_an_unknown_ending(tmp_path: Path) -> None:
     path = write(tmp_path, HEAD + row(5))
     for name in ("x.xlsx", "x.json", "x.csv.gz"):
         said = run("-i", path, "--output", str(tmp_path / name), code=2).stderr

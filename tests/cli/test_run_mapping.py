@@ -78,7 +78,7 @@ def test_windows_hold_what_rows_say(tmp_path: Path, unit: str, scale: int) -> No
     assert f"{bare} records were malformed and skipped (no triple {bare})" in done.stderr
 
 
-def test_a_run_that_goes_on_ends_where_one_run_ends(tmp_path: Path) -> None:
+def test_a_resumed_run_ends_where_one_run_ends(tmp_path: Path) -> None:
     """With nodes of rows, deletions by id, rows that come again, and a run cut in three."""
     rows = draw_payments(5)
     rows += [{**row, "sign": "-", "ts": str(200 + n)} for n, row in enumerate(rows[::3])]
@@ -118,8 +118,8 @@ def test_batches_and_figures_count_rows(tmp_path: Path) -> None:
     assert line.split()[1] == "21"
 
 
-def test_a_row_is_taken_back_as_a_whole(tmp_path: Path) -> None:
-    """Without windows, too: what is not there in full is not taken back in part."""
+def test_a_row_is_deleted_as_a_whole(tmp_path: Path) -> None:
+    """Also without windows: a row that is incomplete is not deleted in part."""
     rows = [
         {"a": "x", "b": "y", "n": "1", "sign": "+"},
         {"a": "x", "b": "y", "n": "2", "sign": "-"},
@@ -138,7 +138,7 @@ def test_a_row_is_taken_back_as_a_whole(tmp_path: Path) -> None:
     assert "<urn:triegs:to> <urn:triegs:y> . <urn:triegs:x> <urn:triegs:n>" in aside.read_text()
 
 
-def test_names_go_out_as_asked(tmp_path: Path) -> None:
+def test_names_are_written_as_requested(tmp_path: Path) -> None:
     path = write(tmp_path / "pay.csv", [{"from": "Ann Lee", "to": "Bob"}])
     options = (
         "-i",
@@ -177,7 +177,7 @@ def test_names_go_out_as_asked(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(
+def test_errors_are_one_line(
     tmp_path: Path, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     path = write(tmp_path / "pay.csv", [{"ts": "1", "from": "A", "to": "B"}])
@@ -187,7 +187,7 @@ def test_what_is_wrong_is_told_in_one_line(
     assert "try: --map" not in done.stderr  # it is given
 
 
-def test_csv_with_other_signs_and_letters(tmp_path: Path) -> None:
+def test_csv_with_other_delimiters_and_encodings(tmp_path: Path) -> None:
     path = tmp_path / "pay.csv"
     for delimiter, sign in ((";", ";"), ("tab", "\t")):
         path.write_bytes(f"von{sign}an\nZoë{sign}Åsa\n".encode("latin-1"))

@@ -130,7 +130,7 @@ def test_a_growing_file_is_followed(tmp_path: Path) -> None:
     assert {line[:4] for line in rest.splitlines()} == {"4,3,"}
 
 
-def test_a_followed_file_that_is_cut_off_is_told(tmp_path: Path) -> None:
+def test_a_truncated_followed_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "events.nt"
     path.write_text(f"<{EX}a> <{EX}likes> <{EX}b> .\n" * 3)
     with running(LIKES, "-i", str(path), "--follow", "--format", "csv") as process:
@@ -250,7 +250,7 @@ def test_a_second_signal_ends_at_once() -> None:
 
 
 def test_a_signal_while_a_run_begins_is_not_lost() -> None:
-    """Python only tells of an exception in a finaliser, and goes on."""
+    """Python only reports an exception in a finaliser, and continues."""
     program = (
         "import os, signal\n"
         "from triegs.run.stop import exiting_on_interrupt\n"

@@ -182,7 +182,7 @@ def test_streams_of_results(tmp_path: Path, operator: str, changes: dict[int, in
     done = run(text, "-i", LIKES, "--format", "csv")
     found = read_rows(done.stdout, "change")
     assert {time: sum(step.values()) for time, step in found.items()} == changes
-    # What was asked for comes before what the text says.
+    # Options override the text.
     assert "multiplicity" in run(text, "-i", LIKES, "--emit", "snapshot").stdout
 
 

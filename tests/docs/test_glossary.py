@@ -1,4 +1,4 @@
-"""The glossary: one word for one thing, each defined once, in order within its part."""
+"""The glossary: one word for one thing, each defined once, in order within its section."""
 
 from __future__ import annotations
 

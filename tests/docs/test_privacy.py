@@ -1,4 +1,4 @@
-"""No file of the repository tells where or by whom it was made."""
+"""No file of the repository reveals where or by whom it was made."""
 
 from __future__ import annotations
 

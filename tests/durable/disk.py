@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 SECTOR = 512
+#: The file in an engine directory that names its owner.
+LOCK = "lock"
 
 
 class Crash(Exception):
@@ -23,7 +25,7 @@ class Crash(Exception):
 class Fault:
     """What happens at an operation: a crash, or an error of this number.
 
-    A write leaves its first `room` bytes behind, all of it only before a crash.
+    A write leaves its first `room` bytes, and all of it only before a crash.
     """
 
     number: int = errno.EIO
@@ -255,3 +257,9 @@ class PowerFile:
 
     def close(self) -> None:
         self._closed = True
+
+
+def read_all(directory: Path) -> dict[Path, bytes]:
+    """The files of a directory on the real disk, without the lock."""
+    found = (path for path in directory.rglob("*") if path.is_file() and path.name != LOCK)
+    return {path: path.read_bytes() for path in found}

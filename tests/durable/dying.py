@@ -193,7 +193,7 @@ class Lives:
         )
 
     def live(self, trap: Trap, tell: Callable[[str], object]) -> None:
-        """Open the directory, see that it is as the lives before have left it, and go on."""
+        """Open the directory, check that it is as earlier lives left it, and continue."""
         files = DyingFiles(trap)
         engine = self.open(files)
         found = self.look_back(engine)
@@ -237,7 +237,7 @@ class Lives:
         return found
 
     def run(self, point: str, count: int, seconds: float | None) -> tuple[str, list[str]]:
-        """One life in a child: how it ended, and what it told."""
+        """One life in a child: how it ended, and what it reported."""
         self.lives += 1
         readable, writable = os.pipe()
         child = os.fork()
@@ -282,7 +282,7 @@ def make_table(batch: list[Any]) -> pa.Table:
 
 
 def follow(child: int, readable: int, seconds: float | None) -> list[str]:
-    """All that a child tells; after so many seconds it is killed."""
+    """Everything that a child reports; it is killed after so many seconds."""
     data = b""
     end = time.monotonic() + (TOO_LONG if seconds is None else seconds)
     is_killed = False

@@ -27,7 +27,7 @@ from triegs.run.reporter import Reporter
 
 BATCH_ROWS = 7
 CHECKPOINT_BYTES = 3_000
-#: What a life may end at, before it or behind it; a write also in the middle.
+#: Where a life may end: before or after it; for a write also in the middle.
 PLACES: list[tuple[Any, str]] = [
     (DiskFile, "write"), (DiskFile, "sync"), (DiskFiles, "replace"), (DiskFiles, "remove"),
     (DiskFiles, "sync_folder"), (Outputs, "write"), (Outputs, "flush"), (Reporter, "publish"),
@@ -38,7 +38,7 @@ BEHIND, MIDDLE, BEFORE = -3, -2, -1
 
 
 class Death:
-    """Counts operations, each in three places, and ends the process at one of them."""
+    """Counts operations, each at three points, and ends the process at one of them."""
 
     def __init__(self, at: int) -> None:
         self._left = at

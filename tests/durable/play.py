@@ -140,7 +140,7 @@ def is_recorded(script: list[Step], expected: list[Any], number: int) -> bool:
 
 
 def check_published(engine: Engine, step: Step, returned: Any) -> None:
-    """An engine that was opened again tells what the last step has published, if the log does."""
+    """A reopened engine reports what the last step published, if the log has it."""
     assert engine.recovery is not None
     if step[0] in ("advance", "end") and engine.recovery.replayed:
         assert [(p.epoch, p.time, p.refused) for p in engine.published] == returned

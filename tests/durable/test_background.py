@@ -45,7 +45,7 @@ def test_a_checkpoint_has_what_was_true_when_it_began(tmp_path):
     engine.apply([("+", 1, "<a:p>", 2)])
     assert files.began.wait(60)
     seen = look(engine)
-    # It stands behind the first of these records; more follow before a byte of it is written.
+    # It follows the first of these records; more follow before a byte of it is written.
     keeper = engine._internals.checkpoint_manager
     assert keeper is not None
     for number in range(1, 20):
@@ -56,7 +56,7 @@ def test_a_checkpoint_has_what_was_true_when_it_began(tmp_path):
     keeper.wait()
     checkpoints = Checkpoints(files, directory / "checkpoints")
     sequence = checkpoints.list()[0]
-    # As after a loss of power that leaves the checkpoint and no record behind it.
+    # As after a power failure that leaves the checkpoint and no record after it.
     shutil.copytree(directory, tmp_path / "copy")
     for path in (tmp_path / "copy" / "log").iterdir():
         if int(path.stem) == sequence + 1:
@@ -72,7 +72,7 @@ def test_a_checkpoint_has_what_was_true_when_it_began(tmp_path):
     engine.close()
 
 
-def test_what_a_window_has_yet_to_take_back_is_as_it_was(tmp_path):
+def test_what_a_window_has_yet_to_remove_is_unchanged(tmp_path):
     """An event was deleted, and one of two windows still shows it until its next slide."""
     files = SlowFiles()
     directory = tmp_path / "engine"
@@ -95,7 +95,7 @@ def test_what_a_window_has_yet_to_take_back_is_as_it_was(tmp_path):
     engine.close()
     with Engine.open(directory) as again:
         assert look(again) == end
-    # Without what came behind the checkpoint.
+    # Without what came after the checkpoint.
     (newest,) = [p for p in (directory / "log").iterdir() if int(p.stem) > 1]
     newest.write_bytes(newest.read_bytes()[:24])
     with Engine.open(directory) as again:
@@ -183,7 +183,7 @@ def copy_and_compare(engine: Engine, directory: Path, copy: Path, number: int) -
         assert look(again) == look(engine)
         figures = again.metrics()
         assert figures["retained_bytes"] == 0
-        # What the log had defined is let go, but for what is named.
+        # What the log had defined is released, except what is still named.
         again._internals.free_terms()
         engine._internals.free_terms()
         assert again.metrics()["terms"]["live"] == engine.metrics()["terms"]["live"]

@@ -1,4 +1,4 @@
-"""``triegs backup``: a copy that opens, of a directory that is at rest or in use."""
+"""``triegs backup``: a copy that opens, of a directory that is closed or in use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def back_up(source: Path, target: Path, code: int = 0) -> Result:
     return done
 
 
-def test_a_copy_has_the_newest_checkpoint_and_what_is_behind(state, tmp_path):
+def test_a_copy_has_the_newest_checkpoint_and_the_log_after_it(state, tmp_path):
     copy = tmp_path / "copy"
     done = back_up(state, copy)
     assert done.stdout.startswith(

@@ -39,7 +39,7 @@ def flip(path: Path, offset: int) -> None:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """Two checkpoints and some records behind each, in three segments."""
+    """Two checkpoints and some records after each, in three segments."""
     directory = tmp_path / "state"
     with Engine.open(directory, sync="never") as engine:
         engine.register(QUERY, name="all")
@@ -110,7 +110,7 @@ def test_flipped_bits_in_the_settings(state):
     assert "engine.json" in check(state, code=1).stdout.splitlines()[-2]
 
 
-def test_what_is_whole_before_the_damage_is_told(state):
+def test_what_is_intact_before_the_damage_is_reported(state):
     path = list_files(state, "log")[-1]
     flip(path, path.stat().st_size // 2)
     done = check(state, code=1)

@@ -51,7 +51,7 @@ def test_what_is_written_is_read(files, folder):
     assert files.read(path) == b"one!?"
 
 
-def test_more_parts_than_one_call_takes(files, folder):
+def test_more_buffers_than_one_call_takes(files, folder):
     file = files.open(folder / "file")
     parts = [bytes([place % 251]) * (place % 3) for place in range(3 * MOST_PARTS)]
     file.write(parts)
@@ -84,7 +84,7 @@ def test_a_closed_file_is_not_written(files, folder):
         file.write([b"x"])
 
 
-def test_short_writes_go_on(monkeypatch, tmp_path):
+def test_short_writes_are_continued(monkeypatch, tmp_path):
     write_all = os.writev
 
     def write_some(number, parts):

@@ -1,4 +1,4 @@
-"""A disk that is full: one clear line, nothing half done, and the next try goes on."""
+"""A full disk: one clear message, nothing half done, and the next attempt resumes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ needs_full_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="n
 
 @contextmanager
 def room(size: int | None) -> Iterator[None]:
-    """No file may be longer: the system refuses what is behind that, as a full disk does."""
+    """No file may be longer: the system refuses further bytes, as a full disk does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft if size is None else size, hard))
     try:
@@ -66,7 +66,7 @@ def small_batches(monkeypatch):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_run_goes_on_after_every_refusal(shape, tmp_path, monkeypatch):
+def test_a_run_resumes_after_every_refused_write(shape, tmp_path, monkeypatch):
     events = tmp_path / "events.csv"
     write_events(events)
 
@@ -111,7 +111,7 @@ def test_a_run_goes_on_after_every_refusal(shape, tmp_path, monkeypatch):
         if name == "out.csv":
             assert found == expected
         else:
-            # Those of the batch at hand may stand there twice; refusals of the last epoch not.
+            # Those of the current batch may appear twice; refusals of the last epoch may not.
             assert {json.loads(line)["record"] for line in found} >= {
                 json.loads(line)["record"] for line in expected if "line" in json.loads(line)
             }
@@ -143,7 +143,7 @@ def test_a_quarantine(tmp_path):
     assert done.stderr == "error: cannot write /dev/full: No space left on device\n"
 
 
-def test_lines_that_are_set_aside_stay_whole(tmp_path):
+def test_quarantined_lines_stay_complete(tmp_path):
     path = tmp_path / "aside"
     path.write_text("first\nhalf of a l")
     file = QuarantineFile(path, append=True)

@@ -88,7 +88,7 @@ def test_timed_batches_are_pushed(tmp_path):
         assert read(engine) == {1: 1}
 
 
-def test_what_is_no_batch_is_set_aside_and_told(home):
+def test_what_is_no_batch_is_renamed_and_reported(home):
     inbox = home / "inbox"
     (inbox / f"feed@{1:020}.batch").write_bytes(b"no table")
     commit_batch(home, pa.table({"subject": [1]}), "feed", 2)

@@ -1,4 +1,4 @@
-"""Queries, terms and inputs of every kind: what is opened again shows the same, and goes on so."""
+"""Queries, terms and inputs of every kind: a reopened engine shows the same, now and later."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ def test_a_query_that_is_stalled(tmp_path, is_kept):
         assert engine.metrics()["stalled"] == ["many"]
         with engine.queries["few"].snapshot() as snapshot:
             assert [row.multiplicity for row in snapshot] == [70_001]
-        # It goes on once its counts fit again.
+        # It recovers once its counts fit again.
         for number in range(2):
             engine.apply([("-", 1, f"<a:p{number}>", 1)] * 70_000)
         assert engine.metrics()["stalled"] == []

@@ -1,4 +1,4 @@
-"""The log: what it promises, what it cuts, what it refuses."""
+"""The log: what it promises, and what it does when the disk refuses."""
 
 from __future__ import annotations
 
@@ -7,26 +7,30 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.durable.disk import Crash, Fault, PowerDisk
+from tests.durable.small_log import (
+    FOLDER,
+    NEVER,
+    PAYLOAD,
+    THREE,
+    damage,
+    expect,
+    fill,
+    open_log,
+    put,
+    read,
+    segments,
+)
 
 from triegs.durable.files import DiskFiles
-from triegs.durable.frames import FRAME_SIZE, GOES_ON, HEADER, make_frame, make_header
-from triegs.durable.log import Cut, Found, Log
-from triegs.durable.segments import verify
-from triegs.errors import LogDamaged, LogFailed, StateError
+from triegs.durable.frames import FRAME_SIZE, GOES_ON, HEADER
+from triegs.durable.log import Found, Log
+from triegs.errors import LogFailed, StateError
 
 LARGEST_KIND = GOES_ON - 1
-
-FOLDER = Path("/log")
-NEVER = {"sync": "never"}
-# A record of this size, and three of them in a segment.
-PAYLOAD = 40
-THREE = {"segment_bytes": HEADER.size + 2 * (FRAME_SIZE + PAYLOAD) + 1}
 
 
 @pytest.fixture
@@ -34,40 +38,8 @@ def disk() -> PowerDisk:
     return PowerDisk()
 
 
-def open_log(disk: PowerDisk, **settings) -> Log:
-    return Log.open(disk, FOLDER, **settings)[0]
-
-
-def fill(log: Log, count: int) -> None:
-    for number in range(log.last + 1, log.last + 1 + count):
-        assert log.append(number % 5, [bytes([number]) * PAYLOAD]) == number
-
-
-def expect(count: int, first: int = 1) -> list[tuple[int, int, bytes]]:
-    return [(number, number % 5, bytes([number]) * PAYLOAD) for number in range(first, count + 1)]
-
-
-def read(log: Log, after: int = 0) -> list[tuple[int, int, bytes]]:
-    return [(sequence, kind, bytes(payload)) for _, sequence, kind, payload in log.read(after)]
-
-
-def segments(disk: PowerDisk) -> list[Path]:
-    return disk.list_folder(FOLDER)
-
-
-def contents(disk: PowerDisk) -> dict[Path, bytes]:
-    return {path: disk.read(path) for path in segments(disk)}
-
-
-def put(disk: PowerDisk, path: Path, data: bytes) -> None:
-    """Change a file behind the log's back, on the disk itself."""
-    content = disk.names[path]
-    content.seen = bytearray(data)
-    content.sync()
-
-
 class TestRecords:
-    def test_begins_empty_and_goes_on(self, disk):
+    def test_begins_empty_and_continues(self, disk):
         log, found = Log.open(disk, FOLDER)
         assert found == Found(1, 0, None)
         assert (log.first, log.last, log.synced, read(log)) == (1, 0, 0, [])
@@ -78,7 +50,7 @@ class TestRecords:
         fill(log, 2)
         assert read(log) == expect(6)
 
-    def test_parts_of_any_kind(self, disk):
+    def test_buffers_of_any_kind(self, disk):
         log = open_log(disk)
         table = np.arange(6, dtype="<i4").reshape(2, 3)
         log.append(0, [])
@@ -137,7 +109,7 @@ class TestRecords:
         fill(log, 1)
         assert read(log)[-1] == expect(10)[-1]
 
-    def test_numbers_go_on_without_any_record(self, disk):
+    def test_sequence_numbers_continue_without_any_record(self, disk):
         log = open_log(disk, segment_bytes=1)
         fill(log, 3)
         disk.fail(7, Fault())  # the write of a record into the segment made for it
@@ -266,7 +238,7 @@ class TestSync:
         with pytest.raises(StateError, match="closed"):
             log.append(0, [])
 
-    def test_appending_goes_on_during_a_sync(self, disk, monkeypatch):
+    def test_appending_continues_during_a_sync(self, disk, monkeypatch):
         begun, go_on = threading.Event(), threading.Event()
         log = open_log(disk, **NEVER)
         content = disk.names[segments(disk)[0]]
@@ -290,7 +262,7 @@ class TestSync:
         # The sync may have had the later ones too, but it promised the first only.
         assert log.synced == 1
         disk.die()
-        # So what the mark behind them says does not make damage of a hole.
+        # So the mark after them does not turn a hole into damage.
         (path,) = segments(disk)
         data = disk.read(path)
         begin = HEADER.size + FRAME_SIZE + PAYLOAD
@@ -319,7 +291,7 @@ class TestSync:
             log.append(0, [])
         log.close()
 
-    def test_an_append_that_is_not_synced_is_taken_back(self, disk):
+    def test_an_append_that_is_not_synced_is_undone(self, disk):
         log = open_log(disk)
         fill(log, 1)
         disk.fail(1, Fault())
@@ -350,7 +322,7 @@ class TestRefusal:
         assert read(open_log(disk)) == expect(4)
 
     def test_half_a_record_cannot_come_back(self, disk):
-        """It could be made whole by zeros, or by what is written in its place."""
+        """Zeros, or what is written next, could complete it."""
         log = open_log(disk, **NEVER)
         disk.fail(0, Fault(errno.ENOSPC, 1000))
         with pytest.raises(LogFailed):
@@ -422,225 +394,6 @@ class TestRefusal:
             open_log(disk)
         fill(open_log(disk), 1)
         assert Log.open(disk, FOLDER)[1] == Found(1, 1, None)
-
-
-def damage(disk: PowerDisk) -> LogDamaged:
-    """Opening refuses, twice alike, and changes nothing."""
-    before = contents(disk)
-    with pytest.raises(LogDamaged) as caught:
-        open_log(disk)
-    with pytest.raises(LogDamaged) as again:
-        open_log(disk)
-    assert str(again.value) == str(caught.value)
-    assert contents(disk) == before
-    error = caught.value
-    assert f"{error.file}, byte {error.offset}: {error.reason}" in str(error)
-    return error
-
-
-class TestCut:
-    def test_a_record_of_any_length(self, disk):
-        log = open_log(disk, **NEVER)
-        fill(log, 2)
-        (path,) = segments(disk)
-        begin = disk.find_size(path)
-        fill(log, 1)
-        disk.die()
-        data = disk.read(path)
-        for end in range(begin, len(data)):
-            put(disk, path, data[:end])
-            log, found = Log.open(disk, FOLDER)
-            if end == begin:
-                assert found == Found(1, 2, None)
-            else:
-                assert found.cut is not None
-                assert found.cut[:3] == Cut(path, begin, end - begin, "")[:3]
-            assert read(log) == expect(2)
-            fill(log, 1)
-            log.close()
-            assert Log.open(disk, FOLDER)[1] == Found(1, 3, None)
-
-    def test_a_hole_before_records_that_were_never_synced(self, disk):
-        log = open_log(disk, **NEVER)
-        fill(log, 4)
-        disk.die()
-        (path,) = segments(disk)
-        data = disk.read(path)
-        begin = HEADER.size + FRAME_SIZE + PAYLOAD
-        put(disk, path, data[:begin] + bytes(30) + data[begin + 30 :])
-        log, found = Log.open(disk, FOLDER)
-        assert found.last == 1
-        assert found.cut is not None
-        assert found.cut.offset == begin
-        assert "never synced: 2" in found.cut.reason
-        assert disk.find_size(path) < len(data)
-
-    @pytest.mark.parametrize("left", [0, 1, HEADER.size - 1])
-    def test_the_header_of_the_newest_segment(self, disk, left):
-        log = open_log(disk, segment_bytes=1)
-        fill(log, 3)
-        log.close()
-        path = FOLDER / f"{4:020}.log"
-        disk.open(path).write([make_header(4)[:left]])
-        log, found = Log.open(disk, FOLDER)
-        assert found == Found(1, 3, Cut(path, 0, left, "the header is not complete"))
-        fill(log, 1)
-        assert read(log) == expect(4)
-
-    def test_the_header_of_the_only_segment(self, disk):
-        log = open_log(disk, segment_bytes=1)
-        path = FOLDER / f"{7:020}.log"
-        disk.replace(segments(disk)[0], path)
-        put(disk, path, b"x" * HEADER.size)
-        disk.die()
-        log, found = Log.open(disk, FOLDER)
-        assert found[:2] == (7, 6)
-        assert log.append(0, []) == 7
-
-
-class TestDamage:
-    @pytest.fixture
-    def paths(self, disk) -> list[Path]:
-        log = open_log(disk, **THREE)
-        fill(log, 8)
-        log.close()
-        return segments(disk)
-
-    def test_a_missing_segment(self, disk, paths):
-        disk.remove(paths[1])
-        error = damage(disk)
-        assert (error.file, error.offset) == (paths[2], 0)
-        assert error.good_until == int(paths[1].stem) - 1
-        assert "should be the first here" in error.reason
-
-    def test_a_newer_format(self, disk, paths, monkeypatch):
-        monkeypatch.setattr("triegs.durable.frames.VERSION", 2)
-        newer = make_header(int(paths[-1].stem))
-        monkeypatch.undo()
-        put(disk, paths[-1], newer + disk.read(paths[-1])[HEADER.size :])
-        assert "format version 2" in damage(disk).reason
-
-    def test_a_renamed_segment(self, disk, paths):
-        disk.replace(paths[-1], FOLDER / f"{9:020}.log")
-        assert damage(disk).good_until == int(paths[-1].stem) - 1
-
-    def test_a_gap_inside(self, disk, paths):
-        data = disk.read(paths[-1])
-        frame = b"".join(map(bytes, make_frame(10, 0, [b"later"])[0]))
-        put(disk, paths[-1], data + frame)
-        error = damage(disk)
-        assert (error.offset, error.good_until) == (len(data), 8)
-        assert "record 9 is missing" in error.reason
-
-    def test_a_header_before_records(self, disk, paths):
-        for path in paths:
-            data = disk.read(path)
-            put(disk, path, b"?" + data[1:])
-            assert damage(disk).file == path
-            put(disk, path, data)
-
-    def test_an_older_segment_that_is_cut(self, disk, paths):
-        data = disk.read(paths[0])
-        put(disk, paths[0], data[: -2 * FRAME_SIZE - 1])
-        assert "a newer segment follows" in damage(disk).reason
-
-    def test_an_older_segment_without_all_of_its_last_frame(self, disk, paths):
-        data = disk.read(paths[0])
-        for size in range(FRAME_SIZE + 1):
-            put(disk, paths[0], data[: len(data) - size])
-            _, found = Log.open(disk, FOLDER)
-            assert (found.first, found.cut) == (1, None)
-            disk.die()
-
-    def test_the_newest_segment_is_missing(self, disk, paths):
-        disk.remove(paths[-1])
-        error = damage(disk)
-        assert error.file == paths[-2]
-        assert f"the segment of record {int(paths[-1].stem)} is missing" in error.reason
-
-    def test_while_reading(self, disk):
-        log = open_log(disk)
-        fill(log, 3)
-        (path,) = segments(disk)
-        data = bytearray(disk.read(path))
-        data[HEADER.size + FRAME_SIZE] ^= 1
-        put(disk, path, bytes(data))
-        with pytest.raises(LogDamaged, match="since the log was opened"):
-            read(log)
-
-    def test_verify_changes_nothing(self, disk, paths):
-        data = bytearray(disk.read(paths[1]))
-        data[-FRAME_SIZE - 1] ^= 1
-        put(disk, paths[1], bytes(data))
-        before, operations = contents(disk), disk.operations
-        found = verify(disk, FOLDER)
-        assert (contents(disk), disk.operations) == (before, operations)
-        assert [segment.file for segment in found] == paths
-        assert [bool(segment.problem) for segment in found] == [path == paths[1] for path in paths]
-        assert [segment.bytes for segment in found] == [disk.find_size(path) for path in paths]
-        assert (found[0].first, found[0].last) == (1, int(paths[1].stem) - 1)
-
-
-def flip_each(disk: PowerDisk) -> Iterator[Path]:
-    """Each bit of each file is another once, for the time of one step."""
-    for path, data in contents(disk).items():
-        for place in range(8 * len(data)):
-            flipped = bytearray(data)
-            flipped[place // 8] ^= 1 << place % 8
-            put(disk, path, bytes(flipped))
-            yield path
-            disk.die()
-        put(disk, path, data)
-
-
-def try_open(disk: PowerDisk) -> tuple[Log, Found] | LogDamaged:
-    before = contents(disk)
-    try:
-        return Log.open(disk, FOLDER)
-    except LogDamaged as error:
-        unchanged = contents(disk) == before
-        return error if unchanged else pytest.fail("a damaged log was changed")
-
-
-class TestFlips:
-    """Nothing is misread, and no record is lost unsaid."""
-
-    def make(self, disk: PowerDisk, **settings) -> tuple[Log, list[tuple[int, int, bytes]]]:
-        log = open_log(disk, **settings)
-        for number in range(1, 7):
-            log.append(number, [bytes([number]) * (number % 4), b"+"])
-        return log, read(log)
-
-    def test_what_was_synced(self, disk):
-        log, records = self.make(disk, segment_bytes=81)
-        log.close()
-        assert len(segments(disk)) == 3
-        cuts = harmless = 0
-        for path in flip_each(disk):
-            result = try_open(disk)
-            if isinstance(result, LogDamaged):
-                assert result.file == path
-            else:
-                log, found = result
-                assert read(log) == records
-                cuts += found.cut is not None
-                harmless += found.cut is None
-        # Of the last mark only, and that loses no record; and where an older segment goes on.
-        assert cuts == 8 * FRAME_SIZE
-        assert harmless == 2 * 8 * FRAME_SIZE
-
-    def test_what_was_never_synced(self, disk):
-        _, records = self.make(disk, **NEVER)
-        disk.die()
-        for _ in flip_each(disk):
-            result = try_open(disk)
-            if isinstance(result, LogDamaged):
-                assert result.offset == 0
-            else:
-                log, found = result
-                assert found.cut is not None
-                assert read(log) == records[: found.last]
-                assert found.last < len(records)
 
 
 def test_on_the_disk_of_the_system(tmp_path):

@@ -68,7 +68,7 @@ class Life:
         self.disk.fail(after, fault, self.random.choice([1, 1, 2, 3]))
 
     def attempt(self, call: Callable[[Log], object]) -> bool:
-        """Whether it was done. After a crash the log is gone; after a failure it may go on."""
+        """Whether it was done. After a crash the log is gone; after a failure it may continue."""
         assert self.log is not None
         try:
             call(self.log)

@@ -80,7 +80,7 @@ def test_a_pattern_that_is_refused_today(
     assert len(epochs) == 1
 
 
-def test_a_run_tells_of_it(tmp_path: Path) -> None:
+def test_a_run_reports_it(tmp_path: Path) -> None:
     events = tmp_path / "events.nt"
     events.write_text('<a:x> <a:p> "xx" .\n', encoding="utf-8")
     state = tmp_path / "state"

@@ -73,7 +73,7 @@ def test_held_epochs_are_held_again(tmp_path):
     assert query.name == "all"
 
 
-def test_a_named_subscription_goes_on_in_the_next_process(tmp_path):
+def test_a_named_subscription_resumes_in_the_next_process(tmp_path):
     def take(subscription, count):
         found: list[Any] = []
         for _ in range(count):
@@ -94,7 +94,7 @@ def test_a_named_subscription_goes_on_in_the_next_process(tmp_path):
                 query.subscribe(name="auditor")
         engine.apply([("+", 2, "<a:p>", 2)])
         with query.subscribe(name="auditor") as subscription:
-            # Handed out, but nobody asked for more: it may not have been dealt with.
+            # Delivered, but nothing more was requested: it may not have been processed.
             assert take(subscription, 1) == [[(2,)]]
         engine.apply([("+", 3, "<a:p>", 2)])
     with Engine.open(tmp_path) as engine:

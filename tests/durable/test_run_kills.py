@@ -1,6 +1,4 @@
-"""``triegs run --state`` killed again and again: what it has written in the end is, row by row,
-what a run writes that nobody disturbs.
-"""
+"""``triegs run --state`` killed repeatedly writes what an undisturbed run writes, row by row."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ Row = tuple[int, str, str, str]
 
 
 def draw_rows(random: Random, count: int, jitter: int) -> list[Row]:
-    """Events with times that go up, give and take some; some are taken back, some malformed."""
+    """Events with roughly increasing times; some are deleted, some malformed."""
     rows, now = [], 0
     for _ in range(count):
         now += random.choice([0, 0, 1, 2])
@@ -93,7 +91,7 @@ CASES = [
 
 
 def prepare(folder: Path, form: str, shape: str) -> list[dict[str, Any]]:
-    """Events in three files, a run with a state that nobody disturbs, and lives of another."""
+    """Events in three files, an undisturbed run with a state, and the lives of another."""
     random = Random(f"{form} {shape}")
     events = folder / "events"
     events.mkdir()
@@ -148,7 +146,7 @@ def test_a_run_that_is_killed_writes_what_one_writes_that_is_not(
     expected = read_epochs(folder / "whole.jsonl")
     found = read_epochs(folder / "killed.jsonl")
     if case[1] == "end":
-        # Each run that comes to its end writes all answers, also one that is killed behind that.
+        # Each run that reaches its end writes all answers, even if it is killed after that.
         expected = expected[: len(expected) // 2]
         expected *= max(len(found) // len(expected), codes.count(0))
     assert found == expected

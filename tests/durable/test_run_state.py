@@ -67,7 +67,7 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.mark.parametrize("emit", ["snapshot", "changes"])
 def test_rows_have_the_same_order_however_a_run_came_to_them(place, tmp_path, emit):
-    rows = []  # names come and go, so that numbers of terms are used again
+    rows = []  # names come and go, so that ids are reused
     for now in range(8):
         rows += [event(now, f"s{now}-{n}", f"o{n % 7}") for n in range(20)]
         rows += [event(now, f"s{now - 1}-{n}", f"o{n % 7}", "-") for n in range(0, 20, 2)]
@@ -101,7 +101,7 @@ def test_changes_of_all_runs_add_up(place):
     assert read_rows(place.run("--emit", "changes").stdout) == ["3,2,b,c,1", "4,3,a,b,-1"]
 
 
-def test_files_that_come_into_a_directory_are_read_and_those_that_were_may_go(place):
+def test_new_files_are_read_and_finished_ones_may_be_removed(place):
     events = place.folder / "events"
     events.mkdir()
     first = place.write(event(1, "a", "b"), "events/2.csv")
@@ -113,7 +113,7 @@ def test_files_that_come_into_a_directory_are_read_and_those_that_were_may_go(pl
     assert re.search(r"^events +1\nevents in all runs +2\n", done.stderr, re.MULTILINE)
 
 
-def test_windows_go_on_behind_the_end_of_the_input(place):
+def test_windows_continue_after_the_end_of_the_input(place):
     place.write(event(1, "a", "b") + event(7, "b", "c"))
     assert [row[:4] for row in read_rows(place.run(*WINDOW).stdout)] == ["2,5,", "3,10", "3,10"]
     place.write(event(9, "x", "x") + event(12, "c", "d"), mode="a")
@@ -182,7 +182,7 @@ def test_settings_stay(place):
     assert "earlier runs had no window" in place.run(*WINDOW, code=2).stderr
 
 
-def test_another_text_starts_anew_and_what_is_not_asked_for_is_closed(place):
+def test_a_changed_query_starts_over_and_a_missing_one_is_closed(place):
     place.write(event(1, "a", "b"))
     other = "other=SELECT ?x { ?x <a:likes> <a:b> }"
     place.run(other, "--format", "jsonl")
@@ -218,7 +218,7 @@ def test_static_facts_are_loaded_once(place):
     assert "has changed since it was loaded" in place.run("--static", facts, code=1).stderr
 
 
-def test_a_torn_tail_is_told_once(place):
+def test_a_torn_tail_is_reported_once(place):
     place.write(event(1, "a", "b"))
     place.run()
     (segment,) = (place.state / "log").iterdir()
@@ -229,7 +229,7 @@ def test_a_torn_tail_is_told_once(place):
     assert place.run().stderr == ""
 
 
-def test_a_quarantine_goes_on(place):
+def test_a_quarantine_file_is_continued(place):
     aside = place.folder / "aside.jsonl"
     place.write("1,+,nobody,<a:likes>,<a:b>\n" + event(1, "a", "b") + event(2, "x", "y", "-"))
     done = place.run("--quarantine", aside)
@@ -243,7 +243,7 @@ def test_a_quarantine_goes_on(place):
     assert reasons == ["bad term", "no live ", "bad term"]
 
 
-def test_a_file_of_text_is_gone_on_with(place):
+def test_a_text_file_is_continued(place):
     place.write(event(1, "a", "b"))
     out = place.folder / "out.csv"
     place.run("--output", out, "--emit", "changes")
@@ -252,7 +252,7 @@ def test_a_file_of_text_is_gone_on_with(place):
     assert read_rows(out.read_text()) == ["2,1,a,b,1", "3,2,b,c,1"]
 
 
-def test_a_table_of_columns_cannot_be_gone_on_with(place):
+def test_a_columnar_file_cannot_be_continued(place):
     place.write(event(1, "a", "b"))
     out = place.folder / "out.parquet"
     place.run("--output", out)
@@ -269,7 +269,7 @@ def test_a_pipe_has_always_something_new(place):
         assert read_rows(done.stdout) == [f"{moment + 1},{moment},a,b,1"]
 
 
-def test_an_engine_of_a_program_is_gone_on_with(place):
+def test_a_run_resumes_the_engine_of_a_program(place):
     with Engine.open(place.state) as engine:
         engine.apply([("+", "<a:s>", "<a:likes>", "<a:o>")])
     place.write(event(1, "a", "b"))
@@ -279,7 +279,7 @@ def test_an_engine_of_a_program_is_gone_on_with(place):
 
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_stopped_goes_on(place, number):
+def test_a_stopped_run_resumes(place, number):
     """What waits for more of its time is not an epoch yet, and is read again with what follows."""
     program = (
         "import signal, sys\n"

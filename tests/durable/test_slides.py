@@ -77,7 +77,7 @@ def call(request) -> Any:
 
 
 def come_back(disk: PowerDisk, call: Any, sync: Any = "never") -> bool:
-    """Open again, and see that the call is there whole or not at all; and that all goes on."""
+    """Reopen, and check that the call is complete or absent, and that everything continues."""
     make, before, after, returned = call
     with open_on(disk, sync) as engine:
         is_there = engine.positions.get("to") == 25
@@ -225,7 +225,7 @@ def test_an_emitter_that_fails_keeps_no_slide_back(caplog):
             engine.advance(to=25)
         assert other == SLIDES
         assert [each.time for each in engine.published] == SLIDES
-        # What it was not told comes with the next: 8, 13 and 17 are new since the slide at 5.
+        # The next emission has what it missed: 8, 13 and 17 are new since the slide at 5.
         assert [(time, sorted(found)) for time, found in told] == [
             (5, [1, 3]),
             (20, [13, 17]),
@@ -249,7 +249,7 @@ def test_each_slide_hands_out_all_slides_before_what_an_emitter_raised():
 
 @pytest.mark.parametrize("handed", range(len(SLIDES)))
 @pytest.mark.parametrize("how", ["full", "left", "killed"])
-def test_each_slide_goes_on_where_it_was(handed, how):
+def test_each_slide_continues_where_it_stopped(handed, how):
     disk = PowerDisk()
     engine = begin(disk)
     slides: Any = engine.each_slide(to=25)

@@ -101,7 +101,7 @@ WARNED = [
 
 
 @pytest.mark.parametrize(("text", "says"), WARNED)
-def test_unknown_variables_are_told(text: str, says: str) -> None:
+def test_unknown_variables_cause_warnings(text: str, says: str) -> None:
     with Engine() as engine, pytest.warns(QueryWarning, match="line") as caught:
         engine.register(text)
     (warning,) = caught
@@ -116,11 +116,11 @@ def test_unknown_variables_are_told(text: str, says: str) -> None:
      "SELECT ?x { { ?x <p> ?y } FILTER(?y > 1) }", "ASK { VALUES ?v { 1 } FILTER(?v = 1) }",
      "SELECT (COUNT(?y) AS ?n) { ?x <p> ?y } GROUP BY ?x"],
 )  # fmt: skip
-def test_known_variables_are_not(text: str) -> None:
+def test_known_variables_cause_no_warnings(text: str) -> None:
     assert parse(text).warnings == ()
 
 
-def test_aggregates_and_keys_are_told_too() -> None:
+def test_aggregates_and_keys_cause_warnings() -> None:
     text = "SELECT (SUM(?a) AS ?s) { ?x <p> ?y } GROUP BY ?k (?b + 1)"
     assert [line.split(": ")[1] for line in parse(text).warnings] == [
         "SELECT uses ?a, which is not bound", "GROUP BY uses ?k, which is not bound",
@@ -128,7 +128,7 @@ def test_aggregates_and_keys_are_told_too() -> None:
     ]  # fmt: skip
 
 
-def test_a_run_tells_on_standard_error(tmp_path) -> None:
+def test_a_run_warns_on_standard_error(tmp_path) -> None:
     events = tmp_path / "events.nt"
     events.write_text("<u:x> <u:p> <u:y> .\n", encoding="utf-8")
     text = "SELECT ?x { ?x <u:p> ?year FILTER(?yaer > 1) }"
@@ -143,7 +143,7 @@ def test_a_run_tells_on_standard_error(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("options", ["--format mermaid", "--all-plans", "--format text"])
-def test_explain_tells(options: str) -> None:
+def test_explain_warns(options: str) -> None:
     text = "SELECT ?x { ?x <u:p> ?year FILTER(?yaer > 1) }"
     done = CliRunner().invoke(app, ["explain", "--text", text, *options.split()])
     assert done.exit_code == 0

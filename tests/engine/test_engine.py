@@ -137,7 +137,7 @@ def test_arrow():
         ("SELECT ?x { ?x <http://ex/knows> ?y VALUES ?y { <http://ex/b> <http://ex/b> } }", [4]),
     ],
 )  # fmt: skip
-def test_what_surrounds_the_pattern(text, expected):
+def test_solution_modifiers(text, expected):
     engine = Engine()
     engine.apply(knows("ab", "ab", "ac", "da"))
     counts = sorted(read(engine.register(text)).values())
@@ -174,14 +174,14 @@ def test_snapshots_expire_when_closed_and_memory_returns():
             use()
 
 
-def test_a_snapshot_that_nobody_closes_goes_with_its_last_reference():
+def test_an_unclosed_snapshot_is_released_with_its_last_reference():
     engine = Engine()
     query = engine.register(KNOWS)
     query.snapshot()
     assert engine.metrics()["pins"] == []
 
 
-def test_a_snapshot_that_is_held_when_python_ends_says_nothing():
+def test_a_snapshot_held_at_exit_is_silent():
     program = (
         "from triegs.engine import Engine\n"
         "engine = Engine()\n"
@@ -261,7 +261,7 @@ def test_a_text_that_comes_again_is_read_with_its_own_prefixes():
                 assert [row[0] for row in snapshot] == [f"<{place}>"]
 
 
-def test_a_second_updater_is_told_so():
+def test_a_second_updater_gets_an_error():
     engine = Engine()
     started, go_on = threading.Event(), threading.Event()
 

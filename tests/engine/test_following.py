@@ -54,7 +54,7 @@ def test_async_for_waits_and_ends(engine: Engine) -> None:
     assert engine._publications.waiting == 0
 
 
-def test_async_for_can_be_cancelled_and_goes_on(engine: Engine) -> None:
+def test_async_for_can_be_cancelled_and_resumed(engine: Engine) -> None:
     query = engine.register(TEXT)
 
     async def main() -> None:
@@ -97,7 +97,7 @@ def test_a_callback_is_called_for_each_epoch(engine: Engine) -> None:
     assert not engine._publications.followers
 
 
-def test_steps_are_merged_where_that_is_asked_for(engine: Engine) -> None:
+def test_steps_are_merged_on_request(engine: Engine) -> None:
     query = engine.register(TEXT)
     merged = query.subscribe(snapshot=False, progress=False)
     for number in range(2, 5):

@@ -1,4 +1,4 @@
-"""Queries as large as they may be: they register, explain and answer, and hold nobody up."""
+"""The largest allowed queries: they register, explain and answer without blocking others."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_path_whose_ends_are_shown() -> None:
             assert [tuple(found) for found in snapshot] == [(FIRST, f"<http://ex/n{steps}>")]
 
 
-def test_a_star_and_parts_that_share_nothing() -> None:
+def test_a_star_and_components_that_share_nothing() -> None:
     subject = "<http://ex/n0>"
     edges = [("+", subject, *update[2:]) for update in CHAIN]
     apart = " ".join(f"{{ ?s{i} :p{i} ?o{i} }}" for i in range(MAX_PATTERNS))
@@ -133,7 +133,9 @@ def registering(
 
 
 @pytest.mark.parametrize("step", ["compile_query", "warn_about"])
-def test_epochs_go_on_while_a_query_is_compiled(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_epochs_continue_while_a_query_is_compiled(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Engine() as engine:
         with registering(engine, monkeypatch, step):
             for number in range(3):
@@ -142,7 +144,7 @@ def test_epochs_go_on_while_a_query_is_compiled(step: str, monkeypatch: pytest.M
             assert (snapshot.epoch, len(snapshot)) == (4, 3)
 
 
-def test_slides_go_on_while_a_query_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slides_continue_while_a_query_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     with Engine(window=Window("10s"), event_time=EventTime()) as engine:
         engine.register("ASK { ?x <q> ?y }", window=Window("5s"))
         with registering(engine, monkeypatch, "compile_query", window=Window("20s")):

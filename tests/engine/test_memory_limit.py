@@ -208,7 +208,7 @@ def test_random_epochs_near_the_limit(seed):
 # Windows
 
 
-def test_a_window_at_the_limit_goes_on():
+def test_a_window_at_the_limit_keeps_sliding():
     """A burst that does not fit is refused and told; what expires goes, and the stream flows."""
     engine = Engine(memory_limit=LIMIT, window=Window(100, slide=10))
     engine.register(PAIRS, "pairs")

@@ -78,7 +78,7 @@ def test_representations_say_what_there_is(engine: Engine) -> None:
 
 
 def test_a_filter_that_lets_nothing_through_is_not_searched(engine: Engine) -> None:
-    """The first answer may be behind all others; to show a snapshot must not look for it."""
+    """The first answer may come after all others; showing a snapshot must not search for it."""
     text = f"SELECT ?x ?y ?z {{ ?x {P} ?y . ?z {P} ?y FILTER(?x > ?z + 5000) }}"
     with engine.register(text).snapshot() as snap:
         assert "not counted" in read_html(snap)

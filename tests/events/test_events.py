@@ -29,7 +29,7 @@ small = st.sampled_from([1, -1, 1, -1, 0, 2, None])
 
 
 def decode(words: Dictionary, batch: Batch) -> list[tuple[Any, ...]]:
-    """Change and terms of each row, with its place."""
+    """Change and terms of each row, with its index."""
     assert batch.rows.dtype == np.int64
     assert batch.rows.flags.c_contiguous
     assert batch.rows.flags.writeable
@@ -41,7 +41,7 @@ def decode(words: Dictionary, batch: Batch) -> list[tuple[Any, ...]]:
 
 
 def expect(rows: list[tuple[Any, ...]]) -> tuple[list[tuple[Any, ...]], list[int]]:
-    """What a plain reading keeps, and the places of what it refuses."""
+    """What a plain reading keeps, and the indexes of what it refuses."""
     words = Dictionary()
     kept, refused = [], []
     for place, (sign, *terms) in enumerate(rows):

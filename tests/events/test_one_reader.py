@@ -179,7 +179,7 @@ def test_columns_are_found_alike() -> None:
     assert all("has more than one column 'subject'; its columns: " in text for text in problems)
 
 
-def test_late_events_are_told_apart_by_their_kind() -> None:
+def test_late_events_have_a_reason_of_their_own() -> None:
     """Also where an event says in its own words that it is late."""
     settings = EventTime(late="quarantine")
     rows: dict[str, list[Any]] = {

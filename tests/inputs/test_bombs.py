@@ -1,4 +1,4 @@
-"""Small inputs that stand for large ones, or are nested without end: bounded, and told."""
+"""Small inputs that expand to large ones, or nest without end: bounded and reported."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_entities_that_are_long_or_used_without_end() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 8, 9, 50])
-def test_declarations_are_seen_wherever_chunks_end(size: int) -> None:
+def test_declarations_are_found_wherever_chunks_end(size: int) -> None:
     data = RDF(OWL, NODE("&e;a", "&f;x")).encode()
     chunks = [data[at : at + size] for at in range(0, len(data), size)]
     bounded = Bounded(iter(chunks), "rdf-xml")

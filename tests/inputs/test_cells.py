@@ -71,7 +71,7 @@ def test_lines_are_counted_over_cells_of_many_lines(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "aside").read_text())["line"] == 6
 
 
-def test_lines_are_counted_behind_a_quote_that_nothing_closes(tmp_path: Path) -> None:
+def test_lines_are_counted_after_an_unclosed_quote(tmp_path: Path) -> None:
     text = HEADER + '<a:a>,<a:p>,"x\ny\n<a:b>,<a:p>,<a:c>\nbad\n'
     rows, _ = read(text, terms="plain", quarantine=tmp_path / "aside")
     assert [row["subject"] for row in rows] == ["<a:b>"]
@@ -164,7 +164,7 @@ def test_json_records_are_all_timed_or_none(tmp_path: Path) -> None:
         assert report.quarantined == {"bad time": 1}
 
 
-def test_ticks_go_on_from_file_to_file(tmp_path: Path) -> None:
+def test_ticks_continue_from_file_to_file(tmp_path: Path) -> None:
     for name in ("a.nt", "b.nt"):
         (tmp_path / name).write_text("<a:a> <a:p> <a:b> .\nbad\n<a:a> <a:p> <a:c> .\n")
     source = open_input([tmp_path / "a.nt", tmp_path / "b.nt"], start_time=-1)
@@ -191,7 +191,7 @@ def read_timed(text: str, **options: Any) -> tuple[list[tuple[str, int]], Any]:
 
 
 @pytest.mark.parametrize("rows", [1, 2, 100])
-def test_the_time_of_a_graph_stands_before_or_behind(rows: int) -> None:
+def test_the_time_of_a_graph_comes_before_or_after(rows: int) -> None:
     text = stamp("<a:g>", 1) + quad("1", "<a:g>") + quad("2", "_:h") + quad("3", "<a:g>")
     text += quad("4", "_:h") + stamp("_:h", 2) + quad("5", "_:h")
     found, report = read_timed(text, batch_rows=rows)
@@ -206,7 +206,7 @@ def test_trig_has_times_of_graphs_too() -> None:
     assert read_timed(text, format="trig")[0] == [("<a:1>", 7), ("<a:2>", 7)]
 
 
-def test_statements_without_a_time_are_set_aside() -> None:
+def test_statements_without_a_time_are_quarantined() -> None:
     text = quad("1", "<a:g>") + quad("2", "") + stamp("<a:h>", 1) + quad("3", "<a:h>")
     text += stamp("<a:h>", 2) + stamp("<a:h>", 1) + f"<a:i> <{PROV}> <a:soon> .\n"
     text += f'<a:i> <{PROV}> "soon"^^<{XSD}dateTime> .\n' + quad("4", "<a:i>")

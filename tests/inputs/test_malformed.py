@@ -157,7 +157,7 @@ def test_a_bad_dictionary_entry_loses_its_rows(tmp_path: Path) -> None:
     assert [entry["line"] for entry in list_aside(tmp_path)] == [2, 4, 5]
 
 
-def test_a_bad_statement_of_turtle_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_bad_statement_of_turtle_is_reported_with_its_line(tmp_path: Path) -> None:
     text = "@prefix : <a:> .\n:a :p :b .\n:a :p .\n:c :p :d .\n"
     rows, _ = read(text, "ttl", tmp_path)
     assert "<a:b>" in {row["object"] for row in rows}
@@ -222,7 +222,7 @@ def test_an_arrow_stream_that_breaks_gives_what_was_before(tmp_path: Path) -> No
         assert source.report.has_failed
 
 
-def test_what_is_not_packed_though_it_says_so(tmp_path: Path) -> None:
+def test_files_that_are_not_compressed_although_named_so(tmp_path: Path) -> None:
     for packing in ("gz", "zst"):
         rows, source = read(HEADER, f"csv.{packing}", tmp_path)
         assert rows == []
@@ -278,7 +278,7 @@ def test_a_mark_before_utf_8_is_left_out(ending: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("ending", TEXTS)
-def test_utf_16_is_told(ending: str, encoding: str, tmp_path: Path) -> None:
+def test_utf_16_is_reported(ending: str, encoding: str, tmp_path: Path) -> None:
     data = PLAIN_FORMATS[ending](ONE).decode().encode(encoding)
     rows, source = read(data, ending, tmp_path)
     assert rows == []
@@ -286,7 +286,7 @@ def test_utf_16_is_told(ending: str, encoding: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "nt", "nq"])
-def test_lines_that_are_not_utf_8_are_set_aside(ending: str, tmp_path: Path) -> None:
+def test_lines_that_are_not_utf_8_are_quarantined(ending: str, tmp_path: Path) -> None:
     events = [Event(n, 1, f"<a:{n}>", "<a:p>", '"@"', None) for n in range(5)]
     data = PLAIN_FORMATS[ending](events).replace(b'"@"', b'"\xe9"', 1)
     if ending in ("csv", "jsonl"):
@@ -307,7 +307,7 @@ def test_a_literal_of_ten_megabytes(ending: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "nt"])
-def test_a_line_without_end_is_set_aside(
+def test_a_line_without_end_is_quarantined(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triegs.events.lines.LONGEST_RECORD", 100_000)
@@ -346,7 +346,7 @@ def test_an_empty_file_has_no_events(ending: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", COLUMNAR)
-def test_missing_columns_are_told(ending: str, tmp_path: Path) -> None:
+def test_missing_columns_are_reported(ending: str, tmp_path: Path) -> None:
     data = PLAIN_FORMATS[ending](make_events(2))
     for mapped, missing in (({"object": "obj"}, "obj"), ({"time": "ts"}, "ts")):
         if ending == "jsonl" and missing == "ts":
@@ -355,12 +355,12 @@ def test_missing_columns_are_told(ending: str, tmp_path: Path) -> None:
             read(data, ending, tmp_path, columns=mapped)
 
 
-def test_doubled_columns_are_told(tmp_path: Path) -> None:
+def test_duplicate_columns_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="more than one column 'subject'"):
         read("subject,subject,predicate,object\n", "csv", tmp_path)
 
 
-def test_columns_of_a_wrong_type_are_told(tmp_path: Path) -> None:
+def test_columns_of_a_wrong_type_are_reported(tmp_path: Path) -> None:
     good = {"time": [1], "op": ["+"], "subject": [1], "predicate": [1], "object": [1], "id": [1]}
     wrong = {"time": [1.5], "op": [True], "subject": [b"x"], "id": [2.5]}
     for name, values in wrong.items():
@@ -417,7 +417,7 @@ WRONG_CALLS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("call", "message"), WRONG_CALLS)
-def test_wrong_calls_are_told_at_once(call: dict[str, Any], message: str) -> None:
+def test_wrong_calls_fail_at_once(call: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         open_input(**call)
 
@@ -427,7 +427,7 @@ def test_the_report_can_be_written_as_json(tmp_path: Path) -> None:
     assert json.loads(json.dumps(source.report.as_dict()))["quarantined"] == {"bad line": 1}
 
 
-def test_quarantine_goes_on_where_reading_does(tmp_path: Path) -> None:
+def test_quarantine_is_continued_where_reading_is(tmp_path: Path) -> None:
     path = tmp_path / "a.nt"
     path.write_text("bad 1\n<a:a> <a:p> <a:b> .\nbad 2\n<a:c> <a:p> <a:d> .\n")
     aside = tmp_path / "aside.jsonl"

@@ -116,7 +116,7 @@ def scan_line(line: str, name: str) -> tuple[str, ...] | None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_each_term_in_each_place(name: str, tmp_path: Path) -> None:
+def test_each_term_in_each_position(name: str, tmp_path: Path) -> None:
     terms = IRIS + LABELS + LITERALS
     lines = [f"{term} <a:p> <a:o> ." for term in terms]
     lines += [f"<a:s> {term} <a:o> ." for term in terms]

@@ -74,13 +74,13 @@ def exercise(shape, seed, epochs=8, most=400):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("seed", range(4))
-def test_sums_go_into_sets_of_every_size(shape, seed):
+def test_sums_are_applied_to_sets_of_every_size(shape, seed):
     exercise(shape, seed)
 
 
 @pytest.mark.parametrize("sizes", list(pairwise([0, 1, 2, 4, 5, 8, 9, 16, 17, 32, 33, 70])))
 @pytest.mark.parametrize("spread", [1, 32, 1024])
-def test_a_set_grows_and_shrinks_in_one_go(sizes, spread):
+def test_a_set_grows_and_shrinks_in_one_epoch(sizes, spread):
     """From each size to the next and back, then to nothing: every class of blocks, and hubs."""
     small, large = sizes
     bench = copy_relation(2)

@@ -1,4 +1,4 @@
-"""The cache of compiled code: named by the sources, in a place that can be written."""
+"""The cache of compiled code: named by the sources, in a writable directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store does not use: logged changes, sums that overflow, cursors over parts."""
+"""What the store does not use: logged changes, sums that overflow, cursors over ranges."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def cache(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_first_process_is_told_and_the_next_is_not(cache, monkeypatch, caplog):
+def test_the_first_process_reports_compilation_and_the_next_does_not(cache, monkeypatch, caplog):
     calls = []
 
     def exercise(wait):

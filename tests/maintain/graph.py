@@ -1,4 +1,4 @@
-"""A core with its terms, its plans, their oracles, and the events that it was told."""
+"""A core with its terms, its plans, their oracles, and the events it received."""
 
 from __future__ import annotations
 

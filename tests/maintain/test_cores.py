@@ -118,7 +118,7 @@ def test_deletions_are_judged_by_an_index_that_the_plan_reads(mode, loaded):
 
 
 @pytest.mark.parametrize("size", [2, 2 * FEW_UPDATES])
-def test_a_version_held_while_epochs_are_made_stays_whole(size):
+def test_a_version_held_during_epochs_is_unchanged(size):
     """An edge moves on in each epoch; every version has one answer, whenever it is pinned."""
     graph = Graph()
     one = graph.ask("SELECT ?x ?y ?z { ?x <a> ?y . ?y <b> ?z }", root="y")
@@ -274,7 +274,7 @@ def test_a_count_that_does_not_fit_stalls_its_query_alone(kind, text, root):
 
 
 @every_core
-def test_a_query_closed_while_it_is_stalled_lets_everything_go(kind):
+def test_closing_a_stalled_query_frees_everything(kind):
     graph = Graph(kind)
     one = graph.ask("SELECT ?k { ?k <c> ?x . ?x <a> ?y . ?x <b> ?z }", root="k")
     for label in ("<a>", "<b>"):
@@ -317,7 +317,7 @@ def test_overflow_is_judged_on_final_values(kind):
         ("SELECT ?u ?s { ?u <b> ?v . ?s <c> ?t }", None),
     ],
 )
-def test_a_multiplicity_that_nobody_is_shown_may_be_too_large(kind, text, expected):
+def test_a_multiplicity_that_nobody_reads_may_overflow(kind, text, expected):
     graph = Graph(kind)
     one = graph.ask(text)
     for label in ("<b>", "<c>"):

@@ -63,7 +63,7 @@ TERMS = [
 
 
 class World:
-    """Terms with ids, and judges over them, told of each id that is freed."""
+    """Terms with ids, and judges over them, notified of each freed id."""
 
     def __init__(self, terms: list[str] = TERMS, reads: bool = True) -> None:
         self.dictionary = Dictionary()
@@ -74,7 +74,7 @@ class World:
         self.dictionary.on_free = self.judges.forget
 
     def check(self, expression: Expression, variables: list[str], rows: np.ndarray) -> None:
-        """Rows of places in `terms`."""
+        """Rows of indexes into `terms`."""
         number = self.judges.find(expression, variables)
         said = self.judges.judge_columns(number, [self.ids[column] for column in rows.T])
         for row, verdict in zip(rows.tolist(), said.tolist(), strict=True):
@@ -92,7 +92,7 @@ PLACES = np.arange(len(TERMS)).reshape(-1, 1)
 
 
 def run(world: World, number: int, rows: Sequence[tuple[int, ...]]) -> list[bool]:
-    """As a kernel is run: again and again, until it asks nothing."""
+    """As a kernel is run: repeatedly, until it requests no verdict."""
     while True:
         judges = world.judges
         said = []
@@ -124,7 +124,7 @@ def test_comparisons_with_all_constants(operator: str) -> None:
             continue
         for arguments in (("?x", constant), (constant, "?x")):
             WORLDS[0].check(Call(operator, arguments), ["?x"], PLACES)
-        negated = Call("!", (Call(operator, ("?x", constant)),))  # which tells errors from no
+        negated = Call("!", (Call(operator, ("?x", constant)),))  # errors differ from no
         WORLDS[0].check(negated, ["?x"], PLACES)
 
 
@@ -184,7 +184,7 @@ def test_three_variables(expression: Expression, random: Random) -> None:
 
 
 def test_values_decide_what_they_can() -> None:
-    """Once its value is known, no pair of such terms is asked for."""
+    """Once its value is known, no verdict on such pairs is requested."""
     numbers = ["5", "16777217", "9007199254740993"]
     world = World([
         *("<http://ex/a>", "_:b", '"a"@en', '"x"^^<http://ex/type>'),
@@ -202,7 +202,7 @@ def test_values_decide_what_they_can() -> None:
         assert not judges.answer()
 
 
-def test_nothing_is_asked_twice() -> None:
+def test_no_verdict_is_requested_twice() -> None:
     world = World()
     judges = world.judges
     number = judges.find(Call("REGEX", ("?x", '"a"')), ["?x"])
@@ -219,7 +219,7 @@ def test_nothing_is_asked_twice() -> None:
 # Ids that come and go
 
 
-def test_reused_ids_are_judged_anew() -> None:
+def test_reused_ids_are_judged_again() -> None:
     world = World([])
     dictionary, judges = world.dictionary, world.judges
     five = f'"5"^^<{XSD}integer>'
@@ -239,7 +239,7 @@ def test_reused_ids_are_judged_anew() -> None:
     assert run(world, three, [tuple(before)]) == [False]
 
 
-def test_freed_ids_are_told() -> None:
+def test_freed_ids_are_reported() -> None:
     dictionary = Dictionary()
     told: list[int] = []
     dictionary.on_free = lambda ids: told.extend(ids.tolist())
@@ -289,7 +289,7 @@ def test_planes_grow_with_ids() -> None:
     assert not judges.answer()
     said = judges.judge_columns(less, [world.ids])
     assert said.tolist() == [n < count // 2 for n in range(count)]
-    judges.forget(np.array([ids[-1], 10**9]))  # one that was never asked about
+    judges.forget(np.array([ids[-1], 10**9]))  # one that was never requested
     accepts_id(judges.words, judges.asked, less, ids[-1])
     assert judges.answer()
 
@@ -328,8 +328,8 @@ def test_large_tables_shrink() -> None:
     assert run(world, number, [tuple(world.ids[[1, 2, 3]].tolist())]) == [True]
 
 
-def test_a_full_list_of_questions() -> None:
-    """What finds no room is asked when the kernel runs again."""
+def test_a_full_list_of_requests() -> None:
+    """Requests that find no room are repeated when the kernel runs again."""
     count = LEAST_ASKED
     world = World([f'"{n}"^^<{XSD}integer>' for n in range(count)])
     judges = world.judges
@@ -405,7 +405,7 @@ def test_equal_expressions_share_a_judge() -> None:
     assert run(world, again, [(iri,)]) == [False]
 
 
-def test_a_question_for_a_judge_that_goes() -> None:
+def test_a_request_for_a_judge_that_is_removed() -> None:
     world = World()
     judges = world.judges
     number = judges.find(Call("SAMETERM", ("?x", "?y")), ["?x", "?y"])

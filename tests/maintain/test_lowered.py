@@ -174,7 +174,7 @@ def test_columns_have_the_order_of_the_table(registered: Registered) -> None:
             assert relation.columns == tuple(names[column] for column in order)
 
 
-def test_rules_go_the_ways_of_the_table(registered: Registered) -> None:
+def test_rules_follow_the_moves_of_the_table(registered: Registered) -> None:
     engine, query = registered
     lowered = describe_query(engine, query)
     rows, relations = Rows(engine._core.table.words), lowered.relations
@@ -241,7 +241,7 @@ def test_factors_are_those_of_the_table(registered: Registered) -> None:
             assert read == [slot for _, slot, _ in rows.rows(at, count, t.FACTOR_WORDS)]
 
 
-def test_before_there_is_an_engine_it_is_the_same(registered: Registered) -> None:
+def test_it_is_the_same_without_an_engine(registered: Registered) -> None:
     engine, query = registered
     lowered = describe_query(engine, query)
     slots = sorted(relation.slot for relation in lowered.relations)
@@ -270,7 +270,7 @@ def test_every_format_shows_every_relation(registered: Registered) -> None:
     assert query.explain("mermaid").count("#35;") >= len(titles)
 
 
-def test_says_what_steps_have_done() -> None:
+def test_shows_the_work_of_steps() -> None:
     """By hand: a triangle comes in one epoch, so only the last of its changes finds the others."""
     engine = Engine(prefixes=PREFIXES)
     query = engine.register("SELECT * { ?x :a ?y . ?y :b ?z . ?z :c ?x }")
@@ -297,7 +297,7 @@ def find_rule(engine: Engine, query: StandingQuery) -> Any:
     return next(r for r in describe_query(engine, query).relations if r.kind is Kind.RULE)
 
 
-def test_names_those_who_share() -> None:
+def test_names_the_queries_that_share() -> None:
     engine = Engine(prefixes=PREFIXES)
     one = engine.register("SELECT ?x ?y { ?x :a ?y . ?y :b ?z }", name="one")
     two = engine.register("SELECT * { ?u :a ?v }", name="two")

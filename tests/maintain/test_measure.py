@@ -1,4 +1,4 @@
-"""What an epoch took is told for each query."""
+"""The cost of an epoch is reported for each query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Epochs and registrations that fail half-way leave nothing behind, and plans come back whole."""
+"""Epochs and registrations that fail half-way leave no trace, and plans recover completely."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 
 
 def change_all(graph, *changes):
-    """One epoch in which counts change by any numbers."""
+    """One epoch in which counts change by any amounts."""
     rows = [(change, *map(graph.encode, triple)) for triple, change in changes]
     for triple, change in changes:
         graph.counts[triple] += change
@@ -40,7 +40,7 @@ def test_a_label_that_comes_with_a_variable_predicate_is_in_all_triples(kind):
 
 
 @every_core
-def test_views_that_are_rebuilt_within_the_epoch_that_lost_them_are_shown(kind):
+def test_views_rebuilt_in_the_epoch_that_lost_them_are_readable(kind):
     """The sum of both overflows on the way, not in the end: the plan has new views, old answers."""
     graph = Graph(kind)
     one = graph.ask("ASK { ?x <a> ?y . ?x <b> ?z }")
@@ -107,7 +107,7 @@ TEXTS = [
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("text", TEXTS)
 @every_core
-def test_whatever_fails_in_a_registration_or_a_release_is_taken_back(kind, text, mode, monkeypatch):
+def test_a_failed_registration_or_release_is_undone(kind, text, mode, monkeypatch):
     graph = Graph(kind, mode)
     graph.ask("SELECT * { ?y <b> ?z }")
     graph.apply([("+", f"<s{i}>", f"<{'abc'[i % 3]}>", f"<s{i + 1}>") for i in range(9)])

@@ -487,7 +487,7 @@ def test_a_verdict_that_outlives_its_id_is_wrong():
     """Invariant 13: an id comes to name another term; until told, the judge goes by the first."""
     names = {0: "0", 1: "1"}
     bench = Bench([1])
-    bench.judges._decode = lambda number: f'"{names[number]}"^^{INTEGER}'
+    bench.judges.decode = lambda number: f'"{names[number]}"^^{INTEGER}'
     bench.make_rule([Given(0, (X,), COUNT)], (X,), [(X,)])
     bench.run_epoch([(0, (1,), 1)])
     assert bench.found() == {}

@@ -89,18 +89,18 @@ def test_a_base_count_that_an_index_does_not_know_is_found():
         graph.core.views.check()
 
 
-def test_an_assertion_in_the_wrong_place_is_found():
+def test_an_assertion_in_the_wrong_relation_is_found():
     graph = make_example(Mode.RDF)
     graph.core.views.unindexed.set((graph.encode("<a>"), 1, 2), 1)
     with pytest.raises(StoreCorrupt, match="unindexed"):
         graph.core.views.check()
 
 
-# Numbers
+# Counts
 
 
 def make_numbered(mode=Mode.MULTIGRAPH):
-    """Live pairs, products and a ranking with numbers, and hubs of both kinds of relation."""
+    """Live pairs, products and a ranking with counts, and hubs of both kinds of relation."""
     graph = Graph("compiled", mode)
     text = "SELECT * { ?x <a> ?y . ?y <b> ?z . ?y <c> ?w . ?x <c> ?u }"
     graph.ask(text, root="x", keep=["count", "slice"])
@@ -148,7 +148,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("far", [FANOUT, 2 * FANOUT])
 @pytest.mark.parametrize("name", NUMBERS)
-def test_a_wrong_number_is_found(name, far):
+def test_a_wrong_count_is_found(name, far):
     graph = make_numbered()
     find_word, wanted = NUMBERS[name]
     graph.core.store.words[find_word(graph, wanted) + far] += 1
@@ -157,7 +157,7 @@ def test_a_wrong_number_is_found(name, far):
 
 
 @pytest.mark.parametrize("name", ["of a ranking", "in a hub of live pairs"])
-def test_a_number_that_is_no_sum_is_found_in_the_store(name):
+def test_a_count_that_is_not_the_sum_is_found_in_the_store(name):
     """Invariant 13 of docs/trie.md."""
     graph = make_numbered()
     find_word, wanted = NUMBERS[name]
@@ -166,7 +166,7 @@ def test_a_number_that_is_no_sum_is_found_in_the_store(name):
         graph.core.store.check()
 
 
-def test_a_number_beside_no_word_is_found():
+def test_a_count_without_a_word_is_found():
     graph = make_numbered()
     at = find_number(graph, is_step(ORDERED_PRODUCT, True))
     graph.core.store.words[at] = 0

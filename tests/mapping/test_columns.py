@@ -71,7 +71,7 @@ def test_a_long_column_of_distinct_cells_is_read_as_a_short_one():
     assert len(found.columns["object"]) == sum(n is not None and n != "x" for n in numbers)
 
 
-def test_a_column_without_texts_is_told():
+def test_a_column_without_texts_is_reported():
     engine = Engine()
     with pytest.raises(InputError, match="b: a binary column cannot be mapped"):
         engine.apply(pa.table({"a": ["x"], "b": [b"y"]}), map="{a} :p {b}")

@@ -1,4 +1,4 @@
-"""Mapped tables in every format: the same triples, and what is wrong with a row in its place."""
+"""Mapped tables in every format: the same triples, and row errors with their position."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_every_format_gives_the_same_triples(tmp_path, ending, batch_rows):
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "arrow"])
-def test_reading_goes_on_with_the_same_nodes(tmp_path, ending):
+def test_resuming_gives_the_same_nodes(tmp_path, ending):
     path = write(tmp_path / f"pay.{ending}")
     options = {**OPTIONS, "map": "[] :from {from} ; :to {to}", "batch_rows": 1}
     with open_input(path, **options) as source:

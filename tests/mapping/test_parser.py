@@ -1,4 +1,4 @@
-"""The text of a mapping: what it means, and what is told of a wrong one."""
+"""The text of a mapping: its meaning, and the errors of an invalid one."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_null_leaves_out_its_triple_and_a_row_without_triples_is_malformed():
         ("dateTime", "2024-05-01T25:00:00"), ("time", "10:61:00"), ("iri", "no iri"),
     ],
 )  # fmt: skip
-def test_a_cell_that_is_none_of_its_type_is_told(kind, bad):
+def test_a_cell_that_does_not_match_its_type_is_reported(kind, bad):
     triples, problems = map_one(f"{{a}} :p {{n:{kind}}}", n=bad)
     assert triples == []
     assert problems == {
@@ -137,13 +137,13 @@ def test_a_cell_that_is_none_of_its_type_is_told(kind, bad):
         ([5], "a mapping is a str such as"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(text, message):
+def test_errors_have_their_position(text, message):
     with pytest.raises(MappingError) as error:
         parse_mapping(text)
     assert message in str(error.value)
 
 
-def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path):
+def test_a_missing_column_error_lists_the_columns(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("from,to,amount\nA,B,5\n")
     for text, message in (

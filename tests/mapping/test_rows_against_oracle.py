@@ -149,7 +149,7 @@ def test_rows_in_windows_equal_triples_made_by_hand(shape, script, has_nodes, is
 @given(st.lists(st.lists(rows, max_size=6), max_size=5), st.booleans(), st.booleans())
 @example([[row(0, "+", None, "x", "y", None), row(0, "-", None, "x", "y", "1")]], False, False)
 def test_rows_in_epochs_equal_triples_made_by_hand(script, is_strict, is_durable):
-    """A row is taken back as a whole, or not at all."""
+    """A row is deleted as a whole, or not at all."""
     live: Counter = Counter()
     with TemporaryDirectory() as folder:
         engine = Engine.open(folder) if is_durable else Engine()

@@ -97,8 +97,8 @@ def test_arrow_file_and_csv_for_arrow() -> None:
     assert table.to_pylist() == expected(ROWS, COUNTS)
 
 
-def test_batches_that_go_on_share_their_texts() -> None:
-    """A dictionary that grows, and one that is begun anew."""
+def test_consecutive_batches_share_their_texts() -> None:
+    """A dictionary that grows, and one that starts over."""
     whole = make_batch(NAMES, ROWS, COUNTS)
     growing = [whole.slice(0, 3), whole.slice(3)]
     other = make_batch(NAMES, ROWS[::-1], COUNTS)
@@ -251,7 +251,7 @@ def test_a_batch_of_long_terms_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(part.column(0).dictionary.nbytes for part in parts[2:]) < 200
 
 
-def test_small_bulletins_are_gathered_in_row_groups() -> None:
+def test_small_result_batches_are_merged_into_row_groups() -> None:
     results = [make_result(NAMES, ROWS, COUNTS, epoch=n) for n in range(50)]
     found = pq.ParquetFile(pa.BufferReader(write(HEAD, Options(Format.PARQUET), *results)))
     assert found.metadata.num_row_groups == 1

@@ -90,6 +90,6 @@ def test_two_queries_of_one_file(tmp_path: Path) -> None:
         Outputs(heads, CSV, f"{tmp_path}/{{query}}.csv", io.BytesIO())
 
 
-def test_unknown_places() -> None:
+def test_unknown_placeholders() -> None:
     with pytest.raises(ValueError, match=r"unknown placeholder \{name\}; use \{query\}"):
         find_placeholders("{query}/{name}.csv")

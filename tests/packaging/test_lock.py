@@ -1,4 +1,4 @@
-"""``requirements.lock`` pins what ``pyproject.toml`` asks for, and says nothing about a machine."""
+"""``requirements.lock`` pins what ``pyproject.toml`` requires, and does not name a machine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The wheel, installed as a user would: new environment, its own dependencies, no source tree.
 
 ``make soak`` has pip install them, by their pins. Else they are links to those that are here, which
-takes a second and not twenty; what the wheel does not ask for is missing all the same.
+takes a second and not twenty; what the wheel does not require is missing all the same.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def install_wheel(wheel: Path, folder: Path) -> Path:
 
 
 def link_dependencies(wanted: Distribution, packages: Path) -> None:
-    """Whatever a distribution asks for without any extra, and so on."""
+    """The requirements of a distribution without extras, recursively."""
     for text in wanted.requires or ():
         asked = Requirement(text)
         if asked.marker is not None and not asked.marker.evaluate({"extra": ""}):
@@ -74,7 +74,7 @@ def evaluate(binaries: Path, program: str) -> Any:
 
 
 def test_wheel(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """One test with parts, so that several workers still build one environment."""
+    """One test with several checks, so that several workers still build one environment."""
     wheel = build_wheel(tmp_path)
 
     with subtests.test("holds the package, its type marker, names for Spark, nothing else"):

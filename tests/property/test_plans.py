@@ -91,7 +91,7 @@ def test_streams_with_refused_deletes(pattern, epochs):
 
 @given(patterns())
 def test_a_plan_is_a_well_formed_tree(pattern):
-    """Numbered as in docs/maintenance.md, "What a plan guarantees"."""
+    """Numbered as in docs/maintenance.md, "Invariants of plans and states"."""
     query = parse(pattern.text)
     plan = compile_query(query, keep=["count", "slice"])
     nodes, free = plan.nodes, set(query.free)

@@ -48,7 +48,7 @@ def list_rows(columns):
 
 
 def check_positions(positions: Positions, random: Random) -> None:
-    """Compare the numbers of a version with the scan of all its rows, some of them by position."""
+    """Compare the counts of a version with a scan of all its rows, some of them by position."""
     rows = list_rows(positions.scan())
     assert positions.support == len(rows) == len(set(rows))
     assert positions.count == sum(count for _, count in rows)

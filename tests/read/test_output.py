@@ -162,7 +162,7 @@ def test_nanoseconds_are_kept_where_they_fit() -> None:
 
 
 @pytest.mark.parametrize("spelled", MIXED)
-def test_values_and_terms_never_stand_side_by_side(spelled: Any) -> None:
+def test_a_column_never_mixes_values_and_terms(spelled: Any) -> None:
     words = Dictionary()
     ids = encode(words, [XSD_TERM(*each) for each in spelled])
     for batches in ([ids], [ids[:, :1], ids[:, 1:]]):
@@ -296,7 +296,7 @@ def test_the_table_of_integers_grows_with_the_dictionary() -> None:
     assert table[words.encode_one("<a:a>"), 1] != INTEGER
 
 
-def test_dictionaries_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dictionaries_start_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """When they have too many terms, or too many bytes; what was given out stays as it was."""
     words = Dictionary()
     ids = words.encode(pa.array([f"<a:{number:03}>" for number in range(100)])).ids

@@ -25,7 +25,7 @@ PATH = "SELECT * { ?a <p0> ?b . ?b <p1> ?c . ?c <p2> ?d }"
 STAR = "SELECT * { ?x <p0> ?a . ?x <p1> ?b . ?x <p2> ?c }"
 KEEPS: tuple[list[KeepName], ...] = (["count"], ["slice"], ["count", "slice"], [])
 SCANNED = {"no variable", "filter", "limit"}
-# Every shape whose positions are known by numbers, and those that are scanned.
+# Every shape whose positions are found by counts, and those that are scanned.
 TEXTS = {
     "path": PATH,
     "star": STAR,
@@ -125,7 +125,7 @@ def test_positions_are_those_of_the_enumeration(name, mode):
 @settings(deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(MODES))
 def test_random_trees(random, mode):
-    """Queries of the core by any plan, epochs one by one, numbers checked each time."""
+    """Queries of the core by any plan, epochs one by one, counts checked each time."""
     with Engine(mode.value, store=PackedStore(reserve=False)) as engine:
         queries: list = []
         for _ in range(8):
@@ -152,7 +152,7 @@ def read_positions(graph, one, check, *arguments):
 
 
 def draw_plan(random):
-    """A query of any class by any legal plan, which keeps some numbers."""
+    """A query of any class by any legal plan, which keeps some counts."""
     query = with_filters(random, random_query(random))
     while len(query.atoms) > 6:
         query = with_filters(random, random_query(random))
@@ -189,7 +189,7 @@ LAYERS = {
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("text", LAYERS)
-def test_large_sets_of_rules_keep_their_numbers(text, mode):
+def test_large_sets_of_rules_keep_their_counts(text, mode):
     """Sets of some hundreds in any column, in batches that split and merge their hubs."""
     random = Random(text)
     graph = Graph("compiled", mode)
@@ -221,7 +221,7 @@ def test_large_sets_of_rules_keep_their_numbers(text, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("root", ["a", "b", "c", "d"])
-def test_large_hubs_keep_their_numbers(root, mode):
+def test_large_hubs_keep_their_counts(root, mode):
     """Sets of some thousands, in batches that split and merge hubs on all levels."""
     random = Random(root)
     graph = Graph("compiled", mode)
@@ -254,7 +254,7 @@ def test_old_snapshots_keep_their_positions():
             engine.apply(draw_batch(random, live, 10, 15))
             snapshot = query.snapshot()
             held.append((snapshot, list(snapshot), snapshot.count()))
-        other = engine.register("SELECT * { ?a <p0> ?b }")  # shares an index with numbers
+        other = engine.register("SELECT * { ?a <p0> ?b }")  # shares an index with counts
         query.close()
         for snapshot, answers, count in held:
             check_places(snapshot, random)
@@ -267,8 +267,8 @@ def test_old_snapshots_keep_their_positions():
 
 
 @pytest.mark.parametrize("body", ["?a <p0> ?b . ?a <p1> ?c", "?a ?p ?b", "?a <p0> ?b . ?a <p1> ?b"])
-def test_a_part_that_others_use_gets_numbers_late_and_keeps_them(body):
-    """A plain query first; one with numbers comes and goes; hubs are of both kinds meanwhile."""
+def test_a_shared_view_gets_counts_late_and_keeps_them(body):
+    """A plain query first; one with counts comes and goes; hubs are of both kinds meanwhile."""
     random = Random(4)
     text = f"SELECT * {{ {body} }}"
     with Engine() as engine:
@@ -361,7 +361,7 @@ def test_selections_of_selections_and_their_reading():
                 read()
 
 
-def test_threads_read_the_parts_of_one_snapshot():
+def test_threads_read_the_splits_of_one_snapshot():
     with Engine() as engine:
         query = engine.register(PATH, keep=["slice"])
         engine.apply(draw_inserts(Random(9), 9, 150))
@@ -397,7 +397,7 @@ def read_counts(graph, one, names=("support", "count")):
         graph.core.store.unpin(version)
 
 
-def test_rows_that_do_not_fit_are_marked_and_answers_go_on():
+def test_rows_that_overflow_are_marked_and_answers_continue():
     """Of two answers each fits; their sum does not. It comes back when it does."""
     graph = Graph()
     one = graph.ask("SELECT * { ?a <p0> ?b . ?b <p1> ?c }", keep=["count", "slice"])
@@ -422,7 +422,7 @@ def test_rows_that_do_not_fit_are_marked_and_answers_go_on():
     "text",
     ["SELECT * { ?a <p0> ?b . ?a <p1> ?b . ?a <p2> ?c }", "SELECT * { ?a <p0> ?b . ?b <p1> ?a }"],
 )
-def test_rows_of_rules_that_do_not_fit_are_marked_and_answers_go_on(text):
+def test_rows_of_rules_that_overflow_are_marked_and_answers_continue(text):
     """Each answer fits; the rows together do not. They come back when they do, and a query that
     shares the live tuples and keeps nothing notices none of it.
     """
@@ -476,7 +476,7 @@ def test_positions_that_do_not_fit_are_marked():
 
 
 def test_positions_of_components_that_do_not_fit_together():
-    """Each component has its own numbers; only together they are too many."""
+    """Each component has its own counts; only their product overflows."""
     labels = range(16)
     text = "SELECT * { " + " . ".join(f"?x{n} <p{n}> ?y{n}" for n in labels) + " }"
     with Engine() as engine:

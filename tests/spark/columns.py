@@ -181,7 +181,7 @@ def read_stream(session: Any, folder: Path, columns: Columns) -> Any:
 
 
 class Asked(NamedTuple):
-    """A query in the words of `tests.stress.drawing`, and the terms that they stand for."""
+    """A query in the words of `tests.stress.drawing`, and the terms that they denote."""
 
     text: str
     terms: dict[str, str]

@@ -115,7 +115,7 @@ def test_a_commit_that_died_before_it_noted_the_number(
     assert read_claims(tmp_path) == {"feed": Claim("feed", QUERY, 0, 1)}
 
 
-def test_a_checkpoint_that_was_made_anew(tmp_path: Path) -> None:
+def test_a_checkpoint_that_was_recreated(tmp_path: Path) -> None:
     deliver(tmp_path, 0, stage(tmp_path, 0, []))
     with pytest.raises(InputError, match=r"'feed' .* belongs to query 7, .* this is query 8\. If"):
         deliver(tmp_path, 0, stage(tmp_path, 0, []), writer="query 8")
@@ -123,7 +123,7 @@ def test_a_checkpoint_that_was_made_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "told"), [(0, "would be lost"), (3, "were lost")])
-def test_numbers_that_do_not_go_on(tmp_path: Path, number: int, told: str) -> None:
+def test_batch_numbers_that_do_not_continue(tmp_path: Path, number: int, told: str) -> None:
     for each in (0, 1):
         deliver(tmp_path, each, stage(tmp_path, each, []))
     with pytest.raises(InputError, match=rf"writes batch {number}, .* up to 1: events {told}"):

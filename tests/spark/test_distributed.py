@@ -215,7 +215,7 @@ def test_a_static_graph_that_is_malformed(session, tmp_path):
 
 
 @pytest.mark.skipif(not SOAK, reason="another judge of the same; make soak runs it")
-def test_each_batch_equals_what_spark_computes_anew(session, tmp_path):
+def test_each_batch_equals_what_spark_recomputes(session, tmp_path):
     batches = draw_batches(43, 3, is_late=False)
     with run(session, tmp_path / "in", batches, tmp_path):
         pass

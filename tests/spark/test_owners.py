@@ -31,7 +31,7 @@ def begin(home: Path, sinks: dict[str, Any], told: int, known: Any = ("a", "b"))
         owners.close()
 
 
-def test_a_directory_goes_on_with_its_query(tmp_path):
+def test_a_directory_stays_with_its_query(tmp_path):
     out = tmp_path / "out"
     assert begin(tmp_path / "state", {"a": out}, -1, ()) == {"a": [0]}
     write_once(out, 0, ROWS)
@@ -171,7 +171,7 @@ def test_a_query_that_was_closed_leaves_its_directory(tmp_path):
         begin(tmp_path / "state", {"a": tmp_path / "out"}, 0, ("b",))
 
 
-def test_a_quarantine_of_another_life(tmp_path):
+def test_a_quarantine_of_another_checkpoint(tmp_path):
     write_once(tmp_path / "quarantine", 4, ROWS)
     with pytest.raises(StateError, match=r"quarantine has batch 4, but the checkpoint .* has none"):
         begin(tmp_path, {}, -1, ())

@@ -144,7 +144,7 @@ def test_a_hot_key_is_split(head):
     assert max(loads) < 0.8 * max(before)
 
 
-def test_a_hot_key_stays_whole_where_a_split_would_tear_answers():
+def test_a_hot_key_is_not_split_where_answers_could_not_be_summed():
     query = parse(f"SELECT DISTINCT ?x {{ ?x {P} ?y . ?x {Q} ?z }}")
     layout = lay_out({"star": query}, 4, sample_statistics(make_table(draw_star(0.5))))
     assert not any(route.hot for route in layout.routes)

@@ -87,7 +87,7 @@ def test_each_batch_equals_the_oracle_and_the_engine(session, tmp_path, mode, is
 @pytest.mark.parametrize(
     ("mode", "is_windowed"), [("rdf", False), *([("multigraph", True)] if SOAK else [])]
 )
-def test_each_batch_equals_what_spark_computes_anew(session, tmp_path, mode, is_windowed):
+def test_each_batch_equals_what_spark_recomputes(session, tmp_path, mode, is_windowed):
     """A log has no late events, so there are none; without windows a batch has a single time."""
     from pyspark.sql import functions
 
@@ -315,7 +315,7 @@ def test_many_chunks_are_few_tasks(session):
     assert make_frame(session, table.slice(0, 0)).collect() == []
 
 
-def test_readers_hold_a_snapshot_while_batches_go_on(session, tmp_path):
+def test_readers_hold_a_snapshot_while_batches_run(session, tmp_path):
     batches = draw_batches(9, 4, rows=30)
     folder = write_all(tmp_path / "in", batches[:1])
     with start(

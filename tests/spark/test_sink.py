@@ -59,7 +59,9 @@ def test_a_stream_by_name(spark: LocalSpark, tmp_path: Path) -> None:
     assert not list((tmp_path / "engine" / "staging").glob("*/*"))
 
 
-def test_a_stream_goes_on_and_a_new_checkpoint_does_not(spark: LocalSpark, tmp_path: Path) -> None:
+def test_a_stream_resumes_and_a_new_checkpoint_is_refused(
+    spark: LocalSpark, tmp_path: Path
+) -> None:
     session, engine = spark.get(), tmp_path / "engine"
     write_files(tmp_path / "in", 2)
     run(session, tmp_path / "in", engine)
@@ -79,7 +81,7 @@ def test_a_stream_goes_on_and_a_new_checkpoint_does_not(spark: LocalSpark, tmp_p
     assert read_claims(engine)["more"].last == 2
 
 
-def test_a_new_directory_does_not_do_for_an_old_checkpoint(
+def test_a_new_directory_with_an_old_checkpoint_is_refused(
     spark: LocalSpark, tmp_path: Path
 ) -> None:
     session, engine = spark.get(), tmp_path / "engine"

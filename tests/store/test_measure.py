@@ -1,4 +1,4 @@
-"""Bytes by relation and by held version, against a walk in plain Python."""
+"""Bytes by relation and by held version, against a traversal in plain Python."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def by_name(found: dict[PackedRelation, int]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_retained_bytes_equal_a_plain_walk(seed: int) -> None:
+def test_retained_bytes_equal_a_plain_traversal(seed: int) -> None:
     """All arities, ids that make tries higher and lower, hubs, relations that come and go."""
     random = Random(seed)
     store = PackedStore(reserve=seed % 2 == 0)

@@ -32,7 +32,7 @@ from triegs.store.packed import PackedStore, PackedVersion
 class Example:
     """A store with a held version, a newer one, and changes on their way.
 
-    `knows` has a block of 2 (for 7), a block of 8 places (for 9) and a hub (for 40).
+    `knows` has a block of 2 (for 7), a block of 8 slots (for 9) and a hub (for 40).
     """
 
     def __init__(self) -> None:

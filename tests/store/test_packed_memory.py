@@ -1,4 +1,4 @@
-"""Room: limits, growth by copying, and what comes back when versions are let go."""
+"""Room: limits, growth by copying, and what is freed when versions are released."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_window_slides_near_the_limit() -> None:
     assert dict(knows.scan()) == dict.fromkeys(window, 1)
 
 
-def test_a_reader_let_go_gives_room() -> None:
+def test_releasing_a_reader_makes_room() -> None:
     store = PackedStore(memory_limit=LIMIT)
     knows = store.create("knows", 2)
     fill(store, range(4_000))
@@ -85,7 +85,7 @@ def test_a_reader_let_go_gives_room() -> None:
     assert held.number == 1
 
 
-def test_dropping_without_room_asks_for_an_abort() -> None:
+def test_dropping_without_room_requires_an_abort() -> None:
     store = PackedStore(memory_limit=LIMIT)
     big = store.create("big", 1)
 
@@ -171,8 +171,8 @@ def test_interval_reclamation() -> None:
     store.check()
 
 
-def test_a_node_seen_by_two_readers_goes_with_the_last() -> None:
-    """Whichever of them lets go first."""
+def test_a_node_of_two_readers_is_freed_with_the_last() -> None:
+    """Whichever of them is released first."""
     for newest_first in (True, False):
         store = PackedStore()
         numbers = store.create("numbers", 1)

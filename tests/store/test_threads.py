@@ -1,4 +1,4 @@
-"""Readers in other threads see whole versions, while the one writer goes on."""
+"""Readers in other threads see complete versions while the writer continues."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_a_query_whose_counts_do_not_fit_is_not_registered():
     assert len(read(engine.register("SELECT * { ?x :p ?y }"))) == 1_000
 
 
-def test_an_answer_that_does_not_fit_is_said_when_it_is_read():
+def test_an_answer_that_overflows_is_reported_when_read():
     """The product is the answer's own; no view keeps it, so nothing stalls."""
     engine = make()
     query = engine.register(f"SELECT ?x {{ {ARMS} }}")
@@ -264,7 +264,7 @@ def test_every_query_can_be_closed_when_memory_is_full():
     assert engine.apply([triple("-", "s0", "p", "o0")]).refused == ()
 
 
-def test_memory_returns_when_a_reader_walks_away():
+def test_memory_returns_when_a_reader_is_abandoned():
     engine = make()
     query = engine.register("SELECT * { ?x :p ?y }")
     engine.apply([triple("+", f"s{i}", "p", "o") for i in range(500)])

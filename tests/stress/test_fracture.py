@@ -116,7 +116,7 @@ class Hunt:
             self.reads[reader] += 1
 
 
-def test_no_reader_sees_a_moment_that_never_was():
+def test_no_reader_sees_a_state_that_never_existed():
     hunt = Hunt(Engine())
     hunt.update()
     pinned = [query.snapshot() for query in hunt.queries.values()]

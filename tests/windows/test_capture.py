@@ -1,4 +1,4 @@
-"""The events of windows are copied while updates go on, and are those of the moment."""
+"""Window events are copied while updates continue, as of the moment of capture."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_memory_is_bounded(fresh_labels):
     assert engine.metrics()["windows"]["pending"] == 0
 
 
-def test_identities_go_though_all_terms_stay():
+def test_ids_are_freed_although_all_terms_stay():
     with Engine(window=Window(1_000, slide=500)) as engine:
         for start in range(0, 20_000, 1_000):
             times = range(start, start + 1_000)

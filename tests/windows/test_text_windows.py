@@ -1,4 +1,4 @@
-"""Windows in query texts: answers against the oracle, and errors at their place."""
+"""Windows in query texts: answers against the oracle, and errors with positions."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_forms_of_windows(window, text):
         ("FROM NAMED WINDOW :two", "FROM NAMED :two", 5, 1, "FROM is not supported"),
     ],
 )
-def test_errors_name_their_place(old, new, line, column, words):
+def test_errors_have_positions(old, new, line, column, words):
     assert old in RSP
     with pytest.raises(QueryError) as caught:
         parse(RSP.replace(old, new))

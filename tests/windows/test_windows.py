@@ -118,7 +118,7 @@ def test_lateness_delays_publication_and_late_events_are_counted():
     assert engine.metrics()["windows"]["late"] == 1
 
 
-def test_late_events_are_handed_back_where_asked():
+def test_late_events_are_returned_on_request():
     engine = Engine(window=Window(10), event_time=EventTime(late="quarantine", max_ahead=100))
     engine.push([event(5)])
     engine.advance(to=20)
@@ -184,7 +184,7 @@ def test_a_deletion_takes_the_oldest_event_from_every_window():
 # Static data
 
 
-def test_static_data_stays_and_is_deleted_apart_from_events():
+def test_static_data_stays_and_is_deleted_separately():
     engine = Engine(window=Window(10))
     query = engine.register(PAIRS)
     engine.apply([("+", 1, P, 2), ("+", 1, Q, 2)])
@@ -276,14 +276,14 @@ def test_a_slide_without_room_refuses_what_comes():
     reason = "no room under the memory limit when its slide came"
     zero = triegs.literal("0", "http://www.w3.org/2001/XMLSchema#integer")
     assert published.refused[0].reason == f"{reason}: {zero} {P} {zero} at 11"
-    # The deletion found the oldest event, and stands.
+    # The deletion found the oldest event, and remains valid.
     assert len(rows(query)) == 99
     engine.push([event(21, 1, 1)])
     assert [p.refused for p in engine.advance(to=30)] == [()]
     assert len(rows(query)) == 100
 
 
-def test_closing_does_not_fail_for_want_of_room():
+def test_closing_does_not_fail_for_lack_of_memory():
     engine = Engine(memory_limit=4_000_000)
     query = engine.register(PAIRS, window=Window(1_000, slide=10))
     kept = engine.register(PAIRS, window=Window(1_000, slide=20))
@@ -394,7 +394,7 @@ def test_senseless_windows_are_refused(make):
         make()
 
 
-# Times that are far from the rest
+# Times that are far from the others
 
 
 @given(

@@ -24,7 +24,7 @@ def write(name: str, workload: str, size: int, **options: Any) -> tuple[bytes, p
     source = workloads.get(workload)
     integers = options.get("integers", False)
     options["inserts_only"] = not FORMATS[name].has_op
-    # Small batches, so that times and frames go on from one to the next.
+    # Small batches, so that times and frames continue from one to the next.
     batches = list(source.events(size, batch_size=777, **options))
     out = io.BytesIO()
     schema = source.schema(integers)
@@ -108,7 +108,7 @@ def test_statements(name: str, workload: str, size: int) -> None:
 def test_statements_in_graphs_with_times(
     name: str, disorder: int, workload: str, size: int
 ) -> None:
-    """The time of a graph is told before its statements, and never another way."""
+    """The time of a graph precedes its statements, always."""
     data, table = write(name, workload, size, disorder=disorder)
     times: dict[str, int] = {}
     found = []

@@ -75,7 +75,7 @@ def test_nothing_dangles_anywhere_in_the_stream(seed: int) -> None:
                 named.subtract(things)
 
 
-def test_a_thing_takes_all_that_hangs_on_it_along(stream: list[Event]) -> None:
+def test_deletes_cascade_to_dependents(stream: list[Event]) -> None:
     """Recomputed from the facts: what hangs on a deleted thing, directly or by others, is gone.
 
     All of it goes in one millisecond, and something of every kind goes that way.
@@ -128,7 +128,7 @@ def test_updates_replace_a_city(stream: list[Event]) -> None:
     assert sum(count == 2 for count in moves.values()) > 20
 
 
-def test_what_there_is(stream: list[Event]) -> None:
+def test_entities_and_their_facts(stream: list[Event]) -> None:
     counts = Counter(short(event.predicate) for event in stream if event.op == 1)
     assert set(counts) == {
         "type", "firstName", "lastName", "creationDate", "isLocatedIn", "hasInterest", "knows",
@@ -182,7 +182,7 @@ def test_a_window_has_triangles(stream: list[Event]) -> None:
 
 
 def test_pace(stream: list[Event]) -> None:
-    """About a thousand events in a second, unless told otherwise."""
+    """About a thousand events per second by default."""
     seconds = (stream[-1].time - stream[0].time) / 1000
     assert 0.9 < len(stream) / seconds / 1000 < 1.1
     times = read(20_000, rate=10)["time"]

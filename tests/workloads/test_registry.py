@@ -226,12 +226,12 @@ def test_integers_and_iris_are_the_same_nodes() -> None:
         ({"integers": True}, "several kinds"),
     ],
 )
-def test_what_cannot_be_is_refused(options: dict[str, float], message: str) -> None:
+def test_impossible_options_are_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         workloads.get("social").events(**({"size": 10} | options))  # type: ignore[arg-type]
 
 
-def test_an_unknown_workload_is_told_what_there_is() -> None:
+def test_an_unknown_workload_error_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match="no workload 'nothing'; there are social, person-names"):
         workloads.get("nothing")
 

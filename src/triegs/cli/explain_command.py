@@ -67,7 +67,7 @@ def run_explain(options: ExplainOptions) -> str:
 
 
 def observe_file(path: Path) -> StreamStatistics | None:
-    """What a file of events says of a stream; None if it has none."""
+    """Statistics of a stream from a file of its events; None if it has no event."""
     import pyarrow as pa
 
     from triegs.events import open_input

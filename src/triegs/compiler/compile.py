@@ -22,7 +22,7 @@ from triegs.compiler.assembly import SplitQuery, make_nodes, shift_draft
 from triegs.compiler.choices import Chooser
 from triegs.compiler.choose import Priced, cheapest, every_build, one_build
 from triegs.compiler.elimination import Draft
-from triegs.compiler.groups import compile_groups
+from triegs.compiler.groups import compile_groups, shift_nodes
 from triegs.compiler.plan import (
     MOST_COLUMNS,
     Component,
@@ -84,8 +84,8 @@ def _compile_grouped(
     if root is not None or choices is not None:
         raise PlanError("a query with aggregates has one plan: it takes neither root nor choices")
     groups = compile_groups(query)
-    first = groups.sources[0].plan
-    plan = replace(first, query=query, groups=groups)
+    nodes = tuple(node for source in groups.sources for node in shift_nodes(source))
+    plan = replace(groups.sources[0].plan, query=query, nodes=nodes, groups=groups)
     return replace(plan, promise=describe_promise(plan), warnings=query_warnings(plan))
 
 

@@ -25,6 +25,7 @@ from triegs.compiler.plan import (
     Input,
     Join,
     Measure,
+    Node,
     Plan,
     PlanClass,
     Source,
@@ -56,11 +57,28 @@ def compile_groups(query: Query) -> Groups:
         wanted[measure, values] = None
         if measure is Measure.DISTINCT_SUM:  # an average also needs their number
             wanted[Measure.DISTINCT, values] = None
-    sources = [
-        Source(measure, values, compile_source(query, variables, measure, values))
-        for measure, values in wanted
-    ]
+    sources: list[Source] = []
+    first = 0
+    for number, (measure, values) in enumerate(wanted):
+        plan = compile_source(query, variables, measure, values)
+        if number:  # names are unique within the query
+            named = (replace(node, name=f"{node.name}.{number}") for node in plan.nodes)
+            plan = replace(plan, nodes=tuple(named))
+        sources.append(Source(measure, values, plan, first + plan.root))
+        first += len(plan.nodes)
     return Groups(variables, tuple(sources))
+
+
+def shift_nodes(source: Source) -> Iterator[Node]:
+    """The nodes of a source, with their numbers in the plan of the whole query."""
+    offset = source.root - source.plan.root
+    for node in source.plan.nodes:
+        guard = node.guard
+        if isinstance(guard, Join):
+            moved = tuple(replace(each, node=each.node + offset) for each in guard.inputs)
+            guard = replace(guard, inputs=moved)
+        children = tuple(child + offset for child in node.children)
+        yield replace(node, guard=guard, children=children)
 
 
 def list_aggregates(grouping: Grouping) -> Iterator[Aggregate]:

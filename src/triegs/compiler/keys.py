@@ -83,9 +83,15 @@ def _number_columns(draft: Draft, keyed: Sequence[Keyed]) -> tuple[tuple[str, ..
         return guard.variables, ("digits",)
     if isinstance(guard, Join):
         return _number_join(guard, keyed)
-    covering = [c for c in draft.children if len(keyed[c].interface) == len(draft.bag)]
+    width = len(_without_digit(draft.bag))
+    shown = {c: _without_digit(keyed[c].interface) for c in draft.children}
+    covering = [c for c in draft.children if len(shown[c]) == width]
     least = min(covering, key=lambda c: keyed[c].key, default=None)
-    return (() if least is None else keyed[least].interface), ("product",)
+    return (() if least is None else shown[least]), ("product",)
+
+
+def _without_digit(variables: Sequence[str]) -> tuple[str, ...]:
+    return tuple(v for v in variables if v != DIGIT)
 
 
 def _number_join(join: Join, keyed: Sequence[Keyed]) -> tuple[tuple[str, ...], Meaning]:

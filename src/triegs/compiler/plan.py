@@ -150,6 +150,7 @@ class Digits:
     """
 
     variable: str
+    filters: tuple[Expression, ...] = ()  # none, as for other guards
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -229,6 +230,8 @@ class Source:
     measure: Measure
     values: tuple[str, ...]
     plan: Plan
+    #: The number of the root among the nodes of the whole plan.
+    root: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +269,7 @@ class Plan:
     order: tuple[int, ...]
     filters: tuple[Expression, ...]
     warnings: tuple[str, ...]
-    #: For a query with aggregates; the nodes are then those of its first source.
+    #: For a query with aggregates; the nodes are then those of all its sources.
     groups: Groups | None = None
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triegs.compiler.plan import Alias, Join, Payload, Plan, PlanClass, Role, Static
+from triegs.compiler.plan import Alias, Join, Measure, Payload, Plan, PlanClass, Role, Static
 from triegs.sparql.model import expression_variables
 
 PROMISES = {
@@ -27,8 +27,26 @@ SCALAR = "one exact number, read in constant time"
 AMORTISED_ATOMS = 2
 
 
+def describe_groups(plan: Plan) -> str:
+    """What a query with aggregates keeps, and what an update costs."""
+    assert plan.groups is not None
+    kept = ["one row per group, read with constant delay"]
+    sources = plan.groups.sources
+    if any(source.measure in (Measure.VALUES, Measure.DISTINCT) for source in sources):
+        kept.append("the values of its groups")
+    sentences = [f"{' and '.join(kept)} are kept" if kept[1:] else f"{kept[0]}, is kept"]
+    classes = {source.plan.plan_class for source in sources}
+    if PlanClass.MATERIALIZED in classes or PlanClass.CYCLIC in classes:
+        sentences.append("update cost and space include the materialised components")
+    else:
+        sentences.append("no answer is stored; an update costs the state it affects")
+    return "; ".join(sentences)
+
+
 def describe_promise(plan: Plan) -> str:
     """The promise of the plan's class, adjusted to this plan."""
+    if plan.groups is not None:
+        return describe_groups(plan)
     top = plan.nodes[plan.root]
     sentences = [PROMISES[plan.plan_class]]
     if top.role is Role.EXISTENTIAL:

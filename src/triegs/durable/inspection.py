@@ -149,7 +149,7 @@ def _check_checkpoints(files: Files, directory: Path) -> Iterator[CheckedFile]:
         try:
             sections = [content for _, content in checkpoints.read(int(path.stem))]
             fields = sections[0].fields
-            details = f"epoch {fields['epoch']}, behind record {fields['sequence']}"
+            details = f"epoch {fields['epoch']}, after record {fields['sequence']}"
             yield CheckedFile(name, GOOD, size, details)
         except FileNotFoundError:
             continue  # an older one, which its owner has just removed

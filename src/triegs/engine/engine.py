@@ -54,10 +54,11 @@ class Engine(Uncopied):
     `base` is the IRI prefix of plain names, such as the cells of a mapped table, and the empty
     prefix of queries unless that is given. `memory_limit` bounds the bytes of graph and views,
     without the dictionary (an integer, ``"512MiB"`` or ``"1GB"``): an epoch that does not fit
-    raises `MemoryLimitReached` and changes nothing; deletions and expiry are never refused, see
-    `docs/engine.md`. `retain_epochs` is how many epochs before the newest stay readable. `store`
-    replaces the default store. With `debug` (the default in Python's development mode) a snapshot
-    that is dropped without being closed warns, and says where it was taken.
+    raises `MemoryLimitReached` and changes nothing; deletions and expiry are refused only if held
+    epochs leave no room, see `docs/engine.md`. `retain_epochs` is how many epochs before the newest
+    stay readable. `store` replaces the default store. With `debug` (the default in Python's
+    development mode) a snapshot that is dropped without being closed warns, and says where it was
+    taken.
 
     One thread at a time updates (`apply`, `load`, `register`, closing a query); a second one gets
     `StateError`. Any thread takes and reads snapshots, also during an update.
@@ -498,7 +499,7 @@ class Engine(Uncopied):
         """What the last `advance` or `close_stream` published; of `each_slide`, the last slide.
 
         For a caller that did not get the result because the call raised or the process died: after
-        a directory is opened, these are the slides of the last such call in the log behind the
+        a directory is opened, these are the slides of the last such call in the log after the
         checkpoint. `positions` that were noted with it identify the call.
 
         >>> engine = Engine(window=Window("10s"))

@@ -115,7 +115,7 @@ class Epochs:
         batch = encode_table(state.dictionary, updates)
         if isinstance(updates, pa.Table) and SAME_ROW in updates.schema.names:
             batch = judge_rows(batch, updates, state.core.count, options.strict)
-        return batch if read is None else read.place_batch(batch)
+        return batch if read is None else read.index_batch(batch)
 
     def _apply_one(self, update: Sequence[Any]) -> Report | None:
         """An epoch of one valid update, by the shortest path; None if it does not qualify."""

@@ -50,7 +50,7 @@ class TimedEvents:
                 events = read.table
             found = windows.encode(events, stream)
             if read is not None:
-                found = read.place_events(found)
+                found = read.index_events(found)
             if journal is None:
                 return windows.push(found, stream)
             fields = {"stream": stream, "given": found.given}

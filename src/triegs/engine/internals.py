@@ -1,4 +1,4 @@
-"""An engine put together: the state, and what works on it."""
+"""The components of an engine: its state, and the modules that work on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from triegs.windows.outcomes import Pushed
 
 
 class EngineInternals(EngineState):
-    """All of an engine but its public face; a `triegs.durable.protocol.RecoverableEngine`."""
+    """An engine without its public methods; a `triegs.durable.protocol.RecoverableEngine`."""
 
     def __init__(self, options: EngineOptions, store: PackedStore) -> None:
         super().__init__(options, store)

@@ -14,7 +14,7 @@ from math import ceil, sqrt
 
 from triegs.compiler.plan import Plan
 from triegs.explain.lines import display_width
-from triegs.explain.notation import inputs_of, plain
+from triegs.explain.notation import inputs_of, list_roots, plain
 
 GAP, LAYER_GAP, STACK_GAP = 28.0, 76.0, 14.0
 #: The length of the straight, labelled end of a line above its lower box.
@@ -143,7 +143,7 @@ class _Placing:
 
     def _find_homes(self) -> dict[int, int]:
         """For each node, the user below which it is drawn: the first of the deepest."""
-        depth = {self.plan.root: 0}
+        depth = dict.fromkeys(list_roots(self.plan), 0)
         homes: dict[int, int] = {}
         # Users come after their inputs, so the reverse order visits users first.
         for upper in reversed(range(len(self.plan.nodes))):
@@ -156,7 +156,7 @@ class _Placing:
 
     def _make_units(self) -> _Unit:
         """Make units from the top down; `units` lists each before those below it."""
-        top = self._unit([self.plan.root])
+        top = self._unit(list_roots(self.plan))
         queue = [top]
         while queue:
             unit = queue.pop(0)

@@ -9,7 +9,7 @@ from triegs.compiler.plan import Plan
 from triegs.explain.as_json import write_json
 from triegs.explain.formats import Format
 from triegs.explain.lines import fold
-from triegs.explain.notation import inputs_of, plain, tuple_of
+from triegs.explain.notation import inputs_of, list_roots, plain, tuple_of
 
 
 def list_plans(
@@ -80,4 +80,4 @@ def outline(plan: Plan) -> str:
         below = [texts[source.node] for source in inputs_of(node)]
         below += [texts[child] for child in node.children]
         texts.append(tuple_of(node.bag) + (f"[{' '.join(below)}]" if below else ""))
-    return texts[plan.root]
+    return " ".join(texts[number] for number in list_roots(plan))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from triegs.compiler.plan import Alias, Input, Join, Node, Plan, Static, Use
+from triegs.compiler.plan import Alias, Digits, Input, Join, Node, Plan, Static, Use
 from triegs.explain.expressions import write_column, write_expression
 from triegs.explain.names import Names, query_constants
 from triegs.sparql.model import Column, Expression, is_variable
@@ -41,7 +41,7 @@ def inputs_of(node: Node) -> tuple[Input, ...]:
 def top_down(plan: Plan) -> list[int]:
     """Every node once, each before those below it, in drawing order."""
     order: dict[int, None] = {}
-    stack = [plan.root]
+    stack = list(reversed(list_roots(plan)))
     while stack:
         number = stack.pop()
         if number not in order:
@@ -49,6 +49,15 @@ def top_down(plan: Plan) -> list[int]:
             node = plan.nodes[number]
             stack += reversed([*(source.node for source in inputs_of(node)), *node.children])
     return list(order)
+
+
+def list_roots(plan: Plan) -> list[int]:
+    """The nodes that no other reads: a single one, but several for a query with aggregates."""
+    if plan.groups is None:
+        return [plan.root]
+    read = {child for node in plan.nodes for child in node.children}
+    read.update(source.node for node in plan.nodes for source in inputs_of(node))
+    return [number for number in range(len(plan.nodes)) if number not in read]
 
 
 def plain(variable: str) -> str:
@@ -105,8 +114,10 @@ class Notation:
         own = [] if guard is None else [self.relation(guard), *self.brackets(guard.filters)]
         return own + children or ["1"]
 
-    def relation(self, guard: Alias | Static) -> str:
+    def relation(self, guard: Alias | Static | Digits) -> str:
         """The guard without its filters: ``hasReply(v,z)``."""
+        if isinstance(guard, Digits):
+            return f"digits({plain(guard.variable)})"
         if isinstance(guard, Static):
             return "VALUES" + tuple_of(guard.variables)
         subject, predicate, target = guard.atom

@@ -27,20 +27,20 @@ def list_partitions(
     output: Format = Format.TEXT,
     observed: StreamStatistics | None = None,
 ) -> str:
-    """A line for each key, the chosen one marked, and what its atoms would do; or as JSON. What was
-    observed is what the keys were weighed by.
+    """A line for each key, the chosen one marked, and the routes of its atoms; or as JSON.
 
-    The drawings, Mermaid and SVG, are of plans: ``ValueError``.
+    `observed` are the statistics by which the keys were ranked. ``ValueError`` for Mermaid and
+    SVG, which draw plans.
     """
     if output is Format.JSON:
         return write_json(_describe(found, observed))
     if output is not Format.TEXT:
         raise ValueError(f"keys are listed as text or json, not as {output.value}")
     lines = [*_table(found), *_list_routes(query, found, observed)]
-    why = f"Chosen: {found.reason}" if found.chosen else f"One engine keeps it: {found.reason}"
+    why = f"Chosen: {found.reason}" if found.chosen else f"Not partitioned: {found.reason}"
     lines += ["", *fold_text(why, "", "")]
     if found.candidates:
-        lines += [*_tell_shares(observed), "", *fold_text(LEGEND, "", "")]
+        lines += [*_describe_shares(observed), "", *fold_text(LEGEND, "", "")]
     return "\n".join(lines) + "\n"
 
 
@@ -135,8 +135,8 @@ def _list_routes(query: Query, found: Partitioning, observed: StreamStatistics |
     return lines
 
 
-def _tell_shares(observed: StreamStatistics | None) -> list[str]:
+def _describe_shares(observed: StreamStatistics | None) -> list[str]:
     if observed is not None:
         return []
-    text = "All labels are taken to have as many events; --sample FILE says what a stream has."
+    text = "All labels count as equally frequent; --sample FILE gives real frequencies."
     return ["", *fold_text(text, "", "")]

@@ -128,7 +128,7 @@ def _program(program: Program) -> Iterator[str]:
 
 def _enumeration(notation: Notation, lowered: Lowered) -> Iterator[str]:
     plan = notation.plan
-    if plan.nodes[plan.root].role is Role.EXISTENTIAL:
+    if plan.groups is None and plan.nodes[plan.root].role is Role.EXISTENTIAL:
         top = notation.marginal(plan.nodes[plan.root])
         return iter(fold_text(f"no cursor: the only answer is the number {top}", INDENT))
     steps = [

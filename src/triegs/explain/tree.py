@@ -10,7 +10,7 @@ from collections import deque
 from typing import NamedTuple
 
 from triegs.explain.lines import WIDTH, display_width, fold
-from triegs.explain.notation import Notation, inputs_of
+from triegs.explain.notation import Notation, inputs_of, list_roots
 
 #: Beyond this column a subtree is drawn below instead.
 DEEPEST = 30
@@ -64,7 +64,7 @@ class _Drawing:
         self.nodes = notation.plan.nodes
         self.entries: list[_Entry] = []
         self.drawn: set[int] = set()
-        self.waiting: deque[int] = deque([notation.plan.root])
+        self.waiting: deque[int] = deque(list_roots(notation.plan))
 
     def draw(self) -> list[_Entry]:
         while self.waiting:
@@ -92,7 +92,7 @@ class _Drawing:
         further = rest + ("│   " if below else "    ")
         factors = self.notation.factors(node)
         words = [f"{self.notation.view(node)} ←", factors[0], *(f"· {f}" for f in factors[1:])]
-        is_root = number == self.notation.plan.root
+        is_root = self.notation.plan.groups is None and number == self.notation.plan.root
         marginal = "" if is_root else self.notation.marginal_rule(node)
         self.entries.append(_Entry(fold(words, first, further, self.width), marginal, further))
         last = len(below) - 1

@@ -74,14 +74,14 @@ def make_index(views: Views, index: Index) -> Rows:
     rows: Rows = {}
     for *key, weight in views.read_stream(index.stream).T.tolist():
         if index.kind == TUPLES:
-            place = tuple(key[c] for c in index.order)
+            row = tuple(key[c] for c in index.order)
         else:
             first, other = (key * 2)[index.column], (key * 2)[1 - index.column]
             wanted = {ANY: other, SAME: first}.get(index.condition, index.condition)
             if other != wanted:
                 continue
-            place = (first,) if index.kind == COUNTS else (first, other)
-        rows[place] = rows.get(place, 0) + weight
+            row = (first,) if index.kind == COUNTS else (first, other)
+        rows[row] = rows.get(row, 0) + weight
     return rows
 
 
@@ -253,7 +253,7 @@ def make_step(step: Step) -> Rows:
         product = 1
         for factor in factors:
             product *= factor.get(key, 0)
-        place = () if step.kind == TOTAL else (key,)
+        row = () if step.kind == TOTAL else (key,)
         value = product if step.is_exact and step.kind in (PRODUCT, TOTAL) else min(product, 1)
-        rows[place] = rows.get(place, 0) + value
+        rows[row] = rows.get(row, 0) + value
     return rows

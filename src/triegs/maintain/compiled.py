@@ -284,6 +284,7 @@ class CompiledCore(Uncopied, Publisher):
         known = set(self.views.by_name)
         try:
             found = GroupRows(self.views, registered.plan, self._encode, registered.groups)
+            found.fill()
         except MultiplicityOverflow:
             for view in reversed(list(self.views.by_name.values())):
                 if view.name not in known:
@@ -307,11 +308,11 @@ class CompiledCore(Uncopied, Publisher):
     def _add_digits(self, flat: Words) -> None:
         """Add the digits of the terms that an epoch brings to sums."""
         rows = flat.reshape(-1, 4)
-        found = [
-            rows[:, watch.column] if watch.predicate is None
-            else rows[rows[:, 2] == watch.predicate, watch.column]
-            for watch in self._watches
-        ]  # fmt: skip
+        found = []
+        for predicate, column in self._watches:
+            chosen = rows if predicate is None else rows[rows[:, 2] == predicate]
+            ids = chosen[:, column]
+            found.append(self.label_graphs.find(ids)[1] if column == 2 else ids)
         self.views.add_digits(np.concatenate(found))
 
     def _save(self) -> _Saved:
@@ -442,7 +443,7 @@ class CompiledCore(Uncopied, Publisher):
 
     def static_rows(self) -> Iterator[tuple[Key, int]]:
         """Every assertion outside window graphs, with its number of live events."""
-        for *key, count in self.views.read_space(STATIC).T.tolist():
+        for *key, count in self.views.read_window_graph(STATIC).T.tolist():
             yield tuple(key), count
 
     # Publication

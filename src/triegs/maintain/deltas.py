@@ -50,8 +50,11 @@ class _Planner:
 
     def plan(self, seed: int) -> Delta:
         own = self.inputs[seed]
+        if own.operand.is_fixed and not self.inputs[-1].operand.is_fixed:
+            # It never changes, and the rule is filled from its last input: nothing reads this.
+            return Delta(own.operand, own.variables, own.use, tuple(self.checks), (), (), ())
         later = order_variables(self.inputs, seed, self.holders)
-        place = {variable: i for i, variable in enumerate((*own.variables, *later))}
+        bound_at = {variable: i for i, variable in enumerate((*own.variables, *later))}
         bound = len(own.variables)
         roots: list[Root] = []
         probes: list[Move] = []
@@ -60,22 +63,22 @@ class _Planner:
         for number, each in enumerate(self.inputs):
             if number == seed:
                 continue
-            columns = order_columns(each.variables, place)
+            columns = order_columns(each.variables, bound_at)
             root, moves = self.read(number, columns, word, number > seed)
             roots.append(root)
             for move in moves:
-                if place[move.variable] < bound:
+                if bound_at[move.variable] < bound:
                     probes.append(move)
                 else:
                     sources[move.variable].append(move)
             word += len(columns) + 1
-        fits = word <= MOST_WORDS and len(later) <= MOST_LEVELS and len(place) <= MOST_VALUES
+        fits = word <= MOST_WORDS and len(later) <= MOST_LEVELS and len(bound_at) <= MOST_VALUES
         assert fits, "the parser takes no query of so many patterns"
         when: dict[int, list[Check]] = {}
         for check in self.checks:
-            when.setdefault(max(place[v] for v in check.variables), []).append(check)
+            when.setdefault(max(bound_at[v] for v in check.variables), []).append(check)
         levels = [
-            Binding(v, tuple(sources[v]), v in self.shown, tuple(when.get(place[v], ())))
+            Binding(v, tuple(sources[v]), v in self.shown, tuple(when.get(bound_at[v], ())))
             for v in later
         ]
         first = tuple(check for at in range(bound) for check in when.get(at, ()))
@@ -103,11 +106,11 @@ class _Planner:
         return found
 
 
-def order_columns(variables: tuple[int, ...], place: Mapping[int, int]) -> tuple[int, ...]:
+def order_columns(variables: tuple[int, ...], bound_at: Mapping[int, int]) -> tuple[int, ...]:
     """The columns of an input in the order in which their variables are bound."""
     if len(variables) == 2:
-        return (0, 1) if place[variables[0]] <= place[variables[1]] else (1, 0)
-    return tuple(sorted(range(len(variables)), key=lambda column: place[variables[column]]))
+        return (0, 1) if bound_at[variables[0]] <= bound_at[variables[1]] else (1, 0)
+    return tuple(sorted(range(len(variables)), key=lambda column: bound_at[variables[column]]))
 
 
 def plan_symmetric(

@@ -25,8 +25,8 @@ class Enumeration:
     def __init__(self, lowering: Lowering) -> None:
         self.lowering = lowering
         self.plan = lowering.plan
-        self.place = {name: i for i, name in enumerate(self.plan.query.free)}
-        self.enumeration = EnumerationPlan(len(self.place), has_rows=lowering.has_rows)
+        self.column = {name: i for i, name in enumerate(self.plan.query.free)}
+        self.enumeration = EnumerationPlan(len(self.column), has_rows=lowering.has_rows)
         if lowering.is_ordered:
             self.enumeration.counts = []
         #: For each level, the path from nodes attached to its variable to where it was bound.
@@ -59,22 +59,22 @@ class Enumeration:
             return
         if not node.interface:
             root = self.lowering.root(number)
-            place = self.place[node.bag[0]]
-            level = Level(root.relation, (), (place,), weighs=False)
-            self.parent_paths[place] = ParentPath(self.enumeration.add_level(level))
+            column = self.column[node.bag[0]]
+            level = Level(root.relation, (), (column,), weighs=False)
+            self.parent_paths[column] = ParentPath(self.enumeration.add_level(level))
             self._add_counts_of(root)
         if len(node.bag) == 2:
             above = node.interface[0] if node.interface else node.bag[0]
             other = next(v for v in node.bag if v != above)
             edge = self.lowering.edge(node, above)
-            place, below = self.place[above], self.place[other]
-            level = Level(edge.relation, (place,), (below,), weighs=True)
+            column, below = self.column[above], self.column[other]
+            level = Level(edge.relation, (column,), (below,), weighs=True)
             factor = self.enumeration.add_level(level, self._path_from(above))
             if (
                 isinstance(edge, Step) and edge.by_other is not None
             ):  # otherwise nothing is attached to it
                 self.parent_paths[below] = ParentPath(
-                    factor, edge.by_other.relation, (below, place)
+                    factor, edge.by_other.relation, (below, column)
                 )
             self._add_counts_of(edge)
 
@@ -97,13 +97,13 @@ class Enumeration:
         guard = self.lowering.guard(node)
         if guard is not None:
             variable = node.bag[0]
-            place, parent_path = self.place[variable], self._path_from(variable)
-            self.enumeration.multiply(guard.relation, (place,), parent_path)
+            column, parent_path = self.column[variable], self._path_from(variable)
+            self.enumeration.multiply(guard.relation, (column,), parent_path)
         for child in self._hidden(node):
             variable = self.plan.nodes[child].interface[0]
-            place = self.place[variable]
+            column = self.column[variable]
             counts = self.lowering.factor(child, variable).relation
-            self.enumeration.multiply(counts, (place,), self._path_from(variable))
+            self.enumeration.multiply(counts, (column,), self._path_from(variable))
 
     def _hidden(self, node: Node) -> Iterable[int]:
         return [c for c in node.children if self.plan.nodes[c].role is Role.EXISTENTIAL]
@@ -111,9 +111,9 @@ class Enumeration:
     def _add_rule_level(self, number: int) -> None:
         node = self.plan.nodes[number]
         live, order = self.lowering.live[number]
-        places = [self.place[v] for v in order]
+        columns = [self.column[v] for v in order]
         width = len(node.interface)
-        interface, binds = tuple(places[:width]), tuple(places[width:])
+        interface, binds = tuple(columns[:width]), tuple(columns[width:])
         parent_path = self._path_of(number)
         factor: int | None
         if self.lowering.rule_statistics is not None and binds:
@@ -144,10 +144,10 @@ class Enumeration:
 
     def _path_from(self, variable: str) -> ParentPath:
         """The path from a node attached to a variable to its binding, possibly above its parent."""
-        place = self.place[variable]
-        if place not in self.parent_paths:
-            self.parent_paths[place] = self._path_to(*self.binders[variable], (variable,))
-        return self.parent_paths[place]
+        column = self.column[variable]
+        if column not in self.parent_paths:
+            self.parent_paths[column] = self._path_to(*self.binders[variable], (variable,))
+        return self.parent_paths[column]
 
     def _path_to(self, number: int, factor: int, interface: Sequence[str]) -> ParentPath:
         """The path from a child with that interface to the tuples of a node that is a rule."""
@@ -156,7 +156,7 @@ class Enumeration:
             return ParentPath(factor)
         order = (*interface, *(v for v in names if v not in interface))
         index = self.lowering.find_order(operand, tuple(names.index(v) for v in order))
-        return ParentPath(factor, index.relation, tuple(self.place[v] for v in order))
+        return ParentPath(factor, index.relation, tuple(self.column[v] for v in order))
 
     def _add_rule_counts(self, number: int) -> None:
         """Add the factors that multiply the answers of a rule: its counting children."""
@@ -166,5 +166,5 @@ class Enumeration:
             if self.lowering.is_folded(node, child) and node.children:
                 continue
             counts = self.lowering.find_order(operand, tuple(range(operand.width)))
-            places = tuple(self.place[v] for v in names)
-            self.enumeration.multiply(counts.relation, places, self._path_of(child))
+            columns = tuple(self.column[v] for v in names)
+            self.enumeration.multiply(counts.relation, columns, self._path_of(child))

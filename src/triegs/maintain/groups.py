@@ -10,20 +10,23 @@ engine's dictionary must not see terms that no event contains. Id 0 there is "no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from math import prod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from triegs.compiler.groups import choose_measure, is_direct
-from triegs.compiler.plan import DIGIT, Measure, Plan, Source
+from triegs.compiler.plan import Measure, Plan
 from triegs.jit.words import Words
 from triegs.maintain.digits import sum_of
 from triegs.maintain.enumeration_plan import EnumerationPlan, Level
-from triegs.maintain.kernels.tables import COUNT, PRESENCE
-from triegs.maintain.lowering import Encode, Lowering, Marginal
-from triegs.maintain.meaning import Held
-from triegs.maintain.model import Operand, View
+from triegs.maintain.kernels.groups import CURSOR, change_rows, read_first
+from triegs.maintain.lowering import Encode
+from triegs.maintain.meaning import Held, Meaning
+from triegs.maintain.measures import Base, Measures
+from triegs.maintain.model import Contents, View
 from triegs.maintain.tables import Table
 from triegs.maintain.views import Views
 from triegs.sparql.aggregates import aggregate
@@ -35,9 +38,15 @@ from triegs.terms.dictionary import Dictionary
 
 #: The id of a computed column without a value.
 NO_VALUE = 0
-#: The ids of the variables of the keys; and those of the keys themselves.
-Base = tuple[int, ...]
+#: The ids of the keys of a group.
 Group = tuple[int, ...]
+
+
+class _Members(NamedTuple):
+    """A group with its bases."""
+
+    group: Group
+    bases: list[Base]
 
 
 class GroupRows:
@@ -46,7 +55,7 @@ class GroupRows:
     def __init__(
         self, views: Views, plan: Plan, encode: Encode, before: GroupRows | None = None
     ) -> None:
-        """Create all views, and a row for each group; `before` are the rows that these replace."""
+        """Create all views; `fill` adds the rows. `before` are the rows that these replace."""
         grouping = plan.query.grouping
         assert plan.groups is not None
         assert grouping is not None
@@ -55,77 +64,43 @@ class GroupRows:
         self._query = plan.query
         self._groups = plan.groups
         self._grouping = grouping
-        self.held: Held = {}
         #: The terms of computed columns.
-        self.values = Dictionary() if before is None else before.values
-        self._acquired: list[int] = []
-        self._released: list[int] = [] if before is None else before._released
+        self.values: Dictionary = Dictionary() if before is None else before.values
+        self._acquired: list[Words] = []
+        self._released: list[Words] = [] if before is None else before._released
         if before is None:
             self.values.acquire([self.values.encode_one('"no value"')])
-        self._measures = [self._lower(source, encode) for source in plan.groups.sources]
+        self._measures = Measures(views, plan.groups, encode)
+        self.held: Held = self._measures.held
         self._is_direct = is_direct(plan.query)
         names = [key.name for key in grouping.keys]
         #: The columns that are not keys, and for all columns of a row whether they are computed.
         self._columns = [column for column in grouping.columns if column.name not in names]
         bound = set(plan.groups.variables)
-        self._is_computed = [key.expression not in bound for key in grouping.keys]
-        self._is_computed += [True] * len(self._columns)
-        self._rows = self._create("rows", len(self._is_computed))
+        computed = [key.expression not in bound for key in grouping.keys]
+        self._is_computed = np.array(computed + [True] * len(self._columns), np.bool_)
         self._members: View | None = None
         if not self._is_direct:
-            self._members = self._create("members", len(names) + len(plan.groups.variables))
+            self._members = self._create(Contents.MEMBERS, (*names, *plan.groups.variables))
         names += [column.name for column in self._columns]
+        self._rows = self._create(Contents.ROWS, names)
         self._picks = [names.index(name) for name in plan.query.head]
         self._shown: View | None = None
         if sorted(self._picks) != list(range(len(names))):
-            self._shown = self._create("shown rows", len(self._picks))
+            self._shown = self._create(Contents.ROWS, plan.query.head)
+        self._cursor = np.zeros(CURSOR, np.int64)
         self.enumeration = self._enumerate(names)
         for view in self.held:
             view.uses += 1
-        self._refresh(self._list_bases())
 
-    # Views
+    def fill(self) -> None:
+        """Add a row for each group. Cost: all groups."""
+        bases = self._measures.list_bases()
+        self._refresh(bases if self._grouping.keys else np.zeros((1, 0), np.int64))
 
-    def _lower(self, source: Source, encode: Encode) -> Marginal:
-        lowering = Lowering(self._views, source.plan, encode)
-        found = lowering.run_marginal()
-        keys = self._groups.variables
-        if source.measure in (Measure.DISTINCT, Measure.DISTINCT_SUM):
-            found = self._lower_distinct(lowering, source, found)
-        view, names, totals = found[:3]
-        if view is not None:
-            wanted = [*keys, *(name for name in names if name not in keys)]
-            if set(names[: len(keys)]) != set(keys):
-                order = tuple(names.index(name) for name in wanted)
-                index = lowering.find_order(Operand(len(names), view=view), order)
-                found = Marginal(view, names, totals, index, tuple(wanted))
-        self.held.update(lowering.held)
-        return found
-
-    def _lower_distinct(self, lowering: Lowering, source: Source, values: Marginal) -> Marginal:
-        view, names, totals = values[:3]
-        assert view is not None
-        inputs = [(Operand(len(names), view=view), names, PRESENCE)]
-        keys, watch = self._groups.variables, None
-        if source.measure is Measure.DISTINCT_SUM:
-            variable = source.values[0]
-            digits, watch = lowering.find_digits(variable)
-            inputs.insert(0, (digits, (variable, DIGIT), COUNT))
-            keys = (*keys, DIGIT)
-        rule = lowering.rule(inputs, keys)
-        rule.watch = watch
-        if keys:
-            lowering.list_changes(Operand(len(keys), view=rule))
-        else:
-            rule.listed = True
-        return Marginal(rule, keys, totals)
-
-    def _create(self, what: str, arity: int) -> View:
-        number = 0
-        while (name := f"{what} of groups {number}") in self._views.by_name:
-            number += 1
-        found = self._views.create(name, arity)
-        self.held[found] = {}
+    def _create(self, contents: Contents, names: Sequence[str]) -> View:
+        found = self._views.create(contents, len(names))
+        self.held[found] = {Meaning("", tuple(names)): None}
         return found
 
     def _enumerate(self, names: list[str]) -> EnumerationPlan:
@@ -134,7 +109,7 @@ class GroupRows:
         width = len(self._picks)
         found = EnumerationPlan(width)
         found.values = self.values
-        found.is_computed = tuple(self._is_computed[pick] for pick in self._picks)
+        found.is_computed = tuple(self._is_computed[self._picks].tolist())
         found.add_level(Level(self._shown.relation, (), tuple(range(width)), weighs=True))
         hidden = [names.index(name) for name in self._query.hidden]
         if hidden:
@@ -145,7 +120,7 @@ class GroupRows:
         """All columns of the rows, in this order."""
         found = EnumerationPlan(len(picks))
         found.values = self.values
-        found.is_computed = tuple(self._is_computed[pick] for pick in picks)
+        found.is_computed = tuple(self._is_computed[picks].tolist())
         binds = tuple(picks.index(column) for column in range(len(picks)))
         found.add_level(Level(self._rows.relation, (), binds, weighs=True))
         return found
@@ -154,54 +129,16 @@ class GroupRows:
 
     def run(self, table: Table, lists: Words, log: Words, before: PackedVersion) -> None:
         """Replace the rows of all groups that the epoch changed."""
-        changed: dict[Base, None] = {}
-        for marginal in self._measures:
-            for relation, key in marginal.totals:
-                if relation.get(key) != before.get(relation, key):
-                    self._refresh([*self._list_old_bases(before), *self._list_bases()])
-                    return
-            if marginal.view is not None:
-                changed.update(self._list_changed(marginal, table, lists, log))
-        self._refresh(changed)
-
-    def _list_changed(
-        self, marginal: Marginal, table: Table, lists: Words, log: Words
-    ) -> Iterator[tuple[Base, None]]:
-        view, names = marginal.view, marginal.names
-        assert view is not None
-        number = table.lists.get(view, table.keys.get(view))
-        if number is None:  # it never changes
-            return
-        start, end = lists[2 * number : 2 * number + 2].tolist()
-        stride = 2 if len(names) == 1 else len(names) + 2
-        columns = [names.index(name) for name in self._groups.variables]
-        entries = log[start:end].reshape(-1, stride)[:, columns]
-        for base in map(tuple, entries.tolist()):
-            yield base, None
-
-    def _list_bases(self) -> Iterator[Base]:
-        view, names = self._measures[0].view, self._measures[0].names
-        if view is None:
-            yield ()
-            return
-        columns = [names.index(name) for name in self._groups.variables]
-        for key, _ in view.relation.scan():
-            yield tuple(key[column] for column in columns)
-
-    def _list_old_bases(self, before: PackedVersion) -> Iterator[Base]:
-        view, names = self._measures[0].view, self._measures[0].names
-        if view is not None and view.relation in before.members:
-            columns = [names.index(name) for name in self._groups.variables]
-            for key, _ in before.scan(view.relation):
-                yield tuple(key[column] for column in columns)
+        self._refresh(self._measures.list_changed(table, lists, log, before))
 
     def release(self) -> None:
         """Release the terms of all rows, whose relations are about to be dropped."""
         keys = len(self._grouping.keys)
         for view, width in ((self._rows, len(self._is_computed)), (self._members, keys)):
-            for key, _ in view.relation.scan() if view is not None else ():
-                flags = zip(key[:width], self._is_computed, strict=False)
-                self._released += [i for i, is_computed in flags if is_computed]
+            if view is not None:
+                rows = [key for key, _ in view.relation.scan()]
+                found = np.array(rows, np.int64).reshape(len(rows), view.relation.arity)
+                self._released.append(found[:, :width][:, self._is_computed[:width]].reshape(-1))
 
     def abort(self) -> None:
         """Forget what the epoch did; the store has restored its relations."""
@@ -211,34 +148,48 @@ class GroupRows:
     def commit(self, number: int) -> None:
         """The rows are published as the version of that number."""
         if self._acquired:
-            self.values.acquire(np.array(self._acquired), number)
+            self.values.acquire(np.concatenate(self._acquired), number)
         if self._released:
-            self.values.release(np.array(self._released), number)
+            self.values.release(np.concatenate(self._released), number)
         self.abort()
 
     # Groups
 
-    def _refresh(self, bases: Iterable[Base]) -> None:
-        if self._is_direct:
-            order = [self._groups.variables.index(str(key.expression))
-                     for key in self._grouping.keys]  # fmt: skip
-            for base in bases:
-                self._replace(tuple(base[place] for place in order), [base])
+    def _refresh(self, bases: Words) -> None:
+        """Compute the rows of the groups of some bases, and put them in the place of the old."""
+        if not len(bases):
             return
+        keys, names = self._grouping.keys, self._groups.variables
+        if self._is_direct:
+            groups = bases[:, [names.index(str(key.expression)) for key in keys]]
+            each = [[base] for base in map(tuple, bases.tolist())]
+        else:
+            found = self._join_members(bases)
+            groups = np.array([group for group, _ in found], np.int64).reshape(-1, len(keys))
+            each = [members for _, members in found]
+            bases = np.zeros((0, 0), np.int64)
+        self._replace(groups, *self._find_rows(groups, bases, each))
+
+    def _join_members(self, bases: Words) -> list[_Members]:
+        """The groups of some bases, each with all its bases, after noting which bases have
+        answers.
+        """
         assert self._members is not None
         members = self._members.relation
         groups: dict[Group, None] = {}
-        for base in bases:
+        width = len(self._grouping.keys)
+        for base in map(tuple, bases.tolist()):
             group = self._find_group(base)
             groups[group] = None
-            is_there = self._count([base]) > 0
-            was_there = members.get((*group, *base)) > 0
-            if is_there != was_there:
+            is_there = self._measures.count(0, [base]) > 0
+            if is_there != (members.get((*group, *base)) > 0):
                 members.set((*group, *base), int(is_there))
-                self._hold_keys(group, is_there)
-        width = len(self._grouping.keys)
-        for group in groups:
-            self._replace(group, [key[width:] for key, _ in members.scan(group)])
+                # A member holds the terms of its group, which its row may not show.
+                ids = np.array(group, np.int64)[self._is_computed[:width]]
+                (self._acquired if is_there else self._released).append(ids)
+        return [
+            _Members(group, [key[width:] for key, _ in members.scan(group)]) for group in groups
+        ]
 
     def _find_group(self, base: Base) -> Group:
         """The ids of the keys: of the engine for variables, else of the computed terms."""
@@ -251,42 +202,98 @@ class GroupRows:
                 found.append(base[self._groups.variables.index(str(key.expression))])
         return tuple(found)
 
-    def _hold_keys(self, group: Group, is_there: bool) -> None:
-        """A member holds the computed terms of its group, which its rows may not have."""
-        ids = [i for i, is_computed in zip(group, self._is_computed, strict=False) if is_computed]
-        (self._acquired if is_there else self._released).extend(ids)
-
     def _bind(self, base: Base) -> Mapping[str, str]:
         names = self._groups.variables
         return {name: self._decode(i) for name, i in zip(names, base, strict=True)}
 
-    def _replace(self, group: Group, bases: list[Base]) -> None:
-        """Compute the row of a group, and put it in the place of the old one."""
-        rows = self._rows.relation
-        old = next((key for key, _ in rows.scan(group)), None)
-        if len(group) == rows.arity and old is not None:
-            old = group if rows.get(group) else None
-        new = self._find_row(group, bases)
-        if old == new:
-            return
-        for row, change in ((old, -1), (new, 1)):
-            if row is None:
-                continue
-            rows.set(row, int(change > 0))
-            if self._shown is not None:
-                shown = tuple(row[pick] for pick in self._picks)
-                relation = self._shown.relation
-                relation.set(shown, relation.get(shown) + change)
-            ids = [i for i, is_computed in zip(row, self._is_computed, strict=True) if is_computed]
-            (self._acquired if change > 0 else self._released).extend(ids)
+    def _replace(self, groups: Words, rows: Words, is_there: NDArray[np.bool_]) -> None:
+        """Put rows in the place of those that their groups have."""
+        views, (count, width), arity = self._views, groups.shape, len(self._is_computed)
+        old = np.empty((count, arity), np.int64)
+        root, keys = int(views.store.read_slot(self._rows.relation)[0]), groups.reshape(-1)
+        keys = np.ascontiguousarray(keys)
+        read_first(views.store.words, root, keys, width, self._cursor, old.reshape(-1), arity)
+        was_there = old[:, 0] >= 0
+        is_same = was_there & is_there & (old == rows).all(axis=1)
+        for found, change in ((old[was_there & ~is_same], -1), (rows[is_there & ~is_same], 1)):
+            if len(found):
+                self._change(self._rows, found, change)
+                if self._shown is not None:
+                    self._change(self._shown, found[:, self._picks], change)
+                ids = found[:, self._is_computed].reshape(-1)
+                (self._acquired if change > 0 else self._released).append(ids)
 
-    def _find_row(self, group: Group, bases: list[Base]) -> Group | None:
-        count = self._count(bases)
-        if count == 0 and self._grouping.keys:
+    def _change(self, view: View, rows: Words, change: int) -> None:
+        flat = np.ascontiguousarray(rows).reshape(-1)
+
+        def work(words: Words, _: Words) -> None:
+            change_rows(words, view.address, flat, view.relation.arity, change)
+
+        self._views.store.run(work)
+        self._views.check_faults(view.name)
+
+    # Rows
+
+    def _find_rows(
+        self, groups: Words, bases: Words, each: list[list[Base]]
+    ) -> tuple[Words, NDArray[np.bool_]]:
+        """The rows of groups, and which of them exist. `bases` are given if all groups have one."""
+        rows = np.empty((len(groups), len(self._is_computed)), np.int64)
+        width = groups.shape[1]
+        rows[:, :width] = groups
+        is_there = np.ones(len(groups), np.bool_)
+        if width and self._is_direct:
+            is_there = self._measures.read_counts(0, bases) > 0
+        elif width:
+            is_there = np.array([self._measures.count(0, some) > 0 for some in each], np.bool_)
+        slow = []
+        for column in range(width, rows.shape[1]):
+            expression = self._columns[column - width].expression
+            ids = None
+            if self._is_direct and isinstance(expression, Aggregate):
+                ids = self._read_integers(expression, bases, each)
+            if ids is None:
+                slow.append(column)
+            else:
+                rows[:, column] = ids
+        if slow or self._grouping.having:
+            for place in np.flatnonzero(is_there).tolist():
+                found = self._find_row(tuple(groups[place].tolist()), each[place], slow)
+                if found is None:
+                    is_there[place] = False
+                else:
+                    rows[place, slow] = found
+        return rows, is_there
+
+    def _read_integers(
+        self, each: Aggregate, bases: Words, members: list[list[Base]]
+    ) -> Words | None:
+        """The ids of an aggregate whose values are 64-bit integers, or most of them; None if it is
+        of another kind.
+        """
+        measure, values = choose_measure(self._query, each)
+        number = self._groups.find(measure, values)
+        if measure in (Measure.COUNT, Measure.DISTINCT):
+            return self._encode_integers(self._measures.read_counts(number, bases))
+        if measure not in (Measure.SUM, Measure.DISTINCT_SUM) or each.function != "SUM":
             return None
+        sums, is_other = self._measures.read_sums(number, bases)
+        ids = self._encode_integers(sums)
+        for place in np.flatnonzero(is_other).tolist():
+            found = self._aggregate(each, members[place])
+            ids[place] = self._encode(None if found is UNBOUND else str(found))
+        return ids
+
+    def _encode_integers(self, integers: Words) -> Words:
+        ids: Words = self.values.encode(pa.array(integers)).ids
+        return ids
+
+    def _find_row(self, group: Group, bases: list[Base], columns: list[int]) -> list[int] | None:
+        """The ids of some columns of a group; None if HAVING excludes it."""
         named = {}
-        for key, i, is_computed in zip(self._grouping.keys, group, self._is_computed, strict=False):
-            term = self._decode(i) if not is_computed else self._read(i)
+        flags = zip(self._grouping.keys, group, self._is_computed, strict=False)
+        for key, i, is_computed in flags:
+            term = self._read(i) if is_computed else self._decode(i)
             if term is not None:
                 named[key.name] = term
         found: dict[Aggregate, Expression] = {}
@@ -302,8 +309,8 @@ class GroupRows:
 
         if not all(holds(settle(each), named) for each in self._grouping.having):
             return None
-        values = [_value(settle(column.expression), named) for column in self._columns]
-        return (*group, *map(self._encode, values))
+        shown = [self._columns[column - len(group)].expression for column in columns]
+        return [self._encode(_value(settle(expression), named)) for expression in shown]
 
     def _encode(self, term: str | None) -> int:
         return NO_VALUE if term is None else self.values.encode_one(term)
@@ -311,26 +318,7 @@ class GroupRows:
     def _read(self, identity: int) -> str | None:
         return None if identity == NO_VALUE else self.values.decode_one(identity)
 
-    # Measures
-
-    def _scan(self, number: int, base: Base) -> Iterator[tuple[tuple[int, ...], int]]:
-        """The entries of a measure for a base, without its ids, times the totals."""
-        marginal = self._measures[number]
-        factor = prod(relation.get(key) for relation, key in marginal.totals)
-        if self._groups.sources[number].measure is Measure.DISTINCT_SUM:
-            factor = min(factor, 1)
-        if marginal.view is None:
-            yield (), factor
-            return
-        keys = self._groups.variables
-        names = marginal.names if marginal.index is None else marginal.order
-        view = marginal.view if marginal.index is None else marginal.index
-        prefix = tuple(base[keys.index(name)] for name in names[: len(keys)])
-        for key, count in view.relation.scan(prefix):
-            yield key[len(keys) :], count * factor
-
-    def _count(self, bases: list[Base]) -> int:
-        return sum(count for base in bases for _, count in self._scan(0, base))
+    # Aggregates of one group
 
     def _aggregate(self, each: Aggregate, bases: list[Base]) -> Expression:
         try:
@@ -340,50 +328,36 @@ class GroupRows:
 
     def _find_aggregate(self, each: Aggregate, bases: list[Base]) -> str:
         measure, values = choose_measure(self._query, each)
-        if measure is Measure.COUNT:
-            return number_term(Number(Rank.INTEGER, self._count(bases)))
-        number = self._groups.find(measure, values)
-        if measure is Measure.DISTINCT:
-            return number_term(Number(Rank.INTEGER, self._count_distinct(number, bases)))
+        number, measures = self._groups.find(measure, values), self._measures
+        if measure in (Measure.COUNT, Measure.DISTINCT):
+            return number_term(Number(Rank.INTEGER, measures.count(number, bases)))
         if measure in (Measure.SUM, Measure.DISTINCT_SUM):
             digits: dict[int, int] = {}
             for base in bases:
-                for (place,), digit in self._scan(number, base):
+                for (place,), digit in measures.scan(number, base):
                     digits[place] = digits.get(place, 0) + digit
             divisor = 0
             if each.function == "AVG":
-                divisor = self._count(bases)
-                if measure is Measure.DISTINCT_SUM:
-                    counted = self._groups.find(Measure.DISTINCT, values)
-                    divisor = self._count_distinct(counted, bases)
+                is_distinct = measure is Measure.DISTINCT_SUM
+                counted = (Measure.DISTINCT, values) if is_distinct else (Measure.COUNT, ())
+                divisor = measures.count(self._groups.find(*counted), bases)
                 if divisor == 0:
                     return number_term(Number(Rank.INTEGER, 0))
             return number_term(sum_of(digits.items(), divisor))
         return aggregate(each.function, self._list_values(number, each, bases), each.duplicates)
 
-    def _count_distinct(self, number: int, bases: list[Base]) -> int:
-        if not self._count(bases):
-            return 0
-        marginal = self._measures[number]
-        assert marginal.view is not None
-        (base,) = bases
-        keys = self._groups.variables
-        return marginal.view.relation.get(tuple(base[keys.index(name)] for name in marginal.names))
-
     def _list_values(
         self, number: int, each: Aggregate, bases: list[Base]
     ) -> Iterator[tuple[str | None, int]]:
         """The values of an aggregate's argument in a group, with their numbers of answers."""
-        marginal = self._measures[number]
-        names = marginal.names if marginal.index is None else marginal.order
-        others = names[len(self._groups.variables) :]
+        names = self._measures.find_values(number)
         assert each.argument is not None
         for base in bases:
             known = self._bind(base)
-            for key, count in self._scan(number, base):
+            for key, count in self._measures.scan(number, base):
                 if count:
                     terms = map(self._decode, key)
-                    binding = {**known, **dict(zip(others, terms, strict=True))}
+                    binding = {**known, **dict(zip(names, terms, strict=True))}
                     yield _value(each.argument, binding), count
 
 

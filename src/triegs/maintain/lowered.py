@@ -16,6 +16,7 @@ import numpy as np
 from triegs.compiler.plan import Alias, Plan, Static
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.enumeration_plan import EnumerationPlan
+from triegs.maintain.groups import GroupRows
 from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.tables import (
     ADJACENCY,
@@ -41,7 +42,19 @@ from triegs.maintain.kernels.tables import (
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.lowering import Lowering, choose_statistics
 from triegs.maintain.meaning import Held, Meaning
-from triegs.maintain.model import Check, Delta, Index, Move, Order, Rule, Step, View, is_counts
+from triegs.maintain.model import (
+    Check,
+    Contents,
+    Delta,
+    Index,
+    Move,
+    Order,
+    Owned,
+    Rule,
+    Step,
+    View,
+    is_counts,
+)
 from triegs.maintain.standing import RegisteredPlan
 from triegs.maintain.tables import Table
 from triegs.maintain.views import Views
@@ -52,7 +65,7 @@ from triegs.store.contract import RelationUnknown
 from triegs.store.packed import PackedStore
 
 SUBJECT_OBJECT = ("subject", "object")
-MOST_TOLD = 64  # deltas of a rule: those of a join of hundreds of atoms are alike
+MOST_DELTAS_SHOWN = 64  # of a rule: the deltas of a join of hundreds of atoms are alike
 TRIPLE = ("subject", "predicate", "object")
 
 
@@ -71,8 +84,14 @@ class Kind(Enum):
     RANKING = "ranking"
     RULE = "rule"
     LISTING = "listing"
+    DIGITS = "digits"
+    MEMBERS = "members"
+    ROWS = "rows"
 
 
+OWNED = {
+    Contents.DIGITS: Kind.DIGITS, Contents.MEMBERS: Kind.MEMBERS, Contents.ROWS: Kind.ROWS,
+}  # fmt: skip
 STEPS = {
     EDGE: Kind.EDGE, PRODUCT: Kind.PRODUCT, TOTAL: Kind.TOTAL, ORDERED_EDGE: Kind.ORDERED_EDGE,
     ORDERED_PRODUCT: Kind.ORDERED_PRODUCT, RANKING: Kind.RANKING,
@@ -236,8 +255,12 @@ def describe(plan: Plan, mode: Mode = Mode.MULTIGRAPH) -> Lowered:
 
     store, judges = PackedStore(reserve=False), Judges(terms.__getitem__)
     views = EmptyViews(store, mode, judges, LabelGraphs())
-    lowering = Lowering(views, plan, encode, choose_statistics(plan, mode)[0])
-    enumeration = lowering.run()
+    if plan.groups is not None:
+        rows = GroupRows(views, plan, encode)
+        held, enumeration = rows.held, rows.enumeration
+    else:
+        lowering = Lowering(views, plan, encode, choose_statistics(plan, mode)[0])
+        enumeration, held = lowering.run(), lowering.held
     table = Table(np.zeros(0, np.int64))  # no words: it never runs
     for view in views.by_name.values():
         if isinstance(view, Step | Rule):
@@ -246,7 +269,7 @@ def describe(plan: Plan, mode: Mode = Mode.MULTIGRAPH) -> Lowered:
             table.lists[view] = len(table.lists)
         if view.has_keys:
             table.keys[view] = len(table.keys)
-    return _Describing(plan, lowering.held, enumeration, table, judges).run()
+    return _Describing(plan, held, enumeration, table, judges).run()
 
 
 def describe_registered(
@@ -295,6 +318,9 @@ class EmptyViews(Views):
     def _fill_rule(self, rule: Rule) -> None:
         pass
 
+    def add_digits(self, ids: object) -> None:
+        pass
+
 
 class _Describing:
     def __init__(
@@ -316,13 +342,14 @@ class _Describing:
 
     def run(self) -> Lowered:
         kept = self._sort_views()
-        self.places = {view: place for place, view in enumerate(kept)}
+        self.row_of = {view: row for row, view in enumerate(kept)}
         relations: dict[Any, int] = {
-            view.relation: place for view, place in reversed(self.places.items())
+            view.relation: row for view, row in reversed(self.row_of.items())
         }
         if self.core is not None:
             self.work, self.tick = self.core.count_work(), self.core.find_tick()
-        enumeration, free = self.enumeration, self.plan.query.free
+        enumeration, query = self.enumeration, self.plan.query
+        free = query.free if self.plan.groups is None else query.head
         levels = [
             Level(relations[each.relation], pick(free, each.binds)) for each in enumeration.levels
         ]
@@ -343,23 +370,27 @@ class _Describing:
         """Views in maintenance order: those filled by streams, then steps, each with its orders."""
         steps: dict[View, int] = {step: n for n, step in enumerate(self.table.steps, 1)}
 
-        def place(view: View) -> tuple[int, bool]:
+        def find_rank(view: View) -> tuple[int, bool]:
+            if isinstance(view, Owned) and view.contents is not Contents.DIGITS:
+                return len(steps) + 1, False
             if isinstance(view, Order) and view.of is not None:
                 return steps.get(view.of, 0), True
             return steps.get(view, 0), False
 
-        return sorted(self.held, key=place)
+        return sorted(self.held, key=find_rank)
 
     def _describe(self, view: View) -> Relation:
         if isinstance(view, Index):
             found = self._describe_index(view)
         elif isinstance(view, Order):
             assert view.of is not None
-            found = self._new(view, Kind.ORDER, self._columns(view), of=self.places[view.of])
+            found = self._new(view, Kind.ORDER, self._columns(view), of=self.row_of[view.of])
         elif isinstance(view, Step):
             found = self._describe_step(view)
         elif isinstance(view, Rule):
             found = self._describe_rule(view)
+        elif isinstance(view, Owned):
+            found = self._new(view, OWNED[view.contents], self._columns(view), is_exact=True)
         else:
             found = self._new(view, Kind.FIXED, self._columns(view), is_exact=True)
         return found
@@ -414,7 +445,8 @@ class _Describing:
     # Names
 
     def _meaning(self, view: View) -> Meaning:
-        return next(iter(self.held[view]))
+        (first, *_) = self.held[view]
+        return first
 
     def _columns(self, view: View) -> tuple[str, ...]:
         """The column names of a view, in order."""
@@ -457,12 +489,12 @@ class _Describing:
         names = meaning.variables
         is_ordered = step.kind not in (EDGE, PRODUCT, TOTAL)
         reads = Reads.COUNT if step.is_exact or is_ordered else Reads.PRESENCE
-        inputs = [Input(self.places[f], None, names[-1:], reads) for f in step.factors]
+        inputs = [Input(self.row_of[f], None, names[-1:], reads) for f in step.factors]
         back = None
         if step.by_other is not None:
             assert isinstance(meaning.guard, Alias)
             inputs.insert(0, Input(None, meaning.guard, meaning.guard.variables, Reads.COUNT))
-            back = self.places[step.by_other]
+            back = self.row_of[step.by_other]
         return self._new(
             step, kind, self._columns(step), inputs=tuple(inputs), back=back,
             is_exact=step.is_exact and not is_ordered, has_counts=is_ordered,
@@ -482,7 +514,7 @@ class _Describing:
         )
         differences = [
             self._describe_delta(number, delta, names)
-            for number, delta in zip(numbers[:MOST_TOLD], rule.deltas, strict=False)
+            for number, delta in zip(numbers[:MOST_DELTAS_SHOWN], rule.deltas, strict=False)
             if not delta.seeds.is_fixed
         ]
         checks = dict.fromkeys(rule.deltas[0].checks)
@@ -493,7 +525,7 @@ class _Describing:
             is_exact=all(each.reads is Reads.COUNT for each in inputs),
             is_stored=not rule.is_listed_only, inputs=inputs, differences=tuple(differences),
             filters=tuple(self._check(check, names) for check in checks),
-            of=self.places[self._listed_index(rule)] if rule.is_listed_only else None,
+            of=self.row_of[self._listed_index(rule)] if rule.is_listed_only else None,
             symmetries=1 if rule.symmetry is None else len(rule.symmetry.images),
         )  # fmt: skip
 
@@ -507,9 +539,9 @@ class _Describing:
         if atom is not None:
             atom = rename(atom, variables)
         view = operand.listing if operand.listing is not None else operand.view
-        place = None if view is None else self.places[view]
+        row = None if view is None else self.row_of[view]
         reads = Reads.COUNT if delta.use == COUNT else Reads.PRESENCE
-        return Input(place, atom, variables, reads, operand.is_fixed)
+        return Input(row, atom, variables, reads, operand.is_fixed)
 
     def _check(self, check: Check, names: tuple[str, ...]) -> Expression:
         return self.judges.express(check.judge, pick(names, check.variables))
@@ -519,7 +551,7 @@ class _Describing:
         ways: dict[int, Lookup] = {}
         lookups = []
         for root in delta.roots:
-            ways[root.word] = Lookup(self.places[root.view], (), root.is_old)
+            ways[root.word] = Lookup(self.row_of[root.view], (), root.is_old)
             if root.use != LEADS:
                 lookups.append(ways[root.word])
 
@@ -545,8 +577,8 @@ class _Describing:
         return Difference(number, SIDES[delta.side], tuple(lookups), filters, tuple(bindings))
 
 
-def pick(names: Sequence[str], places: Sequence[int]) -> tuple[str, ...]:
-    return tuple(names[place] for place in places)
+def pick(names: Sequence[str], columns: Sequence[int]) -> tuple[str, ...]:
+    return tuple(names[column] for column in columns)
 
 
 def find_order(index: Index) -> tuple[int, ...]:

@@ -25,13 +25,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from triegs.compiler.keys import static_text
 from triegs.compiler.plan import (
-    DIGIT,
     Alias,
-    Digits,
     Join,
     Node,
     Payload,
@@ -65,7 +63,6 @@ from triegs.maintain.model import (
     Operand,
     Rule,
     View,
-    Watch,
     is_fixed,
     list_keys_of,
 )
@@ -82,8 +79,6 @@ from triegs.sparql.model import (
     expression_variables,
     is_variable,
 )
-from triegs.store.contract import Key
-from triegs.store.packed import PackedRelation
 
 Encode = Callable[[str], int]
 
@@ -133,19 +128,6 @@ def is_by_variable(plan: Plan, node: Node) -> bool:
 Named = tuple[Operand, tuple[str, ...]]
 
 
-class Marginal(NamedTuple):
-    """The relation of a source of aggregates with the names of its columns, if it has any, and the
-    entries whose counts multiply it.
-    """
-
-    view: View | None
-    names: tuple[str, ...]
-    totals: list[tuple[PackedRelation, Key]]
-    #: The same relation with the variables of the keys first, if they are not.
-    index: View | None = None
-    order: tuple[str, ...] = ()
-
-
 class Lowering:
     """Lowers one plan to views; `held` lists all views it uses, children first."""
 
@@ -187,7 +169,7 @@ class Lowering:
 
     def run(self) -> EnumerationPlan:
         """Create or find every view; returns the enumeration of the answers."""
-        self._lower_nodes()
+        self.lower_nodes()
         for component in self.plan.components:
             if self.by_variable[component.top]:
                 self._lower_top(component.top)
@@ -195,21 +177,6 @@ class Lowering:
         for view in self.held:
             view.uses += 1
         return enumeration
-
-    def run_marginal(self) -> Marginal:
-        """Create or find every view of a source of aggregates; returns its relation."""
-        self._lower_nodes()
-        plan = self.plan
-        root = plan.nodes[plan.root]
-        view, names = None, ()
-        if root.interface:
-            operand, names = self.marginal(plan.root)
-            view = operand.view
-            if view is None:  # the tuples of an atom
-                view = self.rule([(operand, names, COUNT)], names)
-            self.list_changes(Operand(len(names), view=view))
-        tops = [c.top for c in plan.components if not plan.nodes[c.top].interface]
-        return Marginal(view, names, [self.scalar(top) for top in tops])
 
     def list_changes(self, operand: Operand) -> None:
         """Make each epoch list the changes of a view."""
@@ -219,7 +186,7 @@ class Lowering:
             else:
                 operand.view.listed = True
 
-    def _lower_nodes(self) -> None:
+    def lower_nodes(self) -> None:
         # Children precede parents, so a long chain of nodes needs no recursion.
         for number, node in enumerate(self.plan.nodes):
             if not self.by_variable[number]:
@@ -236,7 +203,7 @@ class Lowering:
 
     # Streams and their rows
 
-    def _use(
+    def use(
         self, view: View, node: Node | None = None, variables: Sequence[str] = (),
         guard: Alias | Static | None = None, atoms: Iterable[Alias | None] = (),
     ) -> View:  # fmt: skip
@@ -261,13 +228,13 @@ class Lowering:
     def _use_counts(self, alias: Alias, predicate: int) -> Index:
         """The counts of an atom's label."""
         found = self.views.counts(predicate, self.columns.get(alias, 0))
-        self._use(found, guard=alias)
+        self.use(found, guard=alias)
         return found
 
     def _index(self, stream: Stream, kind: int, column: int, condition: int = ANY) -> Index:
         found = self.views.index(stream, kind, column, condition)
         if not self.held.get(found):
-            self._use(found, guard=self.atoms.get(stream))
+            self.use(found, guard=self.atoms.get(stream))
         return found
 
     def _single(self, alias: Alias) -> View:
@@ -282,7 +249,7 @@ class Lowering:
         column = 0 if atom.subject == variable else 1
         other = atom.object if column == 0 else atom.subject
         condition = SAME if is_variable(other) else self.encode(other)
-        return self._use(self.views.index(label, COUNTS, column, condition), guard=alias)
+        return self.use(self.views.index(label, COUNTS, column, condition), guard=alias)
 
     def _rows(self, static: Static) -> View:
         """The rows of `VALUES` that pass its filters."""
@@ -293,7 +260,7 @@ class Lowering:
         ]  # fmt: skip
         ids = [tuple(map(self.encode, row)) for row in rows]
         found = self.views.fixed(static_text(static), len(names), ids)
-        return self._use(found, variables=names, guard=static)
+        return self.use(found, variables=names, guard=static)
 
     # Nodes by variable
 
@@ -320,7 +287,7 @@ class Lowering:
             found = self._ordered(name, ORDERED_PRODUCT, factors)
         else:
             found = self.views.step(name, PRODUCT, is_exact, tuple(factors))
-        return self._use(found, node, (variable,))
+        return self.use(found, node, (variable,))
 
     def _ordered(
         self, name: str, kind: int, factors: Sequence[View], by_other: Index | None = None
@@ -368,7 +335,7 @@ class Lowering:
             found = self._ordered(name, ORDERED_EDGE, (child,), by_other)
         else:
             found = self.views.step(name, EDGE, is_exact, (child,), by_other)
-        return self._use(found, node, (variable, other), alias)
+        return self.use(found, node, (variable, other), alias)
 
     def root(self, number: int) -> View:
         """The view that lists the values of a top variable."""
@@ -376,14 +343,14 @@ class Lowering:
         factors = self._factors(node, node.bag[0])
         if self.is_ordered:
             found = self._ordered(f"root {node.key}", RANKING, factors)
-            return self._use(found, node, node.bag[:1])
+            return self.use(found, node, node.bag[:1])
         return self._product(f"root {node.key}", factors, False, node, node.bag[0])
 
     def _total(self, number: int) -> View:
         node = self.plan.nodes[number]
         factors = tuple(self._factors(node, node.bag[0]))
         found = self.views.step(f"total {node.key}", TOTAL, True, factors)
-        return self._use(found, node, node.bag[:1])
+        return self.use(found, node, node.bag[:1])
 
     def scalar(self, number: int) -> tuple[Any, tuple[int, ...]]:
         """The entry that holds the count of a component without head variables."""
@@ -399,14 +366,14 @@ class Lowering:
             rows = [row] * len(node.guard.values.rows)
             views = self.views
             found = views.fixed(f"{len(rows)} rows without columns", 1, rows)
-            return self._use(found, guard=node.guard).relation, row
+            return self.use(found, guard=node.guard).relation, row
         assert isinstance(node.guard, Alias)  # no variables: a single assertion
         atom, label = node.guard.atom, node.guard.relation
         assert label is not None
         predicate = self.encode(label)
         counts = self._use_counts(node.guard, predicate)
         weights = self.views.index(label_stream(predicate), ADJACENCY, counts.column)
-        self._use(weights, guard=node.guard)
+        self.use(weights, guard=node.guard)
         key = self.encode(atom.subject), self.encode(atom.object)
         return weights.relation, key if counts.column == 0 else key[::-1]
 
@@ -415,12 +382,12 @@ class Lowering:
     def _lower_rule(self, number: int, node: Node) -> None:
         """Create the marginal of a node, and its live tuples if it is a witness."""
         self.node = node
-        guard = self._guard_view(node)
+        guard = self.guard_view(node)
         is_witness = node.role is Role.WITNESS
         if guard is not None:
             self.covers[number] = guard
         if not is_witness:
-            self.marginals[number] = self._sum_out(node, guard)
+            self.marginals[number] = self.sum_out(node, guard)
             return
         order = (*node.interface, *node.introduces)
         if guard is not None and not node.children:
@@ -437,7 +404,7 @@ class Lowering:
         if node.interface:
             self.marginals[number] = self._keys_of(node, guard, live, order)
 
-    def _guard_view(self, node: Node) -> Named | None:
+    def guard_view(self, node: Node) -> Named | None:
         guard = node.guard
         if isinstance(guard, Join):
             is_all = not node.children
@@ -450,57 +417,29 @@ class Lowering:
         if isinstance(guard, Static):
             rows = self._rows(guard)
             return Operand(len(guard.variables), view=rows, is_fixed=True), guard.variables
-        if isinstance(guard, Digits):
-            digits = self._use(self.views.find_digits(), variables=guard.variables)
-            return Operand(2, view=digits, is_fixed=True), guard.variables
-        if guard is None:
+        if not isinstance(guard, Alias):
             return None
         if len(guard.variables) == 1:
             return Operand(1, view=self._single(guard)), guard.variables
         stream = self._stream(guard)
         return Operand(stream.arity, stream=stream), guard.variables
 
-    def _sum_out(self, node: Node, guard: Named | None) -> Named:
+    def sum_out(self, node: Node, guard: Named | None) -> Named:
         """The marginal of an existential node over its interface."""
+        head = self.find_head(node)
         if isinstance(node.guard, Join) and guard is None:
-            view: View = self._join(node.guard, node.interface)
-            return Operand(len(node.interface), view=view), node.interface
+            view: View = self._join(node.guard, head)
+            return Operand(len(head), view=view), head
         children = [self.marginal(c) for c in node.children]
         sources = ([guard] if guard is not None else []) + children
-        summed = [self.plan.nodes[c].guard for c in node.children]
-        watch = None
-        for digits in summed:
-            if isinstance(digits, Digits):
-                assert guard is not None
-                watch = self._add_digits(node, guard, digits.variable)
-                sources.reverse()  # a rule is filled from its last input
         if len(sources) == 1 and set(sources[0][1]) == set(node.interface):
             return sources[0]
-        view = self.rule([(*source, COUNT) for source in sources], node.interface)
-        view.watch = watch
-        return Operand(len(node.interface), view=view), node.interface
+        view = self.rule([(*source, COUNT) for source in sources], head)
+        return Operand(len(head), view=view), head
 
-    def find_digits(self, variable: str) -> tuple[Operand, Watch | None]:
-        """The digits of a variable of the plan, and where its new terms come from."""
-        node = next(n for n in self.plan.nodes if isinstance(n.guard, Alias | Static)
-                    and variable in n.guard.variables)  # fmt: skip
-        guard = self._guard_view(node)
-        assert guard is not None
-        watch = self._add_digits(node, guard, variable)
-        digits = self._use(self.views.find_digits(), variables=(variable, DIGIT))
-        return Operand(2, view=digits, is_fixed=True), watch
-
-    def _add_digits(self, node: Node, guard: Named, variable: str) -> Watch | None:
-        """Add the digits of the terms that an atom or rows bind a variable to; returns where new
-        terms come from.
-        """
-        operand, names = guard
-        self.views.add_digits(self.views.read(operand)[names.index(variable)])
-        if not isinstance(node.guard, Alias):
-            return None
-        alias = node.guard
-        label = None if alias.label is None else self.encode(alias.relation or "")
-        return Watch(label, 1 + alias.atom.index(variable))
+    def find_head(self, node: Node) -> tuple[str, ...]:
+        """The columns of a node's marginal, in order."""
+        return node.interface
 
     def _live_rule(
         self, number: int, node: Node, guard: Named | None, order: tuple[str, ...]
@@ -587,7 +526,11 @@ class Lowering:
         self, inputs: Sequence[Used], head: Sequence[str], filters: Sequence[Expression] = (),
         relation: View | None = None, is_answers: bool = False,
     ) -> Rule:  # fmt: skip
-        """A rule over named variables. Its name encodes its meaning, so equal rules are shared."""
+        """A rule over named variables. Its name encodes its meaning, so equal rules are shared.
+
+        Inputs that never change come first, because a rule is filled from its last input.
+        """
+        inputs = sorted(inputs, key=lambda each: not each[0].is_fixed)
         names = dict.fromkeys(v for _, columns, _ in inputs for v in columns)
         number = {name: i for i, name in enumerate(names)}
         checks = []
@@ -616,13 +559,13 @@ class Lowering:
         found.is_answers = is_answers
         streams = [operand.stream for operand, _, _ in inputs]
         atoms = [self.atoms.get(stream) if stream else None for stream in streams]
-        self._use(found, self.node, tuple(names), atoms=atoms)
+        self.use(found, self.node, tuple(names), atoms=atoms)
         return found
 
     def rank(self, factors: Sequence[View], variable: str) -> View:
         """A ranking of the product of several counts."""
         name = f"ranking of {' * '.join(view.name for view in factors)}"
-        return self._use(self._ordered(name, RANKING, factors), self.node, (variable,))
+        return self.use(self._ordered(name, RANKING, factors), self.node, (variable,))
 
     def find_order(self, operand: Operand, columns: tuple[int, ...]) -> View:
         """An operand's relation with its columns in this order."""
@@ -630,11 +573,11 @@ class Lowering:
             if operand.stream.arity == 2:
                 return self._index(operand.stream, ADJACENCY, columns[0])
             found = self.views.tuples(operand.stream, columns)
-            return self._use(found, guard=self.atoms[operand.stream])
+            return self.use(found, guard=self.atoms[operand.stream])
         assert operand.view is not None
         if operand.width < 2:
             return operand.view
-        return self._use(self.views.order(operand.view, columns))
+        return self.use(self.views.order(operand.view, columns))
 
 
 def preferred_columns(plan: Plan) -> dict[Alias, int]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
 
 from triegs.maintain.kernels.tables import (
     ADJACENCY,
@@ -57,6 +59,21 @@ class View:
         if self.is_answers:
             return ANSWERED
         return SETS if self.is_summed else COUNTED
+
+
+class Contents(Enum):
+    """What a relation holds that no kernel of an epoch maintains."""
+
+    DIGITS = "digits"
+    ROWS = "rows of groups"
+    MEMBERS = "members of groups"
+
+
+@dataclass(slots=True, eq=False)
+class Owned(View):
+    """A relation that its owner fills."""
+
+    contents: Contents = Contents.ROWS
 
 
 @dataclass(slots=True, eq=False)
@@ -179,8 +196,7 @@ class Symmetry:
     images: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(NamedTuple):
     """Where the terms of a sum come from: a column of the updates with that predicate, or of all.
 
     Updates are rows ``(change, subject, predicate, object)``.

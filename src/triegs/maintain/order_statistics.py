@@ -44,7 +44,7 @@ class RuleStatistics:
     def __init__(self, lowering: Lowering) -> None:
         self.lowering = lowering
         self.plan = lowering.plan
-        self.hung = find_hung(self.plan)
+        self.attached = find_attached(self.plan)
         #: For each witness node: the counts below an interface, in answers (if not 1) and in rows.
         self.totals: dict[int, tuple[Used | None, Used | None]] = {}
         #: For each witness node: the counts of its levels, and the ranking of its first variable.
@@ -65,9 +65,11 @@ class RuleStatistics:
         own = answers, rows
         for depth in range(len(order), width, -1):
             key, variable = order[:depth], order[depth - 1]
-            answers = self._multiply(answers, self._hung_answers(variable), key, is_answers=True)
+            answers = self._multiply(
+                answers, self._attached_answers(variable), key, is_answers=True
+            )
             if rows is not None:
-                rows = self._multiply(rows, self._hung_rows(variable), key, is_answers=False)
+                rows = self._multiply(rows, self._attached_rows(variable), key, is_answers=False)
             if depth == 1:
                 ranking = self.rankings[number] = self._rank(answers, rows, variable)
                 levels.append(CountSource(BESIDE, ranking.relation))
@@ -102,15 +104,15 @@ class RuleStatistics:
         assert view is not None
         return self.lowering.views.summed(view).relation
 
-    def _hung_answers(self, variable: str) -> Iterator[Used]:
-        for _, child in self.hung.get(variable, ()):
+    def _attached_answers(self, variable: str) -> Iterator[Used]:
+        for _, child in self.attached.get(variable, ()):
             if self.plan.nodes[child].role is Role.WITNESS:
                 answers, _ = self.totals[child]
                 if answers is not None:
                     yield answers
 
-    def _hung_rows(self, variable: str) -> Iterator[Used]:
-        for parent, child in self.hung.get(variable, ()):
+    def _attached_rows(self, variable: str) -> Iterator[Used]:
+        for parent, child in self.attached.get(variable, ()):
             if self.plan.nodes[child].role is Role.WITNESS:
                 _, rows = self.totals[child]
                 assert rows is not None
@@ -146,16 +148,18 @@ def relation_of(used: Used | None) -> PackedRelation | None:
     return view.relation if view is not None else None
 
 
-def find_hung(plan: Plan) -> dict[str, list[tuple[int, int]]]:
+def find_attached(plan: Plan) -> dict[str, list[tuple[int, int]]]:
     """By variable, the children of witness nodes whose interface it completes, with parents."""
     bound: dict[str, int] = {}
     for number in plan.order:
         for variable in plan.nodes[number].introduces:
             bound[variable] = len(bound)
-    hung: dict[str, list[tuple[int, int]]] = {}
+    attached: dict[str, list[tuple[int, int]]] = {}
     for parent in plan.order:
         for child in plan.nodes[parent].children:
             interface = plan.nodes[child].interface
             if interface:
-                hung.setdefault(max(interface, key=bound.__getitem__), []).append((parent, child))
-    return hung
+                attached.setdefault(max(interface, key=bound.__getitem__), []).append(
+                    (parent, child)
+                )
+    return attached

@@ -76,7 +76,7 @@ class ViewRelations:
 
     # Filling
 
-    def _check(self, name: str) -> None:
+    def check_faults(self, name: str) -> None:
         """After a kernel call: raise an exception if memory ran out or a count did not fit."""
         faults = self.store.faults
         assert not faults & LOG_FULL, f"{name}: the log is too short"
@@ -108,7 +108,7 @@ class ViewRelations:
             move_pairs(words, key, label, slot, by, address, columns, found, is_back)
 
         self.store.run(move)
-        self._check(counts.name)
+        self.check_faults(counts.name)
 
     def _fill_index(self, index: Index, counts: Index) -> None:
         address, is_rdf = index.address, self.mode is Mode.RDF
@@ -136,7 +136,7 @@ class ViewRelations:
 
     def _check_or_drop(self, view: View) -> None:
         try:
-            self._check(view.name)
+            self.check_faults(view.name)
         except MultiplicityOverflow:
             self.store.drop(view.relation)
             raise
@@ -166,7 +166,7 @@ class ViewRelations:
                 step_ordered_product(words, log, lists, table, row, step.kind == RANKING)
 
         self.store.run(fill)
-        self._check(step.name)
+        self.check_faults(step.name)
 
     def _fill_from(self, rule: Rule, rows: Columns) -> None:
         """Fill a rule from the rows of its last input; all others are read as they are now."""
@@ -208,7 +208,7 @@ class ViewRelations:
             self.store.words[FAULTS] = 0
             judges.answer()
             return False
-        self._check(rule.name)
+        self.check_faults(rule.name)
         return True
 
     def grow_work(self) -> None:

@@ -153,10 +153,10 @@ class RuleCheck:
         self.expect(len(delta.levels) <= MOST_LEVELS, "[8] too many levels")
         changing: list[InputReading] = []
         fixed: list[InputReading] = []
-        for place, (_, slot, _, _) in enumerate(delta.roots):
+        for root, (_, slot, _, _) in enumerate(delta.roots):
             origin = self.table.origins.get(slot)
-            columns = self.table.columns.get(slot, (0,) * len(variables[place]))
-            seen = InputReading(origin, pair(columns, variables[place]), uses[place])
+            columns = self.table.columns.get(slot, (0,) * len(variables[root]))
+            seen = InputReading(origin, pair(columns, variables[root]), uses[root])
             (fixed if origin is None else changing).append(seen)
         changing.insert(self.place_seed(number, delta), seed)
         return changing + fixed
@@ -194,17 +194,17 @@ class RuleCheck:
 
     def check_roots(self, number: int, delta: DeltaRow) -> None:
         """Inputs before the seed are read now, those after it before the epoch. [5]"""
-        place, symmetry = 0, self.rule.symmetry
+        changing, symmetry = 0, self.rule.symmetry
         for _, slot, is_old, _ in delta.roots:
             self.table.expect_before(slot)
             is_later = False
             if slot in self.table.origins:
-                is_later = place >= number if symmetry is None else delta.side == BEFORE
-                place += 1
+                is_later = changing >= number if symmetry is None else delta.side == BEFORE
+                changing += 1
             when = "before" if is_later else "now"
             self.expect(is_old == is_later, f"[5] delta {number} must read slot {slot} {when}")
         inputs = len(self.rule.deltas if symmetry is None else symmetry.inputs)
-        self.expect(place == inputs - 1, f"[5] delta {number} misses an input")
+        self.expect(changing == inputs - 1, f"[5] delta {number} misses an input")
 
 
 class Chains:
@@ -226,8 +226,8 @@ class Chains:
         for reg in delta.regs:
             self.bind(reg)
         self.check(delta.checks)
-        for place, (word, slot, _, use) in enumerate(delta.roots):
-            self.reach(word, Way(place, 0), slot, use)
+        for root, (word, slot, _, use) in enumerate(delta.roots):
+            self.reach(word, Way(root, 0), slot, use)
         for reg, before, is_trie, after, use in delta.probes:
             self.expect(reg in self.bound, f"[6] a probe by r{reg}, which no seed binds")
             self.move(reg, before, is_trie, after, use)

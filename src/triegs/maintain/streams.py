@@ -52,7 +52,7 @@ class Stream:
     name: str
     arity: int
     predicate: int | None = None
-    space: int | None = None
+    window_graph: int | None = None
     source: Stream | None = None
     columns: tuple[int, ...] = ()
     tests: tuple[Test, ...] = ()
@@ -77,35 +77,37 @@ def label_stream(predicate: int) -> Stream:
     return Stream(f"label {predicate}", 2, predicate=predicate)
 
 
-def whole_stream(space: int) -> Stream:
-    return Stream(f"all triples of space {space}" if space else "all triples", 3, space=space)
+def whole_stream(graph: int) -> Stream:
+    """All triples of a window graph, or of the static graph (0)."""
+    name = f"all triples of window graph {graph}" if graph else "all triples"
+    return Stream(name, 3, window_graph=graph)
 
 
 def find_stream(alias: Alias, encode: Callable[[str], int], judges: Judges) -> Stream:
     """The stream that an atom matches; its columns are the atom's variables."""
     terms: Sequence[str]
     if alias.label is None:
-        space = 0 if alias.relation is None else -encode(alias.relation)
-        source, terms = whole_stream(space), alias.atom
+        graph = 0 if alias.relation is None else -encode(alias.relation)
+        source, terms = whole_stream(graph), alias.atom
     else:
         assert alias.relation is not None
         source, terms = label_stream(encode(alias.relation)), (alias.atom[0], alias.atom[2])
     tests: list[Test] = []
-    places: dict[str, int] = {}
+    columns: dict[str, int] = {}
     for column, term in enumerate(terms):
         if not is_variable(term):
             tests.append(Test(IS_ID, (column,), encode(term)))
-        elif term in places:
-            tests.append(Test(IS_EQUAL, (column, places[term])))
+        elif term in columns:
+            tests.append(Test(IS_EQUAL, (column, columns[term])))
         else:
-            places[term] = column
+            columns[term] = column
     for expression in alias.filters:
         names = expression_variables(expression)
         judge = judges.find(expression, names)
-        tests.append(Test(IS_ACCEPTED, tuple(places[name] for name in names), judge))
+        tests.append(Test(IS_ACCEPTED, tuple(columns[name] for name in names), judge))
     if not tests:
         return source
     # Equal texts may mean different ids once a window's label was freed: their sources differ.
     name = f"{alias_text(alias)} in {source.name}"
-    return Stream(name, len(places), source=source, columns=tuple(places.values()),
+    return Stream(name, len(columns), source=source, columns=tuple(columns.values()),
                   tests=tuple(tests))  # fmt: skip

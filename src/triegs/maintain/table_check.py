@@ -120,10 +120,10 @@ class TableCheck:
         """Read words that nothing else reads. [1]"""
         is_inside = count >= 0 and 0 <= at <= len(self.words) - count
         self.expect(is_inside, f"[1] {what} at {at}: outside the table")
-        for place in range(at, at + count):
-            owner = self.owners[place]
-            self.expect(not owner, f"[1] word {place} of {what} belongs to {owner}")
-            self.owners[place] = f"{self.where}, {what}"
+        for offset in range(at, at + count):
+            owner = self.owners[offset]
+            self.expect(not owner, f"[1] word {offset} of {what} belongs to {owner}")
+            self.owners[offset] = f"{self.where}, {what}"
         return self.words[at : at + count]
 
     def rows(self, count: int, at: int, size: int) -> range:
@@ -176,31 +176,31 @@ class TableCheck:
         else:
             self.check_selection(number, at)
         self.arities.append(arity)
-        for place, row in enumerate(rows):
-            self.check_row(number, row, arity, is_first=number < labels and place == 0)
+        for position, row in enumerate(rows):
+            self.check_row(number, row, arity, is_first=number < labels and position == 0)
 
     def check_selection(self, number: int, at: int) -> None:
         words = self.words
         source, arity = words[at + t.S_SOURCE], words[at + t.S_ARITY]
         self.expect(0 <= source < number, f"[4] selects from stream {source}, which comes later")
         width = self.arities[source]
-        self.expect(words[at + t.S_CHANGE] == max(width, 2), "[4] the change stands elsewhere")
+        self.expect(words[at + t.S_CHANGE] == max(width, 2), "[4] wrong offset of the change")
         self.expect(0 <= arity <= 3, "[4] an entry has no room for these columns")
         columns = self.take(words[at + t.S_COLUMNS_AT], arity, "columns")
         is_good = len(set(columns)) == arity and all(0 <= c < width for c in columns)
         self.expect(is_good, f"[4] columns {columns} of {width}")
         for test in self.rows(words[at + t.S_TESTS], words[at + t.S_TESTS_AT], t.TEST_WORDS):
-            kind, column, value, place = words[test : test + t.TEST_WORDS]
+            kind, column, value, columns_at = words[test : test + t.TEST_WORDS]
             tested = [column]
             if kind == t.IS_ACCEPTED:
-                tested = self.take(place, column, "tested columns")
+                tested = self.take(columns_at, column, "tested columns")
                 self.expect_judge(value, column)
             elif kind == t.IS_EQUAL:
                 tested.append(value)
                 self.expect(value != column, "[4] a column is compared with itself")
             else:
                 self.expect(kind == t.IS_ID and value >= 0, f"[4] test {kind} of id {value}")
-            self.expect(kind == t.IS_ACCEPTED or place == 0, "[1] this test has no columns")
+            self.expect(kind == t.IS_ACCEPTED or columns_at == 0, "[1] this test has no columns")
             self.expect(all(0 <= c < width for c in tested), f"[4] tests columns {tested}")
 
     def check_row(self, number: int, at: int, arity: int, is_first: bool) -> None:
@@ -242,14 +242,14 @@ class TableCheck:
         if words[at + t.RULE_IS_LISTED_ONLY]:
             return []
         first, width = words[at + t.RULE_ORDERS_AT], 1 + words[at + t.RULE_ARITY]
-        places = (first + width * n for n in range(words[at + t.RULE_ORDERS]))
-        return [words[place] for place in places if 0 <= place < len(words)]
+        offsets = (first + width * n for n in range(words[at + t.RULE_ORDERS]))
+        return [words[offset] for offset in offsets if 0 <= offset < len(words)]
 
     def check_step(self, number: int, at: int) -> None:
         kind = self.words[at]
         used = {t.RULE: t.RULE_IS_SUMMED, t.EDGE: t.EDGE_LIST, t.ORDERED_EDGE: t.EDGE_LIST}
         rest = self.words[at + 1 + used.get(kind, t.PRODUCT_FACTORS_AT) : at + t.STEP_WORDS]
-        self.expect(not any(rest), "[1] a word behind the last one is not zero")
+        self.expect(not any(rest), "[1] a word after the last one is not zero")
         if kind in (t.EDGE, t.ORDERED_EDGE):
             self.check_edge(number, at)
         elif kind in (t.PRODUCT, t.TOTAL, t.ORDERED_PRODUCT, t.RANKING):
@@ -362,10 +362,10 @@ class TableCheck:
         is_fit = is_summed == 0 or (is_summed == 1 and arity > 1 and not only)
         self.expect(is_fit, f"[2] summed as {is_summed}")
         head = self.take(head_at, arity, "the head")
-        places = self.rows(orders, orders_at, 1 + arity)
+        offsets = self.rows(orders, orders_at, 1 + arity)
         rows = self.rows(deltas, deltas_at, t.DELTA_WORDS)
         found = [self.read_delta(row) for row in rows]
-        return RuleRow(arity, head, [words[p : p + 1 + arity] for p in places], found, own, keys,
+        return RuleRow(arity, head, [words[p : p + 1 + arity] for p in offsets], found, own, keys,
                        keys_list, bool(only), self.read_symmetry(symmetry_at))  # fmt: skip
 
     def read_symmetry(self, at: int) -> SymmetryRow | None:

@@ -310,8 +310,8 @@ class TableText:
         yield f"step {number}, rule: {head} {into} {', '.join(orders)}{summed}{changed}{keys}"
         if words[at + RULE_SYMMETRY_AT]:
             yield from self.symmetry(words[at + RULE_SYMMETRY_AT])
-        for place in range(words[at + RULE_DELTAS]):
-            yield from self.delta(place, words[at + RULE_DELTAS_AT] + DELTA_WORDS * place)
+        for delta in range(words[at + RULE_DELTAS]):
+            yield from self.delta(delta, words[at + RULE_DELTAS_AT] + DELTA_WORDS * delta)
 
     def symmetry(self, at: int) -> Iterator[str]:
         words, variables = self.words, self.words[at + SYM_VARIABLES]

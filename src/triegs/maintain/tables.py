@@ -109,7 +109,7 @@ def write_table(views: Iterable[View], unindexed: PackedRelation, mode: Mode) ->
     steps = [view for view in found if isinstance(view, Step | Rule)]
     step_rows = writer.put(*[writer.write_step(step) for step in steps])
     words = np.array(writer.words, np.int64)
-    words[LABELS], words[WHOLES] = len(labels), sum(s.space is not None for s in streams)
+    words[LABELS], words[WHOLES] = len(labels), sum(s.window_graph is not None for s in streams)
     words[STREAMS], words[STREAM_ROWS] = len(streams), stream_rows
     words[STEPS], words[STEP_ROWS] = len(steps), step_rows
     words[UNINDEXED], words[IS_RDF] = find_address(unindexed), int(mode is Mode.RDF)
@@ -129,7 +129,7 @@ def find_streams(views: Sequence[View]) -> list[Stream]:
             used[stream.source] = None
     kinds = [
         [stream for stream in used if stream.predicate is not None],
-        [stream for stream in used if stream.space is not None],
+        [stream for stream in used if stream.window_graph is not None],
         [stream for stream in used if stream.source is not None],
     ]
     return [stream for kind in kinds for stream in kind]
@@ -175,7 +175,7 @@ class Writer:
 
     def write_stream(self, stream: Stream, rows: Sequence[Index]) -> list[int]:
         rows_at = self.put(*[self._write_row(row) for row in rows])
-        source = stream.space or 0
+        source = stream.window_graph or 0
         change_at = 0
         columns_at = tests_at = 0
         if stream.source is not None:

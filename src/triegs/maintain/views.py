@@ -31,10 +31,12 @@ from triegs.maintain.kernels.tables import (
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.model import (
     LAYOUTS,
+    Contents,
     Delta,
     Index,
     Operand,
     Order,
+    Owned,
     Rule,
     Step,
     Symmetry,
@@ -200,7 +202,7 @@ class Views(ViewRelations):
             fill_summed(words, key, view.address, flat, found, arity)
 
         self.store.run(fill)
-        self._check(view.name)
+        self.check_faults(view.name)
         view.is_summed = True
         return view
 
@@ -223,12 +225,15 @@ class Views(ViewRelations):
     def add_digits(self, ids: Words) -> None:
         """Add the digits of terms that a sum is about to read."""
         self.digits.add(self.find_digits(), ids)
-        self._check(DIGITS)
+        self.check_faults(DIGITS)
 
-    def create(self, name: str, arity: int) -> View:
+    def create(self, contents: Contents, arity: int) -> Owned:
         """An empty relation that its owner fills."""
-        assert name not in self.by_name
-        found = self.by_name[name] = View(name, self.store.create(name, arity), COUNT)
+        number = 0
+        while (name := f"{contents.value} {number}") in self.by_name:
+            number += 1
+        found = Owned(name, self.store.create(name, arity), COUNT, contents=contents)
+        self.by_name[name] = found
         return found
 
     def order(self, view: View, columns: tuple[int, ...]) -> View:
@@ -283,17 +288,17 @@ class Views(ViewRelations):
         found = self.by_name.get(name)
         if found is None:
             is_listed_only = relation is not None
-            place = self.store.create(name, len(head)) if relation is None else relation.relation
+            target = self.store.create(name, len(head)) if relation is None else relation.relation
             reads = PRESENCE if len(head) > 1 else COUNT
             found = Rule(
-                name, place, reads, listed=is_listed_only, arity=len(head), head=head,
+                name, target, reads, listed=is_listed_only, arity=len(head), head=head,
                 deltas=deltas, is_listed_only=is_listed_only, symmetry=symmetry, pairs=pairs,
             )  # fmt: skip
             if not is_listed_only:
                 try:
                     self._fill_rule(found)
                 except MultiplicityOverflow:
-                    self.store.drop(place)
+                    self.store.drop(target)
                     raise
             self.by_name[name] = found
         assert isinstance(found, Rule), name
@@ -322,12 +327,12 @@ class Views(ViewRelations):
             rows = self.read_rows(counts)
             rows = rows[[0, 1, 2] if counts.column == 0 else [1, 0, 2]]
         else:
-            rows = self.read_space(stream.space or 0)
+            rows = self.read_window_graph(stream.window_graph or 0)
         if self.mode is Mode.RDF:
             rows[-1] = 1
         return rows
 
-    def read_space(self, space: int) -> Columns:
+    def read_window_graph(self, graph: int) -> Columns:
         """All triples of a window graph, with their counts of live events."""
         unindexed = self._read_below(
             int(self.store.words[find_address(self.unindexed)]), True, 3, len(self.unindexed)
@@ -342,7 +347,7 @@ class Views(ViewRelations):
         rows = np.concatenate(found, axis=1)
         where, plain = self.label_graphs.find(rows[1])
         rows[1] = plain
-        return rows[:, where == space]
+        return rows[:, where == graph]
 
     def check(self) -> None:
         """Recompute every view in Python, and raise `StoreCorrupt` on a difference."""

@@ -292,7 +292,7 @@ def _guard_bindings(
     elif isinstance(guard, Static):
         for row in guard.values.rows:
             yield dict(zip(guard.variables, row, strict=True)), 1
-    else:
+    elif isinstance(guard, Join):
         yield from _join_bindings(guard, state)
 
 

@@ -85,14 +85,14 @@ class ReadRows(NamedTuple):
     given: int
     refused: list[Refused]
 
-    def place_events(self, found: Events) -> Events:
+    def index_events(self, found: Events) -> Events:
         """Events of the triples, by row of the table that was given."""
         return found._replace(
             given=self.given, kept=self._find_rows(found.kept, len(found.times)),
             refused=sorted([*self.refused, *self._by_row(found.refused)]),
         )  # fmt: skip
 
-    def place_batch(self, found: Batch) -> Batch:
+    def index_batch(self, found: Batch) -> Batch:
         """The same for updates."""
         kept = self._find_rows(found.kept, len(found.rows))
         return Batch(found.rows, kept, sorted([*self.refused, *self._by_row(found.refused)]))
@@ -101,14 +101,14 @@ class ReadRows(NamedTuple):
         return self.rows[np.arange(count) if kept is None else kept]
 
     def _by_row(self, refused: Iterable[Refused]) -> list[Refused]:
-        return [Refused(int(self.rows[place]), reason) for place, reason in refused]
+        return [Refused(int(self.rows[index]), reason) for index, reason in refused]
 
 
-def read_rows(given: Any, reading: RowReading, place: str, first: int, is_timed: bool) -> ReadRows:
+def read_rows(given: Any, reading: RowReading, source: str, first: int, is_timed: bool) -> ReadRows:
     """The rows of anything with ``__arrow_c_stream__``. Cost: see
     `triegs.events.mapping.rows.map_rows`.
 
-    ``place`` and the number of the ``first`` row name the nodes of rows without ids. `InputError`
+    ``source`` and the number of the ``first`` row name the nodes of rows without ids. `InputError`
     for a table that does not match.
     """
     if not (isinstance(given, pa.Table | pa.RecordBatch) or hasattr(given, "__arrow_c_stream__")):
@@ -133,7 +133,7 @@ def read_rows(given: Any, reading: RowReading, place: str, first: int, is_timed:
             return start + row, ""
 
         def number(numbers: Words = numbers) -> tuple[str, Words]:
-            return place, numbers
+            return source, numbers
 
         try:
             found = shape_events(columns, batch.num_rows, work, TABLE, "", locate, origin=number)
@@ -167,8 +167,8 @@ def judge_rows(
     starts = find_starts(table)
     numbers = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     malformed: dict[int, Why] = {}
-    for place, reason in batch.refused:
-        malformed.setdefault(int(numbers[place]), reason)
+    for index, reason in batch.refused:
+        malformed.setdefault(int(numbers[index]), reason)
     if batch.kept is not None:
         numbers = numbers[batch.kept]
     kept = ~np.isin(numbers, list(malformed))

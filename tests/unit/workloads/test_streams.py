@@ -239,6 +239,6 @@ def test_another_query_over_the_same_stream() -> None:
         (lambda: path3(8, window=30, slide=3), "only 4 different edges"),
     ],
 )
-def test_what_cannot_be_is_refused(make: Callable[[], Workload], message: str) -> None:
+def test_impossible_options_are_refused(make: Callable[[], Workload], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()

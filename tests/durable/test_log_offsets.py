@@ -1,4 +1,4 @@
-"""Damage at every place of a small log that was synced: it is refused there, or nothing is lost."""
+"""Damage at every offset of a small synced log: it is refused there, or nothing is lost."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def try_open(disk: PowerDisk) -> LogDamaged | list[bytes]:
 
 @every_harm
 @pytest.mark.parametrize("sync", ["always", "never"])
-def test_every_place_of_a_synced_log(sync, harm, size):
+def test_every_offset_of_a_synced_log(sync, harm, size):
     ((path, whole),) = write_log(sync).items()
     refused = 0
-    # Behind the mark of the last record there is nothing that would tell of the mark.
+    # Nothing after the mark of the last record would reveal the mark.
     for at in range(len(whole) - FRAME_SIZE - size + 1):
         data = harm(whole, at, size)
         disk = put_files({path: data})
@@ -92,7 +92,7 @@ def test_every_place_of_a_synced_log(sync, harm, size):
 
 
 @every_harm
-def test_every_place_of_an_older_segment(harm, size):
+def test_every_offset_of_an_older_segment(harm, size):
     files = write_log("always", segment_bytes=100)
     path, *later = files
     assert later
@@ -122,7 +122,7 @@ def test_bytes_that_moved_are_no_torn_end_also_if_nothing_was_synced():
 
 
 @every_harm
-def test_every_place_of_a_checkpoint(harm, size):
+def test_every_offset_of_a_checkpoint(harm, size):
     disk = PowerDisk()
     parts = [Section("head", {"epoch": 7}), Section("rows", {"more": "text"})]
     Checkpoints(disk, FOLDER).write(3, parts)

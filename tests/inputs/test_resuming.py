@@ -1,4 +1,4 @@
-"""A reading that goes on behind any batch finds the very batches that would have come."""
+"""Reading that resumes after any batch finds exactly the batches that would have followed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_batches_end_where_they_would_have(form, tmp_path, monkeypatch):
         assert [batch.to_pydict() for batch in rest] == whole[number + 1 :]
 
 
-def test_a_place_in_the_middle_of_a_batch(tmp_path):
+def test_a_position_in_the_middle_of_a_batch(tmp_path):
     write(tmp_path, "csv")
     source = open_input(tmp_path / "0.csv", batch_rows=10)
     whole = [row for batch in source for row in batch.to_pylist()]
@@ -63,7 +63,7 @@ def test_a_place_in_the_middle_of_a_batch(tmp_path):
         assert [row for batch in rest for row in batch.to_pylist()] == whole[skip:]
 
 
-def test_malformed_records_before_the_place_are_not_counted_again(tmp_path):
+def test_malformed_records_before_the_position_are_not_counted_again(tmp_path):
     path = tmp_path / "events.ttl"
     path.write_text("<a:a> <a:p> nothing: .\n" + "".join(f"<a:{n}> <a:p> 1 .\n" for n in range(9)))
     source = open_input(path, batch_rows=4)
