@@ -100,6 +100,8 @@ class _QueryParser:
         reader.skip("WHERE")
         body = PatternParser(reader, self.windows, self.unknown).read()
         self._modifiers()
+        if form is Form.ASK:
+            self.order = []  # one answer has no order
         last = reader.token
         trailing = read_values(reader) if last.word == "VALUES" else None
         if not reader.is_at_end():
@@ -109,7 +111,7 @@ class _QueryParser:
             form, head, body.atoms, tuple(body.values), tuple(body.filters), self.duplicates,
             self.slices.get("LIMIT"), self.slices.get("OFFSET", 0), grouping,
             reader.lexer.original, body.graphs, tuple(self.windows.items()), output,
-            self._warnings(body), () if form is Form.ASK else order,
+            self._warnings(body), order,
         )  # fmt: skip
 
     # Clauses
