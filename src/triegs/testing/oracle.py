@@ -16,15 +16,11 @@ answer maps an output row to its multiplicity. An unbound column is None.
 
 from __future__ import annotations
 
-import math
 import re
-import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from decimal import Decimal
-from fractions import Fraction
 from types import MethodType
 from typing import Any, NamedTuple
 
@@ -36,6 +32,7 @@ from rdflib.plugins.sparql.operators import RelationalExpression
 from rdflib.plugins.sparql.parser import parseQuery
 from rdflib.plugins.sparql.sparql import FrozenBindings, QueryContext, SPARQLError
 
+from triegs.testing.oracle_order import order_key
 from triegs.testing.oracle_regex import BadPattern, matches
 
 Triple = tuple[str, str, str]
@@ -551,37 +548,6 @@ def evaluate(expression: Any, binding: Binding) -> Any:
     except SPARQLError:
         return None
     return None if isinstance(value, SPARQLError) else value
-
-
-def order_key(value: Any) -> tuple[Any, ...]:
-    """The order of terms: unbound, blank nodes, IRIs, then literals: NaN, numbers by exact value,
-    dates, times, strings, strings with a language, booleans, others.
-    """
-    if value is None:
-        return (0,)
-    if isinstance(value, DataBlank | rdflib.BNode):
-        return 1, str(value).removeprefix("_:")
-    if not isinstance(value, rdflib.Literal):
-        return 2, str(value)
-    exact, kind, text = value.value, value.datatype, str(value)
-    if kind in NUMBERS and exact is not None:
-        number = (
-            struct.unpack("f", struct.pack("f", exact))[0] if kind == rdflib.XSD.float else exact
-        )
-        if number != number:
-            return (3,)
-        return 4, number if number in (math.inf, -math.inf) else Fraction(number)
-    if kind in (rdflib.XSD.date, rdflib.XSD.dateTime) and exact is not None:
-        is_date = kind == rdflib.XSD.date
-        time = datetime(exact.year, exact.month, exact.day, tzinfo=UTC) if is_date else exact
-        return 5 if is_date else 6, time.replace(tzinfo=time.tzinfo or UTC)
-    if value.language:
-        return 8, value.language, text
-    if kind in TEXTS:
-        return 7, text
-    if kind == rdflib.XSD.boolean and exact is not None:
-        return 9, exact
-    return 10, str(kind), text
 
 
 def aggregate_value(aggregate: Any, members: list[Binding]) -> Any:
