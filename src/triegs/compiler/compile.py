@@ -81,9 +81,9 @@ def compile_query(
 def _compile_grouped(
     query: Query, root: str | None, choices: Sequence[Sequence[int]] | None
 ) -> Plan:
-    if root is not None or choices is not None:
-        raise PlanError("a query with aggregates has one plan: it takes neither root nor choices")
-    groups = compile_groups(query)
+    if root is not None:
+        raise PlanError("a query with aggregates has no root")
+    groups = compile_groups(query, choices)
     nodes = tuple(node for source in groups.sources for node in shift_nodes(source))
     plan = replace(groups.sources[0].plan, query=query, nodes=nodes, groups=groups)
     return replace(plan, promise=describe_promise(plan), warnings=query_warnings(plan))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import islice
 
 from triegs.compiler.assembly import SplitQuery, make_nodes, shift_draft
-from triegs.compiler.choices import run_all
+from triegs.compiler.choices import Chooser, run_all
 from triegs.compiler.choose import EXHAUSTIVE, TRIED, Priced, price
 from triegs.compiler.component import QueryComponent, build_marginal
 from triegs.compiler.elimination import Draft
@@ -31,6 +31,7 @@ from triegs.compiler.plan import (
     Source,
     Use,
 )
+from triegs.errors import PlanError
 from triegs.sparql.model import (
     Aggregate,
     Call,
@@ -43,9 +44,11 @@ from triegs.sparql.model import (
     is_variable,
 )
 
+Choices = Sequence[Sequence[int]]
 
-def compile_groups(query: Query) -> Groups:
-    """The sources of a grouped query; the first one counts."""
+
+def compile_groups(query: Query, choices: Choices | None = None) -> Groups:
+    """The sources of a grouped query; the first one counts, and `choices` are for that one."""
     grouping = query.grouping
     assert grouping is not None
     bound = set(query.variables)
@@ -60,10 +63,10 @@ def compile_groups(query: Query) -> Groups:
     sources: list[Source] = []
     first = 0
     for number, (measure, values) in enumerate(wanted):
-        plan = compile_source(query, variables, measure, values)
+        plan = compile_source(query, variables, measure, values, None if number else choices)
         if number:  # names are unique within the query
-            named = (replace(node, name=f"{node.name}.{number}") for node in plan.nodes)
-            plan = replace(plan, nodes=tuple(named))
+            nodes = tuple(replace(node, name=f"{node.name}.{number}") for node in plan.nodes)
+            plan = replace(plan, nodes=nodes)
         sources.append(Source(measure, values, plan, first + plan.root))
         first += len(plan.nodes)
     return Groups(variables, tuple(sources))
@@ -122,8 +125,9 @@ def is_direct(query: Query) -> bool:
 
 
 def compile_source(
-    query: Query, variables: Sequence[str], measure: Measure, values: tuple[str, ...]
-) -> Plan:
+    query: Query, variables: Sequence[str], measure: Measure, values: tuple[str, ...],
+    choices: Choices | None = None,
+) -> Plan:  # fmt: skip
     """The plan of one source: the count, or the digits of a sum, of each tuple of its head."""
     shown = variables if measure is Measure.SUM else dict.fromkeys((*variables, *values))
     part = replace(
@@ -131,7 +135,12 @@ def compile_source(
         offset=0, grouping=None, order=(),
     )  # fmt: skip
     split = SplitQuery(part, is_marginal=True)
-    builds = [_cheapest(component, split.position) for component in split.components]
+    if choices is not None and len(choices) != len(split.components):
+        raise PlanError(f"{len(choices)} lists of choices for {len(split.components)} components")
+    builds = [
+        _build(component, split.position, None if choices is None else choices[number])
+        for number, component in enumerate(split.components)
+    ]
     drafts: list[Draft] = []
     components: list[Component] = []
     for (cost, picks, built), atoms in zip(builds, split.atoms, strict=True):
@@ -155,7 +164,14 @@ def compile_source(
     return Plan(part, nodes, root, tuple(components), worst, "", (), (), ())
 
 
-def _cheapest(component: QueryComponent, position: dict[str, int]) -> Priced:
+def _build(
+    component: QueryComponent, position: dict[str, int], choices: Sequence[int] | None
+) -> Priced:
+    """The cheapest build, or the one of these choices."""
+    if choices is not None:
+        chooser = Chooser(choices)
+        built = build_marginal(component, position, chooser)
+        return price(component, built), chooser.picks, built
     most = TRIED if len(component.guards) <= EXHAUSTIVE else 1
     builds = run_all(lambda chooser: build_marginal(component, position, chooser))
     found = ((price(component, built), picks, built) for picks, built in islice(builds, most))

@@ -134,7 +134,6 @@ class EngineState:
         newest, held = self.store.newest.number, self.store.held()
         self.dictionary.collect(newest, held)
         self.windows.identities.collect(newest, held)
-        self.core.collect_values(newest, held)
 
     # Published epochs
 

@@ -110,13 +110,17 @@ class _Placing:
         self.unit_of: dict[int, _Unit] = {}
 
     def run(self) -> Layout:
-        top = self._make_units()
+        roots = self._make_units()
         tops = self._place_layers()
         self.bottoms = [top - LAYER_GAP for top in tops[1:]]
         for unit in reversed(self.units):
             below = sum(child.strip for child in unit.below) + GAP * (len(unit.below) - 1)
             unit.strip = max(unit.width, below)
-        top_left = {id(top): 0.0}
+        top_left: dict[int, float] = {}
+        width = -GAP
+        for root in roots:
+            top_left[id(root)] = width + GAP
+            width += GAP + root.strip
         for unit in self.units:
             self._place_unit(unit, top_left[id(unit)], tops[unit.depth])
             below = sum(child.strip for child in unit.below) + GAP * (len(unit.below) - 1)
@@ -131,7 +135,7 @@ class _Placing:
             for lower, _, is_input in self.uses[upper]
         )
         height = max(box.bottom for box in boxes.values())
-        return Layout(boxes, links, self.labels, top.strip, height)
+        return Layout(boxes, links, self.labels, width, height)
 
     def _join_labels(self) -> dict[int, str]:
         """One label per node, which combines those of all readers."""
@@ -154,10 +158,10 @@ class _Placing:
         self.depth = depth
         return homes
 
-    def _make_units(self) -> _Unit:
+    def _make_units(self) -> list[_Unit]:
         """Make units from the top down; `units` lists each before those below it."""
-        top = self._unit(list_roots(self.plan))
-        queue = [top]
+        roots = [self._unit([number]) for number in list_roots(self.plan)]
+        queue = list(roots)
         while queue:
             unit = queue.pop(0)
             self.units.append(unit)
@@ -178,7 +182,7 @@ class _Placing:
                 ]
             unit.below += [self._unit([number]) for number in lower]
             queue += unit.below
-        return top
+        return roots
 
     def _unit(self, numbers: list[int]) -> _Unit:
         unit = _Unit([self.boxes[number] for number in numbers], self.depth[numbers[0]])

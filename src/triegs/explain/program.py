@@ -32,8 +32,6 @@ REASONS = {
     Kind.ORDERED_PRODUCT: "a product that counts answers, because the query keeps counts",
     Kind.RANKING: "the top of a component that counts answers; positions are looked up here",
     Kind.DIGITS: "the values of terms as digits: multiplied into a count they make an exact sum",
-    Kind.MEMBERS: "the values of variables that give each group, whose keys are expressions",
-    Kind.ROWS: "the row of each group, replaced when a measure of the group changes",
     Kind.LISTING: "the net changes of an index, for a rule that must not see them twice",
 }
 MOST_SHOWN = 16  # variables listed per change
@@ -72,8 +70,8 @@ class Program:
             return f"Δ {self.title(self.relations[relation.of])}"
         if relation.kind is Kind.FIXED and isinstance(guard, Static):
             return "VALUES" + tuple_of(relation.columns)
-        if relation.kind in (Kind.DIGITS, Kind.MEMBERS, Kind.ROWS):
-            return relation.kind.value + tuple_of(relation.columns)
+        if relation.kind is Kind.DIGITS:
+            return f"digits{tuple_of(relation.columns)}"
         if relation.kind not in (Kind.BASE, Kind.INDEX):
             return (relation.nodes[0] if relation.nodes else "") + tuple_of(relation.columns)
         assert isinstance(guard, Alias)
@@ -96,7 +94,7 @@ class Program:
             return f"#{_number(relation.of)} in another order"
         if kind is Kind.LISTING:
             return "listing, not stored"
-        if kind in (Kind.DIGITS, Kind.MEMBERS, Kind.ROWS):
+        if kind is Kind.DIGITS:
             return "kept"
         if kind in (Kind.RULE, Kind.TOTAL, Kind.FIXED):
             return f"{kind.value}, kept" if kind is Kind.RULE else kind.value
@@ -263,7 +261,7 @@ def describe_totals(lowered: Lowered) -> str:
     plan = lowered.plan
     top, query = plan.nodes[plan.root], plan.query
     if plan.groups is not None:
-        return "count() and support() scan the rows of groups"
+        return "count() and support() scan the groups"
     if top.role is Role.EXISTENTIAL:
         return "the total multiplicity is kept as one exact number"
     has_total, has_positions = Payload.TOTAL in top.payload, Payload.POSITION in top.payload

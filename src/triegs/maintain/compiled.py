@@ -6,7 +6,7 @@ other labels. It has one mutator and knows no terms, files, clocks or threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from time import perf_counter_ns
 from typing import TypeVar
@@ -18,7 +18,6 @@ from triegs.copying import Uncopied
 from triegs.errors import InvalidUpdate, MemoryLimitReached, MultiplicityOverflow
 from triegs.jit.words import Words
 from triegs.maintain.enumeration_plan import EnumerationPlan
-from triegs.maintain.groups import GroupRows
 from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.program import ASKED, JUDGE, read_clock, run_and_publish, run_epoch
 from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS
@@ -26,6 +25,7 @@ from triegs.maintain.kernels.work import PHASE
 from triegs.maintain.label_graphs import STATIC, LabelGraphs
 from triegs.maintain.lowering import Encode, Lowering, choose_statistics
 from triegs.maintain.meaning import Held
+from triegs.maintain.measures import Measures
 from triegs.maintain.model import Index, Rule, View, is_counts
 from triegs.maintain.standing import (
     NO_EVENT,
@@ -50,8 +50,9 @@ FEW_UPDATES = 64  # an epoch this small ends sooner than a lock changes hands
 TOUCH_SECONDS = 1e-7  # approximate time for a kernel to touch one entry
 CHECKS_TABLES = False  # whether every table is checked before use, as in tests
 Result = TypeVar("Result")
-_Plan = tuple[RegisteredPlan, EnumerationPlan, Held, MultiplicityOverflow | None, GroupRows | None]
-_Saved = tuple[Saved, list[_Plan]]
+_Saved = tuple[
+    Saved, list[tuple[RegisteredPlan, EnumerationPlan, Held, MultiplicityOverflow | None]]
+]
 
 
 class CompiledCore(Uncopied, Publisher):
@@ -98,7 +99,7 @@ class CompiledCore(Uncopied, Publisher):
             found, version = self._run_few(flat)
             if found >= 0:
                 return Epoch(version, self._list_refused(self._refused, found))
-            self.store.abort()  # the slow path handles this
+            self._abort(None)  # the slow path handles this
         try:
             return self._apply(rows, is_strict)
         except MemoryLimitReached:
@@ -117,7 +118,6 @@ class CompiledCore(Uncopied, Publisher):
         while True:
             try:
                 refused = self._run(flat, overflown)
-                self._run_groups()
                 if refused and is_strict:
                     message = f"{len(refused)} updates of a strict epoch were invalid"
                     raise InvalidUpdate(f"{message}; nothing changed", refused)
@@ -161,7 +161,7 @@ class CompiledCore(Uncopied, Publisher):
             return None
         found, version = self._run_few(row)
         if found < 0:
-            self.store.abort()
+            self._abort(None)
             return None
         return version, self._list_refused(self._refused, found)
 
@@ -170,7 +170,6 @@ class CompiledCore(Uncopied, Publisher):
     ) -> tuple[Refused, ...]:
         """Judge the updates and run every step except those that only stalled plans need."""
         for registered, error in overflown.items():
-            self._release_rows(registered)
             self.views.release(registered.views, keeps_counts=True)
             registered.views, registered.error = {}, error
         if overflown:
@@ -203,6 +202,8 @@ class CompiledCore(Uncopied, Publisher):
 
     def _run_few(self, flat: Words) -> tuple[int, PackedVersion]:
         """Run and publish in one call; the work must fit the scratch space of `FEW_UPDATES`."""
+        if self._watches:
+            self._add_digits(flat)
         work, judges = self.views.work, self.judges
         work[PHASE] = JUDGE
         result = self.store.run_and_publish(
@@ -211,6 +212,8 @@ class CompiledCore(Uncopied, Publisher):
             judges.words, judges.asked,
         )  # fmt: skip
         self._touched += int(self._log[0]) >> 1
+        if self._watches and result[0] >= 0:
+            self.views.digits.commit()
         return result
 
     @staticmethod
@@ -240,7 +243,6 @@ class CompiledCore(Uncopied, Publisher):
         for registered in self.registered:
             if not self._is_due(registered):
                 continue
-            self._release_rows(registered)
             self.views.release(registered.views, keeps_counts=True)
             registered.views = {}
             try:
@@ -256,12 +258,14 @@ class CompiledCore(Uncopied, Publisher):
 
         Raises `MultiplicityOverflow` if a count that the plan requires does not fit.
         """
-        if registered.plan.groups is not None:
-            self._lower_groups(registered)
-            return
         overflow = last = None
-        for statistics in choose_statistics(registered.plan, self.views.mode):
-            lowering = Lowering(self.views, registered.plan, self._encode, statistics)
+        plan = registered.plan
+        for statistics in choose_statistics(plan, self.views.mode):
+            lowering: Lowering | Measures = (
+                Lowering(self.views, plan, self._encode, statistics)
+                if plan.groups is None
+                else Measures(self.views, plan, self._encode)
+            )
             known = set(self.views.by_name)
             try:
                 enumeration = lowering.run()
@@ -280,31 +284,6 @@ class CompiledCore(Uncopied, Publisher):
             entries = sum(len(view.relation) for view in registered.views)
             registered.retry_at = self._judged + entries // ENTRIES_PER_UPDATE
 
-    def _lower_groups(self, registered: RegisteredPlan) -> None:
-        known = set(self.views.by_name)
-        try:
-            found = GroupRows(self.views, registered.plan, self._encode, registered.groups)
-            found.fill()
-        except MultiplicityOverflow:
-            for view in reversed(list(self.views.by_name.values())):
-                if view.name not in known:
-                    self.views.drop(view)
-            raise
-        registered.groups, registered.views = found, found.held
-        registered.enumeration = found.enumeration
-
-    @staticmethod
-    def _release_rows(registered: RegisteredPlan) -> None:
-        """Release the terms of a plan's groups before their relations are dropped."""
-        if registered.groups is not None and registered.views:
-            registered.groups.release()
-
-    def _run_groups(self) -> None:
-        """Replace the rows of groups that the epoch changed."""
-        for one in self.registered:
-            if one.groups is not None and one.error is None:
-                one.groups.run(self.table, self._lists, self._log, self.store.newest)
-
     def _add_digits(self, flat: Words) -> None:
         """Add the digits of the terms that an epoch brings to sums."""
         rows = flat.reshape(-1, 4)
@@ -317,9 +296,7 @@ class CompiledCore(Uncopied, Publisher):
 
     def _save(self) -> _Saved:
         """The Python state that an epoch with stalled plans may change."""
-        plans = [
-            (one, one.enumeration, one.views, one.error, one.groups) for one in self.registered
-        ]
+        plans = [(one, one.enumeration, one.views, one.error) for one in self.registered]
         return self.views.save(), plans
 
     def _abort(self, saved: _Saved | None) -> None:
@@ -327,14 +304,10 @@ class CompiledCore(Uncopied, Publisher):
         if saved is not None:
             views, plans = saved
             self.views.restore(views)
-            for one, enumeration, held, error, groups in plans:
+            for one, enumeration, held, error in plans:
                 one.enumeration, one.views, one.error = enumeration, held, error
-                one.groups = groups
             self._follow_views()
         self.views.digits.abort()
-        for one in self.registered:
-            if one.groups is not None:
-                one.groups.abort()
 
     def _follow_views(self) -> None:
         """Rewrite the table after views were created or dropped."""
@@ -496,15 +469,11 @@ class CompiledCore(Uncopied, Publisher):
         version = super().publish()
         self.judges.end_epoch()
         self.views.digits.commit()
-        for one in self.registered:
-            if one.groups is not None:
-                one.groups.commit(version.number)
         if self._has_new_table:
             self._drop_judges()
         # A count that did not fit is retried on the slow path.
         self._is_plain = all(
-            one.error is None and one.enumeration.overflow is None and one.groups is None
-            for one in self.registered
+            one.error is None and one.enumeration.overflow is None for one in self.registered
         )
         return version
 
@@ -512,12 +481,6 @@ class CompiledCore(Uncopied, Publisher):
         """Forget what was computed for freed ids, which may be reused for other terms."""
         self.judges.forget(ids)
         self.views.digits.forget(ids)
-
-    def collect_values(self, horizon: int, pins: Sequence[int]) -> None:
-        """Free the computed terms that no readable row has."""
-        for one in self.registered:
-            if one.groups is not None:
-                one.groups.values.collect(horizon, pins)
 
 
 class _Fault(Exception):

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from triegs.jit.words import Words
 from triegs.maintain.kernels.fill import fill_tuples
 from triegs.maintain.kernels.tables import COUNT
-from triegs.maintain.model import Contents, Owned, View, find_address
+from triegs.maintain.model import DigitView, View, find_address
 from triegs.sparql.aggregates import finish_sum
 from triegs.sparql.values import ExpressionError, Number, Rank, value_of
 from triegs.store.packed import PackedStore
@@ -148,7 +148,7 @@ class Digits:
     def make_view(self, name: str) -> View:
         """The relation as a view; it is empty."""
         relation = self._store.create(name, 2)
-        return Owned(name, relation, COUNT, contents=Contents.DIGITS)
+        return DigitView(name, relation, COUNT)
 
     def _follow(self, view: View) -> None:
         """Take up a view that is not the last one: a new one, or an old one that an abort restored.

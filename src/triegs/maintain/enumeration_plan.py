@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from triegs.errors import MultiplicityOverflow
 from triegs.store.contract import Key
 from triegs.store.packed import PackedRelation
-from triegs.terms.dictionary import Dictionary
 
 #: A relation, and the row columns that are its key.
 Count = tuple[PackedRelation, tuple[int, ...]]
@@ -76,6 +75,17 @@ class CountSource(NamedTuple):
     all_rows: PackedRelation | None = None
 
 
+class GroupMeasure(NamedTuple):
+    """The relation of a measure of groups, keyed by the variables of the keys; None if it has no
+    columns. `totals` multiply it, unless it counts distinct values.
+    """
+
+    relation: PackedRelation | None
+    names: tuple[str, ...]
+    totals: tuple[tuple[PackedRelation, Key], ...]
+    is_distinct: bool
+
+
 @dataclass(slots=True)
 class EnumerationPlan:
     """Levels, parents first, and entries whose counts multiply every answer.
@@ -96,11 +106,8 @@ class EnumerationPlan:
     count_table: Any = None
     #: Whether rows are also counted.
     has_rows: bool = False
-    #: For the rows of groups: the terms of computed columns, and which columns these are.
-    values: Dictionary | None = None
-    is_computed: tuple[bool, ...] = ()
-    #: The same rows, followed by the hidden columns of ORDER BY, if there are any.
-    sorting: EnumerationPlan | None = None
+    #: For a query with aggregates, whose groups are enumerated: the measures of each.
+    measures: tuple[GroupMeasure, ...] = ()
     #: Why a requested count is currently not kept.
     overflow: MultiplicityOverflow | None = None
 

@@ -16,7 +16,6 @@ import numpy as np
 from triegs.compiler.plan import Alias, Plan, Static
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.enumeration_plan import EnumerationPlan
-from triegs.maintain.groups import GroupRows
 from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.tables import (
     ADJACENCY,
@@ -42,14 +41,14 @@ from triegs.maintain.kernels.tables import (
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.lowering import Lowering, choose_statistics
 from triegs.maintain.meaning import Held, Meaning
+from triegs.maintain.measures import Measures
 from triegs.maintain.model import (
     Check,
-    Contents,
     Delta,
+    DigitView,
     Index,
     Move,
     Order,
-    Owned,
     Rule,
     Step,
     View,
@@ -85,13 +84,8 @@ class Kind(Enum):
     RULE = "rule"
     LISTING = "listing"
     DIGITS = "digits"
-    MEMBERS = "members"
-    ROWS = "rows"
 
 
-OWNED = {
-    Contents.DIGITS: Kind.DIGITS, Contents.MEMBERS: Kind.MEMBERS, Contents.ROWS: Kind.ROWS,
-}  # fmt: skip
 STEPS = {
     EDGE: Kind.EDGE, PRODUCT: Kind.PRODUCT, TOTAL: Kind.TOTAL, ORDERED_EDGE: Kind.ORDERED_EDGE,
     ORDERED_PRODUCT: Kind.ORDERED_PRODUCT, RANKING: Kind.RANKING,
@@ -256,8 +250,8 @@ def describe(plan: Plan, mode: Mode = Mode.MULTIGRAPH) -> Lowered:
     store, judges = PackedStore(reserve=False), Judges(terms.__getitem__)
     views = EmptyViews(store, mode, judges, LabelGraphs())
     if plan.groups is not None:
-        rows = GroupRows(views, plan, encode)
-        held, enumeration = rows.held, rows.enumeration
+        measures = Measures(views, plan, encode)
+        enumeration, held = measures.run(), measures.held
     else:
         lowering = Lowering(views, plan, encode, choose_statistics(plan, mode)[0])
         enumeration, held = lowering.run(), lowering.held
@@ -349,12 +343,15 @@ class _Describing:
         if self.core is not None:
             self.work, self.tick = self.core.count_work(), self.core.find_tick()
         enumeration, query = self.enumeration, self.plan.query
-        free = query.free if self.plan.groups is None else query.head
+        free = query.free if self.plan.groups is None else self.plan.groups.variables
         levels = [
             Level(relations[each.relation], pick(free, each.binds)) for each in enumeration.levels
         ]
         weighing = [each.relation for each in enumeration.factors if each.weighs]
         weighing += [relation for relation, _ in enumeration.totals]
+        for measure in enumeration.measures:
+            weighing += [relation for relation, _ in measure.totals]
+            weighing += [measure.relation] if measure.relation is not None else []
         weights = frozenset(relations[each] for each in weighing)
         ways = [
             each.parent_path.index for each in enumeration.factors if each.parent_path is not None
@@ -371,8 +368,6 @@ class _Describing:
         steps: dict[View, int] = {step: n for n, step in enumerate(self.table.steps, 1)}
 
         def find_rank(view: View) -> tuple[int, bool]:
-            if isinstance(view, Owned) and view.contents is not Contents.DIGITS:
-                return len(steps) + 1, False
             if isinstance(view, Order) and view.of is not None:
                 return steps.get(view.of, 0), True
             return steps.get(view, 0), False
@@ -389,8 +384,8 @@ class _Describing:
             found = self._describe_step(view)
         elif isinstance(view, Rule):
             found = self._describe_rule(view)
-        elif isinstance(view, Owned):
-            found = self._new(view, OWNED[view.contents], self._columns(view), is_exact=True)
+        elif isinstance(view, DigitView):
+            found = self._new(view, Kind.DIGITS, self._columns(view), is_exact=True)
         else:
             found = self._new(view, Kind.FIXED, self._columns(view), is_exact=True)
         return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import NamedTuple
 
 from triegs.maintain.kernels.tables import (
@@ -61,19 +60,9 @@ class View:
         return SETS if self.is_summed else COUNTED
 
 
-class Contents(Enum):
-    """What a relation holds that no kernel of an epoch maintains."""
-
-    DIGITS = "digits"
-    ROWS = "rows of groups"
-    MEMBERS = "members of groups"
-
-
 @dataclass(slots=True, eq=False)
-class Owned(View):
-    """A relation that its owner fills."""
-
-    contents: Contents = Contents.ROWS
+class DigitView(View):
+    """The digits of terms, see `triegs.maintain.digits`, which fills it."""
 
 
 @dataclass(slots=True, eq=False)

@@ -22,9 +22,6 @@ class Marginal(NamedTuple):
     view: View | None
     names: tuple[str, ...]
     totals: list[tuple[PackedRelation, Key]]
-    #: The same relation with the variables of the keys first, if they are not.
-    by_keys: View | None = None
-    order: tuple[str, ...] = ()
 
 
 class SourceLowering(Lowering):
@@ -46,7 +43,6 @@ class SourceLowering(Lowering):
             view = operand.view
             if view is None:  # the tuples of an atom
                 view = self.rule([(operand, names, COUNT)], names)
-            self.list_changes(Operand(len(names), view=view))
         tops = [c.top for c in plan.components if not plan.nodes[c.top].interface]
         return Marginal(view, names, [self.scalar(top) for top in tops])
 

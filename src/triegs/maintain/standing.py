@@ -9,7 +9,6 @@ from typing import NamedTuple
 from triegs.compiler.plan import Plan
 from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.enumeration_plan import EnumerationPlan
-from triegs.maintain.groups import GroupRows
 from triegs.maintain.meaning import Held
 from triegs.reasons import Reason, Why
 from triegs.store.contract import VersionGone
@@ -80,8 +79,6 @@ class RegisteredPlan:
     views: Held = field(default_factory=dict)
     error: MultiplicityOverflow | None = None
     is_closed: bool = False
-    #: For a query with aggregates: the rows of its groups.
-    groups: GroupRows | None = None
     #: While a count does not fit: the number of updates at which it is retried.
     retry_at: int = 0
     published: PublishedPlan = field(init=False)

@@ -31,12 +31,10 @@ from triegs.maintain.kernels.tables import (
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.model import (
     LAYOUTS,
-    Contents,
     Delta,
     Index,
     Operand,
     Order,
-    Owned,
     Rule,
     Step,
     Symmetry,
@@ -226,15 +224,6 @@ class Views(ViewRelations):
         """Add the digits of terms that a sum is about to read."""
         self.digits.add(self.find_digits(), ids)
         self.check_faults(DIGITS)
-
-    def create(self, contents: Contents, arity: int) -> Owned:
-        """An empty relation that its owner fills."""
-        number = 0
-        while (name := f"{contents.value} {number}") in self.by_name:
-            number += 1
-        found = Owned(name, self.store.create(name, arity), COUNT, contents=contents)
-        self.by_name[name] = found
-        return found
 
     def order(self, view: View, columns: tuple[int, ...]) -> View:
         """A view with its columns in this order: the view itself, or an additional relation."""

@@ -13,6 +13,7 @@ from triegs.errors import HistoryGone
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.standing import RegisteredPlan
+from triegs.read.groups import GroupReader
 from triegs.read.holds import Holds
 from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
@@ -96,9 +97,9 @@ class Pins:
             self.leases.pop(token, None)
             self._store.unpin(version)
 
-        reader = RowReader(
-            registered.plan, enumeration, self._decode_one, self._words.decoder().load
-        )
+        read = RowReader if registered.plan.groups is None else GroupReader
+        load = self._words.decoder().load
+        reader = read(registered.plan, enumeration, self._decode_one, load)
         number = version.number - self._clock.first
         taken = find_caller() if self._debug else None
         decoder = self._words.decoder()

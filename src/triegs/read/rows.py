@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from triegs.compiler.plan import Plan
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.enumeration_plan import EnumerationPlan
-from triegs.maintain.groups import NO_VALUE
 from triegs.read.columns import BATCH_ROWS, LARGEST, Columns, Integers, Sizes, Words, read_columns
 from triegs.read.differences import Side, read_differences
 from triegs.read.ordering import Load, RowOrder, join_columns, no_terms, select_first
@@ -50,15 +49,11 @@ class RowReader:
         """
         query = self.plan.query
         return not self.plan.filters and query.limit is None and not query.offset and (
-            self.enumeration.values is None and set(query.head) <= set(query.free))  # fmt: skip
+            set(query.head) <= set(query.free))  # fmt: skip
 
     def list_decoders(self, decoder: Decoder) -> tuple[Decoder, ...]:
-        """A decoder for each column: that of the engine's terms, or one of computed terms."""
-        values = self.enumeration.values
-        if values is None:
-            return (decoder,) * len(self.plan.query.head)
-        computed = values.decoder()
-        return tuple(computed if each else decoder for each in self.enumeration.is_computed)
+        """A decoder for each column."""
+        return (decoder,) * len(self.plan.query.head)
 
     def columns(
         self, version: PackedVersion, sizes: Sizes, integers: Integers | None = None
@@ -70,7 +65,7 @@ class RowReader:
         """
         query = self.plan.query
         if query.order:
-            yield from self._sorted_columns(version, sizes)
+            yield from self.sorted_columns(version, sizes)
             return
         start, end = 0, None if query.limit is None else query.offset + query.limit
         if end == query.offset:
@@ -80,14 +75,14 @@ class RowReader:
             if self.drops_counts:
                 counts = np.ones(len(counts), np.int64)
             if query.offset or end is not None:
-                ids, counts, start = _cut(ids, counts, start, query.offset, end)
+                ids, counts, start = cut_rows(ids, counts, start, query.offset, end)
             _check_counts(counts)
             if len(counts):
                 yield self._pick(ids), counts
             if end is not None and start >= end:
                 return
 
-    def _sorted_columns(self, version: PackedVersion, sizes: Sizes) -> Iterator[Columns]:
+    def sorted_columns(self, version: PackedVersion, sizes: Sizes) -> Iterator[Columns]:
         ids, counts = self._sort(version)
         start = 0
         while start < len(counts):
@@ -115,7 +110,7 @@ class RowReader:
             return np.empty((width, 0), np.int64), np.empty(0, np.int64)
         ids, counts = found[0][:width], found[1]
         if query.offset or end is not None:
-            ids, counts, _ = _cut(ids, counts, 0, query.offset, end)
+            ids, counts, _ = cut_rows(ids, counts, 0, query.offset, end)
         _check_counts(counts)
         if len(counts) <= MOST_CACHED:
             self._cache[version] = ids, counts
@@ -129,17 +124,12 @@ class RowReader:
 
     def _unsorted(self, version: PackedVersion) -> Iterator[Columns]:
         """Every row, in columns of the head and of `Query.hidden`."""
-        enumeration = self.enumeration.sorting or self.enumeration
-        for ids, counts in read_columns(enumeration, version, lambda: BATCH_ROWS):
+        for ids, counts in read_columns(self.enumeration, version, lambda: BATCH_ROWS):
             ids, counts = self._filter(ids, counts)
             if self.drops_counts:
                 counts = np.ones(len(counts), np.int64)
             if len(counts):
-                if self.enumeration.sorting is None:
-                    ids = self._pick(ids)
-                else:
-                    unset_values(ids, enumeration.is_computed)
-                yield ids, counts
+                yield self._pick(ids), counts
 
     @cached_property
     def _cache(self) -> dict[PackedVersion, Columns]:
@@ -149,12 +139,11 @@ class RowReader:
     def _order(self) -> RowOrder:
         query = self.plan.query
         names = (*query.head, *query.hidden)
-        loads = [self.load] * len(names)
-        enumeration = self.enumeration.sorting or self.enumeration
-        if enumeration.values is not None:
-            computed = enumeration.values.decoder().load
-            loads = [computed if each else self.load for each in enumeration.is_computed]
-        return RowOrder(query.order, names, loads, len(query.head))
+        return RowOrder(query.order, names, self._list_loads(), len(query.head))
+
+    def _list_loads(self) -> list[Load]:
+        """What loads the terms of each column of `_unsorted`."""
+        return [self.load] * len(self.plan.query.head)
 
     def changes(
         self, old: Side, new: Side, sizes: Sizes, integers: Integers | None = None
@@ -175,9 +164,7 @@ class RowReader:
 
     @cached_property
     def _column_of(self) -> Mapping[str, int]:
-        query = self.plan.query
-        names = query.free if self.enumeration.values is None else query.head
-        return {name: i for i, name in enumerate(names)}
+        return {name: i for i, name in enumerate(self.plan.query.free)}
 
     def show(self, ids: Words, counts: Words) -> Columns:
         """Answers as rows, without filters and limits."""
@@ -197,8 +184,6 @@ class RowReader:
         return self.picks == list(range(len(self._column_of)))
 
     def _pick(self, ids: Words) -> Words:
-        if self.enumeration.values is not None:
-            unset_values(ids, self.enumeration.is_computed)
         if self._is_whole:
             return ids
         out = np.full((len(self.picks), ids.shape[1]), UNBOUND, np.int64)
@@ -224,19 +209,12 @@ class RowReader:
         return np.array(verdicts, np.bool_)[rows.reshape(-1)]
 
 
-def unset_values(ids: Words, is_computed: Sequence[bool]) -> None:
-    """Write `UNBOUND` where a computed column has no value."""
-    for column, is_one in zip(ids, is_computed, strict=True):
-        if is_one:
-            column[column == NO_VALUE] = UNBOUND
-
-
 def _check_counts(counts: Words) -> None:
     if len(counts) and counts.min() < 0:
         raise MultiplicityOverflow(*WIDE)
 
 
-def _cut(
+def cut_rows(
     ids: Words, counts: Words, start: int, offset: int, end: int | None
 ) -> tuple[Words, Words, int]:
     """Apply OFFSET and LIMIT, which count expanded rows, to a batch whose first row has the number

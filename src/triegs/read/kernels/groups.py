@@ -1,12 +1,14 @@
-"""Reads the measures of many groups at once, and replaces their rows.
+"""Reads the measures of many groups at once, and finds the groups that differ in two versions.
 
-Keys are tuples of `width` ids, stored consecutively.
+A key is a tuple of `width` ids; keys are stored consecutively.
 """
 
 from __future__ import annotations
 
 from triegs.jit.jit import kernel
 from triegs.jit.words import Words, load, store
+from triegs.read.kernels.differences import KEY as CHANGED
+from triegs.read.kernels.differences import column_at, next_difference, open_difference
 from triegs.store.kernels.cursors import (
     CURSOR_WORDS,
     KEY,
@@ -16,8 +18,7 @@ from triegs.store.kernels.cursors import (
     trie_first,
     trie_next,
 )
-from triegs.store.kernels.layout import FAULTS
-from triegs.store.kernels.relations import tuple_change, tuple_get
+from triegs.store.kernels.relations import tuple_get
 
 WHOLE_DIGIT = 0  # see `triegs.maintain.digits`
 CURSOR = CURSOR_WORDS
@@ -57,34 +58,25 @@ def read_sums(
 
 
 @kernel
-def read_first(
-    words: Words, root: int, keys: Words, width: int, cursor: Words, rows: Words, arity: int
-) -> None:
-    """The first tuple that begins with each key; -1 in its first column if there is none."""
-    count = rows.size // arity
-    for place in range(count):
-        row = place * arity
-        below = tuple_get(words, root, keys[place * width :], width)
-        for column in range(width):
-            store(rows, row + column, load(keys, place * width + column))
-        if below == 0:
-            store(rows, row, -1)
-            continue
-        for column in range(width, arity):
-            if column == 0:
-                trie_first(words, cursor, 0, below)
-                trie_next(words, cursor, 0)
-            else:
-                set_first(words, cursor, 0, below)
-                set_next(words, cursor, 0)
-            store(rows, row + column, load(cursor, KEY))
-            below = load(cursor, WORD)
+def open_changed(words: Words, state: Words, old: int, new: int) -> None:
+    """Position before the first difference of two versions of a measure."""
+    open_difference(words, state, 0, old, new)
 
 
 @kernel
-def change_rows(words: Words, slot: int, rows: Words, arity: int, change: int) -> None:
-    """Add to the counts of tuples."""
-    for place in range(rows.size // arity):
-        tuple_change(words, slot, rows[place * arity :], arity, change, False)
-        if load(words, FAULTS) != 0:
-            return
+def list_changed(words: Words, state: Words, columns: int, width: int, keys: Words) -> int:
+    """Write the keys of the next entries that differ; returns their number. Fewer than there is
+    room for means the end. Of adjacent equal keys one is written.
+    """
+    most = keys.size // width
+    count = 0
+    while count < most and next_difference(words, state, 0, columns, True):
+        is_new = count == 0
+        for column in range(width):
+            key = load(state, column_at(0, column) + CHANGED)
+            if not is_new and key != load(keys, (count - 1) * width + column):
+                is_new = True
+            store(keys, count * width + column, key)
+        if is_new:
+            count += 1
+    return count
