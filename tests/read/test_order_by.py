@@ -189,6 +189,16 @@ def test_limit_is_sorting_and_cutting(
     assert [row for row, count in late for _ in range(count)] == whole[offset:]
 
 
+@pytest.mark.parametrize(("direction", "step"), [("ASC", 1), ("DESC", -1)])
+def test_extreme_integers(direction: str, step: int) -> None:
+    values = [-(2**63), -(2**63) + 1, -1, 0, 2**53, 2**53 + 1, 2**63 - 1]
+    updates = [("+", "<http://ex/a>", P, typed(n, "integer")) for n in values[::2] + values[1::2]]
+    for cut in ("", "LIMIT 3"):
+        found = read(f"SELECT ?y {{ ?x :p ?y }} ORDER BY {direction}(?y) {cut}", updates)
+        expected = [(typed(n, "integer"),) for n in values[::step]]
+        assert [row for row, _ in found] == expected[: 3 if cut else None]
+
+
 # Judges
 
 PLAIN = [

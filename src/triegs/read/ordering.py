@@ -2,8 +2,9 @@
 
 Rows are compared by the keys of ORDER BY, and in ties by all columns of the head, so that the order
 of a snapshot is total and does not depend on how its answers are stored. Each key is ranked only
-for rows that all keys before it left tied, and once for each distinct id: a column of numbers,
-times, IRIs or strings without a Python object per row, see `triegs.sparql.term_order`.
+for rows that all keys before it left tied. Integers are their own ranks; other terms are ranked
+once for each distinct id, numbers, times, IRIs and strings without a Python object for each, see
+`triegs.sparql.term_order`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from triegs.sparql.expressions import evaluate
 from triegs.sparql.model import Direction, Expression, OrderKey, expression_variables
 from triegs.sparql.term_order import order_key, rank_keys, rank_terms, rank_texts
 from triegs.sparql.values import ExpressionError
-from triegs.terms.arrays import Arrays
+from triegs.terms.arrays import INTEGER, Arrays
 from triegs.terms.decoder import build_texts, read_term, read_terms
 from triegs.terms.values import TermForm
 
@@ -89,13 +90,21 @@ class RowOrder:
             rank = self._expression_ranker(expression)
         if key.direction is Direction.ASCENDING:
             return rank
-        return lambda ids: -rank(ids)
+        return lambda ids: ~rank(ids)  # the least integer has no negative
 
     def _value_ranker(self, column: int) -> Ranker:
         load = self._loads[column]
-        return lambda ids: _rank_distinct(
-            ids[column], lambda found: rank_terms(read_terms(load(), found))
-        )
+
+        def rank(ids: Words) -> Words:
+            arrays, words = load(), ids[column]
+            if len(words) and words.min() >= 0:
+                spans = arrays.spans[words]
+                if (spans[:, 1] == INTEGER).all():
+                    values: Words = spans[:, 0]  # a span has the value of an integer
+                    return values
+            return _rank_distinct(words, lambda found: rank_terms(read_terms(arrays, found)))
+
+        return rank
 
     def _term_ranker(self, column: int) -> Ranker:
         load = self._loads[column]
