@@ -36,6 +36,7 @@ from triegs.store.kernels.epochs import publish_epoch
 from triegs.store.kernels.layout import BUMP, CLASSES, FREE_COUNT, SLOT_WORDS, SLOTS, START
 from triegs.store.kernels.memory import make_arena
 from triegs.store.kernels.relations import adjacency_change, adjacency_get, map_change, map_get
+from triegs.store.room import CLASS_WORDS
 
 BATCHES = (1, 16, 256, 10_000)
 EXPECTED = {
@@ -45,7 +46,6 @@ EXPECTED = {
     ("adjacency", 1_000_000): (316, 301, 249, 240, 125),
 }
 FAN_OUT = 8
-CLASS_WORDS = (10, 18, 34, 98)
 
 
 @kernel

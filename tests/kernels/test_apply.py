@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 from random import Random
 
@@ -14,7 +14,7 @@ from tests.maintain.rules import Bench, Fault, Given
 
 from triegs.maintain.kernels.tables import COUNT
 from triegs.maintain.kernels.work import LEVELS
-from triegs.store.kernels.layout import OVERFLOW
+from triegs.store.kernels.layout import BUMP, FULL, LIMIT, OVERFLOW, ROOM_WORDS
 
 ROOT = Path(__file__).parents[2]
 #: How many ids each column but the last is drawn from; the last has up to so many in a set.
@@ -45,13 +45,23 @@ def draw_tuple(random, widths, last, spread):
     )
 
 
+def draw_orders(random, arity, seed):
+    """No other order, the reverse, or several in any sequence."""
+    if seed % 2 == 0:
+        return []
+    if seed % 4 == 1:
+        return [tuple(reversed(range(arity)))]
+    others = [order for order in permutations(range(arity)) if order != tuple(range(arity))]
+    return random.sample(others, min(len(others), 3))
+
+
 def exercise(shape, seed, epochs=8, most=400):
     """Epochs of insertions, changed counts and deletions, of single tuples and of whole sets."""
     random = Random(f"{shape} {seed}")
     widths, last = SHAPES[shape]
     arity = len(widths) + 1
     spread = random.choice([1, 1, 7, 32, 33 * 1024])
-    bench = copy_relation(arity, [tuple(reversed(range(arity)))] if seed % 2 else [])
+    bench = copy_relation(arity, draw_orders(random, arity, seed))
     rows = bench.bases[0].rows
     for _ in range(epochs):
         changes = {}
@@ -73,7 +83,7 @@ def exercise(shape, seed, epochs=8, most=400):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 7, 11])
 def test_sums_are_applied_to_sets_of_every_size(shape, seed):
     exercise(shape, seed)
 
@@ -105,6 +115,55 @@ def test_a_prefix_that_goes_and_comes_again_in_one_epoch():
         bench.compare(before, *bench.run_epoch([(0, first, -1), (0, second, 1)]))
 
 
+@pytest.mark.parametrize("count", [20, 300])  # sorted by insertion, and by digits
+def test_every_order_of_four_columns_after_every_other(count):
+    """Each is sorted from the one before, as far as that is not sorted already."""
+    random = Random(count)
+    orders = [order for order in permutations(range(4)) if order != (0, 1, 2, 3)]
+    random.shuffle(orders)
+    bench = copy_relation(4, orders)
+    rows = sorted({tuple(random.randrange(9) << 7 for _ in range(4)) for _ in range(count)})
+    for changes in (rows, rows[::2]):
+        before = bench.found()
+        sign = -1 if before else 1
+        bench.compare(before, *bench.run_epoch([(0, row, sign) for row in changes]))
+
+
+def test_an_arena_that_is_full_in_any_order_leaves_all_orders_as_they_were():
+    """With more and more room, until there is enough: the fault comes later and later."""
+    bench = copy_relation(2, [(1, 0)])
+    bench.run_epoch([(0, (n, n % 7), 1) for n in range(50)])
+    changes = [(0, (n, m), 1) for n in range(0, 200, 4) for m in range(8)]
+    before, step = bench.found(), bench.run_step
+    faults: list[int] = []
+
+    def run_in(spare):
+        def run(words, *arguments):
+            limit, words[LIMIT] = int(words[LIMIT]), words[BUMP] + ROOM_WORDS + spare
+            try:
+                return step(words, *arguments)
+            finally:
+                words[LIMIT] = limit
+
+        return run
+
+    for spare in range(0, 1 << 16, 256):
+        bench.run_step = run_in(spare)
+        try:
+            bench.compare(before, *bench.run_epoch(changes))
+            break
+        except Fault as fault:
+            faults += fault.args
+        for view in bench.outputs:
+            columns = (1, 0) if view is bench.outputs[1] else (0, 1)
+            moved = {tuple(key[c] for c in columns): n for key, n in before.items()}
+            assert dict(view.relation.scan()) == moved
+        bench.store.check()
+    assert bench.found() != before
+    assert len(faults) > 4
+    assert set(faults) == {FULL}
+
+
 def test_new_entries_of_one_set_stay_in_their_scratch():
     bench = copy_relation(2)
     bench.work[LEVELS : LEVELS + 1_000] = -5
@@ -134,6 +193,7 @@ assert not COMPILED
 for shape in SHAPES:
     exercise(shape, 0, epochs=3, most=60)
     exercise(shape, 1, epochs=3, most=60)
+    exercise(shape, 3, epochs=3, most=60)
 print("done")
 """
 

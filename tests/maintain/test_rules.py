@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from tests.maintain.rules import INTEGER, Bench, Fault, Given
 
 from triegs.maintain.kernels import rule
-from triegs.maintain.kernels.emissions import ID_BITS, open_emissions, sort_emissions
+from triegs.maintain.kernels.emissions import (
+    ID_BITS,
+    open_emissions,
+    sort_columns,
+    sort_emissions,
+)
 from triegs.maintain.kernels.rule import step_rule
 from triegs.maintain.kernels.tables import COUNT, PRESENCE, RULE_SYMMETRY_AT, SYM_IMAGES, SYM_LIST
 from triegs.maintain.kernels.work import EMITTED, RAW, STRIDE
@@ -363,6 +368,16 @@ def test_many_emissions_are_sorted_by_wide_digits(arity, bits):
 
 
 def sort_rows(rows, arity):
+    work, packed = pack_rows(rows, arity)
+    sort_emissions(work)
+    found = read_rows(work, len(rows))
+    order = sorted(range(len(rows)), key=lambda n: rows[n])  # stable, as the kernel is
+    assert [row[-1] for row in found] == order
+    assert found == [packed[n] for n in order]
+
+
+def pack_rows(rows, arity):
+    """Emissions whose weights are their positions."""
     count = len(rows)
     work = make_work(4096 + count * (arity + 1))
     open_emissions(work, arity)
@@ -373,12 +388,50 @@ def sort_rows(rows, arity):
     flat = np.array(packed, np.int64).reshape(-1)
     work[int(work[RAW]) : int(work[RAW]) + flat.size] = flat
     work[EMITTED] = count
-    sort_emissions(work)
+    return work, packed
+
+
+def read_rows(work, count):
     stride = int(work[STRIDE])
-    found = work[int(work[RAW]) :][: count * stride].reshape(-1, stride).tolist()
-    order = sorted(range(count), key=lambda n: rows[n])  # stable, as the kernel is
-    assert [row[-1] for row in found] == order
-    assert found == [packed[n] for n in order]
+    return work[int(work[RAW]) :][: count * stride].reshape(-1, stride).tolist()
+
+
+@pytest.mark.parametrize("arity", [2, 3, 4, 5])
+@pytest.mark.parametrize("count", [25, 300, 9_000])
+def test_emissions_are_sorted_by_leading_columns_only(arity, count):
+    """Equal ones keep their order; high bits that all share are no digits, of either id."""
+    random = Random(arity * count)
+    shared = [random.getrandbits(15) << 16 for _ in range(arity)]
+    rows = [[high | random.randrange(7) << 4 for high in shared] for _ in range(count)]
+    for columns in range(1, arity):
+        work, packed = pack_rows(rows, arity)
+        sort_columns(work, columns)
+        heads = [row[:columns] for row in rows]
+        order = sorted(range(count), key=heads.__getitem__)
+        assert read_rows(work, count) == [packed[n] for n in order]
+
+
+# Seeds
+
+
+@pytest.mark.parametrize("seeds", [1, 15, 16, 17, 40])
+@pytest.mark.parametrize("others", [3, 7, 8, 12])
+def test_seeds_are_probed_ahead(seeds, others):
+    """More seeds and more probes than are looked up at once; some lead nowhere, some are void."""
+    random = Random(seeds * others)
+    bench = Bench([2, 1, 2], buffer=1 << 12)
+    given = [Given(0, (0, 1), COUNT), *(Given(1, (n % 2,), COUNT) for n in range(others))]
+    given += [Given(2, (0, 2), COUNT), Given(2, (1, 2), PRESENCE)]
+    bench.make_rule(given, (0, 1, 2))
+    keys = [(random.randrange(60), random.randrange(60)) for _ in range(seeds)]
+    changes: list[tuple[int, tuple[int, ...], int]] = [(0, key, 1) for key in keys]
+    changes.append((0, (1, 1), 0))
+    for change in (1, -1):
+        changes += [(1, (n,), change) for n in range(0, 60, 2 + (change < 0))]
+        changes += [(2, (n, m), change) for n in range(60) for m in range(0, 45, 1 + n % 9)]
+        before = bench.found()
+        bench.compare(before, *bench.run_epoch(changes))
+        changes = [(0, key, -1) for key in keys[: seeds // 2]]
 
 
 # Meetings

@@ -34,6 +34,7 @@ from triegs.jit.jit import COMPILED
 from triegs.options import KeepName, ModeName
 from triegs.sparql import parse
 from triegs.store.packed import SMALLEST_LIMIT, PackedStore
+from triegs.store.room import RESERVE_BYTES
 from triegs.testing import oracle
 
 #: Options of an engine. Memory that is not reserved moves as it grows.
@@ -48,6 +49,10 @@ MOST = 2**63 - 1
 #: Of so many events, four or five atoms make a count that does not fit.
 LARGE_COUNTS = (7_000, 7_000, 7_000, 60_000) if COMPILED else (7_000,)
 FLOOD = 20_000  # triples for which the limit has no room
+
+
+def has_inserts(batch) -> bool:
+    return any(update[0] == "+" for update in batch)
 
 
 class Planted(Exception):
@@ -107,6 +112,10 @@ class Life:
                 assert (engine.epoch, list(engine.queries)) == before
                 self.seen["too large to register"] += 1
                 return
+            except MemoryLimitReached:
+                self.check_full()
+                assert (engine.epoch, list(engine.queries)) == before
+                return
         one = Standing(query, text)
         if random.random() < 0.3 and not self.large:
             one.subscribe(random)
@@ -143,9 +152,41 @@ class Life:
             columns = zip(*batch, strict=True)
             updates = pa.table(dict(zip(COLUMNS, map(list, columns), strict=True)))
         epoch = self.engine.epoch
-        report = self.engine.apply(updates)
-        assert report.epoch == epoch + 1 == self.engine.epoch
+        report = self.send(updates, has_inserts(batch))
+        assert report.epoch == self.engine.epoch > epoch
         assert [place for place, _ in report.refused] == oracle.apply_batch(self.counts, batch)
+
+    def send(self, updates, inserts: bool, *, strict: bool = False):
+        """Apply an epoch. If it inserts, held epochs may leave no room for it: then it changes
+        nothing, and fits as soon as they are let go.
+        """
+        epoch = self.engine.epoch
+        try:
+            report = self.engine.apply(updates, strict=strict)
+        except MemoryLimitReached:
+            assert inserts  # deletions are never refused
+            assert self.engine.epoch == epoch
+            self.check_full()
+            while self.held:
+                self.let_go(self.held.pop())
+            for one in [one for one in self.standing if one.subscription is not None]:
+                self.standing.remove(one)  # each unread step holds an epoch
+                one.close()
+            epoch = self.engine.epoch  # closing queries takes epochs too
+            report = self.engine.apply(updates, strict=strict)
+        assert report.epoch == epoch + 1 == self.engine.epoch
+        return report
+
+    def check_full(self) -> None:
+        """What is live and retained leaves less than a tenth of the limit, besides the reserve
+        that inserts must not use.
+        """
+        assert self.store == "limited"
+        found = self.engine.metrics()
+        used = found["live_bytes"] + found["retained_bytes"]
+        assert used + RESERVE_BYTES > 0.9 * SMALLEST_LIMIT, found
+        assert found["retained_bytes"] > found["live_bytes"], found
+        self.seen["held epochs leave no room"] += 1
 
     def fail(self) -> None:
         """An epoch that must not be, one way or another; then it is as if it had never begun."""
@@ -156,11 +197,14 @@ class Life:
         if way == "strict":
             refused = oracle.apply_batch(self.counts, batch, strict=True)
             if refused:
-                with pytest.raises(InvalidUpdate):
+                with pytest.raises((InvalidUpdate, MemoryLimitReached)) as caught:
                     engine.apply(batch, strict=True)
+                if caught.type is MemoryLimitReached:
+                    assert has_inserts(batch)
+                    self.check_full()
             else:
-                engine.apply(batch, strict=True)
-                epoch += 1
+                self.send(batch, has_inserts(batch), strict=True)
+                epoch = engine.epoch
         elif way == "broken":
 
             def break_off():
@@ -175,6 +219,9 @@ class Life:
                     engine.apply(batch)
                 except Planted:
                     pass
+                except MemoryLimitReached:
+                    assert has_inserts(batch)
+                    self.check_full()
                 else:  # a kernel has published it
                     oracle.apply_batch(self.counts, batch)
                     epoch += 1
@@ -225,7 +272,7 @@ class Life:
         places = pa.array(np.repeat(np.arange(len(chosen)), chosen))
         rows = [(sign, *triple) for triple, _ in triples]
         columns = [pa.array(column).take(places) for column in zip(*rows, strict=True)]
-        assert self.engine.apply(pa.table(columns, list(COLUMNS))).refused == ()
+        assert self.send(pa.table(columns, list(COLUMNS)), sign == "+").refused == ()
 
     # Checks
 

@@ -7,7 +7,7 @@ other labels. It has one mutator and knows no terms, files, clocks or threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, pairwise
 from time import perf_counter_ns
 from typing import TypeVar
 
@@ -19,7 +19,14 @@ from triegs.errors import InvalidUpdate, MemoryLimitReached, MultiplicityOverflo
 from triegs.jit.words import Words
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.judges import Judges
-from triegs.maintain.kernels.program import ASKED, JUDGE, read_clock, run_and_publish, run_epoch
+from triegs.maintain.kernels.program import (
+    ASKED,
+    JUDGE,
+    PACKED_WORDS,
+    read_clock,
+    run_and_publish,
+    run_epoch,
+)
 from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS
 from triegs.maintain.kernels.work import PHASE
 from triegs.maintain.label_graphs import STATIC, LabelGraphs
@@ -204,12 +211,10 @@ class CompiledCore(Uncopied, Publisher):
         """Run and publish in one call; the work must fit the scratch space of `FEW_UPDATES`."""
         if self._watches:
             self._add_digits(flat)
-        work, judges = self.views.work, self.judges
-        work[PHASE] = JUDGE
+        judges = self.judges
         result = self.store.run_and_publish(
-            run_and_publish, flat, self._log, self._lists, work, self.table.words,
-            self._label_of, self.label_graphs.words, self._bounds, self._entries, self._refused,
-            judges.words, judges.asked,
+            run_and_publish, flat, self._log, self.views.work, self._packed,
+            self.label_graphs.words, judges.words, judges.asked,
         )  # fmt: skip
         self._touched += int(self._log[0]) >> 1
         if self._watches and result[0] >= 0:
@@ -314,17 +319,19 @@ class CompiledCore(Uncopied, Publisher):
         views, counted = self.views, self.count_work()
         table = write_table(views.by_name.values(), views.unindexed, views.mode)
         labels = table.labels
-        self._label_of = np.full(max(labels, default=0) + 1, -1, np.int64)
-        self._label_of[list(labels)] = list(labels.values())
+        label_of = np.full(max(labels, default=0) + 1, -1, np.int64)
+        label_of[list(labels)] = list(labels.values())
         bounds = [0] * (2 * (len(table.lists) + len(table.keys)) + 2)
         counters = (counted.get(step, [0] * COUNTER_WORDS) for step in table.steps)
-        self._lists = np.array([*bounds, *chain.from_iterable(counters)], np.int64)
+        lists = np.array([*bounds, *chain.from_iterable(counters)], np.int64)
+        entries = FEW_UPDATES * ENTRY_WORDS * (1 + table.selections)
+        self._packed, views_of = pack_arrays(
+            table.words, lists, label_of, np.zeros(len(table.streams) + 2, np.int64),
+            np.zeros(entries, np.int64), np.zeros(2 * FEW_UPDATES, np.int64),
+        )  # fmt: skip
+        table.words, self._lists, self._label_of, self._bounds, _, self._refused = views_of
         table.counters = self._lists[len(bounds) :]
         self.table = table  # replaced as a whole: other threads read it to explain
-        self._bounds = np.zeros(len(table.streams) + 2, np.int64)
-        entries = FEW_UPDATES * ENTRY_WORDS * (1 + table.selections)
-        self._entries = np.empty(entries, np.int64)
-        self._refused = np.empty(2 * FEW_UPDATES, np.int64)
         rules = (view for view in views.by_name.values() if isinstance(view, Rule))
         self._watches = list(dict.fromkeys(rule.watch for rule in rules if rule.watch is not None))
         self._has_new_table = True
@@ -481,6 +488,14 @@ class CompiledCore(Uncopied, Publisher):
         """Forget what was computed for freed ids, which may be reused for other terms."""
         self.judges.forget(ids)
         self.views.digits.forget(ids)
+
+
+def pack_arrays(*arrays: Words) -> tuple[Words, list[Words]]:
+    """One array with the offsets of all given ones and their words; and a view of each in it."""
+    ends = np.cumsum([PACKED_WORDS, *(array.size for array in arrays)])
+    packed = np.concatenate([ends, *arrays])
+    assert len(ends) == PACKED_WORDS
+    return packed, [packed[start:end] for start, end in pairwise(ends.tolist())]
 
 
 class _Fault(Exception):

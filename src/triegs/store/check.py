@@ -28,11 +28,15 @@ from triegs.store.kernels.layout import (
     FRESH,
     FRESH_AT,
     FRESH_LAST,
+    FULL_BLOCK,
+    GROWN,
     HEAD,
     HEIGHT_SHIFT,
     LARGEST,
     LAYOUT_SHIFT,
     LEVELS,
+    LOAD,
+    LOAD_SHIFT,
     LOW,
     MERGE_AT,
     NODE_CLASS,
@@ -103,7 +107,7 @@ class Visit:
         return content, children
 
     def check_flag(self, node: int, bitmap: int, size_class: int) -> None:
-        """A hub or an inner node flags its class and nothing else; invariant 2."""
+        """An inner node flags its class and nothing else; invariant 2."""
         if bitmap & ~LOW != (SUMMED if size_class == SUMMED_CLASS else 0):
             raise fail(2, self.where, f"node {node} is not a leaf but has touch flags")
 
@@ -202,15 +206,20 @@ class Visit:
             raise fail(5, self.where, f"the hub at {hub} is too deep")
         size_class = SUMMED_CLASS if self.words[hub + 1] < 0 else NODE_CLASS
         content, children = self.read_children(hub, size_class, parent_birth)
-        self.check_flag(hub, content[1], size_class)
         entries: list[tuple[int, int, int]] = []
+        expected = 0
         for digit, below in children.items():
             bits = low_bits | digit << shift
-            entries += self.walk_entries(below, shift + BITS, bits, content[0])
+            found = self.walk_entries(below, shift + BITS, bits, content[0])
+            expected += FULL_BLOCK if below & 1 else len(found)
+            entries += found
             if size_class == SUMMED_CLASS and below & 1:
                 self.check_counts(below, counts_at(content, digit))
-        if len(entries) <= MERGE_AT:
+        if expected <= (FULL_BLOCK - 1 if content[1] & GROWN else MERGE_AT):
             raise fail(5, self.where, f"the hub at {hub} has {len(entries)} entries, too few")
+        if content[1] >> LOAD_SHIFT & LOAD != expected:
+            raise fail(2, self.where, f"the hub at {hub} has a load of {expected}, "
+                       f"but says {content[1] >> LOAD_SHIFT & LOAD}")  # fmt: skip
         return entries
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from triegs.jit.jit import inlined, kernel, merged
 from triegs.jit.words import (
     Words,
+    bit,
     checked_add,
     checked_multiply,
     load,
@@ -39,6 +40,7 @@ from triegs.maintain.kernels.work import (
     EMITTED,
     IDS,
     KEY,
+    OTHER_KEY,
     RANK_MASK,
     RANKS,
     RAW,
@@ -314,8 +316,9 @@ def sort_few(work: Words, count: int, stride: int) -> None:
 
 @inlined
 def read_digit(pair: int, low_bits: int, shift: int, mask: int) -> int:
-    """A digit of the two ids in a word, packed without the unused bits between them."""
-    return ((((pair >> ID_BITS) << low_bits) | (pair & ID)) >> shift) & mask
+    """A digit of the two ids in a word, packed without the high bits of the second."""
+    low = pair & (bit(low_bits) - 1)
+    return ((((pair >> ID_BITS) << low_bits) | low) >> shift) & mask
 
 
 @merged
@@ -353,11 +356,18 @@ def count_bits(word: int) -> int:
     return bits
 
 
-@merged
+@inlined
 def sort_emissions(work: Words) -> None:
-    """Sort by head, ascending, least significant digit first; unused high bits are skipped.
+    """Sort by head, ascending."""
+    sort_columns(work, 2 * (load(work, STRIDE) - 1))
 
-    Few emissions use narrow digits, because every pass clears one bucket per digit value.
+
+@kernel
+def sort_columns(work: Words, columns: int) -> None:
+    """Sort by the leading columns, ascending and stable, least significant digit first.
+
+    High bits that are equal in all emissions are skipped. Few emissions use narrow digits, because
+    every pass clears one bucket per digit value.
     """
     count, stride = load(work, EMITTED), load(work, STRIDE)
     if count <= FEW:
@@ -366,17 +376,49 @@ def sort_emissions(work: Words) -> None:
     most = DIGIT_BITS
     while most > LEAST_DIGIT_BITS and count < 1 << most:
         most -= 1
-    for word in range(stride - 2, -1, -1):
-        used = 0
+    for word in range((columns - 1) // 2, -1, -1):
         raw = load(work, RAW) + word
+        some, every = 0, load(work, raw)
         for at in range(raw, raw + count * stride, stride):
-            used |= load(work, at)
-        low_bits = count_bits(used & ID)
-        bits = low_bits + count_bits(used >> ID_BITS)
+            some |= load(work, at)
+            every &= load(work, at)
+        varying = some ^ every
+        if 2 * word + 1 == columns:  # the second id of this word is not a key
+            varying = (varying >> ID_BITS) << ID_BITS
+        low_bits = count_bits(varying & ID)
+        bits = low_bits + count_bits(varying >> ID_BITS)
         digits = (bits + most - 1) // most
         for digit in range(digits):
             width = (bits + digits - 1) // digits
             sort_by_digit(work, count, stride, word, low_bits, digit * width, width)
+
+
+@merged
+def rearrange(work: Words, table: Words, order: int, arity: int) -> int:
+    """Put the columns of all emissions into the order of another relation of the output.
+
+    `OTHER_KEY` holds the current order. Returns the number of leading columns to sort by: behind
+    them the columns keep their relative order, by which equal emissions are sorted already.
+    """
+    for column in range(arity):
+        wanted, found = load(table, order + 1 + column), 0
+        while load(work, OTHER_KEY + found) != wanted:
+            found += 1
+        store(work, IDS + column, found)
+    for column in range(arity):
+        store(work, OTHER_KEY + column, load(table, order + 1 + column))
+    stride, raw = load(work, STRIDE), load(work, RAW)
+    for at in range(raw, raw + load(work, EMITTED) * stride, stride):
+        unpack(work, at, arity)
+        for column in range(0, arity, 2):
+            pair = load(work, KEY + load(work, IDS + column))
+            if column + 1 < arity:
+                pair = (pair << ID_BITS) | load(work, KEY + load(work, IDS + column + 1))
+            store(work, at + (column >> 1), pair)
+    columns = arity - 1
+    while columns > 0 and load(work, IDS + columns - 1) < load(work, IDS + columns):
+        columns -= 1
+    return columns
 
 
 @merged

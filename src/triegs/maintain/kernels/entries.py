@@ -199,8 +199,19 @@ def fetch_ahead(
     for near in range(at, stop, ENTRY_WORDS):
         fetch_node(words, find_leaf(words, root, load(entries, near + column)))
     if sets:
+        hubs = 0
         for near in range(at, stop, ENTRY_WORDS):
-            fetch_node(words, trie_get(words, root, load(entries, near + column)))
+            reference = trie_get(words, root, load(entries, near + column))
+            fetch_node(words, reference)
+            hubs |= reference
+        if hubs & 1:
+            for near in range(at, stop, ENTRY_WORDS):
+                reference = trie_get(words, root, load(entries, near + column))
+                if reference & 1:
+                    other = load(entries, near + 1 - column) & DIGIT
+                    child = load(words, reference - 1 + HEAD + other)
+                    prefetch(words, child)
+                    prefetch(words, child + LINE_WORDS)
 
 
 @inlined

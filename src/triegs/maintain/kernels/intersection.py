@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triegs.jit.jit import inlined, merged
+from triegs.jit.jit import inlined, kernel, merged
 from triegs.jit.words import (
     Words,
     bit,
@@ -47,9 +47,9 @@ from triegs.store.kernels.relations import (
     set_fault,
 )
 from triegs.store.kernels.sets import find_entry, set_get
-from triegs.store.kernels.trie import trie_get
+from triegs.store.kernels.trie import find_leaf, trie_get
 
-FEW_IDS = 12  # above this size the two masks let too many ids pass
+FEW_IDS = 20  # above this size the three masks let too many ids pass
 
 
 @inlined
@@ -65,16 +65,18 @@ def estimate(words: Words, reference: int) -> int:
 
 @inlined
 def filter_few(words: Words, x: int, x_size: int, y: int, y_size: int) -> int:
-    """Like `filter_many`, with two 64-bit masks that stay in registers."""
-    low, high = 0, 0
+    """Like `filter_many`, with three 64-bit masks that stay in registers."""
+    low, middle, mixed = 0, 0, 0
     for at in range(y + HEAD, y + HEAD + y_size):
         key = load(words, at)
         low |= bit(key & 63)
-        high |= bit((key >> 6) & 63)
+        middle |= bit((key >> 4) & 63)
+        mixed |= bit(((key >> 2) ^ (key >> 9)) & 63)
     found = 0
     for place in range(x_size):
         key = load(words, x + HEAD + place)
-        found |= ((low >> (key & 63)) & (high >> ((key >> 6) & 63)) & 1) << place
+        passed = (low >> (key & 63)) & (middle >> ((key >> 4) & 63))
+        found |= (passed & (mixed >> (((key >> 2) ^ (key >> 9)) & 63)) & 1) << place
     return found
 
 
@@ -201,6 +203,29 @@ def meet_sets(
 
 
 @inlined
+def fetch_below(words: Words, block: int, hub: int) -> None:
+    """Prefetch the children of a hub that the ids of a block lead to."""
+    for at in range(block + HEAD, block + HEAD + (load(words, block + 1) & LOW)):
+        prefetch(words, load(words, hub - 1 + HEAD + (load(words, at) & DIGIT)))
+
+
+@kernel
+def fetch_shared(words: Words, x: int, y: int) -> None:
+    """Prefetch what `meet_sets` reads first below the hubs of two sets."""
+    if x & y & 1:
+        both = load(words, x) & load(words, y) & LOW
+        while both != 0:
+            digit = trailing_zeros(both)
+            prefetch(words, load(words, x - 1 + HEAD + digit))
+            prefetch(words, load(words, y - 1 + HEAD + digit))
+            both &= both - 1
+    elif x & 1:
+        fetch_below(words, y, x)
+    elif y & 1:
+        fetch_below(words, x, y)
+
+
+@inlined
 def follow(words: Words, word: int, is_trie: int, key: int) -> int:
     if is_trie:
         return trie_get(words, word, key)
@@ -271,6 +296,10 @@ def gather(words: Words, table: Words, work: Words, level: int, base: int, start
         source = first + SOURCE_WORDS * number
         word = load(work, WORDS_AT + load(table, source + SOURCE_IN))
         is_trie = load(table, source + SOURCE_IS_TRIE)
+        if is_trie:
+            for at in range(start, end, stride):
+                key = load(work, at)
+                prefetch(words, find_leaf(words, word, key) + HEAD + (key & DIGIT))
         kept = start
         for at in range(start, end, stride):
             found = follow(words, word, is_trie, load(work, at))

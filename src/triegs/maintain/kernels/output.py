@@ -1,12 +1,12 @@
 """The output of a rule: applies netted emissions to its relations, and changes to its lists.
 
 Emissions arrive in key order, so each set is descended to once, and a block is rewritten once for
-all of its emissions.
+all of its emissions. For a relation with another column order they are sorted again.
 """
 
 from __future__ import annotations
 
-from triegs.jit.jit import inlined, merged
+from triegs.jit.jit import inlined, kernel, merged
 from triegs.jit.words import (
     Words,
     bit,
@@ -17,7 +17,7 @@ from triegs.jit.words import (
     store,
     trailing_zeros,
 )
-from triegs.maintain.kernels.emissions import ID, ID_BITS, unpack
+from triegs.maintain.kernels.emissions import ID, ID_BITS, rearrange, sort_columns, unpack
 from triegs.maintain.kernels.tables import (
     RULE_ARITY,
     RULE_IS_LISTED_ONLY,
@@ -124,32 +124,15 @@ def read_column(work: Words, at: int, column: int, arity: int) -> int:
 
 
 @inlined
-def fetch_set(words: Words, reference: int, digits: int) -> None:
-    """Prefetch the words that a search in a set reads first."""
+def fetch_set(words: Words, reference: int) -> None:
+    """Prefetch a hub or the first slots of a block, which a change copies."""
     start = reference & ~1
     prefetch(words, start)
+    prefetch(words, start + LINE_WORDS)
+    prefetch(words, start + 2 * LINE_WORDS)
     if reference & 1:
-        prefetch(words, start + HEAD + (digits & DIGIT))
-    else:
-        prefetch(words, start + LINE_WORDS)
-
-
-@merged
-def list_groups(work: Words, at: int, end: int, stride: int) -> int:
-    """Record where the next groups of emissions start, one group per set; returns their number.
-
-    `GROUPS` holds two words per group, followed by the end of the last group.
-    """
-    count = 0
-    while at < end and count < MOST_GROUPS:
-        store(work, GROUPS + 2 * count, at)
-        count += 1
-        first = at
-        at += stride
-        while at < end and is_same_set(work, first, at, stride):
-            at += stride
-    store(work, GROUPS + 2 * count, at)
-    return count
+        prefetch(words, start + 3 * LINE_WORDS)
+        prefetch(words, start + 4 * LINE_WORDS)
 
 
 @merged
@@ -162,14 +145,13 @@ def fetch_groups(words: Words, work: Words, root: int, count: int, stride: int, 
         store(work, group + 1, place)
     for group in range(GROUPS, GROUPS + 2 * count, 2):
         reference = load(words, load(work, group + 1))
-        fetch_set(words, reference, read_column(work, load(work, group), 1, arity))
+        fetch_set(words, reference)
         store(work, group + 1, reference)
     for column in range(1, arity - 1):
         for group in range(GROUPS, GROUPS + 2 * count, 2):
-            at = load(work, group)
-            key = read_column(work, at, column, arity)
+            key = read_column(work, load(work, group), column, arity)
             reference = set_get(words, load(work, group + 1), key)
-            fetch_set(words, reference, read_column(work, at, column + 1, arity))
+            fetch_set(words, reference)
             store(work, group + 1, reference)
     for group in range(GROUPS, GROUPS + 2 * count, 2):
         hub = load(work, group + 1) - 1
@@ -177,7 +159,32 @@ def fetch_groups(words: Words, work: Words, root: int, count: int, stride: int, 
             at, end = load(work, group), load(work, group + 2)
             for here in range(at, min(end, at + MOST_FETCHED * stride), stride):
                 key = last_id(work, here, stride, arity)
-                fetch_set(words, load(words, hub + HEAD + (key & DIGIT)), key >> BITS)
+                child = load(words, hub + HEAD + (key & DIGIT))
+                prefetch(words, child)
+                prefetch(words, child + LINE_WORDS)
+
+
+@kernel
+def list_groups(
+    words: Words, work: Words, root: int, at: int, end: int, stride: int, arity: int
+) -> int:
+    """Record where the next groups of emissions start, one group per set, and prefetch the sets.
+
+    Returns the number of groups. `GROUPS` holds two words per group, followed by the end of the
+    last group.
+    """
+    count = 0
+    while at < end and count < MOST_GROUPS:
+        store(work, GROUPS + 2 * count, at)
+        count += 1
+        first = at
+        at += stride
+        while at < end and is_same_set(work, first, at, stride):
+            at += stride
+    store(work, GROUPS + 2 * count, at)
+    if count > 1:
+        fetch_groups(words, work, root, count, stride, arity)
+    return count
 
 
 @inlined
@@ -297,7 +304,7 @@ def change_set(
 
 @merged
 def apply_in_order(
-    words: Words, log: Words, work: Words, table: Words, step: int, slot: int, arity: int
+    words: Words, log: Words, work: Words, slot: int, arity: int, is_listed: bool
 ) -> None:
     """Apply the sums to a relation of two or more columns, one set at a time.
 
@@ -306,17 +313,13 @@ def apply_in_order(
     """
     stride, raw = load(work, STRIDE), load(work, RAW)
     end = raw + load(work, EMITTED) * stride
-    is_listed = load(table, step + RULE_LIST) >= 0
-    orders = load(table, step + RULE_ORDERS)
     shared, group, groups_end = 0, 0, 0
     store(work, LEAF_IDS, -1)
     at = raw
     while at < end:
         if group == groups_end:
-            count = list_groups(work, at, end, stride)
+            count = list_groups(words, work, load(words, slot), at, end, stride, arity)
             group, groups_end = GROUPS, GROUPS + 2 * count
-            if count > 1:
-                fetch_groups(words, work, load(words, slot), count, stride, arity)
         group += 2
         following = load(work, group)
         if not has_room(words):
@@ -350,68 +353,16 @@ def apply_in_order(
             store(work, LEAF_IDS, -1)
         if load(words, FAULTS) != 0:
             return
-        if is_listed or orders > 1:
+        if is_listed:
             olds = load(work, SCRATCH)
             for here in range(at, following, stride):
                 store(work, KEY + arity - 1, last_id(work, here, stride, arity))
                 change, old = load(work, here + stride - 1), load(work, olds)
-                change_orders(words, work, table, step, arity, change)
-                if is_listed:
-                    list_change(words, log, work, arity, old, old + change)
+                list_change(words, log, work, arity, old, old + change)
                 if load(words, FAULTS) != 0:
                     return
                 olds += 1
         at = following
-
-
-@inlined
-def change_orders(
-    words: Words, work: Words, table: Words, step: int, arity: int, change: int
-) -> None:
-    """Apply a change of the tuple in `KEY` to all output relations but the first."""
-    order = load(table, step + RULE_ORDERS_AT)
-    for _ in range(1, load(table, step + RULE_ORDERS)):
-        order += 1 + arity
-        for column in range(arity):
-            value = load(work, KEY + load(table, order + 1 + column))
-            store(work, OTHER_KEY + column, value)
-        tuple_change(words, load(table, order), work[OTHER_KEY:], arity, change, False)
-
-
-@merged
-def apply_emissions(
-    words: Words, log: Words, lists: Words, work: Words, table: Words, step: int
-) -> None:
-    """Apply the sums to all relations of the output, and list the changes."""
-    arity, stride = load(table, step + RULE_ARITY), load(work, STRIDE)
-    changed = load(table, step + RULE_LIST)
-    is_listed_only = load(table, step + RULE_IS_LISTED_ONLY)
-    is_summed = load(table, step + RULE_IS_SUMMED)
-    slot = load(table, load(table, step + RULE_ORDERS_AT))
-    start = load(log, 0)
-    if arity > 1 and not is_summed and not is_listed_only:
-        apply_in_order(words, log, work, table, step, slot, arity)
-    else:
-        raw = load(work, RAW)
-        for at in range(raw, raw + load(work, EMITTED) * stride, stride):
-            unpack(work, at, arity)
-            change = load(work, at + stride - 1)
-            if is_listed_only:
-                new = tuple_get(words, load(words, slot), work[KEY:], arity)
-                old = new - change
-            else:
-                if is_summed:
-                    old, new = summed_change(words, slot, work[KEY:], arity, change)
-                else:
-                    old, new = tuple_change(words, slot, work[KEY:], arity, change, False)
-                change_orders(words, work, table, step, arity, change)
-            if changed >= 0:
-                list_change(words, log, work, arity, old, new)
-            if load(words, FAULTS) != 0:
-                return
-    if changed >= 0:
-        store(lists, 2 * changed, start)
-        store(lists, 2 * changed + 1, load(log, 0))
 
 
 @merged
@@ -442,3 +393,68 @@ def list_keys_of(
             if before != now:
                 list_change(words, log, work, keys, 1 if before else 0, 1 if now else 0)
     store(lists, 2 * changed + 1, load(log, 0))
+
+
+@merged
+def apply_singly(
+    words: Words, log: Words, work: Words, table: Words, step: int, slot: int, arity: int
+) -> None:
+    """Apply the sums tuple by tuple: to a map, or to hubs with counts; or only list them."""
+    is_listed = load(table, step + RULE_LIST) >= 0
+    is_listed_only = load(table, step + RULE_IS_LISTED_ONLY)
+    is_summed = load(table, step + RULE_IS_SUMMED)
+    stride, raw = load(work, STRIDE), load(work, RAW)
+    end = raw + load(work, EMITTED) * stride
+    fetched = raw
+    for at in range(raw, end, stride):
+        if arity > 1 and at == fetched:
+            count = list_groups(words, work, load(words, slot), at, end, stride, arity)
+            fetched = load(work, GROUPS + 2 * count)
+        unpack(work, at, arity)
+        change = load(work, at + stride - 1)
+        if is_listed_only:
+            new = tuple_get(words, load(words, slot), work[KEY:], arity)
+            old = new - change
+        elif is_summed:
+            old, new = summed_change(words, slot, work[KEY:], arity, change)
+        else:
+            old, new = tuple_change(words, slot, work[KEY:], arity, change, False)
+        if is_listed:
+            list_change(words, log, work, arity, old, new)
+        if load(words, FAULTS) != 0:
+            return
+
+
+@merged
+def apply_emissions(
+    words: Words, log: Words, lists: Words, work: Words, table: Words, step: int, roots: Words
+) -> None:
+    """Apply the sums to all relations of the output, and list the changes.
+
+    The first relation has the column order of the head. For each other one, the emissions are
+    rearranged and sorted; lists are complete by then.
+    """
+    arity, changed = load(table, step + RULE_ARITY), load(table, step + RULE_LIST)
+    is_single = arity < 2 or load(table, step + RULE_IS_SUMMED) != 0
+    is_single = is_single or load(table, step + RULE_IS_LISTED_ONLY) != 0
+    order = load(table, step + RULE_ORDERS_AT)
+    for number in range(load(table, step + RULE_ORDERS)):
+        slot, start = load(table, order), load(log, 0)
+        if number == 1:
+            for column in range(arity):
+                store(work, OTHER_KEY + column, column)
+        if number > 0:
+            sort_columns(work, rearrange(work, table, order, arity))
+        if number == 0 and is_single:
+            apply_singly(words, log, work, table, step, slot, arity)
+        else:
+            apply_in_order(words, log, work, slot, arity, number == 0 and changed >= 0)
+        if load(words, FAULTS) != 0:
+            return
+        if number == 0:
+            if changed >= 0:
+                store(lists, 2 * changed, start)
+                store(lists, 2 * changed + 1, load(log, 0))
+            if load(table, step + RULE_KEYS_LIST) >= 0:
+                list_keys_of(words, log, lists, work, table, step, roots)
+        order += 1 + arity

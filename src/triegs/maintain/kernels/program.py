@@ -90,6 +90,10 @@ from triegs.store.kernels.layout import (
 )
 
 JUDGE, SELECT, FILL, RUN_STEPS = range(4)
+# A packed program: the offset of each of its arrays and their end, then the arrays. Unboxing six
+# arrays instead of one would take a noticeable share of a single update.
+PACKED_TABLE, PACKED_LISTS, PACKED_LABELS, PACKED_BOUNDS, PACKED_ENTRIES, PACKED_REFUSED = range(6)
+PACKED_WORDS = 7
 ASKED = -1 << 40  # returned by a kernel that waits for verdicts
 
 
@@ -294,13 +298,17 @@ def read_clock() -> int:
 @short_kernel
 def run_and_publish(
     words: Words, roots: Words, next_roots: Words, holds: Words, updates: Words, log: Words,
-    lists: Words, work: Words, table: Words, label_of: Words, origin_of: Words, bounds: Words,
-    entries: Words, refused: Words, verdicts: Words, asked: Words,
+    work: Words, packed: Words, origin_of: Words, verdicts: Words, asked: Words,
 ) -> int:  # fmt: skip
     """`run_epoch` for a few updates, followed by `publish_epoch` unless there is a fault."""
+    store(work, PHASE, JUDGE)
     found = run_epoch(
-        words, log, lists, work, table, label_of, origin_of, updates, bounds, entries, refused,
-        roots, verdicts, asked,
+        words, log, packed[packed[PACKED_LISTS]:packed[PACKED_LISTS + 1]], work,
+        packed[packed[PACKED_TABLE]:packed[PACKED_TABLE + 1]],
+        packed[packed[PACKED_LABELS]:packed[PACKED_LABELS + 1]], origin_of, updates,
+        packed[packed[PACKED_BOUNDS]:packed[PACKED_BOUNDS + 1]],
+        packed[packed[PACKED_ENTRIES]:packed[PACKED_ENTRIES + 1]],
+        packed[packed[PACKED_REFUSED]:packed[PACKED_REFUSED + 1]], roots, verdicts, asked,
     )  # fmt: skip
     if found >= 0:
         publish_epoch(words, next_roots, holds)

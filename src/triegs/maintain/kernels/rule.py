@@ -23,6 +23,7 @@ from triegs.jit.jit import inlined, kernel, merged
 from triegs.jit.words import (
     Words,
     load,
+    prefetch,
     store,
 )
 from triegs.maintain.kernels.emissions import (
@@ -35,8 +36,14 @@ from triegs.maintain.kernels.emissions import (
     sort_emissions,
     weigh,
 )
-from triegs.maintain.kernels.intersection import follow, gather, open_walk, walk_on
-from triegs.maintain.kernels.output import apply_emissions, list_keys_of
+from triegs.maintain.kernels.intersection import (
+    fetch_shared,
+    follow,
+    gather,
+    open_walk,
+    walk_on,
+)
+from triegs.maintain.kernels.output import apply_emissions, fetch_set
 from triegs.maintain.kernels.tables import (
     BOTH,
     COUNT,
@@ -83,7 +90,6 @@ from triegs.maintain.kernels.tables import (
     RULE_DELTAS,
     RULE_DELTAS_AT,
     RULE_HEAD_AT,
-    RULE_KEYS_LIST,
     RULE_SYMMETRY_AT,
     SOURCE_IN,
     SOURCE_IS_TRIE,
@@ -92,16 +98,19 @@ from triegs.maintain.kernels.tables import (
     SOURCE_WORDS,
 )
 from triegs.maintain.kernels.work import (
+    AHEAD,
     EMITTED,
     END,
     LEVEL_STATE,
     LEVELS,
     NEXT,
+    PROBES_AHEAD,
     RUNS,
     SEED_FIRST,
     SEED_ORBIT,
     SEED_RANK,
     SEED_SECOND,
+    SEEDS_AHEAD,
     SYMMETRY,
     UNMERGED,
     VALUES,
@@ -120,11 +129,12 @@ from triegs.store.kernels.cursors import (
 )
 from triegs.store.kernels.cursors import KEY as CURSOR_KEY
 from triegs.store.kernels.layout import (
+    DIGIT,
     FAULTS,
     HEAD,
     SLOTS,
 )
-from triegs.store.kernels.trie import trie_get
+from triegs.store.kernels.trie import find_leaf, trie_get
 
 # Levels
 
@@ -199,6 +209,17 @@ def emit_run(
 
 
 @merged
+def fetch_run(
+    words: Words, table: Words, work: Words, first: int, count: int, start: int, end: int
+) -> None:
+    """Prefetch the sets that the entries of a run lead to."""
+    for number in range(count):
+        if load(table, first + SOURCE_WORDS * number + SOURCE_USE) == LEADS:
+            for at in range(start + 1 + number, end, 1 + count):
+                fetch_set(words, load(work, at))
+
+
+@merged
 def run_levels(
     words: Words, table: Words, work: Words, verdicts: Words, asked: Words, levels: int,
     levels_at: int, weight: int, arity: int, head_at: int,
@@ -230,6 +251,7 @@ def run_levels(
                     )  # fmt: skip
                     number -= 1
                     continue
+                fetch_run(words, table, work, first, count, top, end)
             store(work, base + NEXT, top)
             store(work, base + END, end)
             store(work, base + WEIGHT, weight)
@@ -293,6 +315,69 @@ def load_roots(words: Words, roots: Words, table: Words, work: Words, delta: int
 
 
 @merged
+def look_ahead(
+    words: Words, table: Words, work: Words, seeds: Words, at: int, end: int, stride: int,
+    width: int, delta: int,
+) -> None:  # fmt: skip
+    """Probe the roots for the next seeds, leaf by leaf and then set by set: their cache misses
+    overlap.
+    """
+    end = min(end, at + SEEDS_AHEAD * stride)
+    probes, regs_at = load(table, delta + D_PROBES), load(table, delta + D_REGS_AT)
+    for is_second in range(2):
+        probe = load(table, delta + D_PROBES_AT)
+        for number in range(min(probes, PROBES_AHEAD)):
+            row = AHEAD + number
+            if not load(table, probe + PROBE_IS_TRIE):
+                pass
+            elif is_second:
+                leads = load(table, probe + PROBE_USE) == LEADS
+                for _ in range(at, end, stride):
+                    word = load(words, load(work, row))
+                    store(work, row, word)
+                    if leads:
+                        fetch_set(words, word)
+                    row += PROBES_AHEAD
+            else:
+                root = load(work, WORDS_AT + load(table, probe + PROBE_IN))
+                register, column = load(table, probe + PROBE_REG), 0
+                while column + 1 < width and load(table, regs_at + column) != register:
+                    column += 1
+                for seed in range(at + column, end + column, stride):
+                    key = load(seeds, seed)
+                    place = find_leaf(words, root, key) + HEAD + (key & DIGIT)
+                    prefetch(words, place)
+                    store(work, row, place)
+                    row += PROBES_AHEAD
+            probe += PROBE_WORDS
+
+
+@inlined
+def find_probe(table: Words, delta: int, word: int) -> int:
+    """The number of the probe of a root that writes a word, among those made ahead; else -1."""
+    probe = load(table, delta + D_PROBES_AT)
+    for number in range(min(load(table, delta + D_PROBES), PROBES_AHEAD)):
+        if load(table, probe + PROBE_OUT) == word and load(table, probe + PROBE_IS_TRIE):
+            return number
+        probe += PROBE_WORDS
+    return -1
+
+
+@merged
+def find_pair(table: Words, delta: int) -> tuple[int, int]:
+    """The probes made ahead that lead to two sets which the first level intersects; else -1."""
+    x, y = -1, -1
+    if load(table, delta + D_LEVELS) > 0:
+        level = load(table, delta + D_LEVELS_AT)
+        source = load(table, level + LEVEL_SOURCES_AT)
+        for _ in range(load(table, level + LEVEL_SOURCES)):
+            if y < 0 and not load(table, source + SOURCE_IS_TRIE):
+                x, y = find_probe(table, delta, load(table, source + SOURCE_IN)), x
+            source += SOURCE_WORDS
+    return x, y
+
+
+@merged
 def run_delta(
     words: Words, log: Words, lists: Words, work: Words, bounds: Words, entries: Words,
     table: Words, delta: int, arity: int, head_at: int, roots: Words, verdicts: Words, asked: Words,
@@ -317,7 +402,17 @@ def run_delta(
     checks, checks_at = load(table, delta + D_CHECKS), load(table, delta + D_CHECKS_AT)
     probes, probes_at = load(table, delta + D_PROBES), load(table, delta + D_PROBES_AT)
     levels, levels_at = load(table, delta + D_LEVELS), load(table, delta + D_LEVELS_AT)
+    seeds = entries if is_entries else log
+    x, y = find_pair(table, delta)
+    ahead, ahead_end = AHEAD, AHEAD
     for at in range(start, end, stride):
+        ahead += PROBES_AHEAD
+        if ahead >= ahead_end:
+            look_ahead(words, table, work, seeds, at, end, stride, width, delta)
+            ahead, ahead_end = AHEAD, AHEAD + SEEDS_AHEAD * PROBES_AHEAD
+        following = ahead + PROBES_AHEAD
+        if x >= 0 and y >= 0 and following < ahead_end and at + stride < end:
+            fetch_shared(words, load(work, following + x), load(work, following + y))
         if is_entries:
             weight = load(entries, at + max(width, 2))
             for column in range(width):
@@ -342,10 +437,14 @@ def run_delta(
             continue
         probe = probes_at
         is_found = True
-        for _ in range(probes):
-            key = load(work, VALUES + load(table, probe + PROBE_REG))
-            word = load(work, WORDS_AT + load(table, probe + PROBE_IN))
-            word = follow(words, word, load(table, probe + PROBE_IS_TRIE), key)
+        for each in range(probes):
+            is_trie = load(table, probe + PROBE_IS_TRIE)
+            if is_trie and each < PROBES_AHEAD:
+                word = load(work, ahead + each)
+            else:
+                key = load(work, VALUES + load(table, probe + PROBE_REG))
+                word = load(work, WORDS_AT + load(table, probe + PROBE_IN))
+                word = follow(words, word, is_trie, key)
             if word == 0:
                 is_found = False
                 break
@@ -390,7 +489,5 @@ def step_rule(
         sort_emissions(work)
         merge_emissions(words, work)
         if load(words, FAULTS) == 0:
-            apply_emissions(words, log, lists, work, table, step)
-        if load(words, FAULTS) == 0 and load(table, step + RULE_KEYS_LIST) >= 0:
-            list_keys_of(words, log, lists, work, table, step, roots)
+            apply_emissions(words, log, lists, work, table, step, roots)
     return True

@@ -44,7 +44,10 @@ DIGIT_BITS = 13  # maximum
 MOST_GROUPS = 16
 GROUPS = BUCKETS + (1 << DIGIT_BITS) + 64  # of emissions of one set: [start, word on the path]
 ADDED = GROUPS + 64  # new entries of a block: [id, count]
-LEVELS = ADDED + 64  # LEVEL_STATE words each
+# Of the next seeds of a delta, the words that their probes of roots lead to.
+SEEDS_AHEAD, PROBES_AHEAD = 16, 8
+AHEAD = ADDED + 64
+LEVELS = AHEAD + SEEDS_AHEAD * PROBES_AHEAD  # LEVEL_STATE words each
 
 # State of a level: a cursor, then its run (start, next entry, end), and the weight.
 RUN, NEXT, END, WEIGHT = (CURSOR_WORDS + n for n in range(4))

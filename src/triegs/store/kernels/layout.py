@@ -33,7 +33,19 @@ SUMMED = -1 << 63  # bitmap flag of a hub or inner trie node: it is a summed nod
 CLASSES = 5
 CLASS_BITS = 3
 CLASS = (1 << CLASS_BITS) - 1  # masks the class in a chunk entry
-MERGE_AT = 24  # a hub with this few entries becomes a block again
+FULL_BLOCK = SMALLEST << LARGEST  # a block of so many entries becomes a hub
+# The high half of a hub's bitmap has its load: the entries in the blocks below it, plus
+# `FULL_BLOCK` for each hub below it. So a load below `FULL_BLOCK` is the number of entries, and a
+# change updates only the lowest hub on its path.
+LOAD_SHIFT = 32
+LOAD_ONE = 1 << LOAD_SHIFT
+LOAD = (1 << 30) - 1  # masks the load after shifting
+# A hub becomes a block again at a load of `MERGE_AT`. The gap prevents thrashing. A hub that has
+# had a load above `GROWN_AT` is flagged by the next removal and merges as soon as its load is
+# below `FULL_BLOCK`: the removals since then pay for it.
+MERGE_AT = 28
+GROWN_AT = 48
+GROWN = 1 << 62
 
 HEIGHT_SHIFT = 56  # a root is an offset, with the height of its trie from this bit up
 OFFSET = (1 << HEIGHT_SHIFT) - 1
@@ -83,8 +95,9 @@ LOG_FULL = 4  # a touch was not logged: the epoch must be aborted
 # 32.
 ROOM = 512
 # Of the largest blocks a change takes at most two per set: a block that passes all entries on to a
-# hub below is freed at once. Of the sets of a relation only those of its last column are summed.
-FEW_ROOM = 64
+# hub below is freed at once. Of the sets of a relation only those of its last column are summed. Of
+# a trie of summed nodes a change copies 7 and adds 12.
+FEW_ROOM = 32
 ROOM_WORDS = ROOM * (10 + 18 + 34) + FEW_ROOM * (66 + SUMMED_WORDS)
 
 # A run is any number of free words without a class: [next run, words]. A chunk lists nodes: [next

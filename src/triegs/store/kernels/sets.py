@@ -3,7 +3,8 @@
 A set is one word, its *reference*: 0 if empty, the offset of a block, or that of a hub plus 1. A
 block is `[birth, size | class << 32, keys…, words…]` with 4, 8, 16 or 32 slots. A hub is a node
 whose 32 children are sets again, selected by the low bits of the id; each further hub uses the next
-five. A lookup in a set of n ids costs about log32(n / 32) loads and one block search.
+five. A lookup in a set of n ids costs about log32(n / 32) loads and one block search. The bitmap of
+a hub includes its load, so a removal knows at once whether the entries fit one block again.
 
 A hub may be a summed node, see `triegs.store.kernels.order_statistics`. The caller that changes a
 set specifies the class of its hubs and maintains their counts. A block that became a summed hub
@@ -22,7 +23,6 @@ from triegs.jit.words import (
     checked_add,
     copy_words,
     load,
-    population,
     store,
     trailing_zeros,
 )
@@ -34,8 +34,14 @@ from triegs.store.kernels.layout import (
     DIGIT,
     EPOCH,
     FAULTS,
+    FULL_BLOCK,
+    GROWN,
+    GROWN_AT,
     HEAD,
     LARGEST,
+    LOAD,
+    LOAD_ONE,
+    LOAD_SHIFT,
     LOW,
     MERGE_AT,
     NODE_CLASS,
@@ -97,12 +103,15 @@ def store_entry(words: Words, block: int, capacity: int, place: int, key: int, w
 
 @kernel
 def split_block(words: Words, at: int, shift: int, hubs: int) -> None:
-    """Replace a full block by a hub, with its entries in blocks below."""
+    """Replace a full block by a hub, with its entries in blocks below.
+
+    The load of a hub above stays as it is: it counts a hub as a full block.
+    """
     epoch = load(words, EPOCH)
     full = load(words, at)
-    capacity = SMALLEST << LARGEST
+    capacity = FULL_BLOCK
     hub = make_node(words, epoch, hubs)
-    children = flag_of(hubs)
+    children = flag_of(hubs) | FULL_BLOCK << LOAD_SHIFT
     for place in range(capacity):
         key = load(words, full + HEAD + place)
         digit = (key >> shift) & DIGIT
@@ -150,13 +159,15 @@ def insert_entry(
             store(words, at, block)
             if hub != 0:
                 digit = (key >> (shift - BITS)) & DIGIT
-                store(words, hub + 1, load(words, hub + 1) | bit(digit))
+                store(words, hub + 1, (load(words, hub + 1) | bit(digit)) + LOAD_ONE)
             return block + HEAD + SMALLEST
         header = load(words, block + 1)
         size = header & LOW
         size_class = header >> 32
         capacity = SMALLEST << size_class
         if size < capacity:
+            if hub != 0:
+                store(words, hub + 1, load(words, hub + 1) + LOAD_ONE)
             if load(words, block) != epoch:
                 block = copy_node(words, block, size_class, epoch)
                 store(words, at, block)
@@ -164,6 +175,8 @@ def insert_entry(
             store(words, block + 1, header + 1)
             return block + HEAD + capacity + size
         if size_class < LARGEST:
+            if hub != 0:
+                store(words, hub + 1, load(words, hub + 1) + LOAD_ONE)
             larger = allocate(words, size_class + 1)
             store(words, larger, epoch)
             store(words, larger + 1, (size + 1) | ((size_class + 1) << 32))
@@ -179,34 +192,38 @@ def insert_entry(
         shift += BITS
 
 
+@inlined
+def must_merge(header: int) -> bool:
+    """Whether a hub must become a block again, by its bitmap."""
+    most = FULL_BLOCK - 1 if header & GROWN else MERGE_AT
+    return (header >> LOAD_SHIFT) & LOAD <= most
+
+
 @kernel
 def merge_hubs(words: Words, top: int, key: int, hubs: int) -> None:
     """Merge hubs on the path to an id into one block each, lowest first, while they have few
     entries.
 
-    `top` is the address of the set; the path must belong to this epoch.
+    `top` is the address of the set; the path must belong to this epoch. A hub of so small a load
+    has no hubs below.
     """
     epoch = load(words, EPOCH)
     while load(words, top) & 1:
         at = top
         shift = 0
+        above = 0
         hub = load(words, at) - 1
         below = load(words, hub + HEAD + (key & DIGIT))
         while below & 1:
             at = hub + HEAD + ((key >> shift) & DIGIT)
+            above = hub
             hub = below - 1
             shift += BITS
             below = load(words, hub + HEAD + ((key >> shift) & DIGIT))
-        entries = 0
-        children = load(words, hub + 1) & LOW
-        while children != 0:
-            child = load(words, hub + HEAD + trailing_zeros(children))
-            if child & 1:
-                return
-            entries += load(words, child + 1) & LOW
-            if entries > MERGE_AT:
-                return
-            children &= children - 1
+        bitmap = load(words, hub + 1)
+        if not must_merge(bitmap):
+            return
+        entries = (bitmap >> LOAD_SHIFT) & LOAD
         size_class = class_for(entries)
         capacity = SMALLEST << size_class
         merged = allocate(words, size_class)
@@ -226,6 +243,10 @@ def merge_hubs(words: Words, top: int, key: int, hubs: int) -> None:
             children &= children - 1
         release(words, hub, hubs)
         store(words, at, merged)
+        if above != 0:  # its load counted a full block, and it was as large as the hub below
+            less = FULL_BLOCK - entries
+            higher = load(words, above + 1) - (less << LOAD_SHIFT)
+            store(words, above + 1, higher | (bitmap & GROWN))
 
 
 @inlined
@@ -266,8 +287,14 @@ def remove_entry(
         if place < last:
             store_entry(words, block, capacity, place, last_key, last_word)
         store(words, block + 1, last | (size_class << 32))
-    if hub != 0 and population(load(words, hub + 1) & LOW) <= MERGE_AT:
-        merge_hubs(words, top, key, hubs)
+    if hub != 0:
+        bitmap = load(words, hub + 1) - LOAD_ONE
+        if (bitmap >> LOAD_SHIFT) & LOAD >= GROWN_AT:
+            store(words, hub + 1, bitmap | GROWN)
+            return
+        store(words, hub + 1, bitmap)
+        if must_merge(bitmap):
+            merge_hubs(words, top, key, hubs)
 
 
 @inlined

@@ -1,0 +1,221 @@
+"""Sets that grow into hubs and shrink again, against plain Python sets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from triegs.jit.jit import COMPILED
+from triegs.store.check import check_relation
+from triegs.store.kernels.layout import (
+    EPOCH,
+    FEW_ROOM,
+    FULL_BLOCK,
+    GROWN_AT,
+    HEAD,
+    LOAD,
+    LOAD_SHIFT,
+    MERGE_AT,
+    NODE_CLASS,
+    NODE_WORDS,
+    ROOM,
+    SLOT_WORDS,
+    SLOTS,
+)
+from triegs.store.kernels.order_statistics import summed_change
+from triegs.store.packed import PackedRelation, PackedStore
+
+ROOT = Path(__file__).parents[2]
+GOALS = (24, MERGE_AT - 1, MERGE_AT, MERGE_AT + 1, 31, 32, 33, 34, GROWN_AT, GROWN_AT + 1)
+#: Distances between ids. Those of 32 share the lowest digit, those of 1,024 two digits, so that
+#: hubs are below hubs.
+STRIDES = (1, 3, 32, 1024, 2**20)
+
+
+def put_summed(store: PackedStore, relation: PackedRelation, key: tuple[int, ...], by: int) -> None:
+    """Add to a count of a relation with summed hubs."""
+    at = SLOTS + SLOT_WORDS * relation.slot
+    store.run(lambda words, _: summed_change(words, at, np.array(key, np.int64), len(key), by))
+    assert store.faults == 0
+
+
+def run_sets(seed: int, steps: int) -> int:
+    """Sets whose sizes drift around those at which hubs appear and disappear; returns how many
+    hubs were seen.
+    """
+    random = Random(seed)
+    store = PackedStore()
+    arity = random.choice([2, 3])
+    relation = store.create("r", arity)
+    store.publish()
+    is_summed = random.random() < 0.5
+    sets: list[set[int]] = [set() for _ in range(3)]
+    strides = [random.choice([STRIDES, [1, 32], [random.choice(STRIDES)]]) for _ in sets]
+    ids = [[n * random.choice(each) for n in range(160)] for each in strides]
+    saved = [set(each) for each in sets]
+    pins: list = []
+    hubs = 0
+    for _ in range(steps):
+        number = random.randrange(len(sets))
+        goal = random.choice([0, *GOALS, *GOALS, 60, 100])
+        live = sets[number]
+        first = random.choice([(), (0,), range(1, 32)])  # lowest digits; those of 0 make a hub
+        while len(live) != goal:
+            missing = sorted(set(ids[number]) - live)
+            choices = missing if len(live) < goal else sorted(live)
+            pick = random.choice([each for each in choices if each % 32 in first] or choices)
+            key = (number, *[5] * (arity - 2), pick)
+            if is_summed:
+                put_summed(store, relation, key, 1 if len(live) < goal else -1)
+            else:
+                relation.set(key, 1 if len(live) < goal else 0)
+            live ^= {pick}
+            if random.random() < 0.03:
+                store.publish()
+                saved = [set(each) for each in sets]
+            if random.random() < 0.02 and len(pins) < 4:
+                pins.append((store.pin(), [set(each) for each in saved]))
+        if random.random() < 0.15:
+            store.abort()
+            for each, old in zip(sets, saved, strict=True):
+                each.clear()
+                each |= old
+        store.check()  # which also compares every hub's load with its entries
+        found: list[set[int]] = [set() for _ in sets]
+        for key, count in relation.scan():
+            assert count == 1
+            found[key[0]].add(key[-1])
+        assert found == sets
+        hubs += sum(len(each) > FULL_BLOCK for each in sets)
+        if pins and random.random() < 0.3:
+            version, old = pins.pop(random.randrange(len(pins)))
+            rows = {key for key, _ in version.scan(relation)}
+            assert {(key[0], key[-1]) for key in rows} == {
+                (number, pick) for number, each in enumerate(old) for pick in each
+            }
+            store.unpin(version)
+        if not pins and random.random() < 0.3:
+            store.publish()
+            saved = [set(each) for each in sets]
+            store._compact(again=True)
+    return hubs
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sets_around_the_size_of_a_hub(seed: int) -> None:
+    assert run_sets(seed, 20 if COMPILED else 4) > 0
+
+
+def test_the_same_uncompiled() -> None:
+    program = (
+        "from triegs.jit.jit import COMPILED\n"
+        "from tests.store.test_hubs import run_sets\n"
+        "assert not COMPILED\n"
+        "assert sum(run_sets(seed, 8) for seed in range(6)) > 0\n"
+        "print('same')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], cwd=ROOT,
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, capture_output=True, encoding="utf-8",
+        check=False,
+    )  # fmt: skip
+    assert done.stdout.strip() == "same", done.stderr
+
+
+@pytest.mark.parametrize("stride", STRIDES)
+@pytest.mark.parametrize(
+    ("most", "size"), [(33, MERGE_AT), (47, MERGE_AT), (49, 31), (64, 30), (1_000, 31)]
+)
+def test_a_set_that_shrank_takes_no_more_than_one_that_only_grew(
+    stride: int, most: int, size: int
+) -> None:
+    ids = [n * stride for n in range(most)]
+    Random(most).shuffle(ids)
+    shrunk, grown = PackedStore(), PackedStore()
+    relations = [store.create("r", 2) for store in (shrunk, grown)]
+    for each in ids:
+        relations[0].set((7, each), 1)
+    for each in ids[size:]:
+        relations[0].set((7, each), 0)
+    for each in ids[:size]:
+        relations[1].set((7, each), 1)
+    for store in (shrunk, grown):
+        store.publish()
+        store.check()
+    assert shrunk.measure(relations[0]) == grown.measure(relations[1])
+
+
+def test_a_set_at_the_threshold_does_not_change_its_form_at_every_update() -> None:
+    store = PackedStore()
+    relation = store.create("r", 2)
+    at = SLOTS + SLOT_WORDS * relation.slot
+
+    def reference() -> int:
+        return int(store.words[int(store.words[at]) + HEAD + 7])
+
+    for each in range(FULL_BLOCK + 1):
+        relation.set((7, each), 1)
+    hub = reference()
+    assert hub & 1
+    for size in range(FULL_BLOCK, MERGE_AT, -1):
+        relation.set((7, size), 0)
+        assert reference() == hub
+        assert int(store.words[hub]) >> LOAD_SHIFT & LOAD == size
+    relation.set((7, MERGE_AT), 0)
+    block = reference()
+    assert block & 1 == 0
+    for each in range(MERGE_AT, FULL_BLOCK):
+        relation.set((7, each), 1)
+        assert reference() == block
+    relation.set((7, 99), 1)
+    assert reference() & 1
+    assert store.measure(relation) > 8 * NODE_WORDS
+    store.check()
+
+
+@pytest.mark.parametrize("is_summed", [False, True], ids=["plain", "summed"])
+@pytest.mark.parametrize("seed", range(8))
+def test_no_change_takes_more_nodes_than_it_reserves(seed: int, is_summed: bool) -> None:
+    """A tuple of 16 ids through sets of all sizes, whose nodes are copied, split or merged."""
+    random = Random(seed)
+    store = PackedStore()
+    relation = store.create("r", 16)
+    path = tuple(random.randrange(2**31) for _ in range(16))
+
+    def add(key: tuple[int, ...], by: int) -> None:
+        if is_summed:
+            put_summed(store, relation, key, by)
+        else:
+            relation.set(key, relation.get(key) + by)
+
+    add(path, 1)
+    for level in range(16):
+        stride = random.choice([*STRIDES, 2**25])
+        size = random.choice([0, 8, 16, MERGE_AT, 31, 32, 45])
+        for number in range(1, size + 1):
+            add((*path[:level], (path[level] + number * stride) % 2**31, *path[level + 1 :]), 1)
+    store.pin(store.publish())
+    level = random.randrange(16)
+    far = (*path[:level], (path[level] + 46 * 2**25) % 2**31, *path[level + 1 :])
+    for key, by in ((path, 1), (path, -1), (far, 1)):
+        store.abort()
+        add(key, by)
+        nodes = check_relation(store, relation)
+        born = Counter(
+            size_class
+            for node, size_class in nodes.items()
+            if store.words[node] == store.words[EPOCH]
+        )
+        assert all(
+            count <= (FEW_ROOM if size_class > NODE_CLASS else ROOM)
+            for size_class, count in born.items()
+        ), born
+    store.abort()
+    store.check()
