@@ -132,7 +132,7 @@ def compile_source(
     shown = variables if measure is Measure.SUM else dict.fromkeys((*variables, *values))
     part = replace(
         query, form=Form.SELECT, head=tuple(shown), duplicates=Duplicates.KEEP, limit=None,
-        offset=0, grouping=None,
+        offset=0, grouping=None, order=(),
     )  # fmt: skip
     split = SplitQuery(part, is_marginal=True)
     if choices is not None and len(choices) != len(split.components):

@@ -81,8 +81,9 @@ class StandingQuery(Uncopied):
         """The signed changes since an epoch, one step from each held epoch to the next.
 
         `since` is as `epoch` of `snapshot`. If no epochs are held in between there is one step, to
-        the newest; `Engine(retain_epochs=n)` holds the last n. Cost: constant per step; reading a
-        step costs what changed.
+        the newest; `Engine(retain_epochs=n)` holds the last n. ORDER BY has no effect on changes;
+        with LIMIT or OFFSET there are none (`StateError`). Cost: constant per step; reading a step
+        costs what changed.
 
         >>> from triegs import Engine
         >>> engine = Engine(retain_epochs=2)

@@ -130,6 +130,10 @@ def _query(query: Query) -> dict[str, Any]:
         ],
         "filters": _expressions(query.filters),
         "duplicates": query.duplicates.value,
+        "order_by": [
+            {"expression": write_expression(key.expression), "direction": key.direction.value}
+            for key in query.order
+        ],
         "limit": query.limit,
         "offset": query.offset,
         "grouping": None if query.grouping is None else _grouping(query.grouping),

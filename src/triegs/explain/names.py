@@ -87,6 +87,7 @@ def query_constants(query: Query) -> Iterator[str]:
         columns = query.grouping.keys + query.grouping.columns
         expressions += [column.expression for column in columns]
         expressions += query.grouping.having
+    expressions += [key.expression for key in query.order]
     while expressions:
         item = expressions.pop(0)
         if isinstance(item, str):

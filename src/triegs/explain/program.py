@@ -274,13 +274,13 @@ def describe_totals(lowered: Lowered) -> str:
         elif plan.filters or query.limit is not None or query.offset:
             why = "a filter, LIMIT or OFFSET is applied last"
         return f"count(), support() and positions scan the answers: {why}"
+    positions = "access by position in logarithmic time"
+    if query.order:
+        positions = "access by position sorts the answers"
     if has_total and not lowered.is_overflown:
-        return "count() and support() are kept; access by position in logarithmic time"
+        return f"count() and support() are kept; {positions}"
     why = "keep count for that" if not has_total else "it currently exceeds 64 bits"
-    return (
-        "support() is kept; access by position in logarithmic time; "
-        f"count() scans the answers ({why})"
-    )
+    return f"support() is kept; {positions}; count() scans the answers ({why})"
 
 
 def list_read(relation: Relation) -> Iterator[int]:

@@ -11,7 +11,7 @@ from triegs.explain.notation import Notation, inputs_of, plain, top_down
 from triegs.explain.program import REASONS, Program, describe_totals
 from triegs.explain.tree import draw_tree
 from triegs.maintain.lowered import Lowered
-from triegs.sparql.model import Duplicates, Form, Query
+from triegs.sparql.model import Direction, Duplicates, Form, OrderKey, Query
 
 INDENT = "  "
 LABELS = 11
@@ -172,6 +172,12 @@ def _result(notation: Notation) -> Iterator[str]:
         notes.append("DISTINCT: every row once, without multiplicity")
     elif query.duplicates is Duplicates.REDUCED:
         notes.append("REDUCED: equal rows may be merged")
+    if query.order:
+        keys = " ".join(describe_order_key(notation, key) for key in query.order)
+        how = "sorted when a snapshot is read"
+        if query.limit is not None:
+            how = f"selected when a snapshot is read, {query.offset + query.limit:,} rows at most"
+        notes.append(f"ORDER BY {keys}: {how}; changes have no order")
     if query.limit is not None or query.offset:
         limit = "" if query.limit is None else f"LIMIT {query.limit}"
         offset = f"OFFSET {query.offset}" if query.offset else ""
@@ -181,11 +187,25 @@ def _result(notation: Notation) -> Iterator[str]:
         yield from fold_text(note, INDENT, INDENT * 2)
 
 
+def describe_order_key(notation: Notation, key: OrderKey) -> str:
+    """A key of ORDER BY as a query has it."""
+    found = key.expression
+    grouping = notation.plan.query.grouping
+    if grouping is not None and found in notation.plan.query.hidden:
+        found = next(each.expression for each in grouping.columns if each.name == found)
+    text = notation.expression(found)
+    if key.direction is Direction.DESCENDING:
+        return f"DESC({text})"
+    return text if isinstance(found, str) else f"({text})"
+
+
 def _describe_grouping(notation: Notation) -> Iterator[str]:
     grouping = notation.plan.query.grouping
     assert grouping is not None
     keys = [notation.column(column) for column in grouping.keys]
-    columns = [notation.column(column) for column in grouping.columns]
+    hidden = notation.plan.query.hidden
+    shown = [column for column in grouping.columns if column.name not in hidden]
+    columns = [notation.column(column) for column in shown]
     yield "GROUP BY " + " ".join(keys) if keys else "one group over all answers"
     yield f"columns: {' '.join(columns)}"
     if grouping.having:

@@ -115,6 +115,8 @@ def _find_problem(query: Query) -> str:
         return "ASK has one answer across all partitions"
     if query.limit is not None or query.offset:
         return "LIMIT and OFFSET count the answers of all partitions"
+    if query.order:
+        return "ORDER BY sorts the answers of all partitions"
     if not query.atoms:
         return "the query has no atom"
     return ""

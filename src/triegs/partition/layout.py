@@ -101,8 +101,8 @@ def lay_out(
     """
     known = statistics or StreamStatistics()
     for name, query in queries.items():
-        has_limit = query.limit is not None or bool(query.offset)
-        if has_limit or any(is_variable(atom.predicate) for atom in query.atoms):
+        is_listed = query.limit is not None or query.offset or query.order
+        if is_listed or any(is_variable(atom.predicate) for atom in query.atoms):
             return Layout(
                 partitions, (), (), f"{name}: {plan_partitions(query, partitions).reason}"
             )

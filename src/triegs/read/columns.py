@@ -25,6 +25,7 @@ from triegs.store.packed import PackedVersion
 from triegs.terms.decoder import allocate
 
 LARGEST = 2**63 - 1
+BATCH_ROWS = 65_536
 Words: TypeAlias = NDArray[np.int64]
 #: Ids, one row per column, and the multiplicities.
 Columns = tuple[Words, Words]

@@ -11,7 +11,7 @@ base; a group by an expression has one for each combination of values that gives
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from threading import Lock
@@ -25,7 +25,7 @@ from triegs.compiler.plan import Groups, Measure
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.digits import sum_of
 from triegs.maintain.enumeration_plan import GroupMeasure
-from triegs.read.columns import LARGEST, Columns, Integers, Sizes, Words, read_columns
+from triegs.read.columns import BATCH_ROWS, LARGEST, Columns, Integers, Sizes, Words, read_columns
 from triegs.read.differences import Side
 from triegs.read.kernels.differences import difference_words
 from triegs.read.kernels.groups import (
@@ -35,6 +35,7 @@ from triegs.read.kernels.groups import (
     read_counts,
     read_sums,
 )
+from triegs.read.ordering import Load
 from triegs.read.rows import UNBOUND, RowReader, cut_rows
 from triegs.sparql.aggregates import aggregate
 from triegs.sparql.expressions import UNBOUND as NO_TERM
@@ -81,7 +82,9 @@ class GroupReader(RowReader):
 
     @cached_property
     def _shown(self) -> list[int | None]:
-        """For each column of the head the key that it shows; None for a computed column."""
+        """For each column of the head, and each hidden one, the key that it shows; None for a
+        computed column.
+        """
         names = [key.name for key in self._grouping.keys]
         shown = [column.name for column in self._grouping.columns]
         return [names.index(name) if name in names else None for name in shown]
@@ -93,8 +96,23 @@ class GroupReader(RowReader):
 
     def list_decoders(self, decoder: Decoder) -> tuple[Decoder, ...]:
         computed = self.values.decoder()
+        shown = self._is_computed[: len(self.plan.query.head)]
+        return tuple(computed if each else decoder for each in shown)
+
+    @cached_property
+    def _is_computed(self) -> list[bool]:
+        """Whether the terms of each column are those of `values`."""
         keys = [key.expression in self._groups.variables for key in self._grouping.keys]
-        return tuple(decoder if key is not None and keys[key] else computed for key in self._shown)
+        return [key is None or not keys[key] for key in self._shown]
+
+    def _list_loads(self) -> list[Load]:
+        computed = self.values.decoder().load
+        return [computed if each else self.load for each in self._is_computed]
+
+    def _unsorted(self, version: PackedVersion) -> Iterator[Columns]:
+        for ids, counts in self._read_rows(_State(self, version), lambda: BATCH_ROWS):
+            if len(counts):
+                yield ids, np.ones(len(counts), np.int64) if self.drops_counts else counts
 
     # Rows
 
@@ -103,6 +121,9 @@ class GroupReader(RowReader):
     ) -> Iterator[Columns]:
         assert integers is None
         query = self.plan.query
+        if query.order:
+            yield from self.sorted_columns(version, sizes)
+            return
         start, end = 0, None if query.limit is None else query.offset + query.limit
         if end == query.offset:
             return
@@ -132,7 +153,8 @@ class GroupReader(RowReader):
         for state, sign in ((before, -1), (after, 1)):
             for ids, counts in self._read_rows(state, sizes):
                 signs = [sign if self.drops_counts else sign * count for count in counts.tolist()]
-                for row, change in zip(zip(*ids.tolist(), strict=True), signs, strict=True):
+                shown = ids[: len(self.plan.query.head)]
+                for row, change in zip(zip(*shown.tolist(), strict=True), signs, strict=True):
                     counted[row] = counted.get(row, 0) + change
         rows = [(*row, change) for row, change in counted.items() if change]
         if rows:
@@ -187,6 +209,8 @@ class GroupReader(RowReader):
     def _compare(self, before: _State, after: _State, bases: Words) -> Iterator[Columns]:
         """The rows of these groups that differ."""
         (old, was_there), (new, is_there) = before.find_all(bases), after.find_all(bases)
+        width = len(self.plan.query.head)
+        old, new = old[:width], new[:width]
         is_same = was_there & is_there & (old == new).all(axis=0)
         gone, added = was_there & ~is_same, is_there & ~is_same
         ids = np.concatenate([old[:, gone], new[:, added]], axis=1)
@@ -199,7 +223,7 @@ def replace_side(reader: GroupReader, side: Side) -> GroupReader:
     """The reader for another enumeration of the same query, with the same computed terms."""
     if side.enumeration is reader.enumeration:
         return reader
-    return GroupReader(reader.plan, side.enumeration, reader.decode, reader.values, reader.lock)
+    return replace(reader, enumeration=side.enumeration)
 
 
 def _find_factor(measure: GroupMeasure, version: PackedVersion) -> int:

@@ -98,7 +98,8 @@ class Pins:
             self._store.unpin(version)
 
         read = RowReader if registered.plan.groups is None else GroupReader
-        reader = read(registered.plan, enumeration, self._decode_one)
+        load = self._words.decoder().load
+        reader = read(registered.plan, enumeration, self._decode_one, load)
         number = version.number - self._clock.first
         taken = find_caller() if self._debug else None
         decoder = self._words.decoder()

@@ -15,10 +15,17 @@ import numpy as np
 from triegs.compiler.plan import Payload
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.enumeration_plan import EnumerationPlan
-from triegs.read.columns import LARGEST, TOO_LARGE, Columns, Sizes, Words, write_levels
+from triegs.read.columns import (
+    BATCH_ROWS,
+    LARGEST,
+    TOO_LARGE,
+    Columns,
+    Sizes,
+    Words,
+    write_levels,
+)
 from triegs.read.kernels.answers import FACTOR, STATE_HEAD, STATE_WORDS, TILE_WORDS, fill_answers
 from triegs.read.kernels.positions import COUNT_WORDS, pick_answers, seek_answer
-from triegs.read.result import BATCH_ROWS
 from triegs.read.rows import UNBOUND, WIDE, RowReader
 from triegs.store.kernels.layout import FANOUT, HEAD, OFFSET
 from triegs.store.packed import PackedRelation, PackedVersion
@@ -152,6 +159,11 @@ class Positions:
             return None
         return Finder(self.reader.enumeration, self.version)
 
+    @cached_property
+    def _orderly(self) -> Finder | None:
+        """Finds rows by position; None if ORDER BY puts them in another order."""
+        return None if self.reader.plan.query.order else self._finder
+
     @property
     def is_kept(self) -> bool:
         """Whether the number of rows is known without a scan."""
@@ -201,9 +213,9 @@ class Positions:
 
     def stream(self, start: int, stop: int, sizes: Sizes) -> Iterator[Columns]:
         """The rows of a valid range, in batches."""
-        if self._finder is not None:
+        if self._orderly is not None:
             check_size(self.support)
-            for ids, counts in self._finder.stream(start, stop, sizes):
+            for ids, counts in self._orderly.stream(start, stop, sizes):
                 yield self.reader.show(ids, counts)
             return
         at = 0
@@ -220,17 +232,17 @@ class Positions:
     def pick(self, positions: Words, by_rows: bool) -> Columns:
         """The rows at some positions, in their order; positions of expanded rows if `by_rows`."""
         by_rows = by_rows and not self._rows_are_answers()
-        if self._finder is not None and (not by_rows or self._finder.enumeration.has_rows):
+        if self._orderly is not None and (not by_rows or self._orderly.enumeration.has_rows):
             check_size(self.count if by_rows else self.support)
-            return self.reader.show(*self._finder.pick(positions, by_rows))
+            return self.reader.show(*self._orderly.pick(positions, by_rows))
         return self._pick_by_scan(positions, by_rows)
 
     def pick_one(self, position: int) -> tuple[list[int], int]:
         """The ids and the multiplicity of the row at a position."""
-        if self._finder is None:
+        if self._orderly is None:
             ids, counts = self._pick_by_scan(np.array([position], np.int64), False)
             return ids[:, 0].tolist(), int(counts[0])
-        *found, count = self._finder.pick_one(position)
+        *found, count = self._orderly.pick_one(position)
         if count < 0:
             raise MultiplicityOverflow(*WIDE)
         ids_of_head = [UNBOUND if pick is None else found[pick] for pick in self.reader.picks]

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from triegs.copying import Uncopied
 from triegs.errors import TriegsError
 from triegs.options import ArrowTerms, RowTerms
-from triegs.read.columns import Columns, Integers, NotIntegers, Sizes
+from triegs.read.columns import BATCH_ROWS, Columns, Integers, NotIntegers, Sizes
 from triegs.read.output import ArrowOutput, RowOutput, integer_table
 from triegs.terms.decoder import Decoder, wrap
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BATCH_ROWS = 65_536
 Made = TypeVar("Made")
 
 

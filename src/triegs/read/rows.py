@@ -1,10 +1,11 @@
-"""From counted tuples of ids to the rows of a query: filters, DISTINCT, LIMIT, projection."""
+"""From counted tuples of ids to a query's rows: filters, DISTINCT, order, LIMIT, projection."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +13,17 @@ from numpy.typing import NDArray
 from triegs.compiler.plan import Plan
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.enumeration_plan import EnumerationPlan
-from triegs.read.columns import LARGEST, Columns, Integers, Sizes, Words, read_columns
+from triegs.read.columns import BATCH_ROWS, LARGEST, Columns, Integers, Sizes, Words, read_columns
 from triegs.read.differences import Side, read_differences
+from triegs.read.ordering import Load, RowOrder, join_columns, no_terms, select_first
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import Duplicates, Expression, Form, expression_variables
 from triegs.store.packed import PackedVersion
 from triegs.terms.decoder import Decoder
 
 UNBOUND = -1
+#: Sorted results of at most so many rows are cached.
+MOST_CACHED = BATCH_ROWS
 WIDE = "an answer's multiplicity does not fit 64 bits", "answer"
 Decode = Callable[[int], str]
 
@@ -35,10 +39,14 @@ class RowReader:
     plan: Plan
     enumeration: EnumerationPlan
     decode: Decode
+    #: Loads the engine's terms.
+    load: Load = no_terms
 
     @property
     def is_plain(self) -> bool:
-        """Whether rows are answers unchanged: no filter, no limit, no unbound column."""
+        """Whether rows are answers unchanged, but for their order: no filter, no limit, no unbound
+        column.
+        """
         query = self.plan.query
         return not self.plan.filters and query.limit is None and not query.offset and (
             set(query.head) <= set(query.free))  # fmt: skip
@@ -51,10 +59,14 @@ class RowReader:
         self, version: PackedVersion, sizes: Sizes, integers: Integers | None = None
     ) -> Iterator[Columns]:
         """Every row once with its multiplicity, in columns of the head, `UNBOUND` where a variable
-        has no value; DISTINCT, OFFSET and LIMIT are applied. `integers` requires `is_plain`.
-        Memory: one batch.
+        has no value; DISTINCT, ORDER BY, OFFSET and LIMIT are applied. `integers` requires
+        `is_plain` and no ORDER BY. Memory: one batch; with ORDER BY also the sorted rows, of which
+        LIMIT and OFFSET keep only as many as they need.
         """
         query = self.plan.query
+        if query.order:
+            yield from self.sorted_columns(version, sizes)
+            return
         start, end = 0, None if query.limit is None else query.offset + query.limit
         if end == query.offset:
             return
@@ -70,11 +82,74 @@ class RowReader:
             if end is not None and start >= end:
                 return
 
+    def sorted_columns(self, version: PackedVersion, sizes: Sizes) -> Iterator[Columns]:
+        ids, counts = self._sort(version)
+        start = 0
+        while start < len(counts):
+            end = start + sizes()
+            yield ids[:, start:end], counts[start:end]
+            start = end
+
+    def _sort(self, version: PackedVersion) -> Columns:
+        """All rows in order. A result of one batch is cached, because positions ask for it again
+        and again; a reader belongs to one snapshot.
+        """
+        known = self._cache.get(version)
+        if known is not None:
+            return known
+        query = self.plan.query
+        width = len(query.head)
+        end = None if query.limit is None else query.offset + query.limit
+        found: Columns | None
+        if end is None:
+            batches = list(self._unsorted(version))
+            found = self._order.sort(*join_columns(batches)) if batches else None
+        else:
+            found = select_first(self._order, self._unsorted(version), end) if end else None
+        if found is None:
+            return np.empty((width, 0), np.int64), np.empty(0, np.int64)
+        ids, counts = found[0][:width], found[1]
+        if query.offset or end is not None:
+            ids, counts, _ = cut_rows(ids, counts, 0, query.offset, end)
+        _check_counts(counts)
+        if len(counts) <= MOST_CACHED:
+            self._cache[version] = ids, counts
+        return ids, counts
+
+    def sorts_soon(self, version: PackedVersion) -> bool:
+        """Whether at most one batch of rows is to be sorted. Cost: reading two batches."""
+        if version in self._cache:
+            return True
+        return not self.plan.filters and len(list(islice(self._unsorted(version), 2))) < 2
+
+    def _unsorted(self, version: PackedVersion) -> Iterator[Columns]:
+        """Every row, in columns of the head and of `Query.hidden`."""
+        for ids, counts in read_columns(self.enumeration, version, lambda: BATCH_ROWS):
+            ids, counts = self._filter(ids, counts)
+            if self.drops_counts:
+                counts = np.ones(len(counts), np.int64)
+            if len(counts):
+                yield self._pick(ids), counts
+
+    @cached_property
+    def _cache(self) -> dict[PackedVersion, Columns]:
+        return {}
+
+    @cached_property
+    def _order(self) -> RowOrder:
+        query = self.plan.query
+        names = (*query.head, *query.hidden)
+        return RowOrder(query.order, names, self._list_loads(), len(query.head))
+
+    def _list_loads(self) -> list[Load]:
+        """What loads the terms of each column of `_unsorted`."""
+        return [self.load] * len(self.plan.query.head)
+
     def changes(
         self, old: Side, new: Side, sizes: Sizes, integers: Integers | None = None
     ) -> Iterator[Columns]:
         """Every row that differs between two versions, with its signed change. LIMIT and OFFSET are
-        not applied; `integers` requires `is_plain`.
+        not applied, and the order is any; `integers` requires `is_plain`.
         """
         for found in read_differences(old, new, sizes, self.drops_counts, integers):
             ids, changes = self._filter(*found)

@@ -20,10 +20,10 @@ from triegs.errors import SnapshotExpired, StateError, TriegsError
 from triegs.notebook import MOST_SHOWN, write_card, write_table
 from triegs.options import SPARQL_FORMATS, SparqlFormat, check_word
 from triegs.read.changes import Changes
-from triegs.read.columns import Columns, Integers, NotIntegers, Sizes
+from triegs.read.columns import BATCH_ROWS, Columns, Integers, NotIntegers, Sizes
 from triegs.read.output import RowOutput
 from triegs.read.positions import Positions, add_exactly, check_size
-from triegs.read.result import BATCH_ROWS, Result, Row
+from triegs.read.result import Result, Row
 from triegs.read.rows import RowReader
 from triegs.sparql.model import Form
 from triegs.store.packed import PackedVersion
@@ -52,10 +52,13 @@ class Answer(Row):
 class Snapshot(Result):
     """The answers of one query at one epoch. A context manager; closing it releases memory.
 
-    Reading never blocks the updater, and updates never change what is read. The order of answers is
-    stable within a snapshot. ``epoch`` is its epoch, ``time`` its logical time in milliseconds
-    (None if it has none), ``names`` are the variables of the head. `StandingQuery.snapshot` makes
-    it; take one per thread.
+    Reading never blocks the updater, and updates never change what is read. ``epoch`` is its epoch,
+    ``time`` its logical time in milliseconds (None if it has none), ``names`` are the variables of
+    the head. `StandingQuery.snapshot` makes it; take one per thread.
+
+    Answers are in the order of ORDER BY, else in one that is stable within a snapshot. ORDER BY is
+    applied when answers are read: in O(n log n) and memory for all of them, or with LIMIT in one
+    scan and memory for those that LIMIT and OFFSET count. Up to 65,536 sorted answers are cached.
 
     >>> from triegs import Engine
     >>> engine = Engine()
@@ -170,7 +173,7 @@ class Snapshot(Result):
         raise SnapshotExpired(f"the snapshot of epoch {self.epoch} {self._why}")
 
     def _columns(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[Columns]:
-        if integers is not None and not self._reader.is_plain:
+        if integers is not None and (self._reader.plan.query.order or not self._reader.is_plain):
             raise NotIntegers
         return self._reader.columns(self._version, sizes, integers)
 
@@ -201,8 +204,8 @@ class Snapshot(Result):
     def __getitem__(self, key: slice) -> Selection: ...
 
     def __getitem__(self, key: int | slice) -> Answer | Selection:
-        """The answer at a position of the enumeration, or a `Selection` for a slice. Cost:
-        logarithmic if the query keeps ``"slice"``, else a scan up to there.
+        """The answer at a position, or a `Selection` for a slice. Cost: logarithmic if the query
+        keeps ``"slice"``, else a scan up to there; with ORDER BY a sort, see `Snapshot`.
 
         >>> from triegs import Engine
         >>> engine = Engine()
@@ -228,7 +231,7 @@ class Snapshot(Result):
         proportion to their multiplicities. An empty result gives an empty sample.
 
         The same snapshot and `seed` give the same sample. Cost: logarithmic per answer if the query
-        keeps ``"slice"`` (and ``"count"`` if `weighted`), else two scans.
+        keeps ``"slice"`` (and ``"count"`` if `weighted`), else two scans, or a sort with ORDER BY.
         """
         if size < 0:
             raise ValueError(f"the size of a sample must be at least 0, not {size}")
@@ -283,6 +286,8 @@ class Snapshot(Result):
         known = self._known_size()
         if known is None and (plan.filters or plan.query.offset):
             return [], "answers are not counted"  # the first one may take a long scan
+        if plan.query.order and not self._reader.sorts_soon(self._version):
+            return [], "answers are sorted when they are read"
         output = RowOutput(self._decoders, "ntriples")
         chunks = self._read(
             lambda: MOST_SHOWN + 1,
@@ -317,7 +322,9 @@ class Snapshot(Result):
         return f"<{type(self).__name__} {self._describe()}: {head}{more}>"
 
     def _repr_html_(self) -> str:
-        """A table for notebooks: the first answers. Cost: those alone."""
+        """A table for notebooks: the first answers. Cost: those alone; with ORDER BY at most two
+        batches, and more answers are not shown.
+        """
         try:
             rows, size = self._peek()
         except TriegsError as problem:

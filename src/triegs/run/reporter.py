@@ -79,8 +79,8 @@ class Reporter:
     """Writes the queries after the epochs selected by `every`.
 
     A number is a period in milliseconds of event time: the first epoch at or after each multiple is
-    written. With `is_sorted`, rows are sorted by text instead of in the engine's order, which a
-    resumed run would not reproduce.
+    written. With `is_sorted`, rows without ORDER BY are sorted by text instead of in the engine's
+    order, which a resumed run would not reproduce.
     """
 
     queries: list[RunQuery]
@@ -158,7 +158,8 @@ class Reporter:
         try:
             for kind in each.kinds:
                 batches = read_batches(each, now, kind)
-                if self.is_sorted:
+                is_ordered = kind is Kind.SNAPSHOT and bool(each.query.query.order)
+                if self.is_sorted and not is_ordered:
                     batches = sort_rows(batches)
                 result = ResultBatch(kind, now.epoch, epoch.time, batches)
                 self.rows += self.outputs.write(each.query.name, result)

@@ -59,9 +59,9 @@ def recompute(
     Cache a log that several results read. A multiplicity beyond 64 bits, a row without a term or a
     time, and an invalid term, time or sign fail the job that reads them.
 
-    Raises `UnsupportedQuery` for aggregates, LIMIT, OFFSET, windows in the text, and filters other
-    than ``=``, ``!=``, IN and NOT IN with IRIs, sameTerm, isIRI, isBlank and isLiteral, combined
-    with ``&&``, ``||`` and ``!``.
+    Raises `UnsupportedQuery` for aggregates, ORDER BY, LIMIT, OFFSET, windows in the text, and
+    filters other than ``=``, ``!=``, IN and NOT IN with IRIs, sameTerm, isIRI, isBlank and
+    isLiteral, combined with ``&&``, ``||`` and ``!``.
     """
     parsed = parse(query, prefixes) if isinstance(query, str) else query
     _refuse(parsed)
@@ -75,6 +75,8 @@ def recompute(
 def _refuse(query: Query) -> None:
     if query.grouping is not None:
         raise _make_refusal("aggregates and GROUP BY", "GROUP BY", "group the result with Spark")
+    if query.order:
+        raise _make_refusal("ORDER BY", "ORDER BY", "sort the result with Spark")
     if query.limit is not None or query.offset:
         raise _make_refusal("LIMIT and OFFSET", "LIMIT", "limit the result with Spark")
     if query.windows or query.output is not None or any(query.graphs):

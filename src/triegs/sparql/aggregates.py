@@ -12,19 +12,17 @@ from fractions import Fraction
 
 from triegs.sparql.expressions import UNBOUND, evaluate, holds
 from triegs.sparql.model import Aggregate, Call, Duplicates, Expression, Grouping, Query
+from triegs.sparql.term_order import total_key
 from triegs.sparql.values import (
     ExpressionError,
-    Moment,
     Number,
     Rank,
-    Text,
     divide,
     number_term,
     round_to_float,
     to_decimal,
     value_of,
 )
-from triegs.terms.term import Kind, parse_term
 
 #: Terms with multiplicities; None is a row whose argument was an error or unbound.
 Weighted = list[tuple[str | None, int]]
@@ -117,37 +115,9 @@ def _extreme(choose: Callable[..., str]) -> Callable[[Weighted], str]:
             raise ExpressionError("MIN and MAX need a value in every row")
         if not terms:
             raise ExpressionError("MIN and MAX of nothing")
-        return choose(terms, key=_sort_key)
+        return choose(terms, key=total_key)
 
     return function
-
-
-def _sort_key(term: str) -> tuple[object, ...]:
-    """A total order of terms that extends ``<``.
-
-    Blank nodes come first, then IRIs, then literals by kind of value. Pairs that ``<`` does not
-    order (NaN, an unknown time zone, equal values spelt differently, unknown datatypes) are
-    ordered too, so that the result does not depend on the order of the rows.
-    """
-    kinds = (Kind.BLANK, Kind.IRI, Kind.LITERAL)
-    parts = parse_term(term)
-    value = value_of(term)
-    key: tuple[object, ...]
-    match value:
-        case Number(amount=float(amount)) if math.isnan(amount):
-            key = ("a number", -1, 0)
-        case Number(amount=float(amount)) if math.isinf(amount):
-            key = ("a number", 0, amount)
-        case Number():
-            # Exact: promotion is monotone, so this refines the order of promoted numbers.
-            key = ("a number", 0, Fraction(value.amount))
-        case Moment():
-            key = (value.kind.value, value.seconds)
-        case Text():
-            key = ("text", value.language, value.text)
-        case _:
-            key = ("zz other", parts.datatype, parts.lexical)
-    return (kinds.index(parts.kind), *key, term)
 
 
 def _sample(pairs: Weighted) -> str:
@@ -155,7 +125,7 @@ def _sample(pairs: Weighted) -> str:
     terms = [term for term, _ in pairs if term is not None]
     if not terms:
         raise ExpressionError("SAMPLE of nothing")
-    return min(terms, key=_sort_key)
+    return min(terms, key=total_key)
 
 
 _FUNCTIONS: dict[str, Callable[[Weighted], str]] = {
@@ -174,10 +144,11 @@ Group = list[tuple[dict[str, str], int]]
 
 
 def group(query: Query, answers: Answers) -> dict[tuple[str | None, ...], int]:
-    """The output rows of a grouped query, over ``query.head``, with their multiplicities.
+    """The output rows of a grouped query, over ``query.head`` and ``query.hidden``, with their
+    multiplicities.
 
     ``answers`` are over ``query.free`` with their multiplicities. Without keys there is one group,
-    even if there are no answers. The caller applies DISTINCT, LIMIT and OFFSET.
+    even if there are no answers. The caller applies DISTINCT, ORDER BY, LIMIT and OFFSET.
 
     >>> from triegs.sparql import parse
     >>> query = parse("SELECT (COUNT(*) AS ?n) { ?x ?p ?y }")

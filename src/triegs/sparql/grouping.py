@@ -1,4 +1,4 @@
-"""GROUP BY, HAVING and aggregates in SELECT, combined into keys and columns over keys."""
+"""GROUP BY, HAVING, ORDER BY and aggregates in SELECT, combined into keys and columns over keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ from typing import NamedTuple
 
 from triegs.sparql.expression_parser import Condition
 from triegs.sparql.lexer import Token
-from triegs.sparql.model import Aggregate, Call, Column, Expression, Grouping, Values, is_variable
+from triegs.sparql.model import (
+    Aggregate,
+    Call,
+    Column,
+    Direction,
+    Expression,
+    Grouping,
+    OrderKey,
+    Values,
+    expression_variables,
+    is_variable,
+)
 from triegs.sparql.pattern_parser import Body
 from triegs.sparql.reader import Reader, name_of
 from triegs.sparql.scope import Unknown, conjuncts, limit_scope, substitute
@@ -20,6 +31,14 @@ class Selected(NamedTuple):
     name: Token
     condition: Condition | None = None
     opening: Token | None = None
+
+
+class Ordering(NamedTuple):
+    """A key of ORDER BY as read, with its first token."""
+
+    condition: Condition
+    direction: Direction
+    start: Token
 
 
 class Grouper:
@@ -52,6 +71,36 @@ class Grouper:
             for condition in conjuncts(self._over_group(each, "HAVING"))
         ]
         return Grouping(tuple(self.keys.values()), tuple(columns.values()), tuple(conditions))
+
+    def order(
+        self, grouping: Grouping, keys: Sequence[Ordering]
+    ) -> tuple[Grouping, tuple[OrderKey, ...]]:
+        """The keys of ORDER BY over the columns, and the grouping with a hidden column for each key
+        that SELECT does not have. That needs all keys of GROUP BY in SELECT: only then does a row
+        determine its group.
+        """
+        selected = {column.name: column.expression for column in grouping.columns}
+        columns = list(grouping.columns)
+        found = []
+        for condition, direction, start in keys:
+            for token in condition.parser.outside:
+                if name_of(token) not in selected:
+                    self._check_key(token)
+            inside = condition.parser.inside
+            expression = self._resolve(condition.expression, inside, "ORDER BY")
+            if condition.parser.has_aggregate or not selected.keys() >= {
+                *expression_variables(expression)
+            }:
+                meaning = substitute(expression, selected)
+                same = (column.name for column in columns if column.expression == meaning)
+                name = next(same, f"?_:order{len(columns) - len(selected) + 1}")
+                if name not in {column.name for column in columns}:
+                    if not selected.keys() >= self.keys.keys():
+                        raise self.reader.refusal("unselected ORDER BY", start)
+                    columns.append(Column(name, meaning))
+                expression = name
+            found.append(OrderKey(expression, direction))
+        return replace(grouping, columns=tuple(columns)), tuple(found)
 
     def _check_names(self, keys: Sequence[Condition], selected: Sequence[Selected]) -> None:
         """A name after AS must not be used in the body or by another column or key."""
@@ -89,7 +138,10 @@ class Grouper:
         """An output expression; outside aggregates it may use only keys."""
         for token in condition.parser.outside:
             self._check_key(token)
-        inside = condition.parser.inside
+        return self._resolve(condition.expression, condition.parser.inside, clause)
+
+    def _resolve(self, expression: Expression, inside: Sequence[Token], clause: str) -> Expression:
+        """The expression with the arguments of its aggregates over the body."""
 
         def resolve(part: Expression) -> Expression:
             if isinstance(part, Aggregate):
@@ -100,7 +152,7 @@ class Grouper:
                 return Call(part.operator, tuple(map(resolve, part.arguments)))
             return part
 
-        return resolve(condition.expression)
+        return resolve(expression)
 
     def _check_key(self, token: Token) -> None:
         name = name_of(token)

@@ -140,6 +140,19 @@ class Grouping:
     having: tuple[Expression, ...] = ()
 
 
+class Direction(Enum):
+    ASCENDING = "ASC"
+    DESCENDING = "DESC"
+
+
+@dataclass(frozen=True, slots=True)
+class OrderKey:
+    """One key of ``ORDER BY``: an expression over columns of the head, or a hidden column."""
+
+    expression: Expression
+    direction: Direction = Direction.ASCENDING
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A parsed query: a list of atoms with a head and modifiers.
@@ -166,12 +179,20 @@ class Query:
     output: Output | None = None
     #: Valid SPARQL that is likely a mistake, each with its line and column.
     warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    #: How snapshots are sorted, first key first; plans do not depend on it.
+    order: tuple[OrderKey, ...] = ()
 
     @property
     def variables(self) -> tuple[str, ...]:
         """Every variable that the body binds, in order of first appearance."""
         names = [name for atom in self.atoms for name in atom.variables]
         return _distinct(names + [name for block in self.values for name in block.variables])
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The columns of a grouping that only ORDER BY uses; the head determines their values."""
+        columns = () if self.grouping is None else self.grouping.columns
+        return tuple(column.name for column in columns if column.name not in self.head)
 
     @property
     def free(self) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 A recursive-descent parser over the tokens of `lexer`. This module reads the clauses of a query,
 `pattern_parser` graph patterns, `expression_parser` expressions, `stream_clauses` windows, and
-`grouping` combines GROUP BY and aggregates. Brackets nest at most 64 deep, and nothing else
-recurses.
+`grouping` combines GROUP BY, aggregates and ORDER BY. Brackets nest at most 64 deep, and nothing
+else recurses.
 """
 
 from __future__ import annotations
@@ -12,17 +12,26 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from triegs.sparql.expression_parser import Condition, ExpressionParser, starts_constraint
-from triegs.sparql.grouping import Grouper, Selected, commutes
+from triegs.sparql.grouping import Grouper, Ordering, Selected, commutes
 from triegs.sparql.iri import is_absolute, resolve
 from triegs.sparql.lexer import Token, TokenKind
-from triegs.sparql.model import Duplicates, Form, Grouping, Query, Values
+from triegs.sparql.model import (
+    Direction,
+    Duplicates,
+    Form,
+    Grouping,
+    OrderKey,
+    Query,
+    Values,
+)
 from triegs.sparql.pattern_parser import Body, PatternParser, read_values
 from triegs.sparql.reader import Reader, name_of
-from triegs.sparql.scope import Unknown
+from triegs.sparql.scope import Unknown, limit_scope
 from triegs.sparql.stream_clauses import read_from, read_register
 from triegs.sparql.window import Window
 
 _DUPLICATES = {"DISTINCT": Duplicates.DISTINCT, "REDUCED": Duplicates.REDUCED}
+_DIRECTIONS = {direction.value: direction for direction in Direction}
 _START = "a query starts with SELECT or ASK"
 
 
@@ -71,6 +80,7 @@ class _QueryParser:
         #: None without GROUP BY.
         self.keys: list[Condition] | None = None
         self.having: list[Condition] = []
+        self.order: list[Ordering] = []
         self.slices: dict[str, int] = {}
 
     def read(self) -> Query:
@@ -90,16 +100,18 @@ class _QueryParser:
         reader.skip("WHERE")
         body = PatternParser(reader, self.windows, self.unknown).read()
         self._modifiers()
+        if form is Form.ASK:
+            self.order = []  # one answer has no order
         last = reader.token
         trailing = read_values(reader) if last.word == "VALUES" else None
         if not reader.is_at_end():
             raise reader.unexpected("the end of the query")
-        head, grouping = self._head(body, trailing, last)
+        head, grouping, order = self._head(body, trailing, last)
         return Query(
             form, head, body.atoms, tuple(body.values), tuple(body.filters), self.duplicates,
             self.slices.get("LIMIT"), self.slices.get("OFFSET", 0), grouping,
             reader.lexer.original, body.graphs, tuple(self.windows.items()), output,
-            self._warnings(body),
+            self._warnings(body), order,
         )  # fmt: skip
 
     # Clauses
@@ -150,23 +162,43 @@ class _QueryParser:
         if reader.skip("GROUP"):
             reader.need("BY", "GROUP")
             self.keys = [self._key()]
-            while starts_constraint(reader) or reader.token.kind is TokenKind.VARIABLE:
+            while self._starts_key():
                 self.keys.append(self._key())
         if reader.skip("HAVING"):
             self.having = [self._condition()]
             while starts_constraint(reader):
                 self.having.append(self._condition())
+        if reader.skip("ORDER"):
+            reader.need("BY", "ORDER")
+            self.order = [self._order_key()]
+            while reader.token.word in _DIRECTIONS or self._starts_key():
+                self.order.append(self._order_key())
         while word := reader.skip("LIMIT", "OFFSET"):
             if word in self.slices:
                 token = reader.tokens[reader.index - 1]
                 raise reader.error(f"duplicate {word}", token, word)
             self.slices[word] = reader.whole_number(word)
 
+    def _starts_key(self) -> bool:
+        """Whether a key of GROUP BY or ORDER BY follows."""
+        return starts_constraint(self.reader) or self.reader.token.kind is TokenKind.VARIABLE
+
+    def _order_key(self) -> Ordering:
+        reader, start = self.reader, self.reader.token
+        word = reader.skip(*_DIRECTIONS)
+        if word and reader.token.text != "(":
+            raise reader.unexpected(f"'(' after {word}")
+        if not self._starts_key():
+            raise reader.unexpected("a variable, an expression, ASC or DESC after ORDER BY")
+        parser = ExpressionParser(reader)
+        condition = Condition(parser.read_primary(), parser)
+        return Ordering(condition, _DIRECTIONS.get(word, Direction.ASCENDING), start)
+
     def _key(self) -> Condition:
         reader = self.reader
         parser = ExpressionParser(reader, "in GROUP BY")
         if reader.token.text != "(":
-            if not starts_constraint(reader) and reader.token.kind is not TokenKind.VARIABLE:
+            if not self._starts_key():
                 raise reader.unexpected("a variable or an expression after GROUP BY")
             return Condition(parser.read_primary(), parser)
         reader.open("(")
@@ -183,22 +215,27 @@ class _QueryParser:
 
     def _head(
         self, body: Body, trailing: Values | None, last: Token
-    ) -> tuple[tuple[str, ...], Grouping | None]:
-        """The columns and the grouping; adds HAVING and trailing VALUES to the body."""
+    ) -> tuple[tuple[str, ...], Grouping | None, tuple[OrderKey, ...]]:
+        """The columns, the grouping and the order; adds HAVING and trailing VALUES to the body."""
         reader = self.reader
         computed = [each.condition for each in self.selected if each.condition is not None]
-        has_aggregate = any(each.parser.has_aggregate for each in [*computed, *self.having])
+        ordered = [each.condition for each in self.order]
+        has_aggregate = any(
+            each.parser.has_aggregate for each in [*computed, *self.having, *ordered]
+        )
         if self.keys is not None or has_aggregate:
             if self.star is not None:
                 hint = "name the keys and aggregates"
                 raise reader.error("SELECT * cannot be grouped", self.star, "SELECT *", hint)
             grouper = Grouper(reader, body, self.unknown)
             grouping = grouper.group(self.keys or [], self.selected, self.having)
+            head = tuple(column.name for column in grouping.columns)
+            grouping, order = grouper.order(grouping, self.order)
             if trailing is not None:
                 if not commutes(trailing, grouping):
                     raise reader.refusal("VALUES after aggregates", last)
                 body.values.append(trailing)
-            return tuple(column.name for column in grouping.columns), grouping
+            return head, grouping, order
         if computed:
             opening = next(each.opening for each in self.selected if each.opening is not None)
             raise reader.refusal("select expression", opening)
@@ -209,12 +246,28 @@ class _QueryParser:
             body.variables.update(trailing.variables)
         if self.star is not None:
             named = [token for token in reader.tokens if token.kind is TokenKind.VARIABLE]
-            return tuple(dict.fromkeys(v for v in map(name_of, named) if v in body.variables)), None
+            head = tuple(dict.fromkeys(v for v in map(name_of, named) if v in body.variables))
+            return head, None, self._order(body, head)
         shown = {name_of(each.name): each.name for each in self.selected}
         self.unknown += [
             Unknown(token, "SELECT") for v, token in shown.items() if v not in body.variables
         ]
-        return tuple(shown), None
+        return tuple(shown), None, self._order(body, tuple(shown))
+
+    def _order(self, body: Body, head: tuple[str, ...]) -> tuple[OrderKey, ...]:
+        """The keys of a query without groups, over the head: an answer that hides a key would have
+        several places in the order.
+        """
+        found = []
+        for condition, direction, _ in self.order:
+            for token in condition.parser.outside:
+                name = name_of(token)
+                if name not in body.variables:
+                    self.unknown.append(Unknown(token, "ORDER BY"))
+                elif name not in head:
+                    raise self.reader.refusal("unselected ORDER BY", token)
+            found.append(OrderKey(limit_scope(condition.expression, body.variables), direction))
+        return tuple(found)
 
     def _warnings(self, body: Body) -> tuple[str, ...]:
         """One warning per clause and variable that is not bound there."""

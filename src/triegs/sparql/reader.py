@@ -32,8 +32,8 @@ NUMBERS = {
 BOOLEANS = ("TRUE", "FALSE")
 CONSTANTS = (*IRIS, TokenKind.STRING, *NUMBERS)
 _KEYWORDS = """
-    SELECT ASK WHERE DISTINCT REDUCED FILTER VALUES GROUP BY HAVING LIMIT OFFSET AS IN NOT
-    TRUE FALSE BASE PREFIX WINDOW STREAM REGISTER
+    SELECT ASK WHERE DISTINCT REDUCED FILTER VALUES GROUP BY HAVING ORDER ASC DESC LIMIT OFFSET AS
+    IN NOT TRUE FALSE BASE PREFIX WINDOW STREAM REGISTER
 """
 _KNOWN = {*_KEYWORDS.split(), *FUNCTIONS, *AGGREGATES}
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -150,7 +150,6 @@ class Reader:
         if token.kind is TokenKind.WORD:
             word = token.word
             construct = "NOT EXISTS" if word == "NOT" and self.after().word == "EXISTS" else word
-            construct = {"ORDER": "ORDER BY"}.get(construct, construct)
             if word == "SELECT" and opening is not None:
                 construct = "sub-select"
             if construct in REFUSALS:

@@ -19,6 +19,7 @@ _ONE_QUERY_EACH = "register one query per alternative and add up their answers"
 _SUBTRACT = "register both sides and subtract where they are read"
 _CLIENT = "compute it from the answers, or store it as a triple"
 _VALUES_INSIDE = "put VALUES inside WHERE, or let it list distinct values of GROUP BY variables"
+_SELECT_KEYS = "add to SELECT what ORDER BY sorts by, and all keys of GROUP BY"
 
 #: The alternative to each construct.
 REFUSALS: dict[str, str] = {
@@ -26,7 +27,7 @@ REFUSALS: dict[str, str] = {
     "DESCRIBE": "SELECT ?p ?o { <the resource> ?p ?o }",
     **dict.fromkeys(_UPDATES.split(), "a query only reads; the graph changes by events"),
     "FROM": "load that graph: a query reads the one graph of its engine",
-    "ORDER BY": "sort the answers where they are read",
+    "unselected ORDER BY": _SELECT_KEYS,
     "OPTIONAL": "register the query with and without that part",
     "MINUS": _SUBTRACT,
     "UNION": _ONE_QUERY_EACH,

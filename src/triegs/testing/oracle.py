@@ -32,6 +32,7 @@ from rdflib.plugins.sparql.operators import RelationalExpression
 from rdflib.plugins.sparql.parser import parseQuery
 from rdflib.plugins.sparql.sparql import FrozenBindings, QueryContext, SPARQLError
 
+from triegs.testing.oracle_order import order_key
 from triegs.testing.oracle_regex import BadPattern, matches
 
 Triple = tuple[str, str, str]
@@ -231,6 +232,9 @@ class Question:
     is_ask: bool = False
     offset: int = 0
     limit: int | None = None
+    #: The keys of ORDER BY, and whether they descend; what rdflib renamed in them.
+    order: list[tuple[Any, bool]] = field(default_factory=list)
+    renamed: dict[Any, Any] = field(default_factory=dict)
 
     def answer(self, weights: Mapping[Triple, int]) -> Answers:
         """Sum the weights of all valuations by output row, then apply grouping and modifiers."""
@@ -247,10 +251,34 @@ class Question:
         else:
             rows = [(binding, weight) for binding, weight in valuations]
         found: Answers = {}
+        bindings: dict[Row, Binding] = {}
         for binding, weight in rows:
             row = tuple(spell(binding[v]) if v in binding else None for v in self.head)
             found[row] = 1 if self.is_distinct else found.get(row, 0) + weight
+            bindings[row] = binding
+        if self.order:
+            found = {row: found[row] for row in self._sort(bindings)}
         return self._cut(found)
+
+    def _sort(self, bindings: Mapping[Row, Binding]) -> list[Row]:
+        """The rows by ORDER BY, which uses only variables of the head; in ties by all columns."""
+
+        def find_ties(row: Row) -> list[Any]:
+            shown = [bindings[row].get(v) for v in self.head]
+            return [(order_key(each), text or "") for each, text in zip(shown, row, strict=True)]
+
+        found = sorted(bindings, key=find_ties)
+        for expression, descends in reversed(self.order):
+
+            def find_key(row: Row, expression: Any = expression) -> Any:
+                binding = bindings[row]
+                more = {new: binding[v] for new, v in self.renamed.items() if v in binding}
+                if isinstance(expression, rdflib.Variable):
+                    return order_key((binding | more).get(expression))
+                return order_key(evaluate(expression, binding | more))
+
+            found.sort(key=find_key, reverse=descends)  # stable, also if it descends
+        return found
 
     def _valuations(
         self, graph: Any, binding: Binding, weight: int, atoms: Any, values: Any
@@ -289,7 +317,9 @@ class Question:
                 yield row
 
     def _cut(self, rows: Answers) -> Answers:
-        """LIMIT and OFFSET do not define which rows; the oracle keeps the first in its order."""
+        """Without ORDER BY, LIMIT and OFFSET do not define which rows; the oracle keeps the first
+        in its order.
+        """
         if self.offset == 0 and self.limit is None:
             return rows
         expanded = [row for row, n in rows.items() for _ in range(n)][self.offset :]
@@ -310,7 +340,9 @@ def read_query(text: str) -> Question:
         order = re.findall(r"[?$](\w+)", text)
         question.head.sort(key=lambda column: order.index(str(column)))
     node = query.p
-    while node.name in ("Project", "Slice", "Distinct", "Reduced"):
+    while node.name in ("Project", "Slice", "Distinct", "Reduced", "OrderBy"):
+        if node.name == "OrderBy":
+            question.order = [(each.expr, each.order == "DESC") for each in node.expr]
         if node.name == "Slice":
             question.offset, question.limit = node.start, node.length
         question.is_distinct |= node.name == "Distinct"
@@ -332,6 +364,7 @@ def read_query(text: str) -> Question:
                 question.having.append(each.expr)
         # rdflib samples a plain key; the value is that of the key.
         samples = {a.res: a.vars for a in node.A if a.name == "Aggregate_Sample"}
+        question.renamed = samples
         question.columns = [
             (v, samples[e] if isinstance(e, rdflib.Variable) and e in samples else e)
             for v, e in question.columns

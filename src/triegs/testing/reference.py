@@ -17,8 +17,19 @@ from triegs.errors import UnsupportedQuery
 from triegs.mode import Mode
 from triegs.sparql import parse
 from triegs.sparql.aggregates import group
+from triegs.sparql.expressions import evaluate as evaluate_expression
 from triegs.sparql.expressions import holds
-from triegs.sparql.model import Atom, Duplicates, Form, Query, is_variable
+from triegs.sparql.model import (
+    Atom,
+    Direction,
+    Duplicates,
+    Expression,
+    Form,
+    Query,
+    is_variable,
+)
+from triegs.sparql.term_order import Key, order_key, total_key
+from triegs.sparql.values import ExpressionError
 
 Row = tuple[str, ...]
 Counts = dict[Row, int]
@@ -89,7 +100,13 @@ class Reference:
 def ungroup(query: Query) -> Query:
     """The query of the answers that a grouped query aggregates, over `Query.free`."""
     return replace(
-        query, head=query.free, grouping=None, duplicates=Duplicates.KEEP, limit=None, offset=0
+        query,
+        head=query.free,
+        grouping=None,
+        duplicates=Duplicates.KEEP,
+        limit=None,
+        offset=0,
+        order=(),
     )
 
 
@@ -98,8 +115,8 @@ def solutions(
 ) -> dict[tuple[str | None, ...], int]:
     """Answer a query over a finished list of triples: output row → multiplicity.
 
-    Grouping, DISTINCT, OFFSET and LIMIT are applied. ASK gives ``{(): 1}`` or ``{}``. None is an
-    unbound column.
+    Grouping, DISTINCT, OFFSET and LIMIT are applied, and rows are in the order of ORDER BY. ASK
+    gives ``{(): 1}`` or ``{}``. None is an unbound column.
 
     >>> solutions("ASK { ?x <p> ?x }", [("<a>", "<p>", "<a>")])
     {(): 1}
@@ -122,7 +139,34 @@ def finish(query: Query, answers: Counts) -> dict[tuple[str | None, ...], int]:
         }
     if query.form is Form.ASK or query.duplicates is Duplicates.DISTINCT:
         rows = dict.fromkeys(rows, 1)
+    if query.order:
+        rows = {row: rows[row] for row in sort_rows(query, rows)}
+    if query.hidden:
+        rows = {row[: len(query.head)]: count for row, count in rows.items()}
     return dict(_cut(rows, query.offset, query.limit))
+
+
+def sort_rows(query: Query, rows: Iterable[tuple[str | None, ...]]) -> list[tuple[str | None, ...]]:
+    """Rows over the head and the hidden columns, by ORDER BY, and in ties by all columns."""
+    names = (*query.head, *query.hidden)
+    found = sorted(rows, key=lambda row: tuple(map(total_key, row[: len(query.head)])))
+    for key in reversed(query.order):
+
+        def find(row: tuple[str | None, ...], expression: Expression = key.expression) -> Key:
+            named = zip(names, row, strict=True)
+            return order_key(value(expression, {n: term for n, term in named if term is not None}))
+
+        # A reversed sort is stable, too.
+        found.sort(key=find, reverse=key.direction is Direction.DESCENDING)
+    return found
+
+
+def value(expression: Expression, binding: Mapping[str, str]) -> str | None:
+    """The value of an expression; None for an error."""
+    try:
+        return evaluate_expression(expression, binding)
+    except ExpressionError:
+        return None
 
 
 def _cut(

@@ -21,7 +21,6 @@ STORE = ox.Store()
 #: Accepted here and not by pyoxigraph, each with the reason why it is valid SPARQL.
 KNOWN = [
     ("Duplicated variable name in SELECT", "a variable may be selected twice"),
-    ("IRI parsing failed", "a relative IRI without a base stays as it is here"),
     ("contains a variable that is unbound", "GROUP BY ((?x) AS ?k) binds ?k"),
 ]
 
@@ -30,7 +29,7 @@ def refusal_of_pyoxigraph(text: str) -> str | None:
     # Keywords are case-insensitive; pyoxigraph accepts these two in lower case only.
     text = text.replace("FALSE", "false").replace("TRUE", "true")
     try:
-        STORE.query(text)
+        STORE.query(text, base_iri="http://base/")
     except SyntaxError as error:
         return str(error)
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from triegs.errors import UnsupportedQuery
 from triegs.sparql import parse
 from triegs.sparql.expressions import UNBOUND
 from triegs.sparql.model import (
@@ -11,9 +12,11 @@ from triegs.sparql.model import (
     Atom,
     Call,
     Column,
+    Direction,
     Duplicates,
     Form,
     Grouping,
+    OrderKey,
     Query,
     Values,
 )
@@ -221,6 +224,56 @@ def test_slices_and_duplicates() -> None:
 def test_values_without_variables() -> None:
     assert compiled("SELECT * { VALUES () { () () } }").values == (Values((), ((), ())),)
     assert compiled("SELECT * { VALUES ?x { } }").values == (Values(("?x",), ()),)
+
+
+def test_order() -> None:
+    query = compiled("SELECT ?x ?y { ?x :p ?y } ORDER BY DESC(?y) ?x ASC(?x) STR(?y) LIMIT 1")
+    assert query.order == (
+        OrderKey("?y", Direction.DESCENDING), OrderKey("?x"), OrderKey("?x"),
+        OrderKey(Call("STR", ("?y",))),
+    )  # fmt: skip
+    assert compiled("ASK { ?x :p ?y } ORDER BY ?x").order == ()
+
+
+def test_order_by_an_unbound_variable_is_a_warning() -> None:
+    query = compiled("SELECT ?x { ?x :p ?y } ORDER BY ?xx")
+    assert query.order == (OrderKey(UNBOUND),)
+    assert "ORDER BY uses ?xx, which is not bound; did you mean ?x?" in query.warnings[0]
+
+
+def test_order_of_groups() -> None:
+    query = compiled("""SELECT ?x (SUM(?y) AS ?s) { ?x :p ?y } GROUP BY ?x
+        ORDER BY DESC(?s) SUM(?y) (?s * 2) DESC(COUNT(*)) (?s + COUNT(*)) COUNT(*)""")
+    total, count = Aggregate("SUM", "?y"), Aggregate("COUNT", None)
+    assert query.head == ("?x", "?s")
+    assert query.hidden == ("?_:order1", "?_:order2")
+    assert query.grouping is not None
+    assert query.grouping.columns[2:] == (
+        Column("?_:order1", count), Column("?_:order2", Call("+", (total, count))),
+    )  # fmt: skip
+    assert query.order == (
+        OrderKey("?s", Direction.DESCENDING), OrderKey("?s"),
+        OrderKey(Call("*", ("?s", f'"2"{INTEGER}'))),
+        OrderKey("?_:order1", Direction.DESCENDING), OrderKey("?_:order2"), OrderKey("?_:order1"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("SELECT ?x { ?x :p ?y } ORDER BY ?x (?x + ?y)", "?y)"),
+        ("SELECT (COUNT(*) AS ?n) { ?x :p ?y } GROUP BY ?x ORDER BY ?n ?x", "?x"),
+        ("SELECT (COUNT(*) AS ?n) { ?x :p ?y } GROUP BY ?x ORDER BY DESC(SUM(?y))", "DESC"),
+    ],
+)
+def test_order_by_what_is_not_selected_is_refused(text: str, at: str) -> None:
+    with pytest.raises(UnsupportedQuery) as caught:
+        compiled(text)
+    assert caught.value.construct == "unselected ORDER BY"
+    column = caught.value.column
+    assert column is not None
+    assert caught.value.line == 1
+    assert text[column - 1 :].startswith(at)
 
 
 def test_grouping() -> None:

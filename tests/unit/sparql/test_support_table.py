@@ -31,6 +31,7 @@ FIRST_CHARACTERS = {
     "path {n}": "{2",
     "VALUES after aggregates": "VALUES",
     "function call": ":f(",
+    "unselected ORDER BY": "?y",
 }
 
 
