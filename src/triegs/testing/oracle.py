@@ -651,6 +651,8 @@ def spell(value: Any) -> str:
     """
     if isinstance(value, DataBlank):
         return str(value)
+    if isinstance(value, rdflib.BNode):  # a `DataBlank` that has passed through an expression
+        return f"_:{value}"
     if not isinstance(value, rdflib.Literal):
         return f"<{value}>"
     lexical = str(value).replace("\\", "\\\\").replace('"', '\\"')
