@@ -364,12 +364,14 @@ class Written(rdflib.Literal):
 
 
 def mend(part: Any) -> None:
-    """Keep what rdflib's translation loses: constant filters, rows without columns, and which
-    SAMPLE was written (rdflib also samples every key).
+    """Keep what rdflib's translation loses: constant filters, rows without columns, keys
+    without names, and which SAMPLE was written (rdflib also samples every key).
     """
     name = getattr(part, "name", "")
     if name == "Aggregate_Sample":
         part["is_written"] = True
+    if name == "GroupAs" and not part.var:
+        part["var"] = rdflib.Variable(f"__key_{rdflib.BNode()}__")
     if name == "MultiplicativeExpression":
         inner = part.expr
         if getattr(inner, "name", "") == "literal" and inner.datatype is None:
