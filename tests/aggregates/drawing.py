@@ -85,8 +85,8 @@ EXTREMES = [
 ]
 FLOATS = [
     typed(text, "float")
-    for text in ("0.1", "0.75", "-0.0", "16777217", "3e38", "1.00000005960464477540", "1e-46", "INF",
-                 "-INF", "NaN")
+    for text in ("0.1", "0.75", "-0.0", "16777217", "3e38", "1.00000005960464477540", "1e-46",
+                 "INF", "-INF", "NaN")
 ]  # fmt: skip
 TIMES = [
     typed("2020-01-02T00:00:00Z", "dateTime"), typed("2020-01-01T23:30:00-05:00", "dateTime"),

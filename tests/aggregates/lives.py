@@ -34,7 +34,7 @@ class Life:
     def __init__(self, seed: int, **options: Any) -> None:
         self.random = random = Random(seed)
         self.mode = options.pop("mode", None) or random.choice(["rdf", "multigraph"])
-        self.words = Vocabulary(random)
+        self.words = Vocabulary(random, options.pop("kinds", []))
         self.engine = Engine(self.mode, **options)
         self.counts: Counter[oracle.Triple] = Counter()
         self.standing: list[Standing] = []
