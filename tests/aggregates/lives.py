@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 from tests.aggregates.drawing import HUGE, Vocabulary, draw_query
 from tests.stress.standing import FORMS, Standing, read, subtract
 
 from triegs.engine import Engine
 from triegs.errors import MultiplicityOverflow
+from triegs.options import ModeName
 from triegs.testing import oracle
 
 logging.getLogger("rdflib.term").setLevel(logging.ERROR)  # it reports ill-typed literals
@@ -29,7 +30,7 @@ class Life:
 
     def __init__(self, seed: int, **options: Any) -> None:
         self.random = random = Random(seed)
-        self.mode = options.pop("mode", None) or random.choice(["rdf", "multigraph"])
+        self.mode: ModeName = random.choice(get_args(ModeName))
         self.words = Vocabulary(random, options.pop("kinds", []))
         self.engine = Engine(self.mode, **options)
         self.counts: Counter[oracle.Triple] = Counter()
