@@ -134,30 +134,6 @@ def test_a_failed_epoch_leaves_no_trace(seed):
     check_engine(engine)
 
 
-def test_a_failed_registration_leaves_no_trace():
-    engine = Engine(memory_limit=SMALLEST_LIMIT)
-    many = 2_000
-    triples = {"subject": [f"<u:{i % 50}>" for i in range(many)],
-               "predicate": ["<u:p>"] * many,
-               "object": [integer(i) for i in range(many)]}  # fmt: skip
-    engine.apply(pa.table(triples))
-    kept = engine.register(COUNT)
-    before = rows_of(kept)
-    registered = 0
-    for number in range(200):
-        body = f"?x <u:p> ?v . ?y <u:p> ?w FILTER(?v + {number} > ?w)"
-        try:
-            engine.register(f"SELECT ?x ?y (SUM(?v) AS ?s) {{ {body} }} GROUP BY ?x ?y").close()
-            registered += 1
-        except MemoryLimitReached:
-            break
-    assert registered < 200
-    assert rows_of(kept) == before
-    check_engine(engine)
-    engine.apply([("+", "<u:0>", "<u:p>", integer(9))])
-    assert len(rows_of(kept)) == len(before)
-
-
 # Bounded memory
 
 
