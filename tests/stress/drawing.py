@@ -2,7 +2,8 @@
 
 Cyclic cores of up to five atoms over one label or two, alone or with tails; trees, paths and stars;
 atoms side by side over the same variables; variables as predicates, so that atoms share up to three
-variables; queries in two pieces. Any head, filters of every kind, rows for one to three variables.
+variables; queries in two pieces. Any head, filters of every kind, rows for one to three variables,
+groups.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ ONE = '"1"^^<http://www.w3.org/2001/XMLSchema#integer>'
 #: literals, which filters tell from the rest.
 TERMS = [*NODES, *NODES, LABELS[0], ONE, '"c0"']
 MOST_ATOMS = 5
+FUNCTIONS = ["COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE"]
 
 
 def variables(pattern: Pattern) -> list[str]:
@@ -166,10 +168,31 @@ def draw_pattern(random: Random) -> Pattern:
     return replace(pattern, extra=tuple(extra))
 
 
+def draw_groups(random: Random, pattern: Pattern) -> str:
+    """The text of a grouped query over a pattern."""
+    names = variables(pattern)
+    keys = random.sample(names, random.randint(0, min(2, len(names))))
+    where = pattern.text.partition("WHERE")[2]
+    columns = list(keys)
+    for number in range(random.choice([1, 1, 2])):
+        distinct = random.choice(["", "", "DISTINCT "])
+        argument = random.choice(names)
+        argument += random.choice(["", "", "", " + 1"])
+        columns.append(f"( {random.choice(FUNCTIONS)}( {distinct}{argument} ) AS ?n{number} )")
+    groups = [*keys, *random.choice([[], [], [], [f"( isIRI( {random.choice(names)} ) )"]])]
+    text = f"SELECT {' '.join(columns)} WHERE{where}"
+    text += f" GROUP BY {' '.join(groups)}" if groups else ""
+    if random.random() < 0.2:
+        text += f" HAVING ( COUNT( * ) {random.choice('<>=')} {random.randrange(4)} )"
+    return text
+
+
 def draw_text(random: Random, *, cuts: bool = True) -> str:
-    """The text of one; with `cuts` now and then with LIMIT or OFFSET."""
+    """The text of one, now and then with groups; with `cuts` now and then with LIMIT or OFFSET."""
     pattern = draw_pattern(random)
     text = pattern.text
+    if variables(pattern) and random.random() < 0.2:
+        return draw_groups(random, pattern)
     if cuts and pattern.head and random.random() < 0.1:
         text += f" OFFSET {random.randrange(4)}" if random.random() < 0.6 else ""
         text += f" LIMIT {random.randrange(6)}" if random.random() < 0.8 else ""

@@ -43,7 +43,7 @@ STORES: dict[str, Any] = {
     "small": lambda: {"store": PackedStore(reserve=False)},
     "limited": lambda: {"memory_limit": SMALLEST_LIMIT},
 }
-AGGREGATE = "SELECT ?v0 (COUNT(*) AS ?n) { ?v0 <p0> ?v1 } GROUP BY ?v0"
+UNSUPPORTED = "SELECT ?v0 { ?v0 <p0> ?v1 OPTIONAL { ?v1 <p0> ?v2 } }"
 COLUMNS = ("op", "subject", "predicate", "object")
 MOST = 2**63 - 1
 #: Of so many events, four or five atoms make a count that does not fit.
@@ -90,7 +90,7 @@ class Life:
     def register(self) -> None:
         random, engine = self.random, self.engine
         if random.random() < 0.05:
-            self.expect_refusal(AGGREGATE)
+            self.expect_refusal(UNSUPPORTED)
         text = draw_text(random)
         names = parse(text).variables
         root = random.choice(names).lstrip("?") if names and random.random() < 0.5 else None
@@ -310,7 +310,9 @@ class Life:
                 rows = read(snapshot)
             except MultiplicityOverflow:
                 self.seen["too large to read"] += 1
-                assert max(expected.values(), default=0) > MOST, one.text
+                # A group has the multiplicity 1, but its aggregates may not fit.
+                is_grouped = one.question.keys is not None
+                assert is_grouped or max(expected.values(), default=0) > MOST, one.text
                 one.shown = snapshot.epoch, None
             else:
                 one.check(rows, expected)

@@ -107,7 +107,17 @@ def test_queries_of_every_class_are_drawn():
     texts = [draw_text(random) for _ in range(400)]
     classes = Counter(compile_query(parse(text)).plan_class for text in texts)
     assert all(classes[each] > 20 for each in PlanClass), classes
-    for construct in ("ASK", "DISTINCT", "LIMIT", "FILTER", "REGEX", "VALUES", "?p"):
+    for construct in (
+        "ASK",
+        "DISTINCT",
+        "LIMIT",
+        "FILTER",
+        "REGEX",
+        "VALUES",
+        "?p",
+        "GROUP BY",
+        "SUM",
+    ):
         assert any(construct in text for text in texts), construct
 
 

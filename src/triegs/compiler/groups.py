@@ -216,7 +216,12 @@ def _multiply_digits(drafts: list[Draft], top: int, variable: str) -> int:
                 Input(below, Use.COUNT, (*each.variables, DIGIT))
                 if each.node == old and each.use is Use.COUNT else each for each in guard.inputs
             ))  # fmt: skip
-        drafts.append(Draft((*draft.bag, DIGIT), guard, children, (*draft.interface, DIGIT)))
+        bag = (*draft.bag, DIGIT)
+        if guard is None and not set(bag) <= set(drafts[below].interface):
+            # No child covers the bag, as a rule without a guard needs: join them instead.
+            inputs = tuple(Input(each, Use.COUNT, drafts[each].interface) for each in children)
+            guard, children = Join(inputs, (), len(inputs)), ()
+        drafts.append(Draft(bag, guard, children, (*draft.interface, DIGIT)))
         below, old = len(drafts) - 1, number
     return below
 

@@ -140,6 +140,9 @@ def is_shared(old: Side, new: Side) -> bool:
     if enumeration.roots is None:
         relations = [factor.relation for factor in enumeration.factors]
         relations += [relation for relation, _ in enumeration.totals]
+        for measure in enumeration.measures:
+            relations += [] if measure.relation is None else [measure.relation]
+            relations += [relation for relation, _ in measure.totals]
         enumeration.roots = np.array(sorted({relation.root_at for relation in relations}), np.int64)
     return share_roots(old.version.roots, new.version.roots, enumeration.roots)
 

@@ -18,9 +18,9 @@ from triegs.sparql.values import (
     Number,
     Rank,
     divide,
+    exact_decimal,
     number_term,
-    round_to_float,
-    to_decimal,
+    round_fraction,
     value_of,
 )
 
@@ -94,16 +94,8 @@ def finish_sum(rank: Rank, exact: Fraction, unbounded: float, divisor: int = 0) 
     if rank is Rank.INTEGER:
         return Number(rank, int(exact))
     if rank is Rank.DECIMAL:
-        return Number(rank, divide(exact, Fraction(divisor)) if divisor else to_decimal(exact))
-    return _rounded(exact / divisor if divisor else exact, rank)
-
-
-def _rounded(exact: Fraction, rank: Rank) -> Number:
-    try:
-        amount = float(exact)
-    except OverflowError:
-        amount = math.inf if exact > 0 else -math.inf
-    return Number(rank, round_to_float(amount) if rank is Rank.FLOAT else amount)
+        return Number(rank, divide(exact, Fraction(divisor)) if divisor else exact_decimal(exact))
+    return Number(rank, round_fraction(exact / divisor if divisor else exact, rank))
 
 
 def _extreme(choose: Callable[..., str]) -> Callable[[Weighted], str]:

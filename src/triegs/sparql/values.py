@@ -131,7 +131,13 @@ def _double(lexical: str) -> Number | None:
 
 def _float(lexical: str) -> Number | None:
     number = _double(lexical)
-    return None if number is None else Number(Rank.FLOAT, round_to_float(float(number.amount)))
+    if number is None:
+        return None
+    amount = float(number.amount)
+    if amount and math.isfinite(amount):
+        # From the text: rounding to a double first could round twice.
+        amount = round_fraction(Fraction(Decimal(lexical)), Rank.FLOAT)
+    return Number(Rank.FLOAT, amount)
 
 
 def _moment(lexical: str, kind: MomentKind) -> Moment | None:
@@ -188,17 +194,35 @@ def round_to_float(amount: float) -> float:
         return math.copysign(math.inf, amount)
 
 
+def round_fraction(exact: Fraction, rank: Rank) -> float:
+    """The nearest float or double, rounded once; an infinity beyond its range.
+
+    >>> round_fraction(1 + Fraction(1, 2**24) + Fraction(1, 2**60), Rank.FLOAT) == 1 + 2**-23
+    True
+    """
+    try:
+        amount = float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+    if rank is not Rank.FLOAT:
+        return amount
+    if exact != amount:
+        # Round to odd, so that the second rounding takes no value near a tie for the tie.
+        (bits,) = struct.unpack("q", struct.pack("d", amount))
+        if bits % 2 == 0:
+            amount = math.nextafter(amount, math.inf if exact > amount else -math.inf)
+    return round_to_float(amount)
+
+
 def promote(number: Number, rank: Rank) -> Number:
     """The number promoted to a rank at or above its own."""
     if number.rank is rank:
         return number
     if rank is Rank.DECIMAL:
         return Number(rank, Decimal(number.amount))
-    try:
-        amount = float(number.amount)
-    except OverflowError:
-        amount = math.inf if number.amount > 0 else -math.inf
-    return Number(rank, round_to_float(amount) if rank is Rank.FLOAT else amount)
+    if isinstance(number.amount, float):
+        return Number(rank, number.amount)
+    return Number(rank, round_fraction(Fraction(number.amount), rank))
 
 
 def calculate(operator: str, left: Number, right: Number) -> Number:
@@ -233,6 +257,14 @@ def to_decimal(amount: Fraction) -> Decimal:
     scaled = abs(amount) * 10**DIVISION_PLACES
     whole = scaled.numerator // scaled.denominator
     return Decimal(-whole if amount < 0 else whole).scaleb(-DIVISION_PLACES, _EXACT)
+
+
+def exact_decimal(amount: Fraction) -> Decimal:
+    """A sum of decimals, whose denominator divides a power of ten, as a decimal."""
+    places = 0
+    while amount.denominator > 1:
+        amount, places = amount * 10, places + 1
+    return Decimal(amount.numerator).scaleb(-places, _EXACT)
 
 
 def _divide_floats(a: float, b: float) -> float:

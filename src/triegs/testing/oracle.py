@@ -20,18 +20,20 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from fractions import Fraction
 from types import MethodType
 from typing import Any, NamedTuple
 
 import rdflib
 from rdflib.paths import InvPath, SequencePath
 from rdflib.plugins.sparql.algebra import translateQuery, traverse
-from rdflib.plugins.sparql.evalutils import _ebv, _eval
-from rdflib.plugins.sparql.operators import RelationalExpression
+from rdflib.plugins.sparql.evalutils import _eval
 from rdflib.plugins.sparql.parser import parseQuery
+from rdflib.plugins.sparql.parserutils import CompValue
+from rdflib.plugins.sparql.parserutils import value as rdflib_value
 from rdflib.plugins.sparql.sparql import FrozenBindings, QueryContext, SPARQLError
 
+from triegs.testing import oracle_values as values
 from triegs.testing.oracle_order import order_key
 from triegs.testing.oracle_regex import BadPattern, matches
 
@@ -39,6 +41,7 @@ Triple = tuple[str, str, str]
 Row = tuple[str | None, ...]
 Answers = dict[Row, int]
 Binding = dict[Any, Any]
+Members = list[tuple[Binding, int]]
 
 
 # --- Updates: from a list of events to the counts of assertions -------------------------------
@@ -236,6 +239,13 @@ class Question:
     order: list[tuple[Any, bool]] = field(default_factory=list)
     renamed: dict[Any, Any] = field(default_factory=dict)
 
+    def expressions(self) -> Iterator[Any]:
+        yield from (expression for expression, _ in self.filters)
+        yield from (expression for _, expression in self.computed_keys + self.columns)
+        yield from [*(self.keys or ()), *self.having]
+        yield from (aggregate.vars for aggregate in self.aggregates)
+        yield from (expression for expression, _ in self.order)
+
     def answer(self, weights: Mapping[Triple, int]) -> Answers:
         """Sum the weights of all valuations by output row, then apply grouping and modifiers."""
         terms = {t: term(t) for triple in weights for t in triple}
@@ -293,27 +303,34 @@ class Question:
                 extended = unify(binding, row.items())
                 if extended is not None:
                     yield from self._valuations(graph, extended, weight, (), values[1:])
-        elif all(_ebv(e, context(binding, scope)) for e, scope in self.filters):
+        elif all(is_met(e, context(binding, scope)) for e, scope in self.filters):
             yield binding, weight
 
     def _groups(self, valuations: list[tuple[Binding, int]]) -> Iterator[Binding]:
-        groups: dict[Any, list[Binding]] = {} if self.keys else {(): []}
+        groups: dict[Any, Members] = {} if self.keys else {(): []}
         for binding, weight in valuations:
             full = dict(binding)
             for variable, expression in self.computed_keys:
-                value = evaluate(expression, full)
-                full |= {} if value is None else {variable: value}
-            key = tuple(full.get(v) for v in self.keys or ())
-            groups.setdefault(key, []).extend([full] * weight)
-        for key, members in groups.items():
-            row = {v: k for v, k in zip(self.keys or (), key, strict=True) if k is not None}
+                found = evaluate(expression, full)
+                full |= {} if found is None else {variable: found}
+            key = [evaluate(each, full) for each in self.keys or ()]
+            spelt = tuple(None if each is None else spell(each) for each in key)
+            groups.setdefault(spelt, []).append((full, weight))
+        for members in groups.values():
+            row: Binding = {}
+            for key in self.keys or ():
+                found = evaluate(key, members[0][0])
+                row |= {} if found is None else {key: found}
             for aggregate in self.aggregates:
-                value = aggregate_value(aggregate, members)
-                row |= {} if value is None else {aggregate.res: value}
-            if all(_ebv(e, context(row)) for e in self.having):
+                if is_key(aggregate):
+                    found = row.get(aggregate.vars)
+                else:
+                    found = aggregate_value(aggregate, members)
+                row |= {} if found is None else {aggregate.res: found}
+            if all(is_met(e, context(row)) for e in self.having):
                 for variable, expression in self.columns:
-                    value = evaluate(expression, row)
-                    row |= {} if value is None else {variable: value}
+                    found = evaluate(expression, row)
+                    row |= {} if found is None else {variable: found}
                 yield row
 
     def _cut(self, rows: Answers) -> Answers:
@@ -362,19 +379,14 @@ def read_query(text: str) -> Question:
                 question.columns.append((each.var, each.expr))
             else:
                 question.having.append(each.expr)
-        # rdflib samples a plain key; the value is that of the key.
-        samples = {a.res: a.vars for a in node.A if a.name == "Aggregate_Sample"}
-        question.renamed = samples
-        question.columns = [
-            (v, samples[e] if isinstance(e, rdflib.Variable) and e in samples else e)
-            for v, e in question.columns
-        ]
-        question.aggregates = [a for a in node.A if a.name != "Aggregate_Sample"]
+        question.renamed = {each.res: each.vars for each in node.A if is_key(each)}
         node = node.p.p
         while node.name == "Extend":
             question.computed_keys.insert(0, (node.var, node.expr))
             node = node.p
     read_pattern(question, node)
+    for expression in question.expressions():
+        follow_standard(expression)
     return question
 
 
@@ -386,14 +398,14 @@ class Written(rdflib.Literal):
 
 
 def mend(part: Any) -> None:
-    """Keep what rdflib's translation loses: constant filters, and rows without columns. Also make
-    REGEX follow XPath, where rdflib follows Python.
+    """Keep what rdflib's translation loses: constant filters, rows without columns, keys
+    without names, and which SAMPLE was written (rdflib also samples every key).
     """
     name = getattr(part, "name", "")
-    if name == "Builtin_REGEX":
-        part._evalfn = MethodType(regex, part)
-    if name == "RelationalExpression":
-        part._evalfn = MethodType(compare, part)
+    if name == "Aggregate_Sample":
+        part["is_written"] = True
+    if name == "GroupAs" and not part.var:
+        part["var"] = rdflib.Variable(f"__key_{rdflib.BNode()}__")
     if name == "MultiplicativeExpression":
         inner = part.expr
         if getattr(inner, "name", "") == "literal" and inner.datatype is None:
@@ -405,20 +417,160 @@ def mend(part: Any) -> None:
         part["var"], part["value"] = [hidden], [zero for _ in part.value]
 
 
-NUMBERS = {rdflib.XSD[name] for name in ("integer", "decimal", "float", "double")}
-TEXTS = {None, rdflib.XSD.string}
+def is_key(aggregate: Any) -> bool:
+    return bool(aggregate.name == "Aggregate_Sample" and not aggregate.is_written)
 
 
+# --- Operators, where rdflib follows Python and not the standard --------------------------------
+
+
+def follow_standard(expression: Any) -> None:
+    """Evaluate operators and REGEX inside an expression by the functions below."""
+    if isinstance(expression, list):
+        for each in expression:
+            follow_standard(each)
+    elif isinstance(expression, CompValue):
+        if expression.name in OPERATORS:
+            expression._evalfn = MethodType(OPERATORS[expression.name], expression)
+        follow_standard(list(dict.values(expression)))
+
+
+def operands(expression: Any) -> list[Any]:
+    """The operands, unevaluated: one of them may be an error without being needed."""
+    first, others = dict.get(expression, "expr"), dict.get(expression, "other")
+    if others is None or others == rdflib.RDF.nil:
+        return [first]
+    return [first, *others] if isinstance(others, list) else [first, others]
+
+
+def evaluate_operand(operand: Any, ctx: Any) -> Any:
+    found = rdflib_value(ctx, operand)
+    if isinstance(found, SPARQLError):
+        raise found
+    return found
+
+
+def value_of(found: Any) -> values.Value | None:
+    if not isinstance(found, rdflib.Literal):
+        return None
+    return values.read(str(found), found.datatype and str(found.datatype), found.language)
+
+
+def number(found: values.Number) -> Any:
+    lexical, datatype = values.spell_number(found)
+    return rdflib.Literal(lexical, datatype=rdflib.XSD[datatype], normalize=False)
+
+
+def standard(function: Any) -> Any:
+    """Turn the errors of `oracle_values` into those of rdflib."""
+
+    def run(expression: Any, ctx: Any) -> Any:
+        try:
+            return function(expression, ctx)
+        except values.EvaluationError as error:
+            raise SPARQLError(str(error)) from None
+
+    return run
+
+
+@standard
+def calculate(expression: Any, ctx: Any) -> Any:
+    """``+ - * /`` from left to right."""
+    parts = [evaluate_operand(operand, ctx) for operand in operands(expression)]
+    found = parts[0]
+    for sign, other in zip(dict.get(expression, "op") or (), parts[1:], strict=True):
+        found = number(values.calculate(str(sign), value_of(found), value_of(other)))
+    return found
+
+
+@standard
+def change_sign(expression: Any, ctx: Any) -> Any:
+    found = value_of(evaluate_operand(operands(expression)[0], ctx))
+    factor = values.read("-1" if expression.name == "UnaryMinus" else "1", str(rdflib.XSD.integer))
+    return number(values.calculate("*", found, factor))
+
+
+@standard
 def compare(expression: Any, ctx: Any) -> Any:
-    """As rdflib, but a number and a text have no order: that is an error, where rdflib goes by the
-    names of their types.
-    """
-    if expression.op in ("<", ">", "<=", ">="):
-        types = [getattr(each, "datatype", rdflib.XSD.anyURI)
-                 for each in (expression.expr, expression.other)]  # fmt: skip
-        if any(t in NUMBERS for t in types) and any(t in TEXTS for t in types):
-            raise SPARQLError("a number and a text have no order")
-    return RelationalExpression(expression, ctx)
+    """``= != < > <= >= IN NOT IN``."""
+    sign, items = dict.get(expression, "op"), operands(expression)
+    left = evaluate_operand(items[0], ctx)
+    if sign is None:
+        return left
+    if sign in ("IN", "NOT IN"):
+        return rdflib.Literal(is_among(left, items[1:], ctx) == (sign == "IN"))
+    right = evaluate_operand(items[1], ctx)
+    if sign in ("=", "!="):
+        return rdflib.Literal(is_same(left, right) == (sign == "="))
+    order = values.compare(value_of(left), value_of(right))
+    wanted = {"<": (-1,), ">": (1,), "<=": (-1, 0), ">=": (0, 1)}[sign]
+    return rdflib.Literal(order in wanted)
+
+
+def is_among(wanted: Any, items: list[Any], ctx: Any) -> bool:
+    """Whether a term equals one of the list; an error counts only if none does."""
+    errors = []
+    for item in items:
+        try:
+            if is_same(wanted, evaluate_operand(item, ctx)):
+                return True
+        except (SPARQLError, values.EvaluationError) as error:
+            errors.append(error)
+    if errors:
+        raise values.EvaluationError(str(errors[0]))
+    return False
+
+
+def is_same(left: Any, right: Any) -> bool:
+    first, second = value_of(left), value_of(right)
+    if first is not None and second is not None:
+        return values.are_equal(first, second)
+    if spell(left) == spell(right):
+        return True
+    are_literals = isinstance(left, rdflib.Literal) and isinstance(right, rdflib.Literal)
+    if are_literals and not (left.language or right.language):
+        raise values.EvaluationError("literals without known values")
+    return False
+
+
+def is_true(found: Any) -> bool:
+    """The effective boolean value; false for an ill-typed number or boolean."""
+    seen = value_of(found)
+    kind = str(getattr(found, "datatype", "")).removeprefix(values.XSD)
+    if seen is None and (kind in values.NUMERIC or kind == "boolean"):
+        return False
+    return values.is_true(seen)
+
+
+def is_met(condition: Any, ctx: Any) -> bool:
+    """Whether a filter keeps a solution: an error drops it."""
+    try:
+        return is_true(evaluate_operand(condition, ctx))
+    except (SPARQLError, values.EvaluationError):
+        return False
+
+
+@standard
+def negate(expression: Any, ctx: Any) -> Any:
+    return rdflib.Literal(not is_true(evaluate_operand(operands(expression)[0], ctx)))
+
+
+@standard
+def connect(expression: Any, ctx: Any) -> Any:
+    """``&&`` and ``||``: one operand may decide in spite of errors in others."""
+    items = operands(expression)
+    if len(items) == 1:
+        return evaluate_operand(items[0], ctx)
+    deciding, errors = expression.name == "ConditionalOrExpression", []
+    for item in items:
+        try:
+            if is_true(evaluate_operand(item, ctx)) == deciding:
+                return rdflib.Literal(deciding)
+        except (SPARQLError, values.EvaluationError) as error:
+            errors.append(error)
+    if errors:
+        raise values.EvaluationError(str(errors[0]))
+    return rdflib.Literal(not deciding)
 
 
 def regex(call: Any, _context: Any) -> Any:
@@ -434,6 +586,19 @@ def regex(call: Any, _context: Any) -> Any:
         return rdflib.Literal(matches(str(others[0]), str(text), *map(str, others[1:])))
     except BadPattern as problem:
         raise SPARQLError(str(problem)) from None
+
+
+OPERATORS = {
+    "AdditiveExpression": calculate,
+    "MultiplicativeExpression": calculate,
+    "UnaryMinus": change_sign,
+    "UnaryPlus": change_sign,
+    "RelationalExpression": compare,
+    "UnaryNot": negate,
+    "ConditionalAndExpression": connect,
+    "ConditionalOrExpression": connect,
+    "Builtin_REGEX": regex,
+}
 
 
 def read_rows(node: Any) -> list[Binding]:
@@ -522,6 +687,8 @@ def spell(value: Any) -> str:
     """
     if isinstance(value, DataBlank):
         return str(value)
+    if isinstance(value, rdflib.BNode):  # a `DataBlank` that has passed through an expression
+        return f"_:{value}"
     if not isinstance(value, rdflib.Literal):
         return f"<{value}>"
     lexical = str(value).replace("\\", "\\\\").replace('"', '\\"')
@@ -550,24 +717,79 @@ def evaluate(expression: Any, binding: Binding) -> Any:
     return None if isinstance(value, SPARQLError) else value
 
 
-def aggregate_value(aggregate: Any, members: list[Binding]) -> Any:
-    """COUNT, SUM, AVG, MIN and MAX over the expanded rows of a group of numbers."""
+def aggregate_value(aggregate: Any, members: Members) -> Any:
+    """An aggregate over the solutions of a group with their weights; None if it has no value."""
     if aggregate.vars == "*":
-        distinct = {frozenset(m.items()) for m in members} if aggregate.distinct else members
-        return rdflib.Literal(len(distinct))
-    found = [evaluate(aggregate.vars, member) for member in members]
-    values = [value for value in found if value is not None]
+        if not aggregate.distinct:
+            return number(values.Number(0, Fraction(sum(n for _, n in members))))
+        shown = {
+            frozenset((v, spell(t)) for v, t in binding.items() if isinstance(v, rdflib.Variable))
+            for binding, _ in members
+        }
+        return rdflib.Literal(len(shown))
+    pairs = [(evaluate(aggregate.vars, binding), weight) for binding, weight in members]
     if aggregate.distinct:
-        values = list({spell(value): value for value in values}.values())
-    name = aggregate.name.removeprefix("Aggregate_")
-    if name == "Count":
-        return rdflib.Literal(len(values))
-    if name in ("Min", "Max"):
-        ranked = sorted(values, key=lambda value: value.toPython())
-        return ranked[0 if name == "Min" else -1] if ranked else None
-    if len(values) < len(found):
+        chosen = {None if found is None else spell(found): found for found, _ in pairs}
+        pairs = [(found, 1) for found in chosen.values()]
+    try:
+        return AGGREGATES[aggregate.name](pairs)
+    except values.EvaluationError:
         return None
-    total = sum((value.toPython() for value in values), 0)
-    if name == "Avg" and values:
-        total = (Decimal(total) if isinstance(total, int) else total) / len(values)
-    return rdflib.Literal(total)
+
+
+Pairs = list[tuple[Any, int]]
+
+
+def count(pairs: Pairs) -> Any:
+    """Errors are not counted."""
+    total = sum(weight for found, weight in pairs if found is not None)
+    return number(values.Number(0, Fraction(total)))
+
+
+def add_up(pairs: Pairs) -> Any:
+    return number(values.add_up(*split(pairs)))
+
+
+def average(pairs: Pairs) -> Any:
+    return number(values.average(*split(pairs)))
+
+
+def split(pairs: Pairs) -> tuple[list[values.Value | None], list[int]]:
+    return [value_of(found) for found, _ in pairs], [weight for _, weight in pairs]
+
+
+def least(pairs: Pairs) -> Any:
+    return sort(pairs)[0]
+
+
+def greatest(pairs: Pairs) -> Any:
+    return sort(pairs)[-1]
+
+
+def sample(pairs: Pairs) -> Any:
+    """The least value that is no error, so that the choice does not depend on the order."""
+    return sort([pair for pair in pairs if pair[0] is not None])[0]
+
+
+def sort(pairs: Pairs) -> list[Any]:
+    if not pairs or any(found is None for found, _ in pairs):
+        raise values.EvaluationError("an error, or no value at all")
+    return sorted((found for found, _ in pairs), key=sort_key)
+
+
+def sort_key(found: Any) -> tuple[object, ...]:
+    """The total order of terms: blank nodes, IRIs, literals by value, then by text."""
+    text = spell(found)
+    if not isinstance(found, rdflib.Literal):
+        return (0 if isinstance(found, DataBlank | rdflib.BNode) else 1, text)
+    return (2, *values.rank_literal(value_of(found), found.datatype, str(found)), text)
+
+
+AGGREGATES = {
+    "Aggregate_Count": count,
+    "Aggregate_Sum": add_up,
+    "Aggregate_Avg": average,
+    "Aggregate_Min": least,
+    "Aggregate_Max": greatest,
+    "Aggregate_Sample": sample,
+}
