@@ -26,14 +26,24 @@ def cast_words(column: npt.ArrayLike) -> Words:
 
 
 class GroupedWindows:
-    """Windows of one operator, one per group. Groups are numbered from 0; not thread-safe."""
+    """Windows of one operator, one per group. Groups are numbered from 0. Not thread-safe.
+
+    Without `reserve`, or if the system refuses the address space, memory doubles by copying.
+    """
 
     modules: ClassVar[tuple[ModuleType, ...]]
 
-    def __init__(self, operator: Operator, groups: int = 1, *, reserve: bool = True) -> None:
+    def __init__(
+        self,
+        operator: Operator,
+        groups: int = 1,
+        *,
+        reserve: bool = True,
+        slots: int | None = None,
+    ) -> None:
         self.operator = operator
         self.groups = 0
-        self._kernels: Any = specialise(operator, *self.modules)
+        self._kernels: Any = specialise(operator, *self.modules, slots=slots)
         self._header_words: int = self._kernels.get_header_words()
         self._words = make_pool(reserve=reserve)
         self._headers = np.zeros(0, np.int64)

@@ -70,22 +70,31 @@ def compile_part(function: Any, name: str, *, cached: bool) -> Any:
 
 
 @cache
-def specialise(operator: Operator, *modules: ModuleType) -> SimpleNamespace:
-    """All templates of these modules for one operator. Compiles nothing before the first call."""
+def specialise(
+    operator: Operator, *modules: ModuleType, slots: int | None = None
+) -> SimpleNamespace:
+    """All templates of these modules for one operator. Compiles nothing before the first call.
+
+    `slots` replaces the number of slots of a node, so that a test has deep trees of few events.
+    """
     cached = operator.builtin
+    suffix = operator.name if slots is None else f"{operator.name}_{slots}"
     made: dict[str, Any] = {
         "lift": compile_part(operator.lift, f"lift_{operator.name}", cached=cached),
         "combine": compile_part(operator.combine, f"combine_{operator.name}", cached=cached),
         "IDENTITY": operator.identity,
         "WIDTH": operator.width,
     }
+    if slots is not None:
+        made["SLOTS"] = slots
     spaces: list[dict[str, Any]] = []
     for module in modules:
         space = dict(vars(module))
         spaces.append(space)
         for name, options in _options.get(module.__name__, {}).items():
             copy = FunctionType(vars(module)[name].__code__, space, name)
-            copy.__qualname__ = f"{name}_{operator.name}"
+            copy.__qualname__ = f"{name}_{suffix}"
+            assert name not in made, f"two templates are named {name}"
             made[name] = compile_copy(copy, options, cached=cached)
     for space in spaces:
         space.update({name: value for name, value in made.items() if name in space})

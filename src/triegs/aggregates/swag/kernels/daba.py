@@ -42,10 +42,8 @@ from triegs.jit.words import Words, load, store
 
 SLOTS = 64  # of a block
 NEXT, TIMES = 1, 2
-STATES = TIMES + SLOTS
 # The header of a window. A position is a block and a slot.
 COUNT, LAST_TIME, F, L, R, A, B, E, MIDDLE = 0, 1, 2, 4, 6, 8, 10, 12, 14
-UNSORTED = -1
 
 
 @template(INLINED)
@@ -55,12 +53,12 @@ def get_header_words() -> int:
 
 @template(INLINED)
 def get_block_words() -> int:
-    return STATES + SLOTS * WIDTH
+    return TIMES + SLOTS * (1 + WIDTH)
 
 
 @template(INLINED)
 def find_state(headers: Words, position: int) -> int:
-    return load(headers, position) + STATES + load(headers, position + 1) * WIDTH
+    return load(headers, position) + TIMES + SLOTS + load(headers, position + 1) * WIDTH
 
 
 @inlined
@@ -76,7 +74,7 @@ def set_position(headers: Words, target: int, source: int) -> None:
     store(headers, target + 1, load(headers, source + 1))
 
 
-@inlined
+@template(INLINED)
 def move_forward(words: Words, headers: Words, position: int) -> None:
     slot = load(headers, position + 1) + 1
     if slot == SLOTS:
@@ -85,7 +83,7 @@ def move_forward(words: Words, headers: Words, position: int) -> None:
     store(headers, position + 1, slot)
 
 
-@inlined
+@template(INLINED)
 def move_back(words: Words, headers: Words, position: int) -> None:
     slot = load(headers, position + 1)
     if slot == 0:
@@ -143,7 +141,7 @@ def insert_event(words: Words, headers: Words, at: int, time: int, value: Any) -
     block, slot = load(headers, at + E), load(headers, at + E + 1)
     state = lift(value)
     store(words, block + TIMES + slot, time)
-    store_state(words, block + STATES + slot * WIDTH, state)
+    store_state(words, block + TIMES + SLOTS + slot * WIDTH, state)
     back = load_state(headers, at + MIDDLE + WIDTH, IDENTITY)
     store_state(headers, at + MIDDLE + WIDTH, combine(back, state))
     store(headers, at + COUNT, load(headers, at + COUNT) + 1)
