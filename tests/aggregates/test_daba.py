@@ -38,10 +38,10 @@ def check_queue(window: DabaLite, slots: int, group: int = 0) -> None:
         if slot == slots:
             block, slot = int(window._words[block + 1]), 0
     order.append((block, slot))
-    f, l, r, a, b, e = (order.index((header[p], header[p + 1])) for p in (F, L, R, A, B, E))
-    assert f <= l <= r <= a <= b <= e == header[EVENTS]
-    assert r - l == a - r  # invariant 1
-    assert (b - l) + 1 == (b - f) - (e - b)  # invariant 2
+    f, left, r, a, b, e = (order.index((header[p], header[p + 1])) for p in (F, L, R, A, B, E))
+    assert f <= left <= r <= a <= b <= e == header[EVENTS]
+    assert r - left == a - r  # invariant 1
+    assert (b - left) + 1 == (b - f) - (e - b)  # invariant 2
 
 
 @given(STEPS)
@@ -62,9 +62,7 @@ def test_equals_recomputation_after_every_step(steps):
             assert window.count() == len(values)
 
 
-@pytest.mark.parametrize(
-    "operator", [SUM, MAX, MIN, MEAN, AFFINE, MIXED], ids=lambda op: op.name
-)
+@pytest.mark.parametrize("operator", [SUM, MAX, MIN, MEAN, AFFINE, MIXED], ids=lambda op: op.name)
 @pytest.mark.parametrize("width", [1, 7, 400])
 def test_slides_like_recomputation(operator, width):
     rng = np.random.default_rng(width)

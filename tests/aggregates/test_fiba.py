@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.aggregates.models import AFFINE, MIXED, PlainWindow, check_tree, fold
 
 from triegs.aggregates.swag.fiba import Fiba
-from triegs.aggregates.swag.operators import COUNT, MAX, SUM
+from triegs.aggregates.swag.operators import MAX, SUM
 from triegs.jit.jit import COMPILED
 
 SLOTS = 4  # deep trees of few events
@@ -25,9 +25,10 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS, st.data())
-def test_equals_recomputation_after_every_step(steps, data):
-    window, plain = Fiba(AFFINE, slots=SLOTS, reserve=False), PlainWindow(AFFINE)
+@pytest.mark.parametrize("operator", [SUM, AFFINE], ids=lambda op: op.name)
+@given(steps=STEPS, data=st.data())
+def test_equals_recomputation_after_every_step(operator, steps, data):
+    window, plain = Fiba(operator, slots=SLOTS, reserve=False), PlainWindow(operator)
     shift, number = 0, 0
     for name, what in steps:
         if name in ("insert", "sorted"):
@@ -50,14 +51,17 @@ def test_equals_recomputation_after_every_step(steps, data):
     assert window.query() == plain.query()
 
 
-@pytest.mark.parametrize("operator", [SUM, MAX, AFFINE, MIXED], ids=lambda op: op.name)
+# Fewer operators where each takes seconds to compile; test_daba.py has them all.
+@pytest.mark.parametrize(
+    "operator", [SUM, AFFINE] if COMPILED else [SUM, MAX, AFFINE, MIXED], ids=lambda op: op.name
+)
 @pytest.mark.parametrize("displacement", [0, 30, 10_000])
 def test_slides_like_recomputation(operator, displacement):
     rng = np.random.default_rng(displacement)
     count, width = (2_000, 300) if COMPILED else (300, 90)
     times = np.arange(count) // 2 + rng.integers(-displacement, 1, count)
     values = rng.integers(-50, 50, count).astype(operator.values)
-    window, plain = Fiba(operator), PlainWindow(operator)
+    window, plain = Fiba(operator, slots=SLOTS), PlainWindow(operator)
     states = window.slide(times, values, width, query=True)
     assert states is not None
     for row, (time, value) in enumerate(zip(times.tolist(), values.tolist(), strict=True)):
@@ -68,28 +72,29 @@ def test_slides_like_recomputation(operator, displacement):
     check_tree(window)
 
 
+@pytest.mark.parametrize("operator", [SUM, AFFINE], ids=lambda op: op.name)
 @pytest.mark.parametrize("order", ["ascending", "descending", "random"])
-def test_deep_trees(order):
+def test_deep_trees(operator, order):
     rng = np.random.default_rng(5)
     count = 40_000 if COMPILED else 2_000
     times = {"ascending": np.arange(count), "descending": np.arange(count)[::-1]}.get(
         order, rng.permutation(count)
     )
-    window = Fiba(AFFINE, slots=SLOTS)
+    window = Fiba(operator, slots=SLOTS)
     values = rng.integers(0, 10**6, count)
     window.insert(times, values)
     assert check_tree(window) >= 5
     by_time = values[np.argsort(times)]
-    assert window.query() == fold(AFFINE, by_time.tolist())
+    assert window.query() == fold(operator, by_time.tolist())
     for bound in (0, count // 3, count // 2, count - 3, count - 1):
         window.evict_until(bound)
         check_tree(window)
-        assert window.query() == fold(AFFINE, by_time[bound + 1 :].tolist())
+        assert window.query() == fold(operator, by_time[bound + 1 :].tolist())
     assert window.is_empty()
     used = window.used_bytes
     window.insert(times, values)
     assert window.used_bytes <= used * 1.1  # evicted subtrees are reused
-    assert window.query() == fold(AFFINE, by_time.tolist())
+    assert window.query() == fold(operator, by_time.tolist())
 
 
 def test_groups_are_apart():
@@ -103,7 +108,9 @@ def test_groups_are_apart():
             order = np.lexsort((times, groups))
             groups, times, values = groups[order], times[order], values[order]
         window.insert(times, values, groups)
-        for group, time, value in zip(groups.tolist(), times.tolist(), values.tolist(), strict=True):
+        for group, time, value in zip(
+            groups.tolist(), times.tolist(), values.tolist(), strict=True
+        ):
             plain[group].insert(time, value)
         window.evict([4 * step, 4 * step + 3], [1, 3])
         plain[1].evict_until(4 * step)
@@ -115,22 +122,22 @@ def test_groups_are_apart():
 
 
 def test_events_with_equal_times_combine_in_order_of_arrival():
-    window = Fiba(AFFINE)
+    window = Fiba(AFFINE, slots=SLOTS)
     window.insert([7, 7, 3, 7], [1, 2, 3, 4])
     assert window.query() == fold(AFFINE, [3, 1, 2, 4])
     assert window.query_range(3, 7) == fold(AFFINE, [1, 2, 4])
 
 
 def test_partial_aggregates_are_inserted_like_events():
-    window = Fiba(AFFINE)
+    window = Fiba(AFFINE, slots=SLOTS)
     window.insert_states([5, 1], np.array([AFFINE.lift(8), AFFINE.lift(9)], np.int64))
     assert window.query() == fold(AFFINE, [9, 8])
 
 
 def test_pool_that_cannot_reserve_grows():
-    window = Fiba(COUNT, reserve=False)
+    window = Fiba(SUM, reserve=False)
     before = window._words.size
-    window.insert(np.arange(40_000), np.zeros(40_000, np.int64))
+    window.insert(np.arange(40_000), np.ones(40_000, np.int64))
     assert window._words.size > before
     assert window.query() == 40_000
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 # `triegs.jit.jit` compiles `lift` and `combine`: this mention makes a change of this file
 # invalidate the cache of compiled code.
-Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+Values = npt.NDArray[Any]  # of int64 or float64
 State = tuple[Any, ...]
 
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -82,9 +82,7 @@ class Operator:
         if found.size == 0:
             return np.zeros(0, self.values)
         if not np.can_cast(found.dtype, self.values, "safe") and found.dtype != np.int64:
-            raise TypeError(
-                f"{self.name} takes {np.dtype(self.values)} values, not {found.dtype}"
-            )
+            raise TypeError(f"{self.name} takes {np.dtype(self.values)} values, not {found.dtype}")
         return np.ascontiguousarray(found, self.values)
 
 

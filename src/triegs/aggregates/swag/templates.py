@@ -1,10 +1,10 @@
 """Kernels as templates: one compiled copy per operator.
 
-A template is a function that uses the global names ``lift``, ``combine``, ``IDENTITY`` and
-``WIDTH``. `specialise` copies the templates of some modules with these names bound to an operator.
-A call inside a template then goes to the copy of its callee. Copies differ in their qualified
-name, by which Numba caches compiled code; those of user-defined operators are not cached, because
-nothing would notice a change of the user's code.
+A template is a function that uses the global names ``lift``, ``combine``, ``IDENTITY``, ``WIDTH``
+and ``COMMUTATIVE``. `specialise` copies the templates of some modules with these names bound to an
+operator. A call inside a template then goes to the copy of its callee. Copies differ in their
+qualified name, by which Numba caches compiled code. Those of user-defined operators are not cached,
+because nothing would notice a change of the user's code.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from types import FunctionType, ModuleType, SimpleNamespace
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 
@@ -27,13 +27,14 @@ INLINED: dict[str, Any] = {"forceinline": True}
 # What a template sees of its operator; each copy has the operator's own.
 IDENTITY: State = (0,)
 WIDTH = 1
+COMMUTATIVE: bool = False
 
 
-def lift(_value: Any) -> NoReturn:
+def lift(_value: Any) -> State:
     raise NotImplementedError("a template has no operator")
 
 
-def combine(_a: State, _b: State) -> NoReturn:
+def combine(_a: State, _b: State) -> State:
     raise NotImplementedError("a template has no operator")
 
 
@@ -84,6 +85,7 @@ def specialise(
         "combine": compile_part(operator.combine, f"combine_{operator.name}", cached=cached),
         "IDENTITY": operator.identity,
         "WIDTH": operator.width,
+        "COMMUTATIVE": operator.commutative,
     }
     if slots is not None:
         made["SLOTS"] = slots

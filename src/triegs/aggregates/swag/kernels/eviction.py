@@ -177,5 +177,3 @@ def slide_rows(
         if len(out) > 0:
             store_state(out, row * WIDTH, query_window(words, headers, at))
     return len(times)
-
-

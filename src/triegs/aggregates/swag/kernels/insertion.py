@@ -1,7 +1,8 @@
 """Insertion into a finger B-tree: search from the fingers, split full nodes, repair totals.
 
-A run of events in order of time is inserted in one walk. The walk leaves a node only upwards, and
-repairs its total when it does; so a node that takes many events is folded once.
+A run of events in order of time is inserted in one walk from leaf to leaf. A commutative operator
+adds the state of an event to the totals above it. For any other, the walk folds a node when it
+leaves it; a node that takes many events is folded once.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ from triegs.aggregates.swag.kernels.tree import (
     find_total,
     fold_slots,
     get_header_words,
+    get_node_words,
     make_node,
     mark_all_stale,
     mark_stale,
 )
 from triegs.aggregates.swag.operators import State, Values
 from triegs.aggregates.swag.templates import (
+    COMMUTATIVE,
     IDENTITY,
     INLINED,
     KERNEL,
@@ -45,7 +48,9 @@ from triegs.aggregates.swag.templates import (
     lift,
     template,
 )
-from triegs.jit.words import Words, load, store
+from triegs.jit.words import Words, load, prefetch, store
+
+LINE_WORDS = 8  # of a cache line
 
 
 @template(INLINED)
@@ -53,6 +58,8 @@ def descend(words: Words, node: int, time: int) -> int:
     """The leaf below a node whose times include this one."""
     while load(words, node + LEVEL) > 0:
         node = load(words, find_child(node, find_slot(words, node, time)))
+        for i in range(0, get_node_words(0), LINE_WORDS):  # a node far from the fingers is cold
+            prefetch(words, node + i)
     return node
 
 
@@ -89,8 +96,20 @@ def repair_total(words: Words, headers: Words, at: int, node: int) -> int:
 @template(INLINED)
 def finish_walk(words: Words, headers: Words, at: int, node: int) -> None:
     """Repair the totals from a changed node up to a spine."""
-    while load(words, node + SIDE) == 0:
+    while not COMMUTATIVE and load(words, node + SIDE) == 0:
         node = repair_total(words, headers, at, node)
+
+
+@template(INLINED)
+def add_above(words: Words, headers: Words, at: int, node: int, state: State) -> None:
+    """Add a state to the totals from a node up to a spine, if their order does not matter."""
+    if COMMUTATIVE and load(words, node + SIDE) == 0:
+        while load(words, node + SIDE) == 0:
+            parent = load(words, node + PARENT)
+            place = find_total(parent, find_index(words, parent, node))
+            store_state(words, place, combine(load_state(words, place, IDENTITY), state))
+            node = parent
+        mark_stale(words, headers, at, node)
 
 
 @template(INLINED)
@@ -101,10 +120,9 @@ def walk_on(words: Words, headers: Words, at: int, node: int, time: int) -> int:
         index = find_index(words, parent, node) + 1
         if index < load(words, parent + COUNT) and time < load(words, find_key(parent, index)):
             break
-        if load(words, node + SIDE) == 0:
-            node = repair_total(words, headers, at, node)
-        else:
-            node = parent
+        if not COMMUTATIVE and load(words, node + SIDE) == 0:
+            repair_total(words, headers, at, node)
+        node = parent
     return descend(words, node, time)
 
 
@@ -152,9 +170,7 @@ def grow_root(words: Words, headers: Words, at: int) -> int:
 
 
 @template(KERNEL)
-def split_node(
-    words: Words, headers: Words, at: int, node: int, kept: int, time: int
-) -> None:
+def split_node(words: Words, headers: Words, at: int, node: int, kept: int, time: int) -> None:
     """Move the slots of a full node from `kept` on to a new node to its right, whose parent has
     room. If none is left to move, the new node is for this time and later ones.
     """
@@ -245,6 +261,7 @@ def insert_entry(words: Words, headers: Words, at: int, leaf: int, time: int, st
         store_state(words, leaf + SPINE, combine(spine, state))
     else:
         mark_stale(words, headers, at, leaf)
+    add_above(words, headers, at, leaf, state)
     return leaf
 
 

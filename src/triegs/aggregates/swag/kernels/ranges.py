@@ -88,5 +88,3 @@ def query_ranges(words: Words, headers: Words, at: int, bounds: Words, out: Word
     for row in range(len(bounds) // 2):
         after, until = load(bounds, 2 * row), load(bounds, 2 * row + 1)
         store_state(out, row * WIDTH, query_range(words, headers, at, after, until))
-
-

@@ -75,9 +75,15 @@ def store_state(words: Words, at: int, state: State) -> None:
 
 @overload(load_state, jit_options=OPTIONS_INLINED, strict=False)
 def compile_load(_words: Any, _at: Any, _like: Any) -> Any:
-    return lambda _words, _at, _like: read_words(_words, _at, _like)
+    def call(_words: Any, _at: Any, _like: Any) -> Any:
+        return read_words(_words, _at, _like)  # type: ignore[call-arg]
+
+    return call
 
 
 @overload(store_state, jit_options=OPTIONS_INLINED, strict=False)
 def compile_store(_words: Any, _at: Any, _state: Any) -> Any:
-    return lambda _words, _at, _state: write_words(_words, _at, _state)
+    def call(_words: Any, _at: Any, _state: Any) -> Any:
+        return write_words(_words, _at, _state)  # type: ignore[call-arg]
+
+    return call

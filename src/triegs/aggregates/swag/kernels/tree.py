@@ -240,5 +240,3 @@ def query_window(words: Words, headers: Words, at: int) -> State:
     left = load_state(words, load(headers, at + OLDEST) + SPINE, IDENTITY)
     right = load_state(words, load(headers, at + NEWEST) + SPINE, IDENTITY)
     return combine(combine(left, inner), right)
-
-
