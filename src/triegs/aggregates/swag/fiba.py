@@ -20,11 +20,11 @@ class Fiba(GroupedWindows):
     is constant after an insertion at its end. Events with equal times are combined in order of
     arrival.
 
-    >>> from triegs.aggregates.swag.operators import MAX
-    >>> window = Fiba(MAX)
+    >>> from triegs.aggregates.swag.operators import SUM
+    >>> window = Fiba(SUM)
     >>> window.insert([5, 1, 3], [10, 30, 20])
     >>> window.query(), window.query_range(1, 5)
-    (30, 20)
+    (60, 30)
     >>> window.evict_until(3)
     >>> window.query()
     10

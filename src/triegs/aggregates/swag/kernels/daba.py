@@ -237,20 +237,26 @@ def query_rows(words: Words, headers: Words, groups: Words, out: Words) -> None:
         store_state(out, row * WIDTH, query_window(words, headers, find_header(groups, row)))
 
 
+@template(INLINED)
+def slide_event(words: Words, headers: Words, at: int, time: int, value: Any, width: int) -> None:
+    """Append an event and evict those at or before its time minus `width`."""
+    insert_event(words, headers, at, time, value)
+    while get_oldest_time(words, headers, at) <= time - width:
+        evict_event(words, headers, at)
+
+
 @template(KERNEL)
 def slide_rows(
     words: Words, headers: Words, at: int, times: Words, values: Values, width: int, out: Words
 ) -> int:
-    """Append each event and evict what is older than `width`; write the state after each event if
-    `out` has room. Returns how many events were appended.
+    """Slide over events; write the state after each if `out` has room. Returns how many events
+    were appended.
     """
     for row in range(len(times)):
         time = load(times, row)
         if time < load(headers, at + LAST_TIME) or not has_room(words, 2 * get_block_words()):
             return row
-        insert_event(words, headers, at, time, values[row])
-        while get_oldest_time(words, headers, at) <= time - width:
-            evict_event(words, headers, at)
+        slide_event(words, headers, at, time, values[row], width)
         if len(out) > 0:
             store_state(out, row * WIDTH, query_window(words, headers, at))
     return len(times)

@@ -6,6 +6,8 @@ the path are freed as a whole, so many events cost a logarithm of their number.
 
 from __future__ import annotations
 
+from typing import Any
+
 from triegs.aggregates.swag.kernels.insertion import insert_event
 from triegs.aggregates.swag.kernels.pool import free_block
 from triegs.aggregates.swag.kernels.states import load_state, store_state
@@ -162,18 +164,24 @@ def get_newest_time(words: Words, headers: Words, at: int) -> int:
     return load(words, find_key(leaf, load(words, leaf + COUNT) - 1))
 
 
+@template(INLINED)
+def slide_event(words: Words, headers: Words, at: int, time: int, value: Any, width: int) -> None:
+    """Insert an event and evict those at or before the newest time minus `width`."""
+    insert_event(words, headers, at, time, value)
+    evict_window(words, headers, at, get_newest_time(words, headers, at) - width)
+
+
 @template(KERNEL)
 def slide_rows(
     words: Words, headers: Words, at: int, times: Words, values: Values, width: int, out: Words
 ) -> int:
-    """Insert each event, then evict what is older than the newest by `width` or more; write the
-    state after each event if `out` has room. Returns how many events were processed.
+    """Slide over events; write the state after each if `out` has room. Returns how many events
+    were processed.
     """
     for row in range(len(times)):
         if not can_insert(words):
             return row
-        insert_event(words, headers, at, load(times, row), values[row])
-        evict_window(words, headers, at, get_newest_time(words, headers, at) - width)
+        slide_event(words, headers, at, load(times, row), values[row], width)
         if len(out) > 0:
             store_state(out, row * WIDTH, query_window(words, headers, at))
     return len(times)
