@@ -11,7 +11,7 @@ from tests.aggregates.models import AFFINE, MIXED, PlainWindow, fold
 from triegs.aggregates.swag.daba import DabaLite
 from triegs.aggregates.swag.kernels.daba import COUNT as EVENTS
 from triegs.aggregates.swag.kernels.daba import A, B, E, F, L, R
-from triegs.aggregates.swag.operators import COUNT, MAX, MEAN, MIN, SUM
+from triegs.aggregates.swag.operators import COUNT, MAX, MEAN, MIN, SUM, Operator
 from triegs.jit.jit import COMPILED
 
 SLOTS = 2
@@ -120,6 +120,46 @@ def test_refuses_disorder_and_keeps_what_came_before():
     with pytest.raises(ValueError, match="time 1 in group 1 after 2"):
         window.insert([1, 2, 1, 9], [0, 0, 0, 0], [0, 1, 1, 1])
     assert (window.count(0), window.count(1)) == (1, 1)
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled code cannot count calls")
+@pytest.mark.parametrize("slots", [2, None])
+def test_each_operation_takes_few_combinations(slots):
+    """Three for an insertion, two for an eviction, one for a query; at any size."""
+    calls = []
+
+    def combine(a, b):
+        calls.append(1)
+        return (a[0] + b[0],)
+
+    def count(most, work, *arguments):
+        calls.clear()
+        work(*arguments)
+        assert len(calls) <= most
+
+    window = DabaLite(Operator("counted", (0,), lambda value: (value,), combine), slots=slots)
+    insert, arrays = window._kernels.insert_event, (window._words, window._headers)
+    rng = np.random.default_rng(6)
+    for chance in (0.9, 0.5, 0.1):
+        for time in range(400):
+            if rng.random() < chance:
+                count(3, insert, *arrays, 0, time, 1)
+            else:
+                count(2, window.evict, 1)
+            count(1, window.query)
+
+
+def test_saved_windows_are_restored():
+    window, copy = DabaLite(SUM, 2), DabaLite(SUM, reserve=False)
+    window.insert(np.arange(900), np.arange(900), np.arange(900) % 2)
+    window.evict([100, 7], [0, 1])
+    copy.restore(window.save())
+    for each in (window, copy):
+        each.insert([900], [5], [1])
+        each.evict([200, 300], [0, 1])
+    assert copy.query_states().tolist() == window.query_states().tolist()
+    with pytest.raises(ValueError, match="another operator"):
+        DabaLite(COUNT).restore(window.save())
 
 
 def test_pool_that_cannot_reserve_grows():

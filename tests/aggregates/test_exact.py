@@ -153,6 +153,18 @@ def test_similar_values_need_little_memory():
     assert sums.read([7]).tolist() == [0.0]
 
 
+def test_saved_sums_are_restored():
+    sums, copy = ExactSums(3), ExactSums()
+    sums.add([1.5, 1e200, 1.0, 1e-200], [0, 1, 1, 2])
+    sums.add([1.0, 1e300], [2, 2])
+    sums.clear(1)
+    copy.restore(sums.save())
+    for each in (sums, copy):
+        each.add([1e200, 1.0, -1e300], [1, 1, 2])
+    assert copy.read().tolist() == sums.read().tolist() == [1.5, 1e200, 1.0]
+    assert copy.used_bytes == sums.used_bytes
+
+
 def test_carries_are_deferred_up_to_a_limit():
     row = make_accumulator()
     for value in (LARGEST, -SMALLEST, 1.5):

@@ -134,6 +134,21 @@ def test_partial_aggregates_are_inserted_like_events():
     assert window.query() == fold(AFFINE, [9, 8])
 
 
+def test_saved_windows_are_restored():
+    rng = np.random.default_rng(4)
+    window = Fiba(SUM, 2)
+    window.insert(rng.integers(0, 500, 3_000), np.arange(3_000), np.arange(3_000) % 2)
+    window.evict_until(100)
+    copy = Fiba(SUM, reserve=False)
+    copy.restore(window.save())
+    for each in (window, copy):
+        each.insert([600, 50], [1, 2], [0, 1])
+        each.evict_until(300)
+    assert copy.query_states().tolist() == window.query_states().tolist()
+    check_tree(copy, 0)
+    check_tree(copy, 1)
+
+
 def test_pool_that_cannot_reserve_grows():
     window = Fiba(SUM, reserve=False)
     before = window._words.size

@@ -31,7 +31,7 @@ def make_accumulator(digits: int = WIDE) -> Words:
 
 
 class ExactSums:
-    """A sum of doubles per group. Adding and removing cost about 10 ns each, reading 0.2 µs.
+    """A sum of doubles per group. Adding and removing cost about 10 ns each, reading up to 0.1 µs.
 
     A group takes 128 bytes while its values are within 64 binary orders of magnitude of the first
     one, and 624 more afterwards. Multiplicities of a group must add up to less than 2**63.
@@ -120,6 +120,19 @@ class ExactSums:
         places = self._check_groups(chosen, len(chosen))
         round_rows(self._rows, self._wide, NARROW, places, out)
         return out.view(np.float64)
+
+    def save(self) -> tuple[Words, Words]:
+        """A copy of all sums, for `restore`."""
+        wide = self._wide[: self._wide_rows * WIDE_WORDS].copy()
+        return self._rows[: self.groups * ROW_WORDS].copy(), wide
+
+    def restore(self, saved: tuple[Words, Words]) -> None:
+        """Replace all sums by those of `save`."""
+        self._rows, self._wide = (words.copy() for words in saved)
+        self.groups = len(self._rows) // ROW_WORDS
+        self._wide_rows = len(self._wide) // WIDE_WORDS
+        used = {int(link) - 1 for link in self._rows[LINK::ROW_WORDS]}
+        self._free = [row for row in range(self._wide_rows) if row not in used]
 
     def _check_groups(self, groups: npt.ArrayLike | None, rows: int) -> Words:
         if groups is None:

@@ -69,6 +69,22 @@ class GroupedWindows:
         """Memory in use, including free blocks kept for reuse."""
         return (int(self._words[BUMP]) + self.groups * self._header_words) * 8
 
+    def save(self) -> tuple[Words, Words]:
+        """A copy of all windows, for `restore` into a structure of the same operator."""
+        used = int(self._words[BUMP])
+        return self._words[:used].copy(), self._headers[: self.groups * self._header_words].copy()
+
+    def restore(self, saved: tuple[Words, Words]) -> None:
+        """Replace all windows by those of `save`."""
+        words, headers = saved
+        if len(headers) % self._header_words:
+            raise ValueError("these windows were saved with another operator")
+        while self._words.size < len(words):
+            self._grow()
+        self._words[: len(words)] = words
+        self._headers = headers.copy()
+        self.groups = len(headers) // self._header_words
+
     def _get_header(self, group: int) -> int:
         if not 0 <= group < self.groups:
             raise IndexError(f"group {group} of {self.groups}")

@@ -38,7 +38,7 @@ from triegs.aggregates.swag.templates import (
     template,
 )
 from triegs.jit.jit import inlined
-from triegs.jit.words import Words, load, store
+from triegs.jit.words import Words, load, prefetch, store
 
 SLOTS = 64  # of a block
 NEXT, TIMES = 1, 2
@@ -76,19 +76,26 @@ def set_position(headers: Words, target: int, source: int) -> None:
 
 @template(INLINED)
 def move_forward(words: Words, headers: Words, position: int) -> None:
-    slot = load(headers, position + 1) + 1
+    block, slot = load(headers, position), load(headers, position + 1) + 1
+    following = load(words, block + NEXT)
     if slot == SLOTS:
-        store(headers, position, load(words, load(headers, position) + NEXT))
+        store(headers, position, following)
         slot = 0
+        prefetch(words, load(words, following + NEXT))
+    # One block ahead, so that no step of a large window waits for memory.
+    prefetch(words, following + TIMES + SLOTS + slot * WIDTH)
     store(headers, position + 1, slot)
 
 
 @template(INLINED)
 def move_back(words: Words, headers: Words, position: int) -> None:
-    slot = load(headers, position + 1)
+    block, slot = load(headers, position), load(headers, position + 1)
+    before = load(words, block)
     if slot == 0:
-        store(headers, position, load(words, load(headers, position)))
+        store(headers, position, before)
         slot = SLOTS
+        prefetch(words, load(words, before))
+    prefetch(words, before + TIMES + SLOTS + (slot - 1) * WIDTH)
     store(headers, position + 1, slot - 1)
 
 
@@ -160,10 +167,14 @@ def insert_event(words: Words, headers: Words, at: int, time: int, value: Any) -
 def evict_event(words: Words, headers: Words, at: int) -> None:
     """Remove the oldest event of a window that has one."""
     block, slot = load(headers, at + F), load(headers, at + F + 1) + 1
+    following = load(words, block + NEXT)
     if slot == SLOTS:
-        store(headers, at + F, load(words, block + NEXT))
+        store(headers, at + F, following)
         free_block(words, 0, block)
         slot = 0
+        prefetch(words, load(words, following + NEXT))
+    prefetch(words, following + TIMES + slot)
+    prefetch(words, following + TIMES + SLOTS + slot * WIDTH)
     store(headers, at + F + 1, slot)
     count = load(headers, at + COUNT) - 1
     store(headers, at + COUNT, count)
