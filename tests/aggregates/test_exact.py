@@ -129,6 +129,19 @@ def test_merged_sums(left, right):
     assert one.read()[1] == 2.5
 
 
+def test_merged_sums_of_similar_size_stay_small():
+    rng = np.random.default_rng(8)
+    one, other = ExactSums(50), ExactSums(60)
+    values, groups = rng.uniform(-500, 500, 2_000), rng.integers(0, 60, 2_000)
+    one.add(values[groups < 50], groups[groups < 50])
+    other.add(values, groups)
+    one.merge(other)
+    assert one.used_bytes < 60 * 128 + 20 * 624
+    for group, found in enumerate(one.read()):
+        mine = values[groups == group].tolist()
+        assert found == math.fsum(mine * (2 if group < 50 else 1))
+
+
 def test_ten_million_inserts_and_expiries():
     count, kept = (10_000_000, 1_000) if COMPILED else (5_000, 300)
     rng = np.random.default_rng(9)

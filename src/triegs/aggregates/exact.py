@@ -16,7 +16,7 @@ from triegs.aggregates.kernels.exact import (
     OUT_OF_RANGE,
     WIDE,
     add_rows,
-    merge_rows,
+    merge_groups,
     round_rows,
 )
 from triegs.jit.words import Words
@@ -99,16 +99,16 @@ class ExactSums:
         """Add all values of other groups with the same numbers, such as those of a partition."""
         if other.groups > self.groups:
             self.add_groups(other.groups - self.groups)
-        for group in range(other.groups):
-            self._widen(group)
-            target = int(self._rows[group * ROW_WORDS + LINK]) - 1
-            link = int(other._rows[group * ROW_WORDS + LINK])
-            if link:
-                source, place, width = other._wide, (link - 1) * WIDE_WORDS, WIDE
-            else:
-                source, place, width = other._rows, group * ROW_WORDS, NARROW
-            if merge_rows(self._wide, target * WIDE_WORDS, WIDE, source, place, width):
-                raise OverflowError(f"a count of group {group} does not fit 64 bits")
+        done = 0
+        while done < other.groups:
+            found = merge_groups(
+                self._rows, self._wide, NARROW, other._rows, other._wide, done, other.groups
+            )
+            result, done = found >> 48, found & ((1 << 48) - 1)
+            if result == OUT_OF_RANGE:
+                self._widen(done)
+            elif result:
+                raise OverflowError(f"a count of group {done} does not fit 64 bits")
 
     def read(self, groups: npt.ArrayLike | None = None) -> npt.NDArray[np.float64]:
         """The sums of some groups, by default all: correctly rounded, ties to even.

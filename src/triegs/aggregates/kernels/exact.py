@@ -142,20 +142,22 @@ def merge_rows(words: Words, at: int, digits: int, other: Words, place: int, wid
     for i in range(NANS, OTHERS + 1):
         if checked_add(load(words, at + i), load(other, place + i))[1]:
             return OVERFLOW
+    if digits < WIDE and load(words, at + PENDING) == 0 and is_zero(words, at, digits):
+        store(words, at + FIRST, load(other, place + FIRST))
     distance = load(other, place + FIRST) - load(words, at + FIRST)
-    if not is_zero(other, place, width):
-        if distance < 0 or distance + width > digits:
+    end = digits if distance <= 0 or digits == WIDE else digits - 1  # leaves room for carries
+    for i in range(width):
+        if load(other, place + DIGITS + i) != 0 and not 0 <= distance + i < end:
             return OUT_OF_RANGE
-        pending = load(words, at + PENDING) + load(other, place + PENDING) + 1
-        if pending > MOST_PENDING:
-            carry_digits(words, at, digits)
-            pending = load(other, place + PENDING) + 1
-        store(words, at + PENDING, pending)
-    else:
-        width = 0
+    pending = load(words, at + PENDING) + load(other, place + PENDING) + 1
+    if pending > MOST_PENDING:
+        carry_digits(words, at, digits)
+        pending = load(other, place + PENDING) + 1
+    store(words, at + PENDING, pending)
     for i in range(width):
         amount = load(other, place + DIGITS + i)
-        shift_digit(words, at + DIGITS + distance + i, amount)
+        if amount != 0:
+            shift_digit(words, at + DIGITS + distance + i, amount)
     for i in range(NANS, OTHERS + 1):
         shift_digit(words, at + i, load(other, place + i))
     return ADDED
@@ -246,6 +248,30 @@ def add_rows(
         if result != ADDED:
             return (result << 48) | row
     return len(groups)
+
+
+@kernel
+def merge_groups(
+    rows: Words, wide: Words, digits: int, other: Words, other_wide: Words, start: int, end: int
+) -> int:
+    """Add accumulators of equal numbers. Both sides have wide rows, and results are, as in
+    `add_rows`.
+    """
+    row_words, wide_words = DIGITS + digits, DIGITS + WIDE
+    for group in range(start, end):
+        at = group * row_words
+        link, source = load(rows, at + LINK), load(other, at + LINK)
+        result = OUT_OF_RANGE
+        if source == 0 and link == 0:
+            result = merge_rows(rows, at, digits, other, at, digits)
+        elif source == 0:
+            result = merge_rows(wide, (link - 1) * wide_words, WIDE, other, at, digits)
+        elif link != 0:
+            place = (source - 1) * wide_words
+            result = merge_rows(wide, (link - 1) * wide_words, WIDE, other_wide, place, WIDE)
+        if result != ADDED:
+            return (result << 48) | group
+    return end
 
 
 @kernel
