@@ -1,0 +1,1 @@
+"""Aggregates over streams: sliding windows without joins, and exact sums of doubles."""

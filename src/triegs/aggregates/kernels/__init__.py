@@ -1,0 +1,1 @@
+"""Kernels of exact sums."""

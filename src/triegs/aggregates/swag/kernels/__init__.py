@@ -1,0 +1,1 @@
+"""Kernels of the window structures. Most are templates: one copy is compiled per operator."""

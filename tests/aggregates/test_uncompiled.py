@@ -1,0 +1,30 @@
+"""The same tests with kernels as plain Python."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from triegs.jit.jit import COMPILED
+
+HERE = Path(__file__).parent
+NAMES = ("daba", "exact", "fiba", "operators", "shared")
+
+
+@pytest.mark.skipif(not COMPILED, reason="this is the run without compilation")
+@pytest.mark.parametrize("name", NAMES)
+def test_without_compilation(name: str) -> None:
+    path = HERE / f"test_{name}.py"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)],
+        cwd=HERE.parents[1],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
