@@ -37,6 +37,7 @@ KINDS = 1
 DECIMAL, FLOAT, DOUBLE, POSITIVE, NEGATIVE, NAN, ERROR = range(KINDS, KINDS + 7)
 BINARY, LARGE, SMALL = 1 << 4, 1 << 10, 1 << 20
 _LIMB, _PART = 32, 10**9
+LEAST = -(2**63)
 _LEAST = 1074  # doubles are multiples of 2**-1074
 _RANKS = {Rank.DECIMAL: DECIMAL, Rank.FLOAT: FLOAT, Rank.DOUBLE: DOUBLE}
 
@@ -180,8 +181,11 @@ class Digits:
         terms = self._read(fresh)
         is_usual = terms.is_integer
         usual = np.stack([fresh[is_usual], np.zeros(is_usual.sum(), np.int64), terms.integers], 1)
-        columns.append(usual[usual[:, 2] != 0])
-        other = [
+        # The least integer is no weight: kernels use it for one that does not fit.
+        columns.append(usual[(usual[:, 2] != 0) & (usual[:, 2] != LEAST)])
+        least = usual[usual[:, 2] == LEAST, 0].tolist()
+        other = [(term, *digit) for term in least for digit in _split(LEAST, LARGE)]
+        other += [
             (term, *digit)
             for term, text in zip(fresh[~is_usual].tolist(), terms.texts.to_pylist(), strict=True)
             for digit in digits_of(text)

@@ -304,7 +304,7 @@ class Lowering:
             return view
         found = self.factors.get((node.name, variable))
         if found is None:
-            name = f"{node.key} by {variable_place(node, variable)}"
+            name = f"{node.key} by {node.bag.index(variable)}"
             is_exact = node.role is Role.EXISTENTIAL
             found = self._product(name, self._factors(node, variable), is_exact, node, variable)
             self.factors[node.name, variable] = found
@@ -328,7 +328,7 @@ class Lowering:
         if not below:
             index = self._index(stream, COUNTS if is_exact else ADJACENCY, column)
             return self.views.summed(index) if is_ordered else index
-        name = f"{node.key} edge by {variable_place(node, variable)}"
+        name = f"{node.key} edge by {node.bag.index(variable)}"
         child = self._product(f"{name} below", below, is_exact, node, other)
         by_other = self._index(stream, ADJACENCY, 1 - column)
         if is_ordered:
@@ -595,7 +595,3 @@ def preferred_columns(plan: Plan) -> dict[Alias, int]:
             columns.setdefault(label, 0 if atom.subject == above else 1)
     aliases = [node.guard for node in plan.nodes if isinstance(node.guard, Alias)]
     return {alias: columns.get(alias.relation or "", 0) for alias in aliases}
-
-
-def variable_place(node: Node, variable: str) -> int:
-    return node.bag.index(variable)

@@ -20,8 +20,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from types import MethodType
 from typing import Any, NamedTuple
 
 import rdflib
@@ -29,19 +27,16 @@ from rdflib.paths import InvPath, SequencePath
 from rdflib.plugins.sparql.algebra import translateQuery, traverse
 from rdflib.plugins.sparql.evalutils import _eval
 from rdflib.plugins.sparql.parser import parseQuery
-from rdflib.plugins.sparql.parserutils import CompValue
-from rdflib.plugins.sparql.parserutils import value as rdflib_value
 from rdflib.plugins.sparql.sparql import FrozenBindings, QueryContext, SPARQLError
 
-from triegs.testing import oracle_values as values
-from triegs.testing.oracle_order import order_key
-from triegs.testing.oracle_regex import BadPattern, matches
+from triegs.testing.oracle_aggregates import Members, aggregate_value
+from triegs.testing.oracle_operators import follow_standard, is_met
+from triegs.testing.oracle_terms import DataBlank, order_key, spell, term
 
 Triple = tuple[str, str, str]
 Row = tuple[str | None, ...]
 Answers = dict[Row, int]
 Binding = dict[Any, Any]
-Members = list[tuple[Binding, int]]
 
 
 # --- Updates: from a list of events to the counts of assertions -------------------------------
@@ -325,7 +320,7 @@ class Question:
                 if is_key(aggregate):
                     found = row.get(aggregate.vars)
                 else:
-                    found = aggregate_value(aggregate, members)
+                    found = aggregate_value(aggregate, members, evaluate)
                 row |= {} if found is None else {aggregate.res: found}
             if all(is_met(e, context(row)) for e in self.having):
                 for variable, expression in self.columns:
@@ -421,186 +416,6 @@ def is_key(aggregate: Any) -> bool:
     return bool(aggregate.name == "Aggregate_Sample" and not aggregate.is_written)
 
 
-# --- Operators, where rdflib follows Python and not the standard --------------------------------
-
-
-def follow_standard(expression: Any) -> None:
-    """Evaluate operators and REGEX inside an expression by the functions below."""
-    if isinstance(expression, list):
-        for each in expression:
-            follow_standard(each)
-    elif isinstance(expression, CompValue):
-        if expression.name in OPERATORS:
-            expression._evalfn = MethodType(OPERATORS[expression.name], expression)
-        follow_standard(list(dict.values(expression)))
-
-
-def operands(expression: Any) -> list[Any]:
-    """The operands, unevaluated: one of them may be an error without being needed."""
-    first, others = dict.get(expression, "expr"), dict.get(expression, "other")
-    if others is None or others == rdflib.RDF.nil:
-        return [first]
-    return [first, *others] if isinstance(others, list) else [first, others]
-
-
-def evaluate_operand(operand: Any, ctx: Any) -> Any:
-    found = rdflib_value(ctx, operand)
-    if isinstance(found, SPARQLError):
-        raise found
-    return found
-
-
-def value_of(found: Any) -> values.Value | None:
-    if not isinstance(found, rdflib.Literal):
-        return None
-    return values.read(str(found), found.datatype and str(found.datatype), found.language)
-
-
-def number(found: values.Number) -> Any:
-    lexical, datatype = values.spell_number(found)
-    return rdflib.Literal(lexical, datatype=rdflib.XSD[datatype], normalize=False)
-
-
-def standard(function: Any) -> Any:
-    """Turn the errors of `oracle_values` into those of rdflib."""
-
-    def run(expression: Any, ctx: Any) -> Any:
-        try:
-            return function(expression, ctx)
-        except values.EvaluationError as error:
-            raise SPARQLError(str(error)) from None
-
-    return run
-
-
-@standard
-def calculate(expression: Any, ctx: Any) -> Any:
-    """``+ - * /`` from left to right."""
-    parts = [evaluate_operand(operand, ctx) for operand in operands(expression)]
-    found = parts[0]
-    for sign, other in zip(dict.get(expression, "op") or (), parts[1:], strict=True):
-        found = number(values.calculate(str(sign), value_of(found), value_of(other)))
-    return found
-
-
-@standard
-def change_sign(expression: Any, ctx: Any) -> Any:
-    found = value_of(evaluate_operand(operands(expression)[0], ctx))
-    factor = values.read("-1" if expression.name == "UnaryMinus" else "1", str(rdflib.XSD.integer))
-    return number(values.calculate("*", found, factor))
-
-
-@standard
-def compare(expression: Any, ctx: Any) -> Any:
-    """``= != < > <= >= IN NOT IN``."""
-    sign, items = dict.get(expression, "op"), operands(expression)
-    left = evaluate_operand(items[0], ctx)
-    if sign is None:
-        return left
-    if sign in ("IN", "NOT IN"):
-        return rdflib.Literal(is_among(left, items[1:], ctx) == (sign == "IN"))
-    right = evaluate_operand(items[1], ctx)
-    if sign in ("=", "!="):
-        return rdflib.Literal(is_same(left, right) == (sign == "="))
-    order = values.compare(value_of(left), value_of(right))
-    wanted = {"<": (-1,), ">": (1,), "<=": (-1, 0), ">=": (0, 1)}[sign]
-    return rdflib.Literal(order in wanted)
-
-
-def is_among(wanted: Any, items: list[Any], ctx: Any) -> bool:
-    """Whether a term equals one of the list; an error counts only if none does."""
-    errors = []
-    for item in items:
-        try:
-            if is_same(wanted, evaluate_operand(item, ctx)):
-                return True
-        except (SPARQLError, values.EvaluationError) as error:
-            errors.append(error)
-    if errors:
-        raise values.EvaluationError(str(errors[0]))
-    return False
-
-
-def is_same(left: Any, right: Any) -> bool:
-    first, second = value_of(left), value_of(right)
-    if first is not None and second is not None:
-        return values.are_equal(first, second)
-    if spell(left) == spell(right):
-        return True
-    are_literals = isinstance(left, rdflib.Literal) and isinstance(right, rdflib.Literal)
-    if are_literals and not (left.language or right.language):
-        raise values.EvaluationError("literals without known values")
-    return False
-
-
-def is_true(found: Any) -> bool:
-    """The effective boolean value; false for an ill-typed number or boolean."""
-    seen = value_of(found)
-    kind = str(getattr(found, "datatype", "")).removeprefix(values.XSD)
-    if seen is None and (kind in values.NUMERIC or kind == "boolean"):
-        return False
-    return values.is_true(seen)
-
-
-def is_met(condition: Any, ctx: Any) -> bool:
-    """Whether a filter keeps a solution: an error drops it."""
-    try:
-        return is_true(evaluate_operand(condition, ctx))
-    except (SPARQLError, values.EvaluationError):
-        return False
-
-
-@standard
-def negate(expression: Any, ctx: Any) -> Any:
-    return rdflib.Literal(not is_true(evaluate_operand(operands(expression)[0], ctx)))
-
-
-@standard
-def connect(expression: Any, ctx: Any) -> Any:
-    """``&&`` and ``||``: one operand may decide in spite of errors in others."""
-    items = operands(expression)
-    if len(items) == 1:
-        return evaluate_operand(items[0], ctx)
-    deciding, errors = expression.name == "ConditionalOrExpression", []
-    for item in items:
-        try:
-            if is_true(evaluate_operand(item, ctx)) == deciding:
-                return rdflib.Literal(deciding)
-        except (SPARQLError, values.EvaluationError) as error:
-            errors.append(error)
-    if errors:
-        raise values.EvaluationError(str(errors[0]))
-    return rdflib.Literal(not deciding)
-
-
-def regex(call: Any, _context: Any) -> Any:
-    arguments = [call.text, call.pattern] + ([call.flags] if call.flags is not None else [])
-    text, *others = arguments
-    kinds = (None, rdflib.XSD.string)
-    is_text = isinstance(text, rdflib.Literal) and (text.language or text.datatype in kinds)
-    if not is_text or not all(
-        isinstance(o, rdflib.Literal) and o.datatype in kinds and not o.language for o in others
-    ):
-        raise SPARQLError("REGEX takes strings")
-    try:
-        return rdflib.Literal(matches(str(others[0]), str(text), *map(str, others[1:])))
-    except BadPattern as problem:
-        raise SPARQLError(str(problem)) from None
-
-
-OPERATORS = {
-    "AdditiveExpression": calculate,
-    "MultiplicativeExpression": calculate,
-    "UnaryMinus": change_sign,
-    "UnaryPlus": change_sign,
-    "RelationalExpression": compare,
-    "UnaryNot": negate,
-    "ConditionalAndExpression": connect,
-    "ConditionalOrExpression": connect,
-    "Builtin_REGEX": regex,
-}
-
-
 def read_rows(node: Any) -> list[Binding]:
     """The rows of VALUES; without rows, rdflib has a bare list there."""
     return [] if isinstance(node.p, list) else [dict(row) for row in node.p.res]
@@ -656,46 +471,7 @@ def unify(binding: Binding, pairs: Iterable[tuple[Any, Any]]) -> Binding | None:
     return extended
 
 
-# --- Terms and expressions, by rdflib -----------------------------------------------------------
-
-
-ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", '"': '"', "\\": "\\"}
-
-
-class DataBlank(str):
-    """A blank node of the data: a constant, unlike a blank node of the query."""
-
-
-def term(text: str) -> Any:
-    """An N-Triples term as an rdflib term, with its lexical form unchanged."""
-    if text.startswith("_:"):
-        return DataBlank(text)
-    if text.startswith("<"):
-        return rdflib.URIRef(text[1:-1])
-    lexical, _, suffix = text[1:].rpartition('"')
-    lexical = re.sub(r"\\(.)", lambda m: ESCAPES[m[1]], lexical)
-    language = suffix[1:] if suffix.startswith("@") else None
-    datatype = rdflib.URIRef(suffix[3:-1]) if suffix.startswith("^^") else None
-    return rdflib.Literal(lexical, lang=language, datatype=datatype, normalize=False)
-
-
-def spell(value: Any) -> str:
-    """The N-Triples form of a term.
-
-    >>> spell(rdflib.Literal(5)), spell(rdflib.Literal("a", lang="en")), spell(term("_:b"))
-    ('"5"^^<http://www.w3.org/2001/XMLSchema#integer>', '"a"@en', '_:b')
-    """
-    if isinstance(value, DataBlank):
-        return str(value)
-    if isinstance(value, rdflib.BNode):  # a `DataBlank` that has passed through an expression
-        return f"_:{value}"
-    if not isinstance(value, rdflib.Literal):
-        return f"<{value}>"
-    lexical = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    lexical = lexical.replace("\n", "\\n").replace("\r", "\\r")
-    plain = value.datatype in (None, rdflib.XSD.string)
-    suffix = f"@{value.language}" if value.language else "" if plain else f"^^<{value.datatype}>"
-    return f'"{lexical}"{suffix}'
+# --- Expressions, by rdflib ---------------------------------------------------------------------
 
 
 def context(binding: Binding, scope: Iterable[Any] | None = None) -> FrozenBindings:
@@ -715,81 +491,3 @@ def evaluate(expression: Any, binding: Binding) -> Any:
     except SPARQLError:
         return None
     return None if isinstance(value, SPARQLError) else value
-
-
-def aggregate_value(aggregate: Any, members: Members) -> Any:
-    """An aggregate over the solutions of a group with their weights; None if it has no value."""
-    if aggregate.vars == "*":
-        if not aggregate.distinct:
-            return number(values.Number(0, Fraction(sum(n for _, n in members))))
-        shown = {
-            frozenset((v, spell(t)) for v, t in binding.items() if isinstance(v, rdflib.Variable))
-            for binding, _ in members
-        }
-        return rdflib.Literal(len(shown))
-    pairs = [(evaluate(aggregate.vars, binding), weight) for binding, weight in members]
-    if aggregate.distinct:
-        chosen = {None if found is None else spell(found): found for found, _ in pairs}
-        pairs = [(found, 1) for found in chosen.values()]
-    try:
-        return AGGREGATES[aggregate.name](pairs)
-    except values.EvaluationError:
-        return None
-
-
-Pairs = list[tuple[Any, int]]
-
-
-def count(pairs: Pairs) -> Any:
-    """Errors are not counted."""
-    total = sum(weight for found, weight in pairs if found is not None)
-    return number(values.Number(0, Fraction(total)))
-
-
-def add_up(pairs: Pairs) -> Any:
-    return number(values.add_up(*split(pairs)))
-
-
-def average(pairs: Pairs) -> Any:
-    return number(values.average(*split(pairs)))
-
-
-def split(pairs: Pairs) -> tuple[list[values.Value | None], list[int]]:
-    return [value_of(found) for found, _ in pairs], [weight for _, weight in pairs]
-
-
-def least(pairs: Pairs) -> Any:
-    return sort(pairs)[0]
-
-
-def greatest(pairs: Pairs) -> Any:
-    return sort(pairs)[-1]
-
-
-def sample(pairs: Pairs) -> Any:
-    """The least value that is no error, so that the choice does not depend on the order."""
-    return sort([pair for pair in pairs if pair[0] is not None])[0]
-
-
-def sort(pairs: Pairs) -> list[Any]:
-    if not pairs or any(found is None for found, _ in pairs):
-        raise values.EvaluationError("an error, or no value at all")
-    return sorted((found for found, _ in pairs), key=sort_key)
-
-
-def sort_key(found: Any) -> tuple[object, ...]:
-    """The total order of terms: blank nodes, IRIs, literals by value, then by text."""
-    text = spell(found)
-    if not isinstance(found, rdflib.Literal):
-        return (0 if isinstance(found, DataBlank | rdflib.BNode) else 1, text)
-    return (2, *values.rank_literal(value_of(found), found.datatype, str(found)), text)
-
-
-AGGREGATES = {
-    "Aggregate_Count": count,
-    "Aggregate_Sum": add_up,
-    "Aggregate_Avg": average,
-    "Aggregate_Min": least,
-    "Aggregate_Max": greatest,
-    "Aggregate_Sample": sample,
-}

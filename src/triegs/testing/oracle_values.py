@@ -313,14 +313,14 @@ def are_equal(left: Value, right: Value) -> bool:
 
 
 def rank_literal(value: Value | None, datatype: str | None, lexical: str) -> tuple[object, ...]:
-    """Sorts literals: numbers (NaN first), booleans, dates, times, texts by language, others."""
+    """Sorts literals: NaN, numbers, dates, times, texts, texts by language, booleans, others."""
     if isinstance(value, Number):
         amount = value.exact if value.special is None else value.special
-        return (0, 0, 0) if amount != amount else (0, 1, amount)
+        return (0,) if amount != amount else (1, amount)
     if isinstance(value, bool):
-        return (1, value)
+        return (6, value)
     if isinstance(value, Time):
         return (2 if value.kind == "date" else 3, value.seconds)
     if isinstance(value, Text):
-        return (4, value.language, value.text)
-    return (5, str(datatype or ""), lexical)
+        return (5, value.language, value.text) if value.language else (4, value.text)
+    return (7, str(datatype or ""), lexical)
