@@ -133,7 +133,7 @@ def test_the_kinds_of_terms_have_an_order() -> None:
 def test_oracle_and_reference_have_the_same_order() -> None:
     terms = [term for term in TERMS if "2500001Z" not in term]  # more digits than Python's times
     assert sorted(terms, key=total_key) == sorted(
-        terms, key=lambda each: (oracle_terms.order_key(oracle.term(each)), each)
+        terms, key=lambda each: (oracle_terms.order_key(oracle_terms.term(each)), each)
     )
 
 
