@@ -84,7 +84,7 @@ def finish_sum(rank: Rank, exact: Fraction, unbounded: float, divisor: int = 0) 
     """A sum of numbers whose highest rank is given, divided by the divisor if there is one: the
     exact sum of the finite ones, unless there are infinities or NaN, whose sum is `unbounded`.
 
-    >>> finish_sum(Rank.INTEGER, Fraction(7), 0.0, 2)
+    >>> finish_sum(Rank.DECIMAL, Fraction(7, 2), 0.0)
     Number(rank=<Rank.DECIMAL: 1>, amount=Decimal('3.5'))
     """
     if unbounded != 0:  # also true of NaN
