@@ -145,8 +145,9 @@ class GroupReader(RowReader):
         if self._is_whole:
             bases = self._list_changed(old, new)
             while len(bases):
-                some, bases = bases[: sizes()], bases[sizes() :]
-                yield from self._compare(before, after, some)
+                size = sizes()
+                yield from self._compare(before, after, bases[:size])
+                bases = bases[size:]
             return
         # Groups may share a row, so the rows of all groups are compared.
         counted: dict[tuple[int, ...], int] = {}
