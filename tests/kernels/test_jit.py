@@ -40,9 +40,21 @@ def test_any_kernel_source_names_the_cache(tmp_path: Path) -> None:
     assert jit.hash_sources(tmp_path) != second
 
 
+def test_a_file_that_was_moved_or_touched_names_another_cache(tmp_path: Path) -> None:
+    """Numba compiles it again, which must not happen silently."""
+    for folder in ("here", "there"):
+        (tmp_path / folder / "kernels").mkdir(parents=True)
+        (tmp_path / folder / "kernels" / "trie.py").write_text("one")
+        os.utime(tmp_path / folder / "kernels" / "trie.py", (1, 1))
+    first = jit.hash_files(tmp_path / "here")
+    assert jit.hash_files(tmp_path / "here") == first != jit.hash_files(tmp_path / "there")
+    os.utime(tmp_path / "here" / "kernels" / "trie.py", (2, 2))
+    assert jit.hash_files(tmp_path / "here") != first
+
+
 @pytest.mark.skipif(not jit.COMPILED, reason="nothing is compiled, nothing cached")
 def test_cache_follows_the_environment(tmp_path: Path) -> None:
-    name = Path("kernels") / jit.hash_sources()
+    name = Path("kernels") / f"{jit.hash_sources()}-{jit.hash_files()}"
     chosen, standard = tmp_path / "chosen", tmp_path / "standard"
     both = {"TRIEGS_CACHE": str(chosen), "XDG_CACHE_HOME": str(standard)}
     assert find_cache(**both) == str(chosen / name)

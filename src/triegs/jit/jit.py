@@ -7,7 +7,9 @@ plain Python functions.
 
 Numba checks only the file of a function to decide whether its cached code is stale. It would miss a
 change in a callee, and the old code would give wrong answers. So the cache directory is named by a
-hash over the sources of all kernels and the switches that Numba ignores.
+hash over the sources of all kernels and the switches that Numba ignores. Conversely, Numba rejects
+cached code of a file that was moved or touched. Such a file has another directory, too, so that a
+user is told that kernels are being compiled.
 """
 
 from __future__ import annotations
@@ -52,6 +54,14 @@ def hash_sources(package: Path = PACKAGE) -> str:
     return digest.hexdigest()
 
 
+def hash_files(package: Path = PACKAGE) -> str:
+    """Where the sources are, and when they were written."""
+    digest = blake2b(digest_size=8)
+    for path in list_sources(package):
+        digest.update(f"{path.resolve()}\0{path.stat().st_mtime_ns}\0".encode())
+    return digest.hexdigest()
+
+
 def list_cache_homes() -> Iterator[Path]:
     """Candidate cache locations, in order of preference."""
     if chosen := os.environ.get("TRIEGS_CACHE"):
@@ -66,7 +76,7 @@ def list_cache_homes() -> Iterator[Path]:
 
 def find_cache() -> Path | None:
     """The cache directory for exactly this code, created if needed; None if nothing is writable."""
-    name = hash_sources()
+    name = f"{hash_sources()}-{hash_files()}"
     for home in list_cache_homes():
         folder = home / "kernels" / name
         try:

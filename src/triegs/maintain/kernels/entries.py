@@ -347,7 +347,7 @@ def passes_tests(
 
 @merged
 def select_whole(
-    updates: Words, origin_of: Words, refused: Words, space: int, entries: Words, top: int
+    updates: Words, graph_of: Words, refused: Words, graph: int, entries: Words, top: int
 ) -> int:
     """Collect the changed triples of a window graph; returns the end of its entries."""
     count = updates.size // 4
@@ -355,9 +355,9 @@ def select_whole(
         change = load(refused, count + place)
         predicate = load(updates, 4 * place + 2)
         where, plain = 0, predicate
-        if 2 * predicate < origin_of.size and load(origin_of, 2 * predicate) != 0:
-            where, plain = load(origin_of, 2 * predicate), load(origin_of, 2 * predicate + 1)
-        if change != 0 and where == space:
+        if 2 * predicate < graph_of.size and load(graph_of, 2 * predicate) != 0:
+            where, plain = load(graph_of, 2 * predicate), load(graph_of, 2 * predicate + 1)
+        if change != 0 and where == graph:
             store(entries, top, load(updates, 4 * place + 1))
             store(entries, top + 1, plain)
             store(entries, top + 2, load(updates, 4 * place + 3))

@@ -124,7 +124,7 @@ def judge_updates(
 
 @merged
 def select_streams(
-    work: Words, table: Words, updates: Words, origin_of: Words, bounds: Words, entries: Words,
+    work: Words, table: Words, updates: Words, graph_of: Words, bounds: Words, entries: Words,
     refused: Words, verdicts: Words, asked: Words,
 ) -> None:  # fmt: skip
     """Phase 2: the entries of all streams other than labels. May be repeated."""
@@ -133,8 +133,8 @@ def select_streams(
         stream = load(table, STREAM_ROWS) + STREAM_WORDS * number
         top = load(bounds, number)
         if number < labels + wholes:
-            space = load(table, stream + S_SOURCE)
-            top = select_whole(updates, origin_of, refused, space, entries, top)
+            graph = load(table, stream + S_SOURCE)
+            top = select_whole(updates, graph_of, refused, graph, entries, top)
         else:
             top = select_entries(table, stream, bounds, entries, top, work, verdicts, asked)
         store(bounds, number + 1, top)
@@ -233,7 +233,7 @@ def note_step(
 @kernel
 def run_epoch(
     words: Words, log: Words, lists: Words, work: Words, table: Words, label_of: Words,
-    origin_of: Words, updates: Words, bounds: Words, entries: Words, refused: Words, roots: Words,
+    graph_of: Words, updates: Words, bounds: Words, entries: Words, refused: Words, roots: Words,
     verdicts: Words, asked: Words,
 ) -> int:  # fmt: skip
     """Judge the updates `(change, subject, predicate, object)…`, then run every step once, starting
@@ -255,7 +255,7 @@ def run_epoch(
     if load(work, PHASE) == SELECT:
         if load(words, FAULTS) == 0 and load(table, STREAMS) > load(table, LABELS):
             select_streams(
-                work, table, updates, origin_of, bounds, entries, refused, verdicts, asked
+                work, table, updates, graph_of, bounds, entries, refused, verdicts, asked
             )
             if load(asked, 0) > 1:
                 return ASKED
@@ -298,14 +298,14 @@ def read_clock() -> int:
 @short_kernel
 def run_and_publish(
     words: Words, roots: Words, next_roots: Words, holds: Words, updates: Words, log: Words,
-    work: Words, packed: Words, origin_of: Words, verdicts: Words, asked: Words,
+    work: Words, packed: Words, graph_of: Words, verdicts: Words, asked: Words,
 ) -> int:  # fmt: skip
     """`run_epoch` for a few updates, followed by `publish_epoch` unless there is a fault."""
     store(work, PHASE, JUDGE)
     found = run_epoch(
         words, log, packed[packed[PACKED_LISTS]:packed[PACKED_LISTS + 1]], work,
         packed[packed[PACKED_TABLE]:packed[PACKED_TABLE + 1]],
-        packed[packed[PACKED_LABELS]:packed[PACKED_LABELS + 1]], origin_of, updates,
+        packed[packed[PACKED_LABELS]:packed[PACKED_LABELS + 1]], graph_of, updates,
         packed[packed[PACKED_BOUNDS]:packed[PACKED_BOUNDS + 1]],
         packed[packed[PACKED_ENTRIES]:packed[PACKED_ENTRIES + 1]],
         packed[packed[PACKED_REFUSED]:packed[PACKED_REFUSED + 1]], roots, verdicts, asked,

@@ -70,18 +70,18 @@ assert MISFIT == 2
 SINCE, HERE, THERE = CURSOR_WORDS, CURSOR_WORDS + 1, CURSOR_WORDS + 2
 SET_HERE, SET_THERE = CURSOR_WORDS + 3, CURSOR_WORDS + 4
 WORD_HERE, WORD_THERE = CURSOR_WORDS + 5, CURSOR_WORDS + 6
-STRETCH_WORDS = CURSOR_WORDS + 8
+RANGE_WORDS = CURSOR_WORDS + 8
 NO_LEVEL = -1
 
 
 def state_words(width: int, levels: int) -> int:
     """The offset of the cursor over differences: after the values and the ranges of levels."""
-    return VALUES + width + STRETCH_WORDS * levels
+    return VALUES + width + RANGE_WORDS * levels
 
 
 @inlined
-def stretch_at(width: int, level: int) -> int:
-    return VALUES + width + STRETCH_WORDS * level
+def range_at(width: int, level: int) -> int:
+    return VALUES + width + RANGE_WORDS * level
 
 
 @inlined
@@ -167,7 +167,7 @@ def open_seed(words: Words, old: Words, new: Words, table: Words, phase: int, st
 @inlined
 def next_seed(words: Words, table: Words, phase: int, state: Words, width: int) -> bool:
     """Advance to the next seed, or to the same one in the old version; false at the end."""
-    columns, base, at = load(table, phase), load(state, DIFFERENCES_AT), stretch_at(width, 0)
+    columns, base, at = load(table, phase), load(state, DIFFERENCES_AT), range_at(width, 0)
     while True:
         if load(state, IS_OLD) == 0:
             store(state, IS_OLD, 1)
@@ -204,16 +204,16 @@ def open_change_level(
     words: Words, here: Words, there: Words, table: Words, row: int, state: Words, width: int,
     level: int, side: int,
 ) -> None:  # fmt: skip
-    at = stretch_at(width, level)
+    at = range_at(width, level)
     kind = load(table, row)
     if kind == INSIDE:
-        found = load(state, at - STRETCH_WORDS + WORD_HERE)
-        found_there = load(state, at - STRETCH_WORDS + WORD_THERE)
+        found = load(state, at - RANGE_WORDS + WORD_HERE)
+        found_there = load(state, at - RANGE_WORDS + WORD_THERE)
     else:
         keys, first = load(table, row + 3), load(table, row + 4)
         root = load(here, load(table, row + 2 - side))
         root_there = root
-        is_carried = load(state, at - STRETCH_WORDS + THERE) != 0
+        is_carried = load(state, at - RANGE_WORDS + THERE) != 0
         if load(table, row + 6) != LEADS and (is_carried or load(table, row + 7)):
             root_there = load(there, load(table, row + 1 + side))
         found, found_there = find_both(
@@ -244,8 +244,8 @@ def take_entry(
             word_there = set_get(words, set_there, key)
     store(state, at + WORD_HERE, word)
     store(state, at + WORD_THERE, word_there)
-    weight = load(state, at - STRETCH_WORDS + HERE)
-    weight_there = load(state, at - STRETCH_WORDS + THERE)
+    weight = load(state, at - RANGE_WORDS + HERE)
+    weight_there = load(state, at - RANGE_WORDS + THERE)
     use = load(table, row + 6)
     if use > BEGINS:
         if use == COUNTS_AS_ONE:
@@ -278,7 +278,7 @@ def write_value(
     rows: int, end: int,
 ) -> None:  # fmt: skip
     """Write a level's value to all rows since it was taken."""
-    at = stretch_at(width, level)
+    at = range_at(width, level)
     start = load(state, at + SINCE)
     store(state, at + SINCE, end)
     if start == end:
@@ -344,7 +344,7 @@ def write_pairs(
     """Write the entries of the last two levels, for an answer that exists only here, while they are
     blocks that fit; returns the rows filled by then. The level's own steps handle the remainder.
     """
-    at = stretch_at(width, level)
+    at = range_at(width, level)
     row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
     below = row + SEED_LEVEL_WORDS
     place, last_place = load(table, row + 5), load(table, below + 5)
@@ -353,7 +353,7 @@ def write_pairs(
     root = load(here, load(table, below + 2 - side))
     other = load(there, load(table, below + 1 + side))
     column, keys, counts = place * rows, last_place * rows, width * rows
-    factor = load(state, at - STRETCH_WORDS + HERE)
+    factor = load(state, at - RANGE_WORDS + HERE)
     sign = -1 if side else 1
     key = load(state, VALUES + key_place)
     found = found_there = 0
@@ -416,13 +416,13 @@ def has_pairs(table: Words, phase: int, state: Words, width: int, level: int) ->
     """Whether `write_pairs` may continue at this level: two sets, the last with plain weights, and
     nothing to carry for the other version.
     """
-    at = stretch_at(width, level)
+    at = range_at(width, level)
     row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
     below = row + SEED_LEVEL_WORDS
     use = load(table, row + 6)
     is_shared = load(state, at + SET_HERE) == load(state, at + SET_THERE)
     return bool(
-        load(state, at - STRETCH_WORDS + THERE) == 0
+        load(state, at - RANGE_WORDS + THERE) == 0
         and load(table, row) != TRIE
         and (use == LEADS or (use == WEIGHS and is_shared))
         and load(table, below) == SET and load(table, below + 3) == 1
@@ -444,14 +444,14 @@ def fill_changes(
     number, level = load(state, PHASE), load(state, LEVEL)
     phase = load(table, TABLE_HEAD + number) if number < load(table, 0) else 0
     for each in range(load(table, 1)):
-        store(state, stretch_at(width, each) + SINCE, 0)
+        store(state, range_at(width, each) + SINCE, 0)
     while filled < rows and number < load(table, 0):
         if level == NO_LEVEL:
             phase = load(table, TABLE_HEAD + number)
             open_seed(words, old, new, table, phase, state)
             level = 0
         last = load(table, phase + 5)
-        at = stretch_at(width, level)
+        at = range_at(width, level)
         write_value(table, phase, state, width, level, integers, out, rows, filled)
         if level == 0 and not next_seed(words, table, phase, state, width):
             number += 1
@@ -473,8 +473,8 @@ def fill_changes(
                 level == last and is_shared and load(table, row) != TRIE
                 and load(table, row + 6) == WEIGHS and load(table, row + 8) == 0
             ):  # fmt: skip
-                weight = load(state, at - STRETCH_WORDS + HERE)
-                other = load(state, at - STRETCH_WORDS + THERE)
+                weight = load(state, at - RANGE_WORDS + HERE)
+                other = load(state, at - RANGE_WORDS + THERE)
                 if weight < 0 or other < 0:
                     store(state, OVERFLOWN, 1)
                 factor = change_of(weight, other, side, is_distinct)
@@ -514,7 +514,7 @@ def fill_changes(
             level += 1
             row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
             open_change_level(words, here, there, table, row, state, width, level, side)
-            store(state, stretch_at(width, level) + SINCE, filled)
+            store(state, range_at(width, level) + SINCE, filled)
             continue
         weight, other = load(state, at + HERE), load(state, at + THERE)
         if weight < 0 or other < 0:
