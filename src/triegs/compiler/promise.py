@@ -30,11 +30,11 @@ AMORTISED_ATOMS = 2
 def describe_groups(plan: Plan) -> str:
     """What a query with aggregates keeps, and what an update costs."""
     assert plan.groups is not None
-    kept = ["one row per group, read with constant delay"]
     sources = plan.groups.sources
+    kept = "counts and sums"
     if any(source.measure in (Measure.VALUES, Measure.DISTINCT) for source in sources):
-        kept.append("the values of its groups")
-    sentences = [f"{' and '.join(kept)} are kept" if kept[1:] else f"{kept[0]}, is kept"]
+        kept = "counts, sums and values"
+    sentences = [f"the {kept} of each group are kept, and its row is computed when it is read"]
     classes = {source.plan.plan_class for source in sources}
     if PlanClass.MATERIALIZED in classes or PlanClass.CYCLIC in classes:
         sentences.append("update cost and space include the materialised components")
