@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from bisect import bisect_right
+from itertools import accumulate, chain
 from random import Random
 
 import numpy as np
@@ -32,12 +33,13 @@ def check_places(snapshot: Snapshot, random: Random) -> None:
     parts = snapshot.split(random.randint(1, size + 2))
     assert [answer for part in parts for answer in part] == answers
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
-    rows = [answer for answer in answers for _ in range(answer.multiplicity)]
-    for drawn_of, is_weighted in ((answers, False), (rows, True)):
+    each = list(range(1, size + 1))
+    by_rows = list(accumulate(answer.multiplicity for answer in answers))
+    for ends, is_weighted in ((each, False), (by_rows, True)):
         seed = random.randrange(1000)
         sample = snapshot.sample(5, weighted=is_weighted, seed=seed)
         places = snapshot.sample(5, weighted=is_weighted, seed=seed)._chosen
-        assert list(sample) == [drawn_of[place] for place in places]
+        assert list(sample) == [answers[bisect_right(ends, int(place))] for place in places]
         assert len(sample) == (5 if answers else 0)
 
 
