@@ -11,7 +11,8 @@ from triegs.compiler.filters import SortedFilters, sort_filters
 from triegs.compiler.hypergraph import connected_groups
 from triegs.compiler.keys import Keyed, canonical_key
 from triegs.compiler.naming import name_nodes
-from triegs.compiler.plan import Alias, Guard, Join, Keep, Node, Payload, Role, Static
+from triegs.compiler.plan import MOST_COLUMNS, Alias, Guard, Join, Keep, Node, Payload, Role, Static
+from triegs.errors import UnsupportedQuery
 from triegs.sparql.model import Expression, Query, Values, expression_variables
 
 
@@ -87,3 +88,14 @@ def make_nodes(
         keyed.append(Keyed(key, bag, interface))
         nodes.append(Node(name, bag, draft.guard, draft.children, interface, role, payload, key))
     return tuple(nodes)
+
+
+def refuse_wide(nodes: Sequence[Node]) -> None:
+    """Raise `UnsupportedQuery` for a node with more columns than a relation can have."""
+    widest = max(nodes, key=lambda node: len(node.bag), default=None)
+    if widest is not None and len(widest.bag) > MOST_COLUMNS:
+        raise UnsupportedQuery(
+            f"a component must be materialised over {len(widest.bag)} variables; at most "
+            f"{MOST_COLUMNS} are supported", line=1, column=1, construct="materialised variables",
+            hint="select the variables that link the others, or select fewer variables",
+        )  # fmt: skip

@@ -18,13 +18,12 @@ from math import prod
 from random import Random
 from typing import NamedTuple
 
-from triegs.compiler.assembly import SplitQuery, make_nodes, shift_draft
+from triegs.compiler.assembly import SplitQuery, make_nodes, refuse_wide, shift_draft
 from triegs.compiler.choices import Chooser
 from triegs.compiler.choose import Priced, cheapest, every_build, one_build
 from triegs.compiler.elimination import Draft
 from triegs.compiler.groups import compile_groups, shift_nodes
 from triegs.compiler.plan import (
-    MOST_COLUMNS,
     Component,
     Join,
     Keep,
@@ -34,7 +33,7 @@ from triegs.compiler.plan import (
     Role,
 )
 from triegs.compiler.promise import describe_promise, query_warnings
-from triegs.errors import PlanError, UnsupportedQuery
+from triegs.errors import PlanError
 from triegs.sparql.model import Query
 
 #: Lists of picks that `legal_plans` tries per component.
@@ -195,13 +194,7 @@ def _assemble(query: Query, split: SplitQuery, builds: list[Priced], kept: froze
         drafts.append(Draft((), None, tuple(c.top for c in components), ()))
         root = len(drafts) - 1
     nodes = make_nodes(drafts, root, frozenset(query.free), kept)
-    widest = max(nodes, key=lambda node: len(node.bag), default=None)
-    if widest is not None and len(widest.bag) > MOST_COLUMNS:
-        raise UnsupportedQuery(
-            f"a component must be materialised over {len(widest.bag)} variables; at most "
-            f"{MOST_COLUMNS} are supported", line=1, column=1, construct="materialised variables",
-            hint="select the variables that link the others, or select fewer variables",
-        )  # fmt: skip
+    refuse_wide(nodes)
     order = list(PlanClass)
     worst = max((c.plan_class for c in components), key=order.index, default=order[0])
     plan = Plan(

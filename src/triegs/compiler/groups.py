@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from triegs.compiler.assembly import SplitQuery, make_nodes, shift_draft
+from triegs.compiler.assembly import SplitQuery, make_nodes, refuse_wide, shift_draft
 from triegs.compiler.choices import Chooser, run_all
 from triegs.compiler.choose import EXHAUSTIVE, TRIED, Priced, price
 from triegs.compiler.component import QueryComponent, build_marginal
@@ -159,6 +159,7 @@ def compile_source(
     components = [replace(c, top=kept[c.top]) for c in components]
     root = kept[root]
     nodes = make_nodes(drafts, root, frozenset(part.head), frozenset())
+    refuse_wide(nodes)
     order = list(PlanClass)
     worst = max((c.plan_class for c in components), key=order.index, default=order[0])
     return Plan(part, nodes, root, tuple(components), worst, "", (), (), ())

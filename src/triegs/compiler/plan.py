@@ -213,10 +213,6 @@ class Measure(Enum):
     DISTINCT = "its number of distinct values"
     DISTINCT_SUM = "the sum of its distinct values, as digits"
 
-    @property
-    def has_digits(self) -> bool:
-        return self in (Measure.SUM, Measure.DISTINCT_SUM)
-
 
 @dataclass(frozen=True, slots=True)
 class Source:

@@ -210,7 +210,10 @@ class CompiledCore(Uncopied, Publisher):
     def _run_few(self, flat: Words) -> tuple[int, PackedVersion]:
         """Run and publish in one call; the work must fit the scratch space of `FEW_UPDATES`."""
         if self._watches:
-            self._add_digits(flat)
+            try:
+                self._add_digits(flat)
+            except MemoryLimitReached:
+                return -1, self.store.newest  # the slow path makes room
         judges = self.judges
         result = self.store.run_and_publish(
             run_and_publish, flat, self._log, self.views.work, self._packed,

@@ -1,0 +1,52 @@
+"""Limits that aggregates share with answers: columns of a relation, and memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from triegs.engine import Engine
+from triegs.errors import MemoryLimitReached, UnsupportedQuery
+from triegs.store.packed import SMALLEST_LIMIT
+
+MANY = range(18)
+BODY = " . ".join(f"?x <u:p{i}> ?v{i}" for i in MANY)
+KEYS = " ".join(f"?v{i}" for i in MANY)
+TOTAL = " + ".join(f"?v{i}" for i in MANY)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT {KEYS} (COUNT(*) AS ?n) {{ {BODY} }} GROUP BY {KEYS}",
+        f"SELECT ?x (MIN({TOTAL}) AS ?n) {{ {BODY} }} GROUP BY ?x",
+    ],
+)
+def test_too_many_columns_are_refused_by_name(text):
+    with Engine() as engine, pytest.raises(UnsupportedQuery, match="at most 16 are supported"):
+        engine.register(text)
+
+
+def fill(engine: Engine) -> int:
+    """Insert numbers one by one; returns the first that finds no room."""
+    for number in range(1, 100_000):
+        try:
+            engine.apply([("+", number, "<u:p>", number)])
+        except MemoryLimitReached:
+            return number
+    raise AssertionError("the limit was never reached")
+
+
+def test_single_updates_of_a_sum_at_the_memory_limit():
+    """New terms need room for their digits; a refused update changes nothing."""
+    with Engine(memory_limit=SMALLEST_LIMIT + 200_000) as engine:
+        query = engine.register("SELECT (SUM(?v) AS ?s) (COUNT(*) AS ?n) { ?x <u:p> ?v }")
+        number = fill(engine)
+        for each in range(1, number // 2):
+            engine.apply([("-", each, "<u:p>", each)])
+        engine.apply([("+", number, "<u:p>", number)])
+        left = [*range(number // 2, number), number]
+        with query.snapshot() as snapshot:
+            (row,) = snapshot.answers("python")
+            assert (row.s, row.n) == (sum(left), len(left))
+        engine._store.check()
+        engine._core.views.check()
