@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 
 from triegs.engine import Engine
@@ -50,3 +52,28 @@ def test_single_updates_of_a_sum_at_the_memory_limit():
             assert (row.s, row.n) == (sum(left), len(left))
         engine._store.check()
         engine._core.views.check()
+
+
+def test_digits_that_find_no_room_at_first():
+    """A single update then takes the way of larger epochs, which makes room and tries again."""
+    with Engine() as engine:
+        query = engine.register("SELECT (SUM(?v) AS ?s) { ?x <u:p> ?v }")
+        engine.apply([("+", 1, "<u:p>", 5)])
+        views = engine._core.views
+        with mock.patch.object(views, "add_digits", fail_once(views.add_digits)):
+            engine.apply([("+", 2, "<u:p>", 7)])
+        with query.snapshot() as snapshot:
+            assert [row.s for row in snapshot.answers("python")] == [12]
+        engine._store.check()
+
+
+def fail_once(work):
+    """A function that fails the first time."""
+    problems = [MemoryLimitReached("full")]
+
+    def run(*arguments):
+        if problems:
+            raise problems.pop()
+        return work(*arguments)
+
+    return run
