@@ -36,7 +36,7 @@ from triegs.read.kernels.groups import (
     read_sums,
 )
 from triegs.read.ordering import Load
-from triegs.read.rows import UNBOUND, RowReader, cut_rows
+from triegs.read.rows import UNBOUND, RowReader
 from triegs.sparql.aggregates import aggregate
 from triegs.sparql.expressions import UNBOUND as NO_TERM
 from triegs.sparql.expressions import evaluate, holds
@@ -116,26 +116,14 @@ class GroupReader(RowReader):
 
     # Rows
 
-    def columns(
-        self, version: PackedVersion, sizes: Sizes, integers: Integers | None = None
+    def _read(
+        self, version: PackedVersion, sizes: Sizes, integers: Integers | None
     ) -> Iterator[Columns]:
         assert integers is None
-        query = self.plan.query
-        if query.order:
-            yield from self.sorted_columns(version, sizes)
-            return
-        start, end = 0, None if query.limit is None else query.offset + query.limit
-        if end == query.offset:
-            return
-        for ids, counts in self._read_rows(_State(self, version), sizes):
-            if self.drops_counts:
-                counts = np.ones(len(counts), np.int64)
-            if query.offset or end is not None:
-                ids, counts, start = cut_rows(ids, counts, start, query.offset, end)
-            if len(counts):
-                yield ids, counts
-            if end is not None and start >= end:
-                return
+        return self._read_rows(_State(self, version), sizes)
+
+    def _pick(self, ids: Words) -> Words:
+        return ids
 
     def changes(
         self, old: Side, new: Side, sizes: Sizes, integers: Integers | None = None

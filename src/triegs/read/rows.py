@@ -70,8 +70,7 @@ class RowReader:
         start, end = 0, None if query.limit is None else query.offset + query.limit
         if end == query.offset:
             return
-        for ids, counts in read_columns(self.enumeration, version, sizes, integers):
-            ids, counts = self._filter(ids, counts)
+        for ids, counts in self._read(version, sizes, integers):
             if self.drops_counts:
                 counts = np.ones(len(counts), np.int64)
             if query.offset or end is not None:
@@ -81,6 +80,13 @@ class RowReader:
                 yield self._pick(ids), counts
             if end is not None and start >= end:
                 return
+
+    def _read(
+        self, version: PackedVersion, sizes: Sizes, integers: Integers | None
+    ) -> Iterator[Columns]:
+        """Every answer that passes the filters, with its multiplicity."""
+        for found in read_columns(self.enumeration, version, sizes, integers):
+            yield self._filter(*found)
 
     def sorted_columns(self, version: PackedVersion, sizes: Sizes) -> Iterator[Columns]:
         ids, counts = self._sort(version)
