@@ -29,6 +29,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from triegs.engine import Engine
+from triegs.jit.jit import COMPILED
 from triegs.maintain import compiled
 
 for _name, _value in choose_environment().items():
@@ -37,7 +38,10 @@ for _name, _value in choose_environment().items():
 # Wall-clock limits say more about the machine than about the code.
 _untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 
-settings.register_profile("short", parent=_untimed, max_examples=100, derandomize=True)
+# Kernels as plain Python repeat what compiled ones have just shown, a hundred times slower.
+settings.register_profile(
+    "short", parent=_untimed, max_examples=50 if COMPILED else 20, derandomize=True
+)
 settings.register_profile("long", parent=_untimed, max_examples=500)
 settings.register_profile("soak", parent=_untimed, max_examples=1_000)
 settings.load_profile(os.environ.get("TRIEGS_PROFILE", "short"))
