@@ -61,7 +61,7 @@ def read_answers(frame) -> dict[tuple[Any, ...], int]:
 @pytest.mark.property
 @pytest.mark.parametrize(("partitions", "mode", "is_windowed"), ALL if SOAK else ALL[:2])
 def test_each_batch_equals_the_oracle(session, tmp_path, partitions, mode, is_windowed):
-    batches = draw_batches(20 + partitions, 4)
+    batches = draw_batches(20 + partitions, 4 if SOAK else 3)
     stream = read_stream(session, write_all(tmp_path / "in", batches))
     sinks = {name: tmp_path / name for name in QUERIES}
     with start(
@@ -381,7 +381,7 @@ def test_rows_that_are_late_null_malformed_and_ahead(session, tmp_path, policy):
 def test_more_partitions_than_keys(session, tmp_path, partitions):
     """All events have one key; empty partitions advance with the others."""
     events = [Event(t, "+", (EX("hub"), EX("pq"[t % 2]), EX("hub"))) for t in range(1, 30)]
-    batches = [events[:10], events[10:20], events[20:]]
+    batches = [events[:15], events[15:]]
     with run(session, tmp_path / "in", batches, tmp_path, partitions) as pipeline:
         check_all(tmp_path, pipeline, batches)
         figures = pipeline.metrics()
