@@ -194,5 +194,6 @@ def play(
     engine.apply([("-", *triple) for triple in static])
     for query in queries:
         query.close()
+    assert len(engine._core.views.unindexed) == 0
     terms = engine.metrics()["terms"]
     assert (terms["live"], terms["limbo"]) == (0, 0)

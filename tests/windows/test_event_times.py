@@ -136,6 +136,23 @@ def test_a_query_that_is_registered_late():
     query.close()
 
 
+def test_a_deleted_event_stays_until_its_window_slides():
+    engine = Engine()
+    slow, fast = Window(20, slide=20), Window(20, slide=5)
+    plain = [
+        engine.register("SELECT * { ?c <u:replyOf> ?p }", window=each) for each in (slow, fast)
+    ]
+    push(engine, (2, "c", "replyOf", "p"))
+    engine.advance(20)
+    push(engine, (22, "c", "replyOf", "p", "-"))
+    engine.advance(25)
+    query = engine.register(REPLIES, window=slow)
+    assert result(query) == {("<u:c>", ends(2)): 1}
+    for each in (*plain, query):
+        each.close()
+    assert len(engine._core.views.unindexed) == 0
+
+
 def test_static_triples_have_no_time():
     engine = Engine(window=Window(10, slide=5))
     engine.apply([("+", "<u:c>", "<u:replyOf>", "<u:p>")])
