@@ -12,6 +12,8 @@ from tests.windows.test_against_oracle import P, Q, play, result, scripts, shape
 
 from triegs import Engine, QueryError, UnsupportedQuery, Window, parse
 from triegs.engine.standing_query import StandingQuery
+from triegs.partition.keys import plan_partitions
+from triegs.partition.layout import lay_out
 from triegs.sparql.model import Atom
 from triegs.testing.strategies import Pattern, node, patterns
 from triegs.testing.window_oracle import Shape
@@ -226,6 +228,50 @@ def test_a_restart(tmp_path, has_checkpoint):
         engine.advance(15)
         assert result(query) == {("<u:d>", ends(9)): 1}
         engine._core.views.check()
+
+
+def test_order_counts_and_positions():
+    engine = Engine()
+    text = f"{REPLIES} ORDER BY DESC(?t)"
+    query = engine.register(text, window=Window(10, slide=5), keep=["count", "slice"])
+    push(engine, *((time, "c", "replyOf", "p") for time in (3, 1, 4, 1, 5)))
+    engine.advance(5)
+    with query.snapshot() as snapshot:
+        assert [answer.t for answer in snapshot] == [ends(time) for time in (5, 4, 3, 1)]
+        assert (snapshot.count(), snapshot.support()) == (5, 4)
+
+
+def test_result_streams():
+    engine = Engine()
+    query = engine.register(REPLIES, window=Window(10, slide=5))
+    seen: list[Any] = []
+    query.emit(lambda each: seen.append((each.time, each.answers.num_rows)), "ISTREAM")
+    push(engine, (2, "c", "replyOf", "p"), (7, "c", "replyOf", "p"))
+    engine.advance(15)
+    assert seen == [(5, 1), (10, 1), (15, 0)]
+
+
+def test_a_slide_without_room_refuses_its_events():
+    engine = Engine(memory_limit=2_000_000)
+    query = engine.register(REPLIES, window=Window(1_000, slide=10))
+    push(engine, (1, "c", "replyOf", "p"))
+    engine.advance(10)
+    push(engine, *((11 + n % 9, f"c{n}", "replyOf", "p") for n in range(40_000)))
+    (published,) = engine.advance(20)
+    assert len(published.refused) == 40_000
+    assert result(query) == {("<u:c>", ends(1)): 1}
+    push(engine, (21, "d", "replyOf", "p"))
+    engine.advance(30)
+    assert result(query) == {("<u:c>", ends(1)): 1, ("<u:d>", ends(21)): 1}
+    engine._core.views.check()
+
+
+def test_partitions_do_not_keep_times():
+    found = plan_partitions(parse(REPLIES), 4)
+    assert found.chosen is None
+    assert "the time of its event" in found.reason
+    constant = parse("SELECT ?c { ?c <u:replyOf> ?p {| triegs:time 5 |} }")
+    assert "the time of its event" in lay_out({"all": constant}, 4).problem
 
 
 def test_explain_names_the_events():
