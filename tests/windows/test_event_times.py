@@ -76,6 +76,12 @@ def test_every_query_over_one_stream(mode, many_events):
             play([shape], many_events, [text], mode)
 
 
+@pytest.mark.parametrize("mode", ["multigraph", "rdf"])
+def test_queries_that_share_a_window(mode, many_events):
+    texts = [*QUERIES, f"SELECT ?x ?y {{ ?x {P} ?y }}", "SELECT ?x ?p { ?x ?p ?y }"]
+    play([Shape(10, 5)] * len(texts), many_events, texts, mode)
+
+
 @pytest.fixture
 def many_events() -> list[tuple]:
     """A stream with repeated events, equal times, ids and deletions."""
@@ -264,6 +270,17 @@ def test_a_slide_without_room_refuses_its_events():
     engine.advance(30)
     assert result(query) == {("<u:c>", ends(1)): 1, ("<u:d>", ends(21)): 1}
     engine._core.views.check()
+
+
+def test_rows_of_several_triples():
+    engine = Engine(window=Window(10, slide=5))
+    text = "SELECT ?a ?b ?t { ?e :from ?a {| triegs:time ?t |} ; :to ?b {| triegs:time ?t |} }"
+    query = engine.register(text)
+    table = pa.table({"time": [2, 2, 4], "from": ["x", "x", "y"], "to": ["y", "y", "z"]})
+    engine.push(table, map="[] :from {from} ; :to {to}")
+    engine.advance(5)
+    x, y, z = (f"<urn:triegs:{name}>" for name in "xyz")
+    assert result(query) == {(x, y, ends(2)): 2, (y, z, ends(4)): 1}
 
 
 def test_partitions_do_not_keep_times():
