@@ -453,6 +453,29 @@ def test_a_query_that_stalls_stops_its_sink_and_no_other_query(session, tmp_path
         pipeline.wait()
 
 
+@pytest.mark.parametrize("partitions", [None, 2])
+def test_the_time_of_an_event(session, tmp_path, caplog, partitions):
+    """Such queries run in the driver, even if partitions are requested."""
+    batches = draw_batches(9, 3)
+    queries = {"times": f"SELECT ?x ?t {{ ?x {EX('p')} ?y {{| triegs:time ?t |}} }}"}
+    window = make_window(True)
+    stream = read_stream(session, write_all(tmp_path / "in", batches))
+    with start(
+        stream, queries, checkpoint=tmp_path / "state", window=window, views=False,
+        partitions=partitions,
+    ) as pipeline:  # fmt: skip
+        pipeline.process_all()
+        shown = look(pipeline.queries)
+    assert ("the time of its event" in caplog.text) == (partitions is not None)
+    with Engine(window=window) as engine:
+        direct = {name: engine.register(text, name) for name, text in queries.items()}
+        for events in batches:
+            engine.push(make_table(events))
+            engine.advance()
+        assert look(direct) == shown
+    assert shown.answers["times"]
+
+
 def test_integers_and_labels_that_nobody_reads(session, tmp_path):
     """Integer events do not pass through Python on executors; malformed rows are reported."""
     rows = [

@@ -66,6 +66,7 @@ from triegs.store.packed import PackedStore
 SUBJECT_OBJECT = ("subject", "object")
 MOST_DELTAS_SHOWN = 64  # of a rule: the deltas of a join of hundreds of atoms are alike
 TRIPLE = ("subject", "predicate", "object")
+EVENT = ("subject", "time", "object")
 
 
 class Kind(Enum):
@@ -463,7 +464,9 @@ class _Describing:
             return tuple(names)
         if index.stream.source is not None:
             return self._guard(index).variables
-        return SUBJECT_OBJECT if index.stream.predicate is not None else TRIPLE
+        if index.stream.predicate is not None:
+            return SUBJECT_OBJECT
+        return EVENT if self._guard(index).event_label else TRIPLE
 
     def _guard(self, index: Index) -> Alias:
         """The atom that an index was created for."""

@@ -109,6 +109,8 @@ def _rank(candidate: Candidate, partitions: int) -> tuple[object, ...]:
 
 def _find_problem(query: Query) -> str:
     """Why no key works; empty if one may."""
+    if query.reads_times:
+        return "a pattern has the time of its event, which partitions do not keep"
     if any(is_variable(atom.predicate) for atom in query.atoms):
         return "a predicate is a variable, so its atom reads every label"
     if query.form is Form.ASK:
