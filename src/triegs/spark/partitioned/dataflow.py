@@ -8,12 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from triegs.durable.source import QuerySource
+from triegs.read.merging import GroupMerger
 from triegs.spark.answers import free_name
 from triegs.spark.cells import select_columns
 from triegs.spark.partitioned.job import Job
 from triegs.spark.partitioned.partition import CHANGES, COUNTED, REPORT
 from triegs.spark.partitioned.processor import OUTPUT_SCHEMA, PartitionProcessor
-from triegs.spark.partitioned.results import make_summer, make_unpacker
+from triegs.spark.partitioned.results import make_merger, make_summer, make_unpacker
 from triegs.spark.partitioned.routing import BAD, SPARK_SCHEMA, make_router
 
 #: State store settings that a partitioned pipeline requires, whatever the session has.
@@ -67,6 +68,16 @@ def add_up(frame: Any, schema: pa.Schema, partitions: int) -> Any:
     keys = [f"`{column}`" for column in schema.names[:-1]]
     grouped = frame.repartition(partitions, *keys) if keys else frame.coalesce(1)
     return grouped.mapInArrow(make_summer(schema, schema.names[-1]), write_schema(schema))
+
+
+def merge(frame: Any, job: Job, name: str, merger: GroupMerger, schema: pa.Schema) -> Any:
+    """The rows of groups from the partial groups of all partitions, as a static DataFrame. Groups
+    that can share a row are merged in one task.
+    """
+    keys = [each for each in merger.schema.names if each.startswith("key")]
+    tasks = job.layout.partitions if merger.is_separable else 1
+    moved = frame.repartition(tasks, *keys) if keys else frame.repartition(1)
+    return moved.mapInArrow(make_merger(job, name, schema), write_schema(schema))
 
 
 def find_schema(job: Job, name: str, weight: str) -> pa.Schema:
