@@ -23,7 +23,8 @@ from tests.spark.streams import (
 from tests.spark.test_distributed import read_answers
 
 from triegs import Engine
-from triegs.spark import Distributed, start
+from triegs.spark import Distributed, changes, start
+from triegs.spark.partitioned.checkpoint_plan import SHUFFLE
 from triegs.testing import oracle
 
 NOW = {"availableNow": True}
@@ -122,8 +123,8 @@ def check_rows(folder: Path) -> None:
         epochs: dict[Any, list[tuple[Any, ...]]] = {}
         for row in pq.read_table(path).to_pylist():
             epochs.setdefault(row["time"], []).append(tuple(row.values())[1:])
-        for changes in epochs.values():
-            for *terms, change in changes:
+        for found in epochs.values():
+            for *terms, change in found:
                 shown[tuple(terms)] += change
             assert sorted((+shown).values()) == [1]
             assert not -shown
@@ -146,3 +147,23 @@ def test_the_row_without_groups(session, tmp_path):
             wanted = oracle.answers(MERGED["all"], +live)
             assert read_answers(pipeline.table("all", number)) == wanted
             assert sum_changes(tmp_path / "all", 1, number) == wanted
+
+
+@pytest.mark.parametrize("name", ["all", "elsewhere", "distinct"])
+def test_merged_groups_as_a_stream(session, tmp_path, name):
+    """Executors merge them; a restart continues with the groups of the last one."""
+    batches = draw_batches(61, 4, rows=20, is_late=False)
+    options = {"checkpointLocation": str(tmp_path / "state")}
+    shuffles = session.conf.get(SHUFFLE)
+    try:
+        for count in (2, 4):
+            write_all(tmp_path / "in", batches[:count])
+            events = read_stream(session, tmp_path / "in")
+            found = changes(events, MERGED[name], partitions=2, window=make_window(True))
+            writer = found.writeStream.format("parquet").options(**options)
+            query = writer.trigger(availableNow=True).start(str(tmp_path / "out"))
+            query.awaitTermination()
+            answers = run_engine(batches[:count], {name: MERGED[name]})[name]
+            assert sum_changes(tmp_path / "out", 1) == answers, count
+    finally:
+        session.conf.set(SHUFFLE, shuffles)

@@ -123,6 +123,11 @@ class GroupMerger:
         for row, uses in self._uses.items():
             yield row, 1 if self._is_distinct else uses
 
+    def count(self, number: int, base: Terms, values: Terms) -> int:
+        """The sum of an entry over all partitions."""
+        known = self._measures.get(base)
+        return 0 if known is None else known[number].get(values, 0)
+
     def _find_group(self, base: Terms) -> Row:
         variables = self._groups.variables
         binding = dict(zip(variables, base, strict=True))

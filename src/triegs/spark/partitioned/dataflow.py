@@ -12,6 +12,7 @@ from triegs.read.merging import GroupMerger
 from triegs.spark.answers import free_name
 from triegs.spark.cells import select_columns
 from triegs.spark.partitioned.job import Job
+from triegs.spark.partitioned.merge_processor import SLOT, MergeProcessor
 from triegs.spark.partitioned.partition import CHANGES, COUNTED, REPORT
 from triegs.spark.partitioned.processor import OUTPUT_SCHEMA, PartitionProcessor
 from triegs.spark.partitioned.results import make_merger, make_summer, make_unpacker
@@ -44,11 +45,34 @@ def make_changes(stream: Any, job: Job, name: str, quarantine: str | None = None
     """
     (placement,) = (each for each in job.layout.queries if each.name == name)
     schema = find_schema(job, name, CHANGE)
-    rows = stream.where(stream["kind"].isin(CHANGES, BAD)).select("partition", "kind", "payload")
-    found = rows.mapInArrow(make_unpacker(schema, quarantine), write_schema(schema))
+    merger = job.make_merger(name)
+    cells = schema if merger is None else pa.schema([("time", pa.int64()), *merger.schema])
+    # Reports reach every task that merges, also one without changes.
+    kinds = (CHANGES, BAD) if merger is None else (CHANGES, BAD, REPORT)
+    rows = stream.where(stream["kind"].isin(*kinds)).select("partition", "kind", "payload")
+    found = rows.mapInArrow(make_unpacker(cells, quarantine), write_schema(cells))
+    if merger is not None:
+        return merge_stream(found, job, name, merger, schema)
     if placement.is_summed:
         found = add_up(found, schema, job.layout.partitions)
     return found
+
+
+def merge_stream(frame: Any, job: Job, name: str, merger: GroupMerger, schema: pa.Schema) -> Any:
+    """The changes of groups that span partitions, from those of their entries, as a streaming
+    DataFrame.
+    """
+    from pyspark.sql import functions
+
+    keys = [each for each in merger.schema.names if each.startswith("key")]
+    slots = job.layout.partitions if merger.is_separable else 1
+    slot = functions.pmod(functions.hash(*keys), functions.lit(slots)) if keys else (
+        functions.lit(0))  # fmt: skip
+    processor = MergeProcessor(job, name, schema.serialize().to_pybytes())
+    return frame.withColumn(SLOT, slot.cast("int")).groupBy(SLOT).transformWithStateInPandas(
+        statefulProcessor=processor, outputStructType=write_schema(schema),
+        outputMode="Append", timeMode="None",
+    )  # fmt: skip
 
 
 def observe_figures(stream: Any, name: str) -> Any:

@@ -15,9 +15,11 @@ import pyarrow.compute as pc
 
 from triegs.errors import MultiplicityOverflow
 from triegs.read.merging import Entry, GroupMerger
+from triegs.read.partials import COUNT as ENTRY_COUNT
+from triegs.read.partials import MARKER, MEASURE
 from triegs.spark.answers import write_once
 from triegs.spark.partitioned.job import Job
-from triegs.spark.partitioned.partition import Partition
+from triegs.spark.partitioned.partition import CHANGES, Partition
 from triegs.spark.partitioned.routing import BAD
 from triegs.spark.partitioned.state_sync import Chunk
 from triegs.spark.tasks import find_batch, find_query
@@ -60,6 +62,7 @@ def merge_changes(merger: GroupMerger, table: pa.Table, schema: pa.Schema) -> pa
     """The changes of rows, epoch by epoch, from those of partial groups with their time in front.
     `schema` is that of the changes.
     """
+    table = table.filter(pc.not_equal(table.column(MEASURE), MARKER))
     epochs: dict[int | None, list[Entry]] = {}
     for time, entry in zip(table.column(0).to_pylist(), merger.read(table), strict=True):
         epochs.setdefault(time, []).append(entry)
@@ -111,11 +114,16 @@ def make_unpacker(schema: pa.Schema, quarantine: str | None) -> Mapper:
         for batch in batches:
             numbers, kinds = batch.column("partition").to_pylist(), batch.column("kind").to_pylist()
             for partition, kind, cell in zip(numbers, kinds, batch.column("payload"), strict=True):
+                if kind not in (CHANGES, BAD):
+                    continue
                 table = pa.ipc.open_stream(cell.as_buffer()).read_all()
                 if kind == BAD:
                     quarantined.setdefault(partition, []).append(table)
                 else:
                     yield from table.cast(schema).to_batches()
+        if MEASURE in schema.names:  # so that a task with a row for no entries runs, too
+            marker = dict.fromkeys(schema.names) | {MEASURE: MARKER, ENTRY_COUNT: 1}
+            yield pa.RecordBatch.from_pylist([marker], schema)
         if quarantine is not None:
             for partition, tables in quarantined.items():
                 # Batch numbers are unique only within one query, which has one checkpoint.
