@@ -104,6 +104,7 @@ def test_merged_groups_after_restarts_and_rescaling(session, tmp_path):
             checkpoint=tmp_path / "state", window=make_window(True), trigger=NOW,
             partitions=partitions, sinks=sinks,
         ) as pipeline:  # fmt: skip
+            assert isinstance(pipeline, Distributed)
             pipeline.wait()
             answers = run_engine(batches[:count], {name: MERGED[name] for name in names})
             for name in names:
