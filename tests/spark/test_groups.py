@@ -62,6 +62,34 @@ def run_engine(batches, queries=GROUPS) -> dict[str, Answers]:
         return look(found).answers
 
 
+def list_changes(batches) -> dict[str, Counter[Any]]:
+    """The changes of one engine with their times, from an empty result on."""
+    with Engine(window=make_window(True)) as engine:
+        queries = {name: engine.register(text, name=name) for name, text in GROUPS.items()}
+        found: dict[str, Counter[Any]] = {name: Counter() for name in queries}
+        before = {name: query.snapshot() for name, query in queries.items()}
+        for name, snapshot in before.items():
+            found[name].update((None, *answer, answer.multiplicity) for answer in snapshot)
+        for events in batches:
+            engine.push(make_table(events))
+            for slide in engine.each_slide():
+                for name, query in queries.items():
+                    after = query.snapshot()
+                    changed = after.diff(before[name])
+                    found[name].update((slide.time, *each, each.change) for each in changed)
+                    before[name].close()
+                    before[name] = after
+        for snapshot in before.values():
+            snapshot.close()
+    return found
+
+
+def read_changes(folder: Path) -> Counter[Any]:
+    """The changes in a sink of a partitioned pipeline, with their times."""
+    rows = [row for path in folder.glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+    return Counter(tuple(row.values()) for row in rows)
+
+
 @pytest.mark.parametrize("partitions", [None, 3])
 def test_groups_equal_those_of_an_engine(session, tmp_path, partitions):
     """In the driver, and partitioned by a variable of GROUP BY or by another one."""
@@ -85,6 +113,8 @@ def test_groups_equal_those_of_an_engine(session, tmp_path, partitions):
         if isinstance(pipeline, Distributed):
             for name in ("elsewhere", "hidden"):
                 assert pipeline.count(name) == sum(answers[name].values())
+            for name, changed in list_changes(batches).items():
+                assert read_changes(tmp_path / name) == changed, name
 
 
 def test_merged_groups_after_restarts_and_rescaling(session, tmp_path):

@@ -49,7 +49,13 @@ class GroupMerger:
         self._query = query
         self._grouping = query.grouping
         self._groups = plan.groups
-        self._is_direct = is_direct(query)
+        variables = self._groups.variables
+        #: The keys as columns of the variables, if all keys are variables.
+        self._columns = (
+            [variables.index(str(key.expression)) for key in query.grouping.keys]
+            if is_direct(query)
+            else None
+        )
         self._is_distinct = query.duplicates is not Duplicates.KEEP
         self._names = [list_value_names(self._groups, each) for each in self._groups.sources]
         #: By the terms of the group's variables: the counts of each measure, by value or digit.
@@ -57,6 +63,8 @@ class GroupMerger:
         #: The terms of the variables by key, if a key is an expression.
         self._members: dict[Row, dict[Terms, None]] = {}
         self._changed: dict[Row, None] = {}
+        #: Entries that did not fit 64 bits when they were added.
+        self._wide: list[tuple[int, Terms, Terms]] = []
         self._rows: dict[Row, Row] = {}
         #: How many groups have a row.
         self._uses: dict[Row, int] = {}
@@ -78,7 +86,7 @@ class GroupMerger:
         shown.
         """
         keys = range(len(self._grouping.keys))
-        return self._is_direct and len(keys) > 0 and set(keys) <= set(self._shown)
+        return self._columns is not None and len(keys) > 0 and set(keys) <= set(self._shown)
 
     def read(self, table: pa.Table) -> Iterator[Entry]:
         """The entries of a table of this schema, without markers."""
@@ -97,6 +105,10 @@ class GroupMerger:
         groups are unusable.
         """
         self.add(entries)
+        if any(not -LARGEST <= self.count(*entry) <= LARGEST for entry in self._wide):
+            message = "an aggregate over all partitions does not fit 64 bits"
+            raise MultiplicityOverflow(message, "aggregate")
+        self._wide.clear()
         changes: dict[Row, int] = {}
         for group in self._changed:
             self._update(group, changes)
@@ -113,6 +125,8 @@ class GroupMerger:
                 self._members.setdefault(group, {})[base] = None
             counts = self._measures[base][number]
             total = counts.get(values, 0) + count
+            if not -LARGEST <= total <= LARGEST:  # another partition may make it smaller again
+                self._wide.append((number, base, values))
             if total:
                 counts[values] = total
             else:
@@ -129,8 +143,9 @@ class GroupMerger:
         return 0 if known is None else known[number].get(values, 0)
 
     def _find_group(self, base: Terms) -> Row:
-        variables = self._groups.variables
-        binding = dict(zip(variables, base, strict=True))
+        if self._columns is not None:
+            return tuple(base[column] for column in self._columns)
+        binding = dict(zip(self._groups.variables, base, strict=True))
         return tuple(find_value(key.expression, binding) for key in self._grouping.keys)
 
     def _update(self, group: Row, changes: dict[Row, int]) -> None:
@@ -157,8 +172,6 @@ class GroupMerger:
         members = self._members.get(group, {})
         for base in [base for base in members if not any(self._measures[base])]:
             del members[base], self._measures[base]
-        for base in members:
-            self._check_sizes(base)
         if not members:
             self._members.pop(group, None)
             if group:
@@ -174,18 +187,12 @@ class GroupMerger:
         values = iter(found)
         return tuple(next(values) if key is None else group[key] for key in self._shown)
 
-    def _check_sizes(self, base: Terms) -> None:
-        for counts in self._measures[base]:
-            if any(not -LARGEST <= count <= LARGEST for count in counts.values()):
-                message = "an aggregate over all partitions does not fit 64 bits"
-                raise MultiplicityOverflow(message, "aggregate")
-
     def _aggregate(self, each: Aggregate, bases: list[Terms]) -> str:
         measure, values = choose_measure(self._query, each)
         number = self._groups.find(measure, values)
         found = [self._measures[base][number] for base in bases]
         if measure is Measure.COUNT:
-            return self._write_count(found)
+            return number_term(Number(Rank.INTEGER, self._count(bases)))
         if measure is Measure.SUM:
             digits: dict[int, int] = {}
             for counts in found:
@@ -198,15 +205,13 @@ class GroupMerger:
                     return number_term(Number(Rank.INTEGER, 0))
             return number_term(sum_of(digits.items(), divisor))
         assert measure is Measure.VALUES
+        is_set = each.function == "COUNT" and each.duplicates is Duplicates.DISTINCT
+        if is_set and len(found) == 1 and self._names[number] == (each.argument,):
+            return number_term(Number(Rank.INTEGER, len(found[0])))
         return aggregate(each.function, self._list_values(number, each, bases), each.duplicates)
 
     def _count(self, bases: Iterable[Terms]) -> int:
         return sum(self._measures[base][0].get((), 0) for base in bases)
-
-    @staticmethod
-    def _write_count(found: list[dict[Terms, int]]) -> str:
-        total = sum(counts.get((), 0) for counts in found)
-        return number_term(Number(Rank.INTEGER, total))
 
     def _list_values(
         self, number: int, each: Aggregate, bases: Iterable[Terms]
