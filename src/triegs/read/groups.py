@@ -453,7 +453,7 @@ def multiply(counts: Words, factor: int) -> Words:
     """Counts times a factor of all groups; `MultiplicityOverflow` if one does not fit 64 bits."""
     if factor in (0, 1) or not len(counts):
         return counts * factor
-    if max(-int(counts.min()), int(counts.max())) > LARGEST // factor:
+    if max(-int(counts.min()), int(counts.max())) > LARGEST // abs(factor):
         message = "an aggregate of a disconnected pattern does not fit 64 bits"
         raise MultiplicityOverflow(message, "aggregate")
     return counts * factor

@@ -16,7 +16,7 @@ from triegs.compiler.compile import compile_query
 from triegs.compiler.groups import choose_measure, is_direct
 from triegs.compiler.plan import Measure
 from triegs.errors import MultiplicityOverflow
-from triegs.maintain.digits import sum_of
+from triegs.maintain.digits import WHOLE, sum_of
 from triegs.read.columns import LARGEST
 from triegs.read.group_rows import find_row, find_value
 from triegs.read.partials import MARKER, list_value_names, make_schema
@@ -56,7 +56,7 @@ class GroupMerger:
             if is_direct(query)
             else None
         )
-        self._is_distinct = query.duplicates is not Duplicates.KEEP
+        self._is_distinct = query.duplicates is Duplicates.DISTINCT
         self._names = [list_value_names(self._groups, each) for each in self._groups.sources]
         #: By the terms of the group's variables: the counts of each measure, by value or digit.
         self._measures: dict[Terms, list[dict[Terms, int]]] = {}
@@ -195,9 +195,8 @@ class GroupMerger:
             return number_term(Number(Rank.INTEGER, self._count(bases)))
         if measure is Measure.SUM:
             digits: dict[int, int] = {}
-            for counts in found:
-                for (place,), digit in counts.items():
-                    digits[int(place)] = digits.get(int(place), 0) + digit
+            for place, digit in self._list_digits(values, bases):
+                digits[place] = digits.get(place, 0) + digit
             divisor = 0
             if each.function == "AVG":
                 divisor = self._count(bases)
@@ -209,6 +208,16 @@ class GroupMerger:
         if is_set and len(found) == 1 and self._names[number] == (each.argument,):
             return number_term(Number(Rank.INTEGER, len(found[0])))
         return aggregate(each.function, self._list_values(number, each, bases), each.duplicates)
+
+    def _list_digits(
+        self, values: tuple[str, ...], bases: Iterable[Terms]
+    ) -> Iterator[tuple[int, int]]:
+        """The digits of a sum with their numbers; a measure without a column has whole digits."""
+        for number, source in enumerate(self._groups.sources):
+            if source.values == values and source.measure is not Measure.VALUES:
+                for base in bases:
+                    for place, digit in self._measures[base][number].items():
+                        yield int(place[0]) if place else WHOLE, digit
 
     def _count(self, bases: Iterable[Terms]) -> int:
         return sum(self._measures[base][0].get((), 0) for base in bases)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from triegs.compiler.plan import DIGIT, Groups, Measure, Source
+from triegs.compiler.plan import DIGIT, Groups, Source
 from triegs.maintain.enumeration_plan import GroupMeasure
 from triegs.read.columns import Words
 from triegs.read.differences import Side
@@ -39,10 +39,9 @@ def is_partial(snapshot: Snapshot) -> bool:
 
 
 def list_value_names(groups: Groups, source: Source) -> tuple[str, ...]:
-    """The columns of a measure after the variables of the group."""
-    if source.measure is Measure.SUM:
-        return (DIGIT,)
-    return tuple(name for name in source.values if name not in groups.variables)
+    """The columns of a measure after the variables of the group: values, `DIGIT`, or none."""
+    columns = source.plan.nodes[source.plan.root].interface
+    return tuple(name for name in columns if name not in groups.variables)
 
 
 def make_schema(groups: Groups) -> pa.Schema:
