@@ -19,6 +19,8 @@ from tests.spark.test_partitions import make_table
 
 from triegs.durable.source import QuerySource
 from triegs.errors import MultiplicityOverflow
+from triegs.explain.partitions import list_partitions
+from triegs.partition.keys import plan_partitions
 from triegs.partition.layout import Layout, lay_out
 from triegs.partition.sampling import sample_statistics
 from triegs.read.merging import GroupMerger
@@ -211,6 +213,23 @@ def test_a_sum_over_partitions_that_does_not_fit():
             found.apply([("+", other, "<u:p>", largest)])
     finally:
         found.close()
+
+
+def test_a_partial_query_is_stored_as_such():
+    """Others are stored as before."""
+    plain = QuerySource("SELECT (COUNT(*) AS ?n) { ?x <u:p> ?y }", NAME, None, (), None, {})
+    partial = plain._replace(is_partial=True)
+    assert "is_partial" not in plain.write()
+    assert [QuerySource.read(each.write()) for each in (plain, partial)] == [plain, partial]
+    assert partial.parse() != plain.parse()
+
+
+def test_explain_says_that_groups_are_merged():
+    query = parse(f"SELECT ?x (SUM(?v) AS ?s) {{ {PATH} }} GROUP BY ?x")
+    text = " ".join(list_partitions(query, plan_partitions(query, 4)).split())
+    assert "hottest merged → 1 ?y 0.00 1.00 4.00 yes 2 ?x 0.50 2.50 1.60 3" in text
+    assert "Chosen: hashed by ?y: 4.0 times the throughput of one partition; partial" in text
+    assert "merged: the key is not a column of GROUP BY in SELECT" in text
 
 
 def find_home(layout: Layout, node: str) -> int:
