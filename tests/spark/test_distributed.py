@@ -85,39 +85,6 @@ def test_each_batch_equals_the_oracle(session, tmp_path, partitions, mode, is_wi
         assert all(0 < size < sum(held) for size in held)
 
 
-GROUPS = {
-    "by key": f"SELECT ?x (COUNT(*) AS ?n) (COUNT(DISTINCT ?y) AS ?d) (MIN(?y) AS ?m) "
-    f"{{ ?x {EX('p')} ?y }} GROUP BY ?x",
-    "having": f"SELECT ?y (COUNT(?z) AS ?n) {{ ?x {EX('p')} ?y . ?y {EX('q')} ?z }} GROUP BY ?y "
-    "HAVING (COUNT(*) > 1)",
-}
-
-
-@pytest.mark.parametrize("partitions", [None, 3])
-def test_groups_equal_those_of_an_engine(session, tmp_path, partitions):
-    """In the driver, and partitioned by a variable of GROUP BY."""
-    batches = draw_batches(47, 3, rows=24, is_late=False)
-    window = make_window(True)
-    with Engine(window=window) as engine:
-        queries = {name: engine.register(text, name=name) for name, text in GROUPS.items()}
-        for events in batches:
-            engine.push(make_table(events))
-            engine.advance()
-        shown = look(queries)
-    assert all(shown.answers.values())
-    stream = read_stream(session, write_all(tmp_path / "in", batches))
-    options = {} if partitions is None else {"partitions": partitions}
-    with start(
-        stream, GROUPS, checkpoint=tmp_path / "state", window=window, trigger=NOW,
-        sinks={name: tmp_path / name for name in GROUPS}, **options,
-    ) as pipeline:  # fmt: skip
-        assert isinstance(pipeline, Distributed) == (partitions is not None)
-        pipeline.wait()
-        for name, answers in shown.answers.items():
-            assert read_answers(pipeline.table(name)) == answers, name
-            assert sum_changes(tmp_path / name, 1 if partitions else 2) == answers, name
-
-
 def run(session, folder: Path, batches, home: Path, partitions: int = 2, **options: Any):
     """A pipeline that has processed all files."""
     for number, events in enumerate(batches):

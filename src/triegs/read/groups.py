@@ -27,6 +27,7 @@ from triegs.maintain.digits import sum_of
 from triegs.maintain.enumeration_plan import GroupMeasure
 from triegs.read.columns import BATCH_ROWS, LARGEST, Columns, Integers, Sizes, Words, read_columns
 from triegs.read.differences import Side
+from triegs.read.group_rows import find_row, find_value
 from triegs.read.kernels.differences import difference_words
 from triegs.read.kernels.groups import (
     CURSOR,
@@ -39,8 +40,7 @@ from triegs.read.ordering import Load
 from triegs.read.rows import UNBOUND, RowReader
 from triegs.sparql.aggregates import aggregate
 from triegs.sparql.expressions import UNBOUND as NO_TERM
-from triegs.sparql.expressions import evaluate, holds
-from triegs.sparql.model import Aggregate, Call, Expression, Grouping
+from triegs.sparql.model import Aggregate, Expression, Grouping
 from triegs.sparql.values import ExpressionError, Number, Rank, number_term
 from triegs.store.packed import PackedVersion
 from triegs.terms.decoder import Decoder
@@ -166,7 +166,7 @@ class GroupReader(RowReader):
         words = max(old.version, new.version, key=lambda version: version.number).words
         sides = zip(old.enumeration.measures, new.enumeration.measures, strict=True)
         for before, after in sides:
-            if _find_factor(before, old.version) != _find_factor(after, new.version):
+            if find_factor(before, old.version) != find_factor(after, new.version):
                 states = (_State(replace_side(self, side), side.version) for side in (old, new))
                 found += [state.list_all() for state in states]
                 break
@@ -215,7 +215,7 @@ def replace_side(reader: GroupReader, side: Side) -> GroupReader:
     return replace(reader, enumeration=side.enumeration)
 
 
-def _find_factor(measure: GroupMeasure, version: PackedVersion) -> int:
+def find_factor(measure: GroupMeasure, version: PackedVersion) -> int:
     """What multiplies a measure of all groups alike."""
     factor = prod(version.get(relation, key) for relation, key in measure.totals)
     return min(factor, 1) if measure.is_distinct else factor
@@ -230,7 +230,7 @@ class _State:
         self._groups = reader._groups
         self._grouping = reader._grouping
         self._measures = reader.enumeration.measures
-        self._factors = [_find_factor(measure, version) for measure in self._measures]
+        self._factors = [find_factor(measure, version) for measure in self._measures]
         self._cursor = np.zeros(CURSOR, np.int64)
 
     def list_bases(self, sizes: Sizes) -> Iterator[Words]:
@@ -273,7 +273,7 @@ class _State:
             key = tuple(
                 base[variables.index(key.expression)]
                 if isinstance(key.expression, str) and key.expression in variables
-                else self._encode(_value(key.expression, binding))
+                else self._encode(find_value(key.expression, binding))
                 for key in self._grouping.keys
             )
             found.setdefault(key, []).append(base)
@@ -344,21 +344,10 @@ class _State:
                 named[key.name] = self._reader.decode(identity)
             elif identity != UNBOUND:
                 named[key.name] = self._reader.values.decode_one(identity)
-        found: dict[Aggregate, Expression] = {}
-
-        def settle(expression: Expression) -> Expression:
-            if isinstance(expression, Aggregate):
-                if expression not in found:
-                    found[expression] = self._aggregate(expression, bases)
-                return found[expression]
-            if isinstance(expression, Call):
-                return Call(expression.operator, tuple(map(settle, expression.arguments)))
-            return expression
-
-        if not all(holds(settle(each), named) for each in self._grouping.having):
-            return None
-        shown = [self._grouping.columns[column].expression for column in columns]
-        return [self._encode(_value(settle(expression), named)) for expression in shown]
+        found = find_row(
+            self._grouping, columns, named, lambda each: self._find_aggregate(each, bases)
+        )
+        return None if found is None else [self._encode(term) for term in found]
 
     def _bind(self, base: Base) -> Mapping[str, str]:
         names = self._groups.variables
@@ -401,7 +390,7 @@ class _State:
             for key, count in self._scan(number, base):
                 terms = map(self._reader.decode, key)
                 binding = {**known, **dict(zip(names, terms, strict=True))}
-                yield _value(each.argument, binding), count
+                yield find_value(each.argument, binding), count
 
     # Measures
 
@@ -427,14 +416,14 @@ class _State:
         if self._measures[number].relation is not None:
             root, keys, width = self._open(number, bases)
             read_counts(self._version.words, root, keys, width, counts)
-        return _multiply(counts, self._factors[number])
+        return multiply(counts, self._factors[number])
 
     def _read_sums(self, number: int, bases: Words) -> tuple[Words, Flags]:
         """The sum of each base, and whether it is the sum of more than 64-bit integers."""
         sums, is_other = np.empty(len(bases), np.int64), np.empty(len(bases), np.int64)
         root, keys, width = self._open(number, bases)
         read_sums(self._version.words, root, keys, width, self._cursor, sums, is_other)
-        return _multiply(sums, self._factors[number]), is_other != 0
+        return multiply(sums, self._factors[number]), is_other != 0
 
     def _open(self, number: int, bases: Words) -> tuple[int, Words, int]:
         """The root of a measure, the bases in the order of its columns, and their width."""
@@ -460,17 +449,11 @@ class _OneBase(Sequence[list[Base]]):
         return [tuple(self._bases[place].tolist())]
 
 
-def _value(expression: Expression, binding: Mapping[str, str]) -> str | None:
-    try:
-        return evaluate(expression, binding)
-    except ExpressionError:
-        return None
-
-
-def _multiply(counts: Words, factor: int) -> Words:
+def multiply(counts: Words, factor: int) -> Words:
+    """Counts times a factor of all groups; `MultiplicityOverflow` if one does not fit 64 bits."""
     if factor in (0, 1) or not len(counts):
         return counts * factor
-    if max(-int(counts.min()), int(counts.max())) > LARGEST // factor:
+    if max(-int(counts.min()), int(counts.max())) > LARGEST // abs(factor):
         message = "an aggregate of a disconnected pattern does not fit 64 bits"
         raise MultiplicityOverflow(message, "aggregate")
     return counts * factor

@@ -152,12 +152,14 @@ class Column:
 class Grouping:
     """``GROUP BY`` keys, the output columns over keys and aggregates, and ``HAVING``.
 
-    No keys means one group, which exists even when nothing matches.
+    No keys means one group, which exists even when nothing matches. If ``is_partial``, the answers
+    are those of one partition, and only what can be added up over partitions is kept.
     """
 
     keys: tuple[Column, ...]
     columns: tuple[Column, ...]
     having: tuple[Expression, ...] = ()
+    is_partial: bool = False
 
 
 class Direction(Enum):
