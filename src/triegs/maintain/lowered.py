@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,12 @@ from triegs.maintain.kernels.tables import (
     C_EMITTED,
     C_SEEDS,
     C_TICKS,
+    CONSTANT,
     COUNT,
     COUNTS,
     EDGE,
+    LABELLED,
+    LABELLED_TUPLES,
     LEADS,
     NOW,
     ORDERED_EDGE,
@@ -49,6 +53,7 @@ from triegs.maintain.model import (
     Index,
     Move,
     Order,
+    Range,
     Rule,
     Step,
     View,
@@ -124,12 +129,14 @@ class Lookup:
 @dataclass(frozen=True, slots=True)
 class Binding:
     """A variable, and the relations that must all contain its values: one is scanned, several are
-    intersected. It is the last variable of each lookup.
+    intersected. It is the last variable of each lookup. With `range` only the values that these
+    comparisons allow are scanned.
     """
 
     variable: str
     sources: tuple[Lookup, ...]
     filters: tuple[Expression, ...]
+    range: tuple[Expression, ...] = ()
 
 
 class Side(Enum):
@@ -552,7 +559,9 @@ class _Describing:
 
         def follow(move: Move) -> Lookup:
             before = ways[move.before]
-            variables = (*before.variables, names[move.variable])
+            variables = before.variables
+            if not move.is_label:
+                variables = (*variables, names[move.variable])
             ways[move.after] = Lookup(before.relation, variables, before.is_old)
             return ways[move.after]
 
@@ -560,25 +569,40 @@ class _Describing:
             found = follow(move)
             if move.use != LEADS:
                 lookups.append(found)
-        bindings = [
-            Binding(
-                names[level.variable],
-                tuple(map(follow, level.sources)),
-                tuple(self._check(check, names) for check in level.checks),
-            )
-            for level in delta.levels
-        ]
+        bindings = []
+        ranges: tuple[Range, ...] = ()
+        for level in delta.levels:
+            sources = tuple(map(follow, level.sources))
+            if level.ranges:
+                ranges = level.ranges
+                continue
+            found_by = {each.comparison for each in ranges}
+            is_found = [
+                bool(found_by) and check.comparison is not None
+                and check.solve(level.variable) in found_by for check in level.checks
+            ]  # fmt: skip
+            checks = [self._check(check, names) for check in level.checks]
+            bindings.append(Binding(
+                names[level.variable], sources, tuple(checks),
+                tuple(compress(checks, is_found)),
+            ))  # fmt: skip
+            ranges = ()
         filters = tuple(self._check(check, names) for check in delta.checks)
         return Difference(number, SIDES[delta.side], tuple(lookups), filters, tuple(bindings))
 
 
 def pick(names: Sequence[str], columns: Sequence[int]) -> tuple[str, ...]:
-    return tuple(names[column] for column in columns)
+    """Columns by name. The order of a column's values is a column of its own in some indexes."""
+    return tuple(
+        f"order of {names[column & ~LABELLED]}" if column & LABELLED else names[column]
+        for column in columns
+        if column != CONSTANT
+    )
 
 
 def find_order(index: Index) -> tuple[int, ...]:
     """The columns of a stream in the order of an index."""
-    if index.kind == TUPLES:
+    if index.kind in (TUPLES, LABELLED_TUPLES):
         return index.order
     return (index.column, 1 - index.column) if index.kind == ADJACENCY else (index.column,)
 

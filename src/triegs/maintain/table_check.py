@@ -204,9 +204,15 @@ class TableCheck:
             self.expect(all(0 <= c < width for c in tested), f"[4] tests columns {tested}")
 
     def check_row(self, number: int, at: int, arity: int, is_first: bool) -> None:
-        kind, column, slot, changed, condition = self.words[at : at + t.ROW_WORDS]
+        kind, column, slot, changed, condition, width, key = self.words[at : at + t.ROW_WORDS]
         self.expect(condition >= 0 or condition in (ANY, SAME), f"[4] condition {condition}")
-        if kind in (t.TUPLES, t.SUMMED_TUPLES):
+        if kind == t.LABELLED_TUPLES:
+            order = self.take(column, width, "an order")
+            self.check_labelled(slot, order, arity)
+            is_good = condition == ANY or (arity == 2 and key in (0, 1))
+            self.expect(is_good, "[4] a condition on no column")
+            self.expect(changed < 0, "[3] tuples of a stream keep no list")
+        elif kind in (t.TUPLES, t.SUMMED_TUPLES):
             order = self.take(column, arity, "an order")
             self.expect(sorted(order) == list(range(arity)), f"[4] {order} is no order of columns")
             self.expect(condition == ANY, "[4] tuples are of all entries")
@@ -223,12 +229,23 @@ class TableCheck:
                 self.pairs[slot] = number, column
                 self.expect(arity == 2 and condition == ANY, "[4] pairs are of all entries")
         self.expect(self.shape(slot).is_plain, "[2] a row is a plain relation")
+        is_labelled = kind == t.LABELLED_TUPLES
+        self.expect(is_labelled or (width, key) == (0, 0), "[4] a width, but no labels")
+        self.expect(not is_labelled or self.words[t.LABELLED_ROWS] == 1, "[4] LABELLED_ROWS is 1")
         if is_first:
             self.expect(slot in self.pairs, "[4] deletions are judged by pairs")
             self.judging.add(slot)
         self.claim_slot(slot, ("stream", number, condition), order)
         if changed != -1:
             self.claim_list(changed, slot, 1)
+
+    def check_labelled(self, slot: int, order: list[int], arity: int) -> None:
+        """A labelled relation begins with an id or a constant. [2]"""
+        self.expect_arity(slot, len(order))
+        columns = [c & ~t.LABELLED for c in order[order[:1] == [t.CONSTANT] :]]
+        self.expect(any(c & t.LABELLED for c in order), f"[2] no labels in {order}")
+        self.expect(not order[0] & t.LABELLED, f"[2] {order} begins with a label")
+        self.expect(all(0 <= c < arity for c in columns), f"[2] {order} of {arity} columns")
 
     # Steps
 
@@ -242,12 +259,14 @@ class TableCheck:
         if words[at + t.RULE_IS_LISTED_ONLY]:
             return []
         first, width = words[at + t.RULE_ORDERS_AT], 1 + words[at + t.RULE_ARITY]
-        offsets = (first + width * n for n in range(words[at + t.RULE_ORDERS]))
+        offsets = [first + width * n for n in range(words[at + t.RULE_ORDERS])]
+        first = words[at + t.RULE_LABELLED_AT]
+        offsets += [first + t.TARGET_WORDS * n for n in range(words[at + t.RULE_LABELLED])]
         return [words[offset] for offset in offsets if 0 <= offset < len(words)]
 
     def check_step(self, number: int, at: int) -> None:
         kind = self.words[at]
-        used = {t.RULE: t.RULE_IS_SUMMED, t.EDGE: t.EDGE_LIST, t.ORDERED_EDGE: t.EDGE_LIST}
+        used = {t.RULE: t.RULE_LABELLED_AT, t.EDGE: t.EDGE_LIST, t.ORDERED_EDGE: t.EDGE_LIST}
         rest = self.words[at + 1 + used.get(kind, t.PRODUCT_FACTORS_AT) : at + t.STEP_WORDS]
         self.expect(not any(rest), "[1] a word after the last one is not zero")
         if kind in (t.EDGE, t.ORDERED_EDGE):
@@ -347,6 +366,11 @@ class TableCheck:
         else:
             for slot, *columns in rule.orders:
                 self.claim_slot(slot, ("step", number), columns)
+        for slot, *columns in rule.labelled:
+            self.check_labelled(slot, columns, rule.arity)
+            self.expect(self.shape(slot).is_plain, f"[2] slot {slot} is not plain")
+            self.expect(not rule.is_listed_only, "[2] labels of a rule that lists only")
+            self.claim_slot(slot, ("step", number), columns)
         if rule.list != -1:
             self.claim_list(rule.list, slots[0], rule.arity)
         self.expect(rule.keys == 1, "[3] the keys of a list are one column")
@@ -357,7 +381,9 @@ class TableCheck:
     def read_rule(self, at: int) -> RuleRow:
         words = self.words
         (_, arity, head_at, deltas, deltas_at, orders, orders_at, own, keys, keys_list, only,
-         symmetry_at, is_summed) = words[at : at + t.RULE_IS_SUMMED + 1]  # fmt: skip
+         symmetry_at, is_summed, targets, targets_at) = (
+            words[at : at + t.RULE_LABELLED_AT + 1]
+        )  # fmt: skip
         self.expect(0 <= arity <= MOST_COLUMNS and only in (0, 1), "[8] arity or flag")
         is_fit = is_summed == 0 or (is_summed == 1 and arity > 1 and not only)
         self.expect(is_fit, f"[2] summed as {is_summed}")
@@ -365,8 +391,12 @@ class TableCheck:
         offsets = self.rows(orders, orders_at, 1 + arity)
         rows = self.rows(deltas, deltas_at, t.DELTA_WORDS)
         found = [self.read_delta(row) for row in rows]
-        return RuleRow(arity, head, [words[p : p + 1 + arity] for p in offsets], found, own, keys,
-                       keys_list, bool(only), self.read_symmetry(symmetry_at))  # fmt: skip
+        labelled = [
+            [slot, *self.take(columns_at, width, "an order")]
+            for slot, width, columns_at in self.read(targets, targets_at, t.TARGET_WORDS)
+        ]
+        return RuleRow(arity, head, [words[p : p + 1 + arity] for p in offsets], labelled, found,
+                       own, keys, keys_list, bool(only), self.read_symmetry(symmetry_at))  # fmt: skip
 
     def read_symmetry(self, at: int) -> SymmetryRow | None:
         if at == 0:
@@ -389,10 +419,12 @@ class TableCheck:
             self.read(probes, probes_at, t.PROBE_WORDS), [], side, orbit,
         )  # fmt: skip
         for level in self.read(levels, levels_at, t.LEVEL_WORDS):
-            reg, count, sources_at, is_shown, level_checks, level_checks_at = level
+            (reg, count, sources_at, is_shown, level_checks, level_checks_at, ranges,
+             ranges_at) = level  # fmt: skip
             sources = self.read(count, sources_at, t.SOURCE_WORDS)
             tests = self.read_checks(level_checks, level_checks_at)
-            found.levels.append((reg, is_shown, sources, tests))
+            bounds = self.read(ranges, ranges_at, t.RANGE_WORDS)
+            found.levels.append((reg, is_shown, sources, tests, bounds))
         return found
 
     def read(self, count: int, at: int, size: int) -> list[list[int]]:

@@ -28,6 +28,7 @@ from triegs.jit.words import (
 )
 from triegs.maintain.kernels.entries import (
     close_list,
+    fill_labelled,
     fill_rows,
     judge_label,
     open_list,
@@ -57,6 +58,7 @@ from triegs.maintain.kernels.tables import (
     ENTRY_WORDS,
     FACTOR_CHANGED,
     FACTOR_WORDS,
+    LABELLED_ROWS,
     LABELS,
     ORDERED_EDGE,
     PRODUCT,
@@ -138,6 +140,20 @@ def select_streams(
         else:
             top = select_entries(table, stream, bounds, entries, top, work, verdicts, asked)
         store(bounds, number + 1, top)
+
+
+@merged
+def fill_all_labelled(
+    words: Words, work: Words, table: Words, bounds: Words, entries: Words, verdicts: Words,
+    asked: Words, is_asking: bool,
+) -> None:  # fmt: skip
+    """Apply the entries of all streams to labelled rows, or ask for the values that this needs."""
+    for number in range(load(table, STREAMS)):
+        stream = load(table, STREAM_ROWS) + STREAM_WORDS * number
+        start, end = load(bounds, number), load(bounds, number + 1)
+        fill_labelled(
+            words, work, entries, table, stream, start, end, verdicts, asked, is_asking
+        )
 
 
 @merged
@@ -257,8 +273,14 @@ def run_epoch(
             select_streams(
                 work, table, updates, graph_of, bounds, entries, refused, verdicts, asked
             )
-            if load(asked, 0) > 1:
-                return ASKED
+        has_labels = load(words, FAULTS) == 0 and load(table, LABELLED_ROWS) != 0
+        if has_labels:
+            fill_all_labelled(words, work, table, bounds, entries, verdicts, asked, True)
+        if load(asked, 0) > 1:
+            return ASKED
+        if has_labels:
+            fill_all_labelled(words, work, table, bounds, entries, verdicts, asked, False)
+        if load(words, FAULTS) == 0 and load(table, STREAMS) > load(table, LABELS):
             for number in range(load(table, LABELS), load(table, STREAMS)):
                 stream = load(table, STREAM_ROWS) + STREAM_WORDS * number
                 start, end = load(bounds, number), load(bounds, number + 1)
