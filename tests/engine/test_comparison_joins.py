@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 import pytest
+from tests.aggregates.drawing import KINDS
 from tests.aggregates.lives import Life, check_engine
 from tests.engine.comparisons import draw_query
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
-KINDS = ["integers", "huge", "decimals", "doubles", "extremes", "floats", "times", "texts", "others"]
 
 
 @pytest.mark.parametrize("seed", range(3_000 if SOAK else 60))

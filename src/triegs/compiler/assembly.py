@@ -77,8 +77,10 @@ def can_link(expression: Expression) -> bool:
     (True, False)
     """
     found = find_comparison(expression)
-    return found is not None and found.operator != "!=" and (
-        found.operator != "=" or found.has_arithmetic
+    return (
+        found is not None
+        and found.operator != "!="
+        and (found.operator != "=" or found.has_arithmetic)
     )
 
 

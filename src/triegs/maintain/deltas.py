@@ -76,8 +76,10 @@ class _Planner:
         self.compared: dict[int, list[Check]] = {}
         for check in checks:
             found = check.comparison
-            if found is not None and found.operator in SIDES and (
-                found.operator != "=" or found.has_arithmetic
+            if (
+                found is not None
+                and found.operator in SIDES
+                and (found.operator != "=" or found.has_arithmetic)
             ):
                 for variable in check.variables:
                     self.compared.setdefault(variable, []).append(check)

@@ -26,29 +26,30 @@ from triegs.maintain.kernels.verdicts import (
     COUNT,
     DIFFERENT,
     DIRECTORY,
+    DOUBLES,
     EQUAL,
     FORM,
     GREATER,
     IDS,
     LEFT,
-    LESS,
-    PLANES,
-    RIGHT,
-    ROW_HEAD,
-    SAME,
-    SLOTS,
-    STAMP,
     LEFT_FACTOR,
     LEFT_WHOLE,
+    LESS,
     LIMIT,
     LINEAR,
     NOT_LINEAR,
     OFFSET,
     OFFSET_WHOLE,
+    PLANES,
+    RIGHT,
     RIGHT_FACTOR,
     RIGHT_WHOLE,
+    ROW_HEAD,
+    SAME,
     SINGLES,
+    SLOTS,
     SPREAD,
+    STAMP,
     TABLE,
     TEXTS,
     UNDECIDED,
@@ -57,7 +58,6 @@ from triegs.maintain.kernels.verdicts import (
     VALUE_WORDS,
     VALUES,
     WHOLES,
-    DOUBLES,
     count_asked,
     deal_asked,
     forget_ids,
@@ -410,7 +410,7 @@ class Judges:
 
 def _write_sum(head: Words, found: Comparison) -> None:
     parts = [found.left_factor, found.right_factor, found.offset]
-    doubles = [*parts, found.spread, found.limit]
+    doubles: list[Fraction | float] = [*parts, found.spread, found.limit]
     head[[LEFT_FACTOR, RIGHT_FACTOR, OFFSET, SPREAD, LIMIT]] = write_doubles(doubles)
     head[LINEAR] = SINGLES if found.is_coarse else DOUBLES
     if not found.is_coarse and all(p.denominator == 1 and abs(p) < 2**62 for p in parts):

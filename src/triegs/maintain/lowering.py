@@ -615,7 +615,6 @@ class Lowering:
             return operand.view
         return self.use(self.views.order(operand.view, columns))
 
-
     def _copy_step(self, operand: Operand, names: tuple[str, ...]) -> Named:
         """An operand that can be kept with labels: a rule instead of a step."""
         if not isinstance(operand.view, Step):

@@ -131,8 +131,8 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The root of an input; `use` is LEADS unless the input has no columns. With `is_constant` it is
-    the set below a constant in the first column.
+    """The root of an input; `use` is LEADS unless the input has no columns. With `is_constant` it
+    is the set below a constant in the first column.
     """
 
     word: int

@@ -276,8 +276,12 @@ class Chains:
         """A ranged source is alone, and is bounded by registers that are bound. [6]"""
         kinds = [source[1] for source in sources]
         is_ranged = RANGED in kinds
-        self.expect(not is_ranged or len(sources) == 1, f"[6] r{reg}: a range among several sources")
-        self.expect(is_ranged == bool(ranges), f"[6] r{reg}: a range without bounds, or the reverse")
+        self.expect(
+            not is_ranged or len(sources) == 1, f"[6] r{reg}: a range among several sources"
+        )
+        self.expect(
+            is_ranged == bool(ranges), f"[6] r{reg}: a range without bounds, or the reverse"
+        )
         if is_ranged and sources[0][0] in self.open:
             self.ranged.add(self.open[sources[0][0]])
         for other, side, kind, *_ in ranges:

@@ -395,8 +395,10 @@ class TableCheck:
             [slot, *self.take(columns_at, width, "an order")]
             for slot, width, columns_at in self.read(targets, targets_at, t.TARGET_WORDS)
         ]
-        return RuleRow(arity, head, [words[p : p + 1 + arity] for p in offsets], labelled, found,
-                       own, keys, keys_list, bool(only), self.read_symmetry(symmetry_at))  # fmt: skip
+        return RuleRow(
+            arity, head, [words[p : p + 1 + arity] for p in offsets], labelled, found, own, keys,
+            keys_list, bool(only), self.read_symmetry(symmetry_at),
+        )  # fmt: skip
 
     def read_symmetry(self, at: int) -> SymmetryRow | None:
         if at == 0:

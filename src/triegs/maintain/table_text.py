@@ -272,7 +272,7 @@ class TableText:
     def row(self, at: int, arity: int) -> str:
         words = self.words
         kind, column, condition = (words[at + n] for n in (ROW_KIND, ROW_COLUMN, ROW_CONDITION))
-        order = self.numbers(column, arity) if kind in (TUPLES, SUMMED_TUPLES) else column
+        order: object = self.numbers(column, arity) if kind in (TUPLES, SUMMED_TUPLES) else column
         if kind == LABELLED_TUPLES:
             order = describe_columns(self.numbers(column, words[at + ROW_WIDTH]))
         wanted = {ANY: "", SAME: " where the columns are equal"}.get(
@@ -345,8 +345,8 @@ class TableText:
         targets = words[at + RULE_LABELLED], words[at + RULE_LABELLED_AT]
         for target in self.rows(*targets, TARGET_WORDS):
             width, columns_at = words[target + TARGET_WIDTH], words[target + TARGET_COLUMNS_AT]
-            by = describe_columns(self.numbers(columns_at, width))
-            orders.append(f"{self.relation(words[target + TARGET_SLOT])} by {by}")
+            order_by = describe_columns(self.numbers(columns_at, width))
+            orders.append(f"{self.relation(words[target + TARGET_SLOT])} by {order_by}")
         into = "changes of" if words[at + RULE_IS_LISTED_ONLY] else "into"
         summed = ", summed" if words[at + RULE_IS_SUMMED] else ""
         yield f"step {number}, rule: {head} {into} {', '.join(orders)}{summed}{changed}{keys}"
@@ -378,7 +378,8 @@ class TableText:
             when = "before" if words[root + ROOT_IS_OLD] else "now"
             slot = self.relation(words[root + ROOT_SLOT])
             below = ", below id 0" if words[root + ROOT_IS_CONSTANT] else ""
-            yield f"    w{words[root + ROOT_WORD]} = {slot} {when}{self.use(root + ROOT_USE)}{below}"
+            use = self.use(root + ROOT_USE)
+            yield f"    w{words[root + ROOT_WORD]} = {slot} {when}{use}{below}"
         for probe in self.rows(words[at + D_PROBES], words[at + D_PROBES_AT], PROBE_WORDS):
             way = self.way(probe + PROBE_IN, probe + PROBE_OUT, probe + PROBE_USE)
             yield f"    probe r{words[probe + PROBE_REG]}: {way}"

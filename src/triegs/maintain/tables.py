@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
 from triegs.jit.words import Words
 from triegs.maintain.deltas import SIDES
+from triegs.maintain.judges import write_doubles
 from triegs.maintain.kernels.tables import (
     BOTH,
     CHECK_WORDS,
@@ -65,7 +67,6 @@ from triegs.maintain.model import (
     find_address,
     is_labelled,
 )
-from triegs.maintain.judges import write_doubles
 from triegs.maintain.streams import Stream
 from triegs.mode import Mode
 from triegs.store.packed import PackedRelation
@@ -369,7 +370,7 @@ def write_range(found: Range) -> list[int]:
     comparison, kind = found.comparison, TERMS
     if comparison.has_arithmetic:
         kind = IS_COARSE if comparison.is_coarse else IS_FINE
-    numbers = [
+    numbers: list[Fraction | float] = [
         -comparison.right_factor, -comparison.offset, comparison.spread, comparison.limit
     ]  # fmt: skip
     words = [found.variable, SIDES[comparison.operator], kind, *write_doubles(numbers).tolist()]

@@ -176,7 +176,9 @@ class Views(ViewRelations):
         assert isinstance(found, Index)
         return found
 
-    def labelled(self, stream: Stream, order: tuple[int, ...], column: int, condition: int) -> Index:
+    def labelled(
+        self, stream: Stream, order: tuple[int, ...], column: int, condition: int
+    ) -> Index:
         """The weights of a stream by a column order with labels, of the entries that meet a
         condition on the column that is not `column`.
         """

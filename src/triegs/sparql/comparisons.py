@@ -82,7 +82,8 @@ class _Sum:
         factors = tuple((name, factor * by) for name, factor in self.factors)
         peak = max([self.peak, *(abs(factor) for _, factor in factors)])
         is_coarse = self.is_coarse or is_coarse
-        return _Sum(factors, self.offset * by, self.spread * max(abs(by), 1), peak, is_coarse)
+        spread = self.spread * max(abs(by), Fraction(1))
+        return _Sum(factors, self.offset * by, spread, peak, is_coarse)
 
     def add(self, other: _Sum) -> _Sum:
         return _Sum(

@@ -290,8 +290,8 @@ def fill_rows(
     words: Words, log: Words, lists: Words, work: Words, entries: Words, table: Words,
     stream: int, first: int, start: int, end: int,
 ) -> None:  # fmt: skip
-    """Apply the entries of a stream to its rows, starting at the given one. Labelled rows wait until
-    the values of all terms are known.
+    """Apply the entries of a stream to its rows, starting at the given one. Labelled rows wait
+    until the values of all terms are known.
     """
     for number in range(first, load(table, stream + S_ROWS)):
         row = load(table, stream + S_ROWS_AT) + ROW_WORDS * number

@@ -46,9 +46,9 @@ from triegs.maintain.kernels.verdicts import (
     EXACT,
     FINE,
     FLOAT,
+    FLOATS_PER_DOUBLE,
     FLOOR,
     FRACTION,
-    FLOATS_PER_DOUBLE,
     KEY,
     LEAST_DOUBLE,
     LEAST_FLOAT,
@@ -69,7 +69,16 @@ from triegs.maintain.kernels.work import (
     RANGE_ROOT,
     VALUES,
 )
-from triegs.store.kernels.cursors import BLOCK, CAPACITY, DEPTH, PLACE, SIZE, STACK, WORD, open_block
+from triegs.store.kernels.cursors import (
+    BLOCK,
+    CAPACITY,
+    DEPTH,
+    PLACE,
+    SIZE,
+    STACK,
+    WORD,
+    open_block,
+)
 from triegs.store.kernels.cursors import KEY as CURSOR_KEY
 from triegs.store.kernels.layout import BITS, DIGIT, HEAD, LOW
 
@@ -154,7 +163,8 @@ def label_ids(verdicts: Words, asked: Words, ids: Words, labels: Words) -> None:
 
 @inlined
 def write_key(
-    table: Words, work: Words, source: int, target: int, columns_at: int, width: int, verdicts: Words
+    table: Words, work: Words, source: int, target: int, columns_at: int, width: int,
+    verdicts: Words,
 ) -> None:  # fmt: skip
     """Write a tuple of `work` as the key of a labelled relation. All values must be known."""
     for place in range(width):

@@ -151,9 +151,7 @@ def fill_all_labelled(
     for number in range(load(table, STREAMS)):
         stream = load(table, STREAM_ROWS) + STREAM_WORDS * number
         start, end = load(bounds, number), load(bounds, number + 1)
-        fill_labelled(
-            words, work, entries, table, stream, start, end, verdicts, asked, is_asking
-        )
+        fill_labelled(words, work, entries, table, stream, start, end, verdicts, asked, is_asking)
 
 
 @merged

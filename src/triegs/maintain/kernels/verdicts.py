@@ -203,7 +203,7 @@ def compare_sum(verdicts: Words, row: int, left_at: int, right_at: int) -> int:
     parts are.
     """
     left, right = load(verdicts, left_at), load(verdicts, right_at)
-    if left == OTHER or right == OTHER or left == NAN or right == NAN:
+    if left in (OTHER, NAN) or right in (OTHER, NAN):
         return UNSURE
     if not (EXACT <= left <= DOUBLE and EXACT <= right <= DOUBLE):
         return ERROR
