@@ -342,8 +342,8 @@ class _Describing:
                 self.guards.setdefault(node.guard, []).append(node.name)
 
     def run(self) -> Lowered:
-        kept = self._sort_views()
-        self.row_of = {view: row for row, view in enumerate(kept)}
+        views = self._sort_views()
+        self.row_of = {view: row for row, view in enumerate(views)}
         relations: dict[Any, int] = {
             view.relation: row for view, row in reversed(self.row_of.items())
         }
@@ -358,14 +358,15 @@ class _Describing:
         weighing += [relation for relation, _ in enumeration.totals]
         for measure in enumeration.measures:
             weighing += [relation for relation, _ in measure.totals]
-            weighing += [measure.relation] if measure.relation is not None else []
+            kept = (measure.relation, measure.by_label)
+            weighing += [relation for relation in kept if relation is not None]
         weights = frozenset(relations[each] for each in weighing)
         ways = [
             each.parent_path.index for each in enumeration.factors if each.parent_path is not None
         ]
         parent_paths = frozenset(relations[each] for each in ways if each is not None)
         return Lowered(
-            self.plan, tuple(map(self._describe, kept)), tuple(levels), weights, parent_paths,
+            self.plan, tuple(map(self._describe, views)), tuple(levels), weights, parent_paths,
             enumeration.counts is not None,
             enumeration.has_rows, enumeration.overflow is not None,
         )  # fmt: skip
@@ -594,7 +595,7 @@ class _Describing:
 def pick(names: Sequence[str], columns: Sequence[int]) -> tuple[str, ...]:
     """Columns by name. The order of a column's values is a column of its own in some indexes."""
     return tuple(
-        f"order of {names[column & ~LABELLED]}" if column & LABELLED else names[column]
+        f"order of {names[column & ~LABELLED].lstrip('?')}" if column & LABELLED else names[column]
         for column in columns
         if column != CONSTANT
     )

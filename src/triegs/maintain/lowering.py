@@ -558,7 +558,7 @@ class Lowering:
         """
         compared = {v for e in filters if find_comparison(e) for v in expression_variables(e)}
         inputs = [
-            (*self._copy_step(operand, columns), use)
+            (*self.copy_step(operand, columns), use)
             if compared.intersection(columns) else (operand, columns, use)
             for operand, columns, use in inputs
         ]  # fmt: skip
@@ -615,7 +615,7 @@ class Lowering:
             return operand.view
         return self.use(self.views.order(operand.view, columns))
 
-    def _copy_step(self, operand: Operand, names: tuple[str, ...]) -> Named:
+    def copy_step(self, operand: Operand, names: tuple[str, ...]) -> Named:
         """An operand that can be kept with labels: a rule instead of a step."""
         if not isinstance(operand.view, Step):
             return operand, names

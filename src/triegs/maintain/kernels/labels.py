@@ -89,6 +89,7 @@ MIDDLE = 1 << (KIND_SHIFT - 1)
 TOP_SHIFT = LABEL_BITS - BITS
 # Kinds of labels. Those of times have the order of the classes of values.
 UNORDERED, NUMBERS, FLOATS, TIMES, BOOLEANS, TEXTS = 0, 2, 3, 4, 8, 10
+KINDS = 11
 
 KEY_SHIFT = 8  # bits of the key of a number that a label has no room for
 TEXT_SHIFT = 7
