@@ -65,11 +65,15 @@ class Measures:
         return GroupMeasure(relation, names, tuple(totals), is_distinct, by_label)
 
     def _wants_extreme(self, source: Source) -> bool:
-        """Whether an aggregate is an extreme of the values of a variable."""
+        """Whether an aggregate is an extreme of the values of a variable that is no key."""
         query = self._query
         assert query.grouping is not None
         wanted = source.measure, source.values
-        return source.measure is Measure.VALUES and any(
+        if source.measure is not Measure.VALUES or set(source.values) <= set(
+            self._groups.variables
+        ):
+            return False
+        return any(
             is_extreme(each) and choose_measure(query, each) == wanted
             for each in list_aggregates(query.grouping)
         )

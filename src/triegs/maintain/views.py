@@ -268,6 +268,11 @@ class Views(ViewRelations):
 
     def order(self, view: View, columns: tuple[int, ...]) -> View:
         """A view with its columns in this order: the view itself, or an additional relation."""
+        if isinstance(view, Order) and view.of is not None:
+            columns = tuple(
+                c if c == CONSTANT else view.columns[c & ~LABELLED] | c & LABELLED for c in columns
+            )
+            view = view.of
         if columns == tuple(range(view.relation.arity)):
             return view
         name = f"{view.name} by {columns}"

@@ -59,7 +59,7 @@ def read_sums(
         store(is_other, place, other)
 
 
-# Extremes: a measure of values has a second relation, in which the label of a value comes before it.
+# Extremes: a measure of values has a second relation, with the label of a value before it.
 
 
 @inlined
