@@ -12,11 +12,11 @@ from triegs.maintain.kernels.tables import (
     COUNT,
     COUNTS,
     EDGE,
-    LABELLED_TUPLES,
     ORDERED_EDGE,
     PRESENCE,
     PRODUCT,
     SAME,
+    SORTED_TUPLES,
     TOTAL,
     TUPLES,
 )
@@ -74,7 +74,7 @@ def compare(name: str, found: Rows, expected: Rows) -> None:
 
 
 def make_key(views: Views, key: Sequence[int], columns: Sequence[int]) -> Key:
-    """A tuple in another column order, which may have labels."""
+    """A tuple in another column order, which may have sort keys."""
     rows = np.array([[*key, 1]], np.int64).T
     return tuple(views.take_columns(rows, columns)[:-1, 0].tolist())
 
@@ -85,7 +85,7 @@ def make_index(views: Views, index: Index) -> Rows:
     for *key, weight in views.read_stream(index.stream).T.tolist():
         if index.kind == TUPLES:
             row = tuple(key[c] for c in index.order)
-        elif index.kind == LABELLED_TUPLES:
+        elif index.kind == SORTED_TUPLES:
             beside = {ANY: None, SAME: key[index.column]}.get(index.condition, index.condition)
             if beside is not None and key[1 - index.column] != beside:
                 continue

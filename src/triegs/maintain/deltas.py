@@ -18,12 +18,12 @@ from triegs.maintain.kernels.tables import (
     IS_EQUAL_TO,
     IS_LOWER,
     IS_UPPER,
-    LABELLED,
     LEADS,
     MOST_LEVELS,
     MOST_VALUES,
     MOST_WORDS,
     NOW,
+    SORTED,
 )
 from triegs.maintain.model import (
     Binding,
@@ -39,7 +39,7 @@ from triegs.maintain.model import (
 )
 
 MOST_RENAMED = 6  # variables
-MOST_LABELLED = 16  # columns
+MOST_SORTED = 16  # columns
 #: The side of a range that each comparison bounds.
 SIDES = {"<": IS_UPPER, "<=": IS_UPPER, ">": IS_LOWER, ">=": IS_LOWER, "=": IS_EQUAL_TO}
 FindOrder = Callable[[Operand, tuple[int, ...]], View]
@@ -98,24 +98,24 @@ class _Planner:
         roots: list[Root] = []
         probes: list[Move] = []
         sources: dict[int, list[Move]] = {variable: [] for variable in later}
-        labels: dict[int, Move] = {}
+        sort_keys: dict[int, Move] = {}
         word = 0
         for number, each in enumerate(self.inputs):
             if number == seed:
                 continue
             columns = order_columns(each.variables, bound_at)
-            columns = label_columns(each.variables, columns, ranged)
+            columns = add_sort_keys(each.variables, columns, ranged)
             root, moves = self.read(number, columns, word, number > seed)
             roots.append(root)
             for move in moves:
-                if move.is_label:
-                    labels[move.variable] = move
+                if move.is_sort_key:
+                    sort_keys[move.variable] = move
                 elif bound_at[move.variable] < bound:
                     probes.append(move)
                 else:
                     sources[move.variable].append(move)
             word += len(columns) + 1
-        count = len(later) + len(labels)
+        count = len(later) + len(sort_keys)
         fits = word <= MOST_WORDS and count <= MOST_LEVELS and 2 * len(bound_at) <= MOST_VALUES
         assert fits, "the parser takes no query of so many patterns"
         when: dict[int, list[Check]] = {}
@@ -123,10 +123,10 @@ class _Planner:
             when.setdefault(max(bound_at[v] for v in check.variables), []).append(check)
         levels = []
         for v in later:
-            if v in labels:
-                # The label of a variable has a register of its own, after those of all variables.
-                label = len(bound_at) + v
-                levels.append(Binding(label, (labels[v],), False, (), tuple(ranged[v])))
+            if v in sort_keys:
+                # A sort key has a register of its own, after those of all variables.
+                sort_key = len(bound_at) + v
+                levels.append(Binding(sort_key, (sort_keys[v],), False, (), tuple(ranged[v])))
             checked = tuple(when.get(bound_at[v], ()))
             levels.append(Binding(v, tuple(sources[v]), v in self.shown, checked))
         first = tuple(check for at in range(bound) for check in when.get(at, ()))
@@ -164,8 +164,8 @@ class _Planner:
             uses = [LEADS] * (len(columns) - 1) + [each.use]
             moves = [
                 Move(
-                    each.variables[column & ~LABELLED], word + depth, depth == 0, word + depth + 1,
-                    use, bool(column & LABELLED),
+                    each.variables[column & ~SORTED], word + depth, depth == 0, word + depth + 1,
+                    use, bool(column & SORTED),
                 )
                 for depth, (column, use) in enumerate(zip(columns, uses, strict=False))
                 if column != CONSTANT
@@ -183,21 +183,21 @@ def order_columns(variables: tuple[int, ...], bound_at: Mapping[int, int]) -> tu
     return tuple(sorted(range(len(variables)), key=lambda column: bound_at[variables[column]]))
 
 
-def label_columns(
+def add_sort_keys(
     variables: tuple[int, ...], columns: tuple[int, ...], ranged: Collection[int]
 ) -> tuple[int, ...]:
-    """A column order with the label of each ranged variable before the variable itself. A label is
-    never the first column.
+    """A column order with the sort key of each ranged variable before the variable itself. A sort
+    key is never the first column.
 
-    >>> label_columns((5, 7), (1, 0), {7}) == (CONSTANT, LABELLED | 1, 1, 0)
+    >>> add_sort_keys((5, 7), (1, 0), {7}) == (CONSTANT, SORTED | 1, 1, 0)
     True
     """
-    labelled = [variables[column] in ranged for column in columns]
-    if not any(labelled) or len(columns) + sum(labelled) + labelled[0] > MOST_LABELLED:
+    is_ranged = [variables[column] in ranged for column in columns]
+    if not any(is_ranged) or len(columns) + sum(is_ranged) + is_ranged[0] > MOST_SORTED:
         return columns
-    found = [CONSTANT] if labelled[0] else []
-    for column, is_labelled in zip(columns, labelled, strict=True):
-        found += [LABELLED | column, column] if is_labelled else [column]
+    found = [CONSTANT] if is_ranged[0] else []
+    for column, is_sorted in zip(columns, is_ranged, strict=True):
+        found += [SORTED | column, column] if is_sorted else [column]
     return tuple(found)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from triegs.compiler.keys import expression_text
 from triegs.jit.words import Words
-from triegs.maintain.kernels.labels import label_ids
+from triegs.maintain.kernels.sort_keys import write_sort_keys
 from triegs.maintain.kernels.verdicts import (
     ACCEPTED,
     COMPARISON,
@@ -139,8 +139,8 @@ class Judges:
         self._judges: dict[int, _Judge] = {}
         self._numbers: dict[tuple[int, str], int] = {}
         self._capacity = 0  # of the directory
-        #: Whether a relation has labels, which need the values of terms.
-        self.has_labels = False
+        #: Whether a relation has sort keys, which need the values of terms.
+        self.has_sorted = False
         self._ids = LEAST_IDS
         self.words: Words = np.zeros(DIRECTORY + 1, np.int64)
         self._replace_asked(LEAST_ASKED)
@@ -253,20 +253,20 @@ class Judges:
             start = end
         return verdicts.astype(np.bool_)
 
-    def label(self, ids: NDArray[np.int64]) -> Words:
-        """The labels of ids as sets store them, see `triegs.maintain.kernels.labels`."""
+    def sort_keys(self, ids: NDArray[np.int64]) -> Words:
+        """The sort keys of ids as sets store them, see `triegs.maintain.kernels.sort_keys`."""
         ids = np.ascontiguousarray(ids, np.int64)
-        labels = np.zeros(len(ids), np.int64)
-        if not self.has_labels:
-            self.has_labels = True
+        keys = np.zeros(len(ids), np.int64)
+        if not self.has_sorted:
+            self.has_sorted = True
             self._lay_out()
         for start in range(0, len(ids), MOST_ROWS):
             some = slice(start, start + MOST_ROWS)
             while True:
-                label_ids(self.words, self.asked, ids[some], labels[some])
+                write_sort_keys(self.words, self.asked, ids[some], keys[some])
                 if not self.answer():
                     break
-        return labels
+        return keys
 
     def forget(self, ids: NDArray[np.int64]) -> None:
         """Discard all verdicts on freed ids, which may be reused for other terms."""
@@ -368,7 +368,7 @@ class Judges:
         old, old_ids = self.words, int(self.words[IDS])
         old_values, old_capacity = int(old[VALUES]), self._capacity
         forms = (judge.form for judge in self._judges.values())
-        needs_values = self.has_labels or COMPARISON in forms
+        needs_values = self.has_sorted or COMPARISON in forms
         capacity = 1 + max(self._judges, default=0)
         planes = 2 * (self._ids // 64)
         at = DIRECTORY + capacity

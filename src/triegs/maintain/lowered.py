@@ -31,14 +31,14 @@ from triegs.maintain.kernels.tables import (
     COUNT,
     COUNTS,
     EDGE,
-    LABELLED,
-    LABELLED_TUPLES,
     LEADS,
     NOW,
     ORDERED_EDGE,
     ORDERED_PRODUCT,
     PRODUCT,
     RANKING,
+    SORTED,
+    SORTED_TUPLES,
     TOTAL,
     TUPLES,
 )
@@ -358,7 +358,7 @@ class _Describing:
         weighing += [relation for relation, _ in enumeration.totals]
         for measure in enumeration.measures:
             weighing += [relation for relation, _ in measure.totals]
-            kept = (measure.relation, measure.by_label)
+            kept = (measure.relation, measure.by_value)
             weighing += [relation for relation in kept if relation is not None]
         weights = frozenset(relations[each] for each in weighing)
         ways = [
@@ -561,7 +561,7 @@ class _Describing:
         def follow(move: Move) -> Lookup:
             before = ways[move.before]
             variables = before.variables
-            if not move.is_label:
+            if not move.is_sort_key:
                 variables = (*variables, names[move.variable])
             ways[move.after] = Lookup(before.relation, variables, before.is_old)
             return ways[move.after]
@@ -595,7 +595,7 @@ class _Describing:
 def pick(names: Sequence[str], columns: Sequence[int]) -> tuple[str, ...]:
     """Columns by name. The order of a column's values is a column of its own in some indexes."""
     return tuple(
-        f"order of {names[column & ~LABELLED].lstrip('?')}" if column & LABELLED else names[column]
+        f"order of {names[column & ~SORTED].lstrip('?')}" if column & SORTED else names[column]
         for column in columns
         if column != CONSTANT
     )
@@ -603,7 +603,7 @@ def pick(names: Sequence[str], columns: Sequence[int]) -> tuple[str, ...]:
 
 def find_order(index: Index) -> tuple[int, ...]:
     """The columns of a stream in the order of an index."""
-    if index.kind in (TUPLES, LABELLED_TUPLES):
+    if index.kind in (TUPLES, SORTED_TUPLES):
         return index.order
     return (index.column, 1 - index.column) if index.kind == ADJACENCY else (index.column,)
 

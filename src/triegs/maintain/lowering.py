@@ -66,7 +66,7 @@ from triegs.maintain.model import (
     Step,
     View,
     is_fixed,
-    is_labelled,
+    is_sorted,
     list_keys_of,
 )
 from triegs.maintain.order_statistics import RuleStatistics, Used
@@ -603,8 +603,8 @@ class Lowering:
 
     def find_order(self, operand: Operand, columns: tuple[int, ...]) -> View:
         """An operand's relation with its columns in this order."""
-        if is_labelled(columns):
-            return self._find_labelled(operand, columns)
+        if is_sorted(columns):
+            return self._find_sorted(operand, columns)
         if operand.stream is not None:
             if operand.stream.arity == 2:
                 return self._index(operand.stream, ADJACENCY, columns[0])
@@ -616,22 +616,22 @@ class Lowering:
         return self.use(self.views.order(operand.view, columns))
 
     def copy_step(self, operand: Operand, names: tuple[str, ...]) -> Named:
-        """An operand that can be kept with labels: a rule instead of a step."""
+        """An operand that can be kept with sort keys: a rule instead of a step."""
         if not isinstance(operand.view, Step):
             return operand, names
         view = self.rule([(operand, names, operand.view.reads)], names)
         return Operand(len(names), view=view), names
 
-    def _find_labelled(self, operand: Operand, columns: tuple[int, ...]) -> View:
-        """An operand's relation in a column order with labels."""
+    def _find_sorted(self, operand: Operand, columns: tuple[int, ...]) -> View:
+        """An operand's relation in a column order with sort keys."""
         view, stream = operand.view, operand.stream
         if stream is not None:
-            found: View = self.views.labelled(stream, columns, 0, ANY)
+            found: View = self.views.sorted_index(stream, columns, 0, ANY)
             return self.use(found, guard=self.atoms[stream])
         assert view is not None
         if isinstance(view, Index):
             order = tuple(c if c == CONSTANT else c + view.column for c in columns)
-            found = self.views.labelled(view.stream, order, view.column, view.condition)
+            found = self.views.sorted_index(view.stream, order, view.column, view.condition)
             return self.use(found, guard=self.atoms.get(view.stream))
         return self.use(self.views.order(view, columns))
 

@@ -56,13 +56,13 @@ class Measures:
             columns = tuple(names.index(name) for name in order)
             view = lowering.find_order(Operand(len(names), view=view), columns)
             names = order
-        by_label = None
+        by_value = None
         if view is not None and self._wants_extreme(source):
-            by_label = lowering.order_by_label(view, names).relation
+            by_value = lowering.sort_values(view, names).relation
         for each, meanings in lowering.held.items():
             self.held.setdefault(each, {}).update(meanings)
         relation = None if view is None else view.relation
-        return GroupMeasure(relation, names, tuple(totals), is_distinct, by_label)
+        return GroupMeasure(relation, names, tuple(totals), is_distinct, by_value)
 
     def _wants_extreme(self, source: Source) -> bool:
         """Whether an aggregate is an extreme of the values of a variable that is no key."""

@@ -15,11 +15,11 @@ from triegs.maintain.kernels.tables import (
     ADJACENCY,
     ANY,
     BOTH,
-    LABELLED,
     ORDERED_EDGE,
     ORDERED_PRODUCT,
     PRODUCT,
     RANKING,
+    SORTED,
 )
 from triegs.maintain.streams import Stream, label_stream
 from triegs.sparql.comparisons import Comparison
@@ -151,13 +151,13 @@ class Move:
     is_trie: bool
     after: int
     use: int
-    #: Whether the column holds labels of the variable.
-    is_label: bool = False
+    #: Whether the column holds sort keys of the variable.
+    is_sort_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A comparison that restricts the labels of a level, with the variable that is bound."""
+    """A comparison that restricts the sort keys of a level, with the variable that is bound."""
 
     variable: int
     comparison: Comparison
@@ -166,7 +166,7 @@ class Range:
 @dataclass(frozen=True, slots=True)
 class Binding:
     """A level: the variable it binds, and the inputs that contain the variable. With `ranges` it
-    binds the label of the next level's variable instead, and has a single source.
+    binds the sort key of the next level's variable instead, and has a single source.
     """
 
     variable: int
@@ -243,8 +243,8 @@ class Rule(View):
 
 @dataclass(slots=True, eq=False)
 class Order(View):
-    """The output of a rule, or fixed rows, in another column order; possibly with labels, see
-    `triegs.maintain.kernels.tables.LABELLED`.
+    """The output of a rule, or fixed rows, in another column order; possibly with sort keys, see
+    `triegs.maintain.kernels.tables.SORTED`.
     """
 
     of: View | None = None
@@ -265,9 +265,9 @@ def is_fixed(view: View) -> bool:
     return type(view) is View
 
 
-def is_labelled(columns: Iterable[int]) -> bool:
-    """Whether a column order has labels."""
-    return any(column & LABELLED for column in columns)
+def is_sorted(columns: Iterable[int]) -> bool:
+    """Whether a column order has sort keys."""
+    return any(column & SORTED for column in columns)
 
 
 def list_keys_of(view: View) -> None:

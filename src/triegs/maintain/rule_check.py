@@ -25,7 +25,6 @@ from triegs.maintain.kernels.tables import (
     IS_FINE,
     IS_LOWER,
     IS_UPPER,
-    LABELLED,
     LEADS,
     LIST,
     MOST_LEVELS,
@@ -34,6 +33,7 @@ from triegs.maintain.kernels.tables import (
     NOW,
     PRESENCE,
     RANGED,
+    SORTED,
     TERMS,
 )
 
@@ -75,7 +75,7 @@ class RuleRow(NamedTuple):
     arity: int
     head: list[int]
     orders: list[list[int]]
-    labelled: list[list[int]]
+    sorted: list[list[int]]
     deltas: list[DeltaRow]
     list: int
     keys: int
@@ -94,7 +94,7 @@ class InputReading(NamedTuple):
 
 def pair(columns: Sequence[int], variables: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """The first columns with their variables, in an order that does not depend on the index."""
-    plain = [column for column in columns if not column & (LABELLED | CONSTANT)]
+    plain = [column for column in columns if not column & (SORTED | CONSTANT)]
     return tuple(sorted(zip(plain, variables, strict=False)))
 
 
@@ -162,12 +162,12 @@ class RuleCheck:
         self.check_roots(number, delta)
         variables, uses = Chains(self, delta).follow()
         self.expect(len(delta.levels) <= MOST_LEVELS, "[8] too many levels")
-        labels = {level[0] for level in delta.levels if level[4]}
+        keys = {level[0] for level in delta.levels if level[4]}
         changing: list[InputReading] = []
         fixed: list[InputReading] = []
         for root, (_, slot, _, _, _) in enumerate(delta.roots):
             origin = self.table.origins.get(slot)
-            named = [variable for variable in variables[root] if variable not in labels]
+            named = [variable for variable in variables[root] if variable not in keys]
             columns = self.table.columns.get(slot, (0,) * len(named))
             seen = InputReading(origin, pair(columns, named), uses[root])
             (fixed if origin is None else changing).append(seen)
@@ -264,13 +264,13 @@ class Chains:
         self.expect(set(self.rule.rule.head) <= self.bound, "[6] the head has an unbound variable")
         return self.variables, self.uses
 
-    def is_label(self, way: Way) -> bool:
-        """Whether the next column has labels; fixed relations do not say so."""
+    def is_sort_key(self, way: Way) -> bool:
+        """Whether the next column has sort keys; fixed relations do not say so."""
         slot = self.delta.roots[way.root][1]
         columns = self.rule.table.columns.get(slot)
         if columns is None:
             return way in self.ranged
-        return bool(columns[way.depth] & LABELLED)
+        return bool(columns[way.depth] & SORTED)
 
     def check_ranges(self, reg: int, sources: list[list[int]], ranges: list[list[int]]) -> None:
         """A ranged source is alone, and is bounded by registers that are bound. [6]"""
@@ -319,8 +319,8 @@ class Chains:
         way = self.open.pop(before, None)
         self.expect(way is not None, f"[6] r{reg} is sought in w{before}, which is not there")
         assert way is not None
-        is_label = self.is_label(way)
-        wanted = RANGED if is_label else int(way.depth == 0)
+        is_sort_key = self.is_sort_key(way)
+        wanted = RANGED if is_sort_key else int(way.depth == 0)
         self.expect(is_trie == wanted, f"[6] w{before} is read as {is_trie}, not as {wanted}")
         self.variables[way.root].append(reg)
         slot = self.delta.roots[way.root][1]

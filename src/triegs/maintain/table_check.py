@@ -206,9 +206,9 @@ class TableCheck:
     def check_row(self, number: int, at: int, arity: int, is_first: bool) -> None:
         kind, column, slot, changed, condition, width, key = self.words[at : at + t.ROW_WORDS]
         self.expect(condition >= 0 or condition in (ANY, SAME), f"[4] condition {condition}")
-        if kind == t.LABELLED_TUPLES:
+        if kind == t.SORTED_TUPLES:
             order = self.take(column, width, "an order")
-            self.check_labelled(slot, order, arity)
+            self.check_sorted(slot, order, arity)
             is_good = condition == ANY or (arity == 2 and key in (0, 1))
             self.expect(is_good, "[4] a condition on no column")
             self.expect(changed < 0, "[3] tuples of a stream keep no list")
@@ -229,9 +229,9 @@ class TableCheck:
                 self.pairs[slot] = number, column
                 self.expect(arity == 2 and condition == ANY, "[4] pairs are of all entries")
         self.expect(self.shape(slot).is_plain, "[2] a row is a plain relation")
-        is_labelled = kind == t.LABELLED_TUPLES
-        self.expect(is_labelled or (width, key) == (0, 0), "[4] a width, but no labels")
-        self.expect(not is_labelled or self.words[t.LABELLED_ROWS] == 1, "[4] LABELLED_ROWS is 1")
+        is_sorted = kind == t.SORTED_TUPLES
+        self.expect(is_sorted or (width, key) == (0, 0), "[4] a width, but no sort keys")
+        self.expect(not is_sorted or self.words[t.SORTED_ROWS] == 1, "[4] SORTED_ROWS is 1")
         if is_first:
             self.expect(slot in self.pairs, "[4] deletions are judged by pairs")
             self.judging.add(slot)
@@ -239,12 +239,12 @@ class TableCheck:
         if changed != -1:
             self.claim_list(changed, slot, 1)
 
-    def check_labelled(self, slot: int, order: list[int], arity: int) -> None:
-        """A labelled relation begins with an id or a constant. [2]"""
+    def check_sorted(self, slot: int, order: list[int], arity: int) -> None:
+        """A sorted relation begins with an id or a constant. [2]"""
         self.expect_arity(slot, len(order))
-        columns = [c & ~t.LABELLED for c in order[order[:1] == [t.CONSTANT] :]]
-        self.expect(any(c & t.LABELLED for c in order), f"[2] no labels in {order}")
-        self.expect(not order[0] & t.LABELLED, f"[2] {order} begins with a label")
+        columns = [c & ~t.SORTED for c in order[order[:1] == [t.CONSTANT] :]]
+        self.expect(any(c & t.SORTED for c in order), f"[2] no sort keys in {order}")
+        self.expect(not order[0] & t.SORTED, f"[2] {order} begins with a sort key")
         self.expect(all(0 <= c < arity for c in columns), f"[2] {order} of {arity} columns")
 
     # Steps
@@ -260,13 +260,13 @@ class TableCheck:
             return []
         first, width = words[at + t.RULE_ORDERS_AT], 1 + words[at + t.RULE_ARITY]
         offsets = [first + width * n for n in range(words[at + t.RULE_ORDERS])]
-        first = words[at + t.RULE_LABELLED_AT]
-        offsets += [first + t.TARGET_WORDS * n for n in range(words[at + t.RULE_LABELLED])]
+        first = words[at + t.RULE_SORTED_AT]
+        offsets += [first + t.TARGET_WORDS * n for n in range(words[at + t.RULE_SORTED])]
         return [words[offset] for offset in offsets if 0 <= offset < len(words)]
 
     def check_step(self, number: int, at: int) -> None:
         kind = self.words[at]
-        used = {t.RULE: t.RULE_LABELLED_AT, t.EDGE: t.EDGE_LIST, t.ORDERED_EDGE: t.EDGE_LIST}
+        used = {t.RULE: t.RULE_SORTED_AT, t.EDGE: t.EDGE_LIST, t.ORDERED_EDGE: t.EDGE_LIST}
         rest = self.words[at + 1 + used.get(kind, t.PRODUCT_FACTORS_AT) : at + t.STEP_WORDS]
         self.expect(not any(rest), "[1] a word after the last one is not zero")
         if kind in (t.EDGE, t.ORDERED_EDGE):
@@ -366,10 +366,10 @@ class TableCheck:
         else:
             for slot, *columns in rule.orders:
                 self.claim_slot(slot, ("step", number), columns)
-        for slot, *columns in rule.labelled:
-            self.check_labelled(slot, columns, rule.arity)
+        for slot, *columns in rule.sorted:
+            self.check_sorted(slot, columns, rule.arity)
             self.expect(self.shape(slot).is_plain, f"[2] slot {slot} is not plain")
-            self.expect(not rule.is_listed_only, "[2] labels of a rule that lists only")
+            self.expect(not rule.is_listed_only, "[2] sort keys of a rule that lists only")
             self.claim_slot(slot, ("step", number), columns)
         if rule.list != -1:
             self.claim_list(rule.list, slots[0], rule.arity)
@@ -382,7 +382,7 @@ class TableCheck:
         words = self.words
         (_, arity, head_at, deltas, deltas_at, orders, orders_at, own, keys, keys_list, only,
          symmetry_at, is_summed, targets, targets_at) = (
-            words[at : at + t.RULE_LABELLED_AT + 1]
+            words[at : at + t.RULE_SORTED_AT + 1]
         )  # fmt: skip
         self.expect(0 <= arity <= MOST_COLUMNS and only in (0, 1), "[8] arity or flag")
         is_fit = is_summed == 0 or (is_summed == 1 and arity > 1 and not only)
@@ -391,12 +391,12 @@ class TableCheck:
         offsets = self.rows(orders, orders_at, 1 + arity)
         rows = self.rows(deltas, deltas_at, t.DELTA_WORDS)
         found = [self.read_delta(row) for row in rows]
-        labelled = [
+        targeted = [
             [slot, *self.take(columns_at, width, "an order")]
             for slot, width, columns_at in self.read(targets, targets_at, t.TARGET_WORDS)
         ]
         return RuleRow(
-            arity, head, [words[p : p + 1 + arity] for p in offsets], labelled, found, own, keys,
+            arity, head, [words[p : p + 1 + arity] for p in offsets], targeted, found, own, keys,
             keys_list, bool(only), self.read_symmetry(symmetry_at),
         )  # fmt: skip
 

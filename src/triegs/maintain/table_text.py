@@ -57,8 +57,6 @@ from triegs.maintain.kernels.tables import (
     IS_LOWER,
     IS_RDF,
     IS_UPPER,
-    LABELLED,
-    LABELLED_TUPLES,
     LABELS,
     LEADS,
     LEVEL_CHECKS,
@@ -114,11 +112,11 @@ from triegs.maintain.kernels.tables import (
     RULE_IS_SUMMED,
     RULE_KEYS,
     RULE_KEYS_LIST,
-    RULE_LABELLED,
-    RULE_LABELLED_AT,
     RULE_LIST,
     RULE_ORDERS,
     RULE_ORDERS_AT,
+    RULE_SORTED,
+    RULE_SORTED_AT,
     RULE_SYMMETRY_AT,
     S_ARITY,
     S_COLUMNS_AT,
@@ -128,6 +126,8 @@ from triegs.maintain.kernels.tables import (
     S_TESTS,
     S_TESTS_AT,
     SAME,
+    SORTED,
+    SORTED_TUPLES,
     SOURCE_IN,
     SOURCE_OUT,
     SOURCE_USE,
@@ -171,7 +171,7 @@ from triegs.store.kernels.order_statistics import ANSWERED, BESIDE, COUNTED, SET
 
 USES = {PRESENCE: "there", COUNT: "count", LEADS: ""}
 SIDES = {BOTH: "", BEFORE: " before", NOW: " now"}
-ROW_KINDS = ("pairs", "counts", "summed pairs", "tuples", "summed tuples", "labelled tuples")
+ROW_KINDS = ("pairs", "counts", "summed pairs", "tuples", "summed tuples", "sorted tuples")
 SIDES_OF_RANGES = {IS_LOWER: "from", IS_UPPER: "up to", IS_EQUAL_TO: "at"}
 KINDS = {
     EDGE: "edge", PRODUCT: "product", TOTAL: "total", ORDERED_EDGE: "ordered edge",
@@ -199,10 +199,10 @@ def describe_table(table: Table, views: Views) -> str:
 
 
 def describe_columns(columns: Sequence[int]) -> list[str]:
-    """A column order with labels."""
+    """A column order with sort keys."""
     return [
         "0" if column == CONSTANT else
-        f"label of {column & ~LABELLED}" if column & LABELLED else f"column {column}"
+        f"sort key of {column & ~SORTED}" if column & SORTED else f"column {column}"
         for column in columns
     ]  # fmt: skip
 
@@ -273,7 +273,7 @@ class TableText:
         words = self.words
         kind, column, condition = (words[at + n] for n in (ROW_KIND, ROW_COLUMN, ROW_CONDITION))
         order: object = self.numbers(column, arity) if kind in (TUPLES, SUMMED_TUPLES) else column
-        if kind == LABELLED_TUPLES:
+        if kind == SORTED_TUPLES:
             order = describe_columns(self.numbers(column, words[at + ROW_WIDTH]))
         wanted = {ANY: "", SAME: " where the columns are equal"}.get(
             condition, f" where the other column is id {condition}"
@@ -342,7 +342,7 @@ class TableText:
             columns = self.numbers(order + 1, arity)
             by = "" if columns == list(range(arity)) else f" by {columns}"
             orders.append(f"{self.relation(words[order])}{by}")
-        targets = words[at + RULE_LABELLED], words[at + RULE_LABELLED_AT]
+        targets = words[at + RULE_SORTED], words[at + RULE_SORTED_AT]
         for target in self.rows(*targets, TARGET_WORDS):
             width, columns_at = words[target + TARGET_WIDTH], words[target + TARGET_COLUMNS_AT]
             order_by = describe_columns(self.numbers(columns_at, width))

@@ -23,8 +23,6 @@ from triegs.maintain.kernels.tables import (
     IS_EQUAL,
     IS_FINE,
     IS_RDF,
-    LABELLED_ROWS,
-    LABELLED_TUPLES,
     LABELS,
     LEVEL_WORDS,
     LIST,
@@ -35,6 +33,8 @@ from triegs.maintain.kernels.tables import (
     ROOT_WORDS,
     ROW_WORDS,
     RULE,
+    SORTED_ROWS,
+    SORTED_TUPLES,
     STEP_ROWS,
     STEP_WORDS,
     STEPS,
@@ -65,7 +65,7 @@ from triegs.maintain.model import (
     Step,
     View,
     find_address,
-    is_labelled,
+    is_sorted,
 )
 from triegs.maintain.streams import Stream
 from triegs.mode import Mode
@@ -127,7 +127,7 @@ def write_table(views: Iterable[View], unindexed: PackedRelation, mode: Mode) ->
     words[STEPS], words[STEP_ROWS] = len(steps), step_rows
     words[UNINDEXED], words[IS_RDF] = find_address(unindexed), int(mode is Mode.RDF)
     kinds = {view.kind for view in found if isinstance(view, Index)}
-    words[LABELLED_ROWS] = int(LABELLED_TUPLES in kinds)
+    words[SORTED_ROWS] = int(SORTED_TUPLES in kinds)
     return Table(words, labels, writer.streams, steps, writer.lists, writer.keys)
 
 
@@ -218,9 +218,9 @@ class Writer:
         if row.is_summed:
             kind = SUMMED_TUPLES if kind == TUPLES else SUMMED_PAIRS
         column, width, key = row.column, 0, 0
-        if row.kind in (TUPLES, LABELLED_TUPLES):
+        if row.kind in (TUPLES, SORTED_TUPLES):
             column = self.put(row.order)
-        if row.kind == LABELLED_TUPLES:
+        if row.kind == SORTED_TUPLES:
             width, key = len(row.order), row.column
         changed = self.lists.get(row, NO_LIST)
         words = [kind, column, row.address, changed, row.condition, width, key]
@@ -274,7 +274,7 @@ class Writer:
         orders = [[rule.address, *range(rule.arity)]]
         targets: list[list[int]] = []
         for order in self.orders.get(rule, []):
-            if is_labelled(order.columns):
+            if is_sorted(order.columns):
                 targets.append([order.address, len(order.columns), self.put(order.columns)])
             else:
                 orders.append([order.address, *order.columns])
@@ -362,7 +362,7 @@ class Writer:
 
 def write_source(move: Move) -> tuple[int, int, int, int]:
     """A move as a source of a level: a probe without its register."""
-    return move.before, RANGED if move.is_label else int(move.is_trie), move.after, move.use
+    return move.before, RANGED if move.is_sort_key else int(move.is_trie), move.after, move.use
 
 
 def write_range(found: Range) -> list[int]:

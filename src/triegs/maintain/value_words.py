@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from triegs.jit.words import Words
-from triegs.maintain.kernels.labels import NUMBERS, label_number, make_label
+from triegs.maintain.kernels.sort_keys import NUMBERS, make_sort_key, sort_number
 from triegs.maintain.kernels.verdicts import (
     BOOLEAN,
     DATE,
@@ -133,7 +133,7 @@ def value_words(term: str) -> tuple[int, int, int, int]:
         return BOOLEAN, int(value), 0, 0
     if isinstance(value, Moment):
         kind = _MOMENTS[value.kind] + value.zoned
-        return _exact_words(kind, value.seconds, 0) or _label_moment(kind, value.seconds)
+        return _exact_words(kind, value.seconds, 0) or _sort_moment(kind, value.seconds)
     return _number_words(value)
 
 
@@ -147,14 +147,14 @@ def _number_words(number: Number) -> tuple[int, int, int, int]:
     amount = round_fraction(Fraction(exact), Rank.DOUBLE)
     key = _order_key(amount)
     kind = SINGLE if round_to_float(amount) == amount else EXACT
-    return _exact_words(kind, exact, key) or (OTHER, 0, 0, int(label_number(amount, NUMBERS)))
+    return _exact_words(kind, exact, key) or (OTHER, 0, 0, int(sort_number(amount, NUMBERS)))
 
 
-def _label_moment(kind: int, seconds: Fraction) -> tuple[int, int, int, int]:
-    """A moment with too many digits: an other value, by its label."""
+def _sort_moment(kind: int, seconds: Fraction) -> tuple[int, int, int, int]:
+    """A moment with too many digits: an other value, by its sort key."""
     floor = min(max(math.floor(seconds), -(2**62)), 2**62)
     fraction = math.floor((seconds - math.floor(seconds)) * PARTS)
-    return OTHER, 0, 0, int(make_label(np.array([kind, floor, fraction, 0]), 0))
+    return OTHER, 0, 0, int(make_sort_key(np.array([kind, floor, fraction, 0]), 0))
 
 
 def _text_key(text: str) -> int:

@@ -24,11 +24,11 @@ from triegs.maintain.kernels.tables import (
     COUNT,
     COUNTS,
     EDGE,
-    LABELLED,
-    LABELLED_TUPLES,
     ORDERED_EDGE,
     PRESENCE,
     SAME,
+    SORTED,
+    SORTED_TUPLES,
     TOTAL,
     TUPLES,
 )
@@ -176,20 +176,20 @@ class Views(ViewRelations):
         assert isinstance(found, Index)
         return found
 
-    def labelled(
+    def sorted_index(
         self, stream: Stream, order: tuple[int, ...], column: int, condition: int
     ) -> Index:
-        """The weights of a stream by a column order with labels, of the entries that meet a
+        """The weights of a stream by a column order with sort keys, of the entries that meet a
         condition on the column that is not `column`.
         """
-        name = f"{stream.name} by labels {order}"
+        name = f"{stream.name} by sort keys {order}"
         if condition != ANY:
             name += f" where {condition} beside {column}"
         found = self.by_name.get(name)
         if found is None:
             relation = self.store.create(name, len(order))
             found = Index(
-                name, relation, PRESENCE, listed=False, stream=stream, kind=LABELLED_TUPLES,
+                name, relation, PRESENCE, listed=False, stream=stream, kind=SORTED_TUPLES,
                 column=column, condition=condition, order=order,
             )  # fmt: skip
             rows = self.read_stream(stream)
@@ -202,13 +202,13 @@ class Views(ViewRelations):
         return found
 
     def take_columns(self, rows: Columns, order: Sequence[int]) -> Columns:
-        """Rows with their columns in this order, which may have labels; the counts stay last."""
+        """Rows with their columns in this order, which may have sort keys; the counts stay last."""
         taken = []
         for column in order:
             if column == CONSTANT:
                 taken.append(np.zeros(rows.shape[1], np.int64))
-            elif column & LABELLED:
-                taken.append(self.judges.label(rows[column & ~LABELLED]))
+            elif column & SORTED:
+                taken.append(self.judges.sort_keys(rows[column & ~SORTED]))
             else:
                 taken.append(rows[column])
         return np.stack([*taken, rows[-1]])
@@ -270,7 +270,7 @@ class Views(ViewRelations):
         """A view with its columns in this order: the view itself, or an additional relation."""
         if isinstance(view, Order) and view.of is not None:
             columns = tuple(
-                c if c == CONSTANT else view.columns[c & ~LABELLED] | c & LABELLED for c in columns
+                c if c == CONSTANT else view.columns[c & ~SORTED] | c & SORTED for c in columns
             )
             view = view.of
         if columns == tuple(range(view.relation.arity)):

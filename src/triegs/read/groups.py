@@ -318,7 +318,7 @@ class _State:
         number = self._groups.find(measure, values)
         if measure in (Measure.COUNT, Measure.DISTINCT):
             return self._encode_integers(self._read_counts(number, bases))
-        if is_extreme(each) and self._measures[number].by_label is not None:
+        if is_extreme(each) and self._measures[number].by_value is not None:
             return self._read_extremes(each, number, bases)
         if measure not in (Measure.SUM, Measure.DISTINCT_SUM) or each.function != "SUM":
             return None
@@ -330,12 +330,12 @@ class _State:
         return ids
 
     def _read_extremes(self, each: Aggregate, number: int, bases: Words) -> Words:
-        """The ids of an extreme of the values of each base. If only one value has the best label,
-        it is that value.
+        """The ids of an extreme of the values of each base. A value that alone has the best sort
+        key is the extreme.
         """
         found, counts = np.zeros(len(bases), np.int64), np.zeros(len(bases), np.int64)
         if self._factors[number] != 0:
-            root, keys, width = self._open_labels(number, bases)
+            root, keys, width = self._open_sorted(number, bases)
             is_last = each.function == "MAX"
             read_extremes(
                 self._version.words, root, keys, width, is_last, self._cursor, found, counts
@@ -352,11 +352,11 @@ class _State:
     def _list_extremes(
         self, number: int, each: Aggregate, bases: Iterable[Base]
     ) -> Iterator[tuple[str, int]]:
-        """The values of a group that may be its extreme: several may have the best label, or labels
-        of different kinds.
+        """The values of a group that may be its extreme: several may share the best sort key, and
+        there is one of each kind.
         """
         for base in bases if self._factors[number] != 0 else ():
-            root, keys, width = self._open_labels(number, np.array([base], np.int64))
+            root, keys, width = self._open_sorted(number, np.array([base], np.int64))
             found, count = np.empty(1, np.int64), 2
             while count > len(found):
                 found = np.empty(count, np.int64)
@@ -367,9 +367,9 @@ class _State:
             for identity in found[:count].tolist():
                 yield self._reader.decode(identity), 1
 
-    def _open_labels(self, number: int, bases: Words) -> tuple[int, Words, int]:
-        """As `_open`, for the relation with labels."""
-        relation = self._measures[number].by_label
+    def _open_sorted(self, number: int, bases: Words) -> tuple[int, Words, int]:
+        """As `_open`, for the relation with sort keys."""
+        relation = self._measures[number].by_value
         assert relation is not None
         _, keys, width = self._open(number, bases)
         if width == 0:
@@ -447,7 +447,7 @@ class _State:
                 if divisor == 0:
                     return number_term(Number(Rank.INTEGER, 0))
             return number_term(sum_of(digits.items(), divisor))
-        if is_extreme(each) and self._measures[number].by_label is not None:
+        if is_extreme(each) and self._measures[number].by_value is not None:
             extremes = self._list_extremes(number, each, bases)
             return aggregate(each.function, extremes, each.duplicates)
         return aggregate(each.function, self._list_values(number, each, bases), each.duplicates)

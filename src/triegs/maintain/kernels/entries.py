@@ -10,7 +10,7 @@ from triegs.jit.words import (
     prefetch,
     store,
 )
-from triegs.maintain.kernels.labels import ask_values, write_key
+from triegs.maintain.kernels.sort_keys import ask_values, write_key
 from triegs.maintain.kernels.tables import (
     ANY,
     COUNTS,
@@ -18,7 +18,6 @@ from triegs.maintain.kernels.tables import (
     IS_ACCEPTED,
     IS_ID,
     IS_RDF,
-    LABELLED_TUPLES,
     LABELS,
     PRESENCE,
     ROW_COLUMN,
@@ -38,6 +37,7 @@ from triegs.maintain.kernels.tables import (
     S_TESTS,
     S_TESTS_AT,
     SAME,
+    SORTED_TUPLES,
     SUMMED_PAIRS,
     SUMMED_TUPLES,
     TEST_AT,
@@ -290,12 +290,12 @@ def fill_rows(
     words: Words, log: Words, lists: Words, work: Words, entries: Words, table: Words,
     stream: int, first: int, start: int, end: int,
 ) -> None:  # fmt: skip
-    """Apply the entries of a stream to its rows, starting at the given one. Labelled rows wait
+    """Apply the entries of a stream to its rows, starting at the given one. Sorted rows wait
     until the values of all terms are known.
     """
     for number in range(first, load(table, stream + S_ROWS)):
         row = load(table, stream + S_ROWS_AT) + ROW_WORDS * number
-        if load(table, row + ROW_KIND) == LABELLED_TUPLES:
+        if load(table, row + ROW_KIND) == SORTED_TUPLES:
             continue
         changed, slot = load(table, row + ROW_LIST), load(table, row + ROW_SLOT)
         open_list(words, log, lists, changed)
@@ -304,15 +304,15 @@ def fill_rows(
 
 
 @merged
-def fill_labelled(
+def fill_sorted(
     words: Words, work: Words, entries: Words, table: Words, stream: int, start: int, end: int,
     verdicts: Words, asked: Words, is_asking: bool,
 ) -> None:  # fmt: skip
-    """Apply the entries of a stream to its labelled rows, or ask for the values that this needs."""
+    """Apply the entries of a stream to its sorted rows, or ask for the values that this needs."""
     arity = load(table, stream + S_ARITY)
     for number in range(load(table, stream + S_ROWS)):
         row = load(table, stream + S_ROWS_AT) + ROW_WORDS * number
-        if load(table, row + ROW_KIND) != LABELLED_TUPLES:
+        if load(table, row + ROW_KIND) != SORTED_TUPLES:
             continue
         columns_at, width = load(table, row + ROW_COLUMN), load(table, row + ROW_WIDTH)
         slot, condition = load(table, row + ROW_SLOT), load(table, row + ROW_CONDITION)

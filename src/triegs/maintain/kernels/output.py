@@ -18,18 +18,18 @@ from triegs.jit.words import (
     trailing_zeros,
 )
 from triegs.maintain.kernels.emissions import ID, ID_BITS, rearrange, sort_columns, unpack
-from triegs.maintain.kernels.labels import ask_values, write_key
+from triegs.maintain.kernels.sort_keys import ask_values, write_key
 from triegs.maintain.kernels.tables import (
     RULE_ARITY,
     RULE_IS_LISTED_ONLY,
     RULE_IS_SUMMED,
     RULE_KEYS,
     RULE_KEYS_LIST,
-    RULE_LABELLED,
-    RULE_LABELLED_AT,
     RULE_LIST,
     RULE_ORDERS,
     RULE_ORDERS_AT,
+    RULE_SORTED,
+    RULE_SORTED_AT,
     TARGET_COLUMNS_AT,
     TARGET_SLOT,
     TARGET_WIDTH,
@@ -467,15 +467,15 @@ def apply_emissions(
         order += 1 + arity
 
 
-# Labelled relations
+# Sorted relations
 
 
 @kernel
-def ask_labels(work: Words, table: Words, step: int, verdicts: Words, asked: Words) -> None:
-    """Ask for the values of all ids whose labels the output needs."""
+def ask_sorted(work: Words, table: Words, step: int, verdicts: Words, asked: Words) -> None:
+    """Ask for the values of all ids whose sort keys the output needs."""
     arity, stride, raw = load(table, step + RULE_ARITY), load(work, STRIDE), load(work, RAW)
-    target = load(table, step + RULE_LABELLED_AT)
-    for _ in range(load(table, step + RULE_LABELLED)):
+    target = load(table, step + RULE_SORTED_AT)
+    for _ in range(load(table, step + RULE_SORTED)):
         columns_at, width = (
             load(table, target + TARGET_COLUMNS_AT), load(table, target + TARGET_WIDTH)
         )  # fmt: skip
@@ -486,11 +486,11 @@ def ask_labels(work: Words, table: Words, step: int, verdicts: Words, asked: Wor
 
 
 @kernel
-def apply_labelled(words: Words, work: Words, table: Words, step: int, verdicts: Words) -> None:
-    """Apply the sums to all labelled relations of the output."""
+def apply_sorted(words: Words, work: Words, table: Words, step: int, verdicts: Words) -> None:
+    """Apply the sums to all sorted relations of the output."""
     arity, stride, raw = load(table, step + RULE_ARITY), load(work, STRIDE), load(work, RAW)
-    target = load(table, step + RULE_LABELLED_AT)
-    for _ in range(load(table, step + RULE_LABELLED)):
+    target = load(table, step + RULE_SORTED_AT)
+    for _ in range(load(table, step + RULE_SORTED)):
         slot, width = load(table, target + TARGET_SLOT), load(table, target + TARGET_WIDTH)
         columns_at = load(table, target + TARGET_COLUMNS_AT)
         for at in range(raw, raw + load(work, EMITTED) * stride, stride):

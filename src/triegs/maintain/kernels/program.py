@@ -28,8 +28,8 @@ from triegs.jit.words import (
 )
 from triegs.maintain.kernels.entries import (
     close_list,
-    fill_labelled,
     fill_rows,
+    fill_sorted,
     judge_label,
     open_list,
     select_entries,
@@ -58,7 +58,6 @@ from triegs.maintain.kernels.tables import (
     ENTRY_WORDS,
     FACTOR_CHANGED,
     FACTOR_WORDS,
-    LABELLED_ROWS,
     LABELS,
     ORDERED_EDGE,
     PRODUCT,
@@ -74,6 +73,7 @@ from triegs.maintain.kernels.tables import (
     RULE_DELTAS_AT,
     S_ROWS_AT,
     S_SOURCE,
+    SORTED_ROWS,
     STEP_ROWS,
     STEP_WORDS,
     STEPS,
@@ -143,15 +143,15 @@ def select_streams(
 
 
 @merged
-def fill_all_labelled(
+def fill_all_sorted(
     words: Words, work: Words, table: Words, bounds: Words, entries: Words, verdicts: Words,
     asked: Words, is_asking: bool,
 ) -> None:  # fmt: skip
-    """Apply the entries of all streams to labelled rows, or ask for the values that this needs."""
+    """Apply the entries of all streams to sorted rows, or ask for the values that this needs."""
     for number in range(load(table, STREAMS)):
         stream = load(table, STREAM_ROWS) + STREAM_WORDS * number
         start, end = load(bounds, number), load(bounds, number + 1)
-        fill_labelled(words, work, entries, table, stream, start, end, verdicts, asked, is_asking)
+        fill_sorted(words, work, entries, table, stream, start, end, verdicts, asked, is_asking)
 
 
 @merged
@@ -271,13 +271,13 @@ def run_epoch(
             select_streams(
                 work, table, updates, graph_of, bounds, entries, refused, verdicts, asked
             )
-        has_labels = load(words, FAULTS) == 0 and load(table, LABELLED_ROWS) != 0
-        if has_labels:
-            fill_all_labelled(words, work, table, bounds, entries, verdicts, asked, True)
+        has_sorted = load(words, FAULTS) == 0 and load(table, SORTED_ROWS) != 0
+        if has_sorted:
+            fill_all_sorted(words, work, table, bounds, entries, verdicts, asked, True)
         if load(asked, 0) > 1:
             return ASKED
-        if has_labels:
-            fill_all_labelled(words, work, table, bounds, entries, verdicts, asked, False)
+        if has_sorted:
+            fill_all_sorted(words, work, table, bounds, entries, verdicts, asked, False)
         if load(words, FAULTS) == 0 and load(table, STREAMS) > load(table, LABELS):
             for number in range(load(table, LABELS), load(table, STREAMS)):
                 stream = load(table, STREAM_ROWS) + STREAM_WORDS * number

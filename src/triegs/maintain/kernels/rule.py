@@ -43,8 +43,8 @@ from triegs.maintain.kernels.intersection import (
     open_walk,
     walk_on,
 )
-from triegs.maintain.kernels.labels import open_range, range_next
-from triegs.maintain.kernels.output import apply_emissions, apply_labelled, ask_labels, fetch_set
+from triegs.maintain.kernels.output import apply_emissions, apply_sorted, ask_sorted, fetch_set
+from triegs.maintain.kernels.sort_keys import open_range, range_next
 from triegs.maintain.kernels.tables import (
     BOTH,
     COUNT,
@@ -493,7 +493,7 @@ def step_rule(
         )  # fmt: skip
         if load(words, FAULTS) != 0:
             return True
-    ask_labels(work, table, step, verdicts, asked)
+    ask_sorted(work, table, step, verdicts, asked)
     if load(asked, 0) > 1:
         return False
     store(work, UNMERGED, load(work, EMITTED))
@@ -501,7 +501,7 @@ def step_rule(
         sort_emissions(work)
         merge_emissions(words, work)
         if load(words, FAULTS) == 0:
-            apply_labelled(words, work, table, step, verdicts)
+            apply_sorted(words, work, table, step, verdicts)
         if load(words, FAULTS) == 0:
             apply_emissions(words, log, lists, work, table, step, roots)
     return True

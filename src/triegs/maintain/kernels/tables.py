@@ -33,7 +33,7 @@ from __future__ import annotations
     STEP_ROWS,  # offset of the steps, STEP_WORDS each
     UNINDEXED,  # the slot of assertions whose label no query names: (predicate, subject, object)
     IS_RDF,  # whether an assertion weighs 1 while its count is positive
-    LABELLED_ROWS,  # whether any row is of kind LABELLED_TUPLES
+    SORTED_ROWS,  # whether any row is of kind SORTED_TUPLES
 ) = range(9)
 TABLE_HEAD = 9
 
@@ -63,20 +63,20 @@ IS_ID, IS_EQUAL, IS_ACCEPTED = 0, 1, 2  # IS_ACCEPTED: number of columns, judge,
     ROW_SLOT,
     ROW_LIST,  # the list it writes, or -1
     ROW_CONDITION,  # required value of the other column: an id, SAME as the key, or ANY
-    ROW_WIDTH,  # LABELLED_TUPLES: number of columns
-    ROW_KEY,  # LABELLED_TUPLES with a condition: the column that is not the other one
+    ROW_WIDTH,  # SORTED_TUPLES: number of columns
+    ROW_KEY,  # SORTED_TUPLES with a condition: the column that is not the other one
 ) = range(7)
 ROW_WORDS = 7
 # Kinds of rows: pairs by one column, sums of their counts, pairs with counts in the hubs (which
 # list all keys they touch), tuples in any order, tuples with counts in the hubs, and tuples with
-# columns of labels.
-ADJACENCY, COUNTS, SUMMED_PAIRS, TUPLES, SUMMED_TUPLES, LABELLED_TUPLES = range(6)
+# columns of sort keys.
+ADJACENCY, COUNTS, SUMMED_PAIRS, TUPLES, SUMMED_TUPLES, SORTED_TUPLES = range(6)
 ANY, SAME = -1, -2
 
-# A labelled relation has a column order in which `LABELLED` marks the label of a column, see
-# `triegs.maintain.kernels.labels`, and `CONSTANT` stands for the id 0: labels are only in sets, so
-# they are never the first column. Columns may be left out.
-LABELLED, CONSTANT = 1 << 8, 1 << 9
+# A sorted relation has a column order in which `SORTED` marks the sort key of a column, see
+# `triegs.maintain.kernels.sort_keys`, and `CONSTANT` stands for the id 0: sort keys are only in
+# sets, so they are never the first column. Columns may be left out.
+SORTED, CONSTANT = 1 << 8, 1 << 9
 
 # Kinds of steps; the first word of each.
 EDGE, PRODUCT, TOTAL, ORDERED_EDGE, ORDERED_PRODUCT, RANKING, RULE = range(1, 8)
@@ -130,8 +130,8 @@ FACTOR_WORDS = 3
     RULE_IS_LISTED_ONLY,  # whether the output already exists and only the list is written
     RULE_SYMMETRY_AT,  # offset of the body's symmetry; 0 for none
     RULE_IS_SUMMED,  # whether the hubs of the last column hold counts
-    RULE_LABELLED,  # number of labelled relations that hold the output
-    RULE_LABELLED_AT,  # TARGET_WORDS each
+    RULE_SORTED,  # number of sorted relations that hold the output
+    RULE_SORTED_AT,  # TARGET_WORDS each
 ) = range(1, 15)
 TARGET_SLOT, TARGET_WIDTH, TARGET_COLUMNS_AT = range(3)
 TARGET_WORDS = 3
@@ -192,13 +192,13 @@ PROBE_WORDS = 5
     LEVEL_IS_SHOWN,  # whether the variable is in the head
     LEVEL_CHECKS,
     LEVEL_CHECKS_AT,
-    LEVEL_RANGES,  # number of comparisons that restrict the labels of a ranged source
+    LEVEL_RANGES,  # number of comparisons that restrict the sort keys of a ranged source
     LEVEL_RANGES_AT,
 ) = range(8)
 LEVEL_WORDS = 8
 
 # A source of a level, like a probe. The only source of a level may be RANGED instead of a trie: a
-# set of labels.
+# set of sort keys.
 SOURCE_IN, SOURCE_IS_TRIE, SOURCE_OUT, SOURCE_USE = range(4)
 SOURCE_WORDS = 4
 RANGED = 2

@@ -18,8 +18,8 @@ COMPARISON  Comparisons such as ``?x < ?y`` and ``?x + 5 < ?y``, decided by the 
             sum ``left factor * left + right factor * right + offset`` is compared with 0.
 
 The value of a term is `VALUE_WORDS` words: its class, a number as floor and 10**18ths, and a key
-that orders like doubles; for a text its first eight bytes, for an OTHER value its label, see
-`triegs.maintain.kernels.labels`. Values are requested under the judge number `VALUE_JUDGE`.
+that orders like doubles; for a text its first eight bytes, for an OTHER value its sort key, see
+`triegs.maintain.kernels.sort_keys`. Values are requested under the judge number `VALUE_JUDGE`.
 
 A kernel that finds no verdict writes the question into ``asked`` and assumes "no". Its caller then
 has all of ``asked`` answered and runs it again. ``asked[0]`` is the first free word; a question is

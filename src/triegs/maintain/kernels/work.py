@@ -50,7 +50,7 @@ AHEAD = ADDED + 64
 LEVELS = AHEAD + SEEDS_AHEAD * PROBES_AHEAD  # LEVEL_STATE words each
 
 # State of a level: a cursor, then its run (start, next entry, end), and the weight; for a range its
-# bounds, those of the other kind of labels, and the hub where the search for these begins.
+# bounds, those of the other kind of sort keys, and the hub where the search for these begins.
 RUN, NEXT, END, WEIGHT = (CURSOR_WORDS + n for n in range(4))
 LOW_BOUND, HIGH_BOUND, NEXT_LOW, NEXT_HIGH, RANGE_ROOT = (CURSOR_WORDS + n for n in range(4, 9))
 LEVEL_STATE = CURSOR_WORDS + 12

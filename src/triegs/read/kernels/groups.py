@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel
 from triegs.jit.words import Words, load, store, trailing_zeros
-from triegs.maintain.kernels.labels import KIND_SHIFT, KINDS, reverse_digits
+from triegs.maintain.kernels.sort_keys import KIND_SHIFT, KINDS, reverse_digits
 from triegs.read.kernels.differences import KEY as CHANGED
 from triegs.read.kernels.differences import column_at, next_difference, open_difference
 from triegs.store.kernels.cursors import (
@@ -59,24 +59,24 @@ def read_sums(
         store(is_other, place, other)
 
 
-# Extremes: a measure of values has a second relation, with the label of a value before it.
+# Extremes: a measure of values has a second relation, with the sort key of a value before it.
 
 
 @inlined
 def find_best(words: Words, block: int, kind: int, is_last: bool) -> int:
-    """The word of the lowest or highest label of a kind in a block; 0 if there is none."""
+    """The word of the lowest or highest sort key of a kind in a block; 0 if there is none."""
     header = load(words, block + 1)
     best, found = 0, 0
     for place in range(block + HEAD, block + HEAD + (header & LOW)):
-        label = reverse_digits(load(words, place))
-        if label >> KIND_SHIFT == kind and (found == 0 or (label > best) == is_last):
-            best, found = label, load(words, place + (SMALLEST << (header >> 32)))
+        sort_key = reverse_digits(load(words, place))
+        if sort_key >> KIND_SHIFT == kind and (found == 0 or (sort_key > best) == is_last):
+            best, found = sort_key, load(words, place + (SMALLEST << (header >> 32)))
     return found
 
 
 @kernel
 def find_extreme(words: Words, reference: int, kind: int, is_last: bool) -> int:
-    """The set of values with the lowest or highest label of a kind; 0 if there is none."""
+    """The set of values with the lowest or highest sort key of a kind; 0 if there is none."""
     if reference & 1:  # the first digit is the kind and one more bit
         first = reference - 1 + HEAD + 2 * kind
         low, high = load(words, first), load(words, first + 1)
@@ -96,7 +96,7 @@ def list_extremes(
     words: Words, root: int, keys: Words, width: int, is_last: bool, cursor: Words, ids: Words
 ) -> int:
     """Write the values of a key that may be its lowest or highest: of each kind those with the best
-    label. Returns their number, which may be more than there is room for.
+    sort_key. Returns their number, which may be more than there is room for.
     """
     below = tuple_get(words, root, keys, width)
     count = 0

@@ -1,16 +1,16 @@
-"""Labels: integers in the order of values, by which an index finds the terms in a range.
+"""Sort keys: integers in the order of values, by which an index finds the terms in a range.
 
-A label has `LABEL_BITS` bits. The highest four are the kind of the value, the rest is the value
-itself, rounded down. So values of one kind are ordered like their labels, except that close values
-may have the same label. Terms without an order have the label 0.
+A sort key has `SORT_KEY_BITS` bits. The highest four are the kind of the value, the rest is the
+value itself, rounded down. So values of one kind are ordered like their sort keys, except that
+close values may share one. Terms without an order have the sort key 0.
 
-A range is found in two steps: the index yields all terms whose labels may be in it, and a judge
+A range is found in two steps: the index yields all terms whose sort keys may be in it, and a judge
 decides about each. Numbers of kind `FLOATS` have a kind of their own because comparing an exact
 number with an xsd:float rounds it to a float. Likewise times with and without a time zone are
 compared up to some hours. Two kinds that differ in their last bit are comparable in this way: of
 the other kind a wider range is taken.
 
-Sets distribute ids by their low bits first, so a set of labels stores them with their digits in
+Sets distribute ids by their low bits first, so a set of sort keys stores them with their digits in
 reverse order: then its hubs are ordered by value.
 """
 
@@ -25,7 +25,6 @@ from triegs.maintain.kernels.tables import (
     IS_COARSE,
     IS_LOWER,
     IS_UPPER,
-    LABELLED,
     LEVEL_RANGES,
     LEVEL_RANGES_AT,
     RANGE_INTERCEPT,
@@ -36,6 +35,7 @@ from triegs.maintain.kernels.tables import (
     RANGE_SLOPE,
     RANGE_SPREAD,
     RANGE_WORDS,
+    SORTED,
     TERMS,
 )
 from triegs.maintain.kernels.verdicts import (
@@ -82,18 +82,18 @@ from triegs.store.kernels.cursors import (
 from triegs.store.kernels.cursors import KEY as CURSOR_KEY
 from triegs.store.kernels.layout import BITS, DIGIT, HEAD, LOW
 
-LABEL_BITS = 60
+SORT_KEY_BITS = 60
 KIND_SHIFT = 56
 PAYLOAD = (1 << KIND_SHIFT) - 1
 MIDDLE = 1 << (KIND_SHIFT - 1)
-TOP_SHIFT = LABEL_BITS - BITS
-# Kinds of labels. Those of times have the order of the classes of values.
+TOP_SHIFT = SORT_KEY_BITS - BITS
+# Kinds of sort keys. Those of times have the order of the classes of values.
 UNORDERED, NUMBERS, FLOATS, TIMES, BOOLEANS, TEXTS = 0, 2, 3, 4, 8, 10
 KINDS = 11
 
-KEY_SHIFT = 8  # bits of the key of a number that a label has no room for
+KEY_SHIFT = 8  # bits of the key of a number that a sort key has no room for
 TEXT_SHIFT = 7
-SECOND_BITS = 16  # of a label: parts of a second
+SECOND_BITS = 16  # of a sort key: parts of a second
 SECOND_PART = 10**18 >> SECOND_BITS
 SECONDS = 1 << (KIND_SHIFT - SECOND_BITS)
 ZONES = 15 * 3600 << SECOND_BITS  # more than two time zones differ from UTC
@@ -105,11 +105,11 @@ _MIDDLES = _OUTER << 5
 
 
 @inlined
-def reverse_digits(label: int) -> int:
-    """A label with its twelve digits in reverse order; its own inverse."""
-    label = label >> 30 | (label & ((1 << 30) - 1)) << 30
-    label = label >> 15 & _FIFTEENS | (label & _FIFTEENS) << 15
-    return label >> 10 & _OUTER | label & _MIDDLES | (label & _OUTER) << 10
+def reverse_digits(sort_key: int) -> int:
+    """A sort key with its twelve digits in reverse order; its own inverse."""
+    sort_key = sort_key >> 30 | (sort_key & ((1 << 30) - 1)) << 30
+    sort_key = sort_key >> 15 & _FIFTEENS | (sort_key & _FIFTEENS) << 15
+    return sort_key >> 10 & _OUTER | sort_key & _MIDDLES | (sort_key & _OUTER) << 10
 
 
 @inlined
@@ -119,22 +119,22 @@ def as_word(number: float) -> int:
 
 
 @inlined
-def label_number(number: float, kind: int) -> int:
-    """The label of a double, which must not be NaN."""
+def sort_number(number: float, kind: int) -> int:
+    """The sort key of a double, which must not be NaN."""
     bits = as_word(number + 0.0)  # no -0.0
     key = bits ^ ((bits >> 63) & ((1 << 63) - 1))
     return kind << KIND_SHIFT | (key >> KEY_SHIFT) + MIDDLE
 
 
 @inlined
-def read_number(label: int) -> float:
-    """The least double with this label; for the lowest numbers NaN, which is below them."""
-    return read_key(((label & PAYLOAD) - MIDDLE) << KEY_SHIFT)
+def read_number(sort_key: int) -> float:
+    """The least double with this sort key; for the lowest numbers NaN, which is below them."""
+    return read_key(((sort_key & PAYLOAD) - MIDDLE) << KEY_SHIFT)
 
 
 @short_kernel
-def make_label(verdicts: Words, at: int) -> int:
-    """The label of the value at an offset."""
+def make_sort_key(verdicts: Words, at: int) -> int:
+    """The sort key of the value at an offset."""
     value_class, key = load(verdicts, at), load(verdicts, at + KEY)
     if value_class in (EXACT, SINGLE, DOUBLE):
         return NUMBERS << KIND_SHIFT | (key >> KEY_SHIFT) + MIDDLE
@@ -152,14 +152,14 @@ def make_label(verdicts: Words, at: int) -> int:
 
 
 @kernel
-def label_ids(verdicts: Words, asked: Words, ids: Words, labels: Words) -> None:
-    """Write the labels of ids, as sets store them; asks for values that are missing."""
+def write_sort_keys(verdicts: Words, asked: Words, ids: Words, keys: Words) -> None:
+    """Write the sort keys of ids, as sets store them; asks for values that are missing."""
     for place in range(ids.size):
         at = value_at(verdicts, load(ids, place))
         if at == 0:
             ask_one(asked, VALUE_JUDGE, load(ids, place))
         else:
-            store(labels, place, reverse_digits(make_label(verdicts, at)))
+            store(keys, place, reverse_digits(make_sort_key(verdicts, at)))
 
 
 @inlined
@@ -167,14 +167,14 @@ def write_key(
     table: Words, work: Words, source: int, target: int, columns_at: int, width: int,
     verdicts: Words,
 ) -> None:  # fmt: skip
-    """Write a tuple of `work` as the key of a labelled relation. All values must be known."""
+    """Write a tuple of `work` as the key of a sorted relation. All values must be known."""
     for place in range(width):
         column = load(table, columns_at + place)
         if column == CONSTANT:
             value = 0
-        elif column & LABELLED:
-            at = value_at(verdicts, load(work, source + (column & ~LABELLED)))
-            value = reverse_digits(make_label(verdicts, at))
+        elif column & SORTED:
+            at = value_at(verdicts, load(work, source + (column & ~SORTED)))
+            value = reverse_digits(make_sort_key(verdicts, at))
         else:
             value = load(work, source + column)
         store(work, target + place, value)
@@ -187,8 +187,8 @@ def ask_values(
     """Ask for the values that `write_key` needs."""
     for place in range(width):
         column = load(table, columns_at + place)
-        if column & LABELLED:
-            key = load(ids, start + (column & ~LABELLED))
+        if column & SORTED:
+            key = load(ids, start + (column & ~SORTED))
             if value_at(verdicts, key) == 0:
                 ask_one(asked, VALUE_JUDGE, key)
 
@@ -202,18 +202,18 @@ def clamp(payload: int) -> int:
 
 
 @short_kernel
-def bound_range(table: Words, row: int, label: int, kind: int) -> tuple[int, int]:
-    """The lowest and highest label of a kind that may satisfy a comparison with the value of a
-    label; (1, 0) if there is none.
+def bound_range(table: Words, row: int, sort_key: int, kind: int) -> tuple[int, int]:
+    """The lowest and highest sort key of a kind that may satisfy a comparison with the value of a
+    sort key; (1, 0) if there is none.
     """
-    own = label >> KIND_SHIFT
+    own = sort_key >> KIND_SHIFT
     how = load(table, row + RANGE_KIND)
-    low = high = label
+    low = high = sort_key
     if kind >> 1 != own >> 1:
         return 1, 0
     if own >> 1 == NUMBERS >> 1:
         if how != TERMS or kind != own:
-            number = read_number(label)
+            number = read_number(sort_key)
             size = abs(number)
             limit = as_double(load(table, row + RANGE_LIMIT))
             is_coarse = kind != NUMBERS or own != NUMBERS or how == IS_COARSE
@@ -224,11 +224,11 @@ def bound_range(table: Words, row: int, label: int, kind: int) -> tuple[int, int
                 number = slope * number + as_double(load(table, row + RANGE_INTERCEPT))
                 size = abs(slope) * size + as_double(load(table, row + RANGE_SPREAD))
             error = size * COARSE + LEAST_FLOAT if is_coarse else size * FINE + LEAST_DOUBLE
-            low, high = label_number(number - error, kind), label_number(number + error, kind)
+            low, high = sort_number(number - error, kind), sort_number(number + error, kind)
     elif how != TERMS:
         return 1, 0
     elif kind != own:
-        payload = label & PAYLOAD
+        payload = sort_key & PAYLOAD
         low = kind << KIND_SHIFT | clamp(payload - ZONES)
         high = kind << KIND_SHIFT | clamp(payload + ZONES)
     side = load(table, row + RANGE_SIDE)
@@ -257,10 +257,10 @@ def push_hub(words: Words, work: Words, base: int, depth: int, hub: int, edges: 
 
 
 @inlined
-def is_between(work: Words, base: int, label: int) -> bool:
-    if load(work, base + LOW_BOUND) <= label <= load(work, base + HIGH_BOUND):
+def is_between(work: Words, base: int, sort_key: int) -> bool:
+    if load(work, base + LOW_BOUND) <= sort_key <= load(work, base + HIGH_BOUND):
         return True
-    return load(work, base + NEXT_LOW) <= label <= load(work, base + NEXT_HIGH)
+    return load(work, base + NEXT_LOW) <= sort_key <= load(work, base + NEXT_HIGH)
 
 
 @merged
@@ -268,9 +268,9 @@ def open_range(
     words: Words, table: Words, work: Words, level: int, base: int, reference: int,
     verdicts: Words, asked: Words,
 ) -> None:  # fmt: skip
-    """Position before the first label of a set that all comparisons of a level allow.
+    """Position before the first sort key of a set that all comparisons of a level allow.
 
-    A hub is searched once for each of the two kinds of labels, a block once for both.
+    A hub is searched once for each of the two kinds of sort keys, a block once for both.
     """
     for word in range(4):
         store(work, base + LOW_BOUND + word, 1 if word & 1 == 0 else 0)
@@ -287,9 +287,9 @@ def open_range(
         if at == 0:
             ask_one(asked, VALUE_JUDGE, key)
             return
-        label = make_label(verdicts, at)
+        sort_key = make_sort_key(verdicts, at)
         if kind < 0:
-            kind = label >> KIND_SHIFT
+            kind = sort_key >> KIND_SHIFT
             if kind == UNORDERED:
                 return
             for other in range(2):
@@ -298,7 +298,7 @@ def open_range(
                 store(work, bound + 1, (kind ^ other) << KIND_SHIFT | PAYLOAD)
         for other in range(2):
             bound = base + LOW_BOUND + 2 * other
-            low, high = bound_range(table, row, label, kind ^ other)
+            low, high = bound_range(table, row, sort_key, kind ^ other)
             store(work, bound, max(load(work, bound), low))
             store(work, bound + 1, min(load(work, bound + 1), high))
     if reference & 1:
@@ -311,7 +311,7 @@ def open_range(
 
 @merged
 def range_next(words: Words, work: Words, base: int) -> bool:
-    """Advance to the next label in the range; false at the end."""
+    """Advance to the next sort key in the range; false at the end."""
     while True:
         place, size = load(work, base + PLACE), load(work, base + SIZE)
         at = load(work, base + BLOCK) + HEAD
