@@ -129,6 +129,11 @@ class _Compilation:
             supports = self._cover_rest(bag, [], factors)
             inputs = [self._input(factor, Use.SUPPORT, bag) for factor in supports]
             self._add_join(inputs, bag, [], [factor.variables for factor in factors])
+            self.plan_class = PlanClass.MATERIALIZED
+            self.warnings.append(
+                f"only a comparison connects {' and '.join(self.state.ordered(bag))}: the pairs of "
+                f"values that pass are materialised, found by an index ordered by value"
+            )
 
     def _pick_root(self, root: str | None) -> Edge:
         options = roots(self.state.factors, self.component.head)

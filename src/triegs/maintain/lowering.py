@@ -570,7 +570,10 @@ class Lowering:
             wanted = expression_variables(expression)
             judge = self.views.judges.find(expression, wanted)
             found = find_comparison(expression)
-            assert found is None or (found.left, found.right) == wanted
+            if found is not None:  # rules are shared by queries with other names
+                assert (found.left, found.right) == wanted
+                left, right = (f"?{number[v]}" for v in wanted)
+                found = replace(found, left=left, right=right)
             checks.append(Check(judge, tuple(number[v] for v in wanted), found))
         given = [Input(v, tuple(number[n] for n in names), use) for v, names, use in inputs]
         for operand, _, _ in inputs:

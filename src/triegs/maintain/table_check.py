@@ -258,11 +258,14 @@ class TableCheck:
             return [words[at + t.PRODUCT_OUT]]
         if words[at + t.RULE_IS_LISTED_ONLY]:
             return []
-        first, width = words[at + t.RULE_ORDERS_AT], 1 + words[at + t.RULE_ARITY]
-        offsets = [first + width * n for n in range(words[at + t.RULE_ORDERS])]
-        first = words[at + t.RULE_SORTED_AT]
-        offsets += [first + t.TARGET_WORDS * n for n in range(words[at + t.RULE_SORTED])]
-        return [words[offset] for offset in offsets if 0 <= offset < len(words)]
+        found = []
+        for count, first, width in (
+            (words[at + t.RULE_ORDERS], words[at + t.RULE_ORDERS_AT], 1 + words[at + t.RULE_ARITY]),
+            (words[at + t.RULE_SORTED], words[at + t.RULE_SORTED_AT], t.TARGET_WORDS),
+        ):
+            offsets = (first + width * n for n in range(min(count, len(words))))
+            found += [words[offset] for offset in offsets if 0 <= offset < len(words)]
+        return found
 
     def check_step(self, number: int, at: int) -> None:
         kind = self.words[at]
@@ -387,6 +390,7 @@ class TableCheck:
         self.expect(0 <= arity <= MOST_COLUMNS and only in (0, 1), "[8] arity or flag")
         is_fit = is_summed == 0 or (is_summed == 1 and arity > 1 and not only)
         self.expect(is_fit, f"[2] summed as {is_summed}")
+        self.expect(targets > 0 or targets_at == 0, "[1] an offset of no sorted relations")
         head = self.take(head_at, arity, "the head")
         offsets = self.rows(orders, orders_at, 1 + arity)
         rows = self.rows(deltas, deltas_at, t.DELTA_WORDS)
@@ -425,6 +429,7 @@ class TableCheck:
              ranges_at) = level  # fmt: skip
             sources = self.read(count, sources_at, t.SOURCE_WORDS)
             tests = self.read_checks(level_checks, level_checks_at)
+            self.expect(ranges > 0 or ranges_at == 0, "[1] an offset of no ranges")
             bounds = self.read(ranges, ranges_at, t.RANGE_WORDS)
             found.levels.append((reg, is_shown, sources, tests, bounds))
         return found

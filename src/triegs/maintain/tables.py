@@ -280,7 +280,7 @@ class Writer:
                 orders.append([order.address, *order.columns])
         assert all(len(target) == TARGET_WORDS for target in targets)
         head_at, orders_at = self.put(rule.head), self.put(*orders)
-        targets_at = self.put(*targets)
+        targets_at = self.put(*targets) if targets else 0
         return [
             RULE, rule.arity, head_at, len(written), deltas_at, len(orders), orders_at,
             self.lists.get(rule, NO_LIST), 1, self.keys.get(rule, NO_LIST),

@@ -263,6 +263,21 @@ def is_between(work: Words, base: int, sort_key: int) -> bool:
     return load(work, base + NEXT_LOW) <= sort_key <= load(work, base + NEXT_HIGH)
 
 
+@kernel
+def start_range(words: Words, work: Words, base: int, reference: int) -> None:
+    """Position before the first sort key of a set within the two pairs of bounds."""
+    store(work, base + DEPTH, 0)
+    store(work, base + PLACE, 0)
+    store(work, base + SIZE, 0)
+    store(work, base + RANGE_ROOT, 0)
+    if reference & 1:
+        store(work, base + RANGE_ROOT, reference - 1)
+        if load(work, base + LOW_BOUND) <= load(work, base + HIGH_BOUND):
+            push_hub(words, work, base, 0, reference - 1, 3)
+    else:
+        open_block(words, work, base, reference)
+
+
 @merged
 def open_range(
     words: Words, table: Words, work: Words, level: int, base: int, reference: int,
@@ -272,13 +287,8 @@ def open_range(
 
     A hub is searched once for each of the two kinds of sort keys, a block once for both.
     """
-    for word in range(4):
-        store(work, base + LOW_BOUND + word, 1 if word & 1 == 0 else 0)
     ranges, first = load(table, level + LEVEL_RANGES), load(table, level + LEVEL_RANGES_AT)
-    store(work, base + DEPTH, 0)
-    store(work, base + PLACE, 0)
-    store(work, base + SIZE, 0)
-    store(work, base + RANGE_ROOT, 0)
+    start_range(words, work, base, 0)
     kind = -1
     for number in range(ranges):
         row = first + RANGE_WORDS * number
@@ -301,12 +311,7 @@ def open_range(
             low, high = bound_range(table, row, sort_key, kind ^ other)
             store(work, bound, max(load(work, bound), low))
             store(work, bound + 1, min(load(work, bound + 1), high))
-    if reference & 1:
-        store(work, base + RANGE_ROOT, reference - 1)
-        if load(work, base + LOW_BOUND) <= load(work, base + HIGH_BOUND):
-            push_hub(words, work, base, 0, reference - 1, 3)
-    else:
-        open_block(words, work, base, reference)
+    start_range(words, work, base, reference)
 
 
 @merged
