@@ -312,7 +312,8 @@ def test_the_text_has_every_row():
     assert sum(line.startswith("  delta ") for line in lines) == len(places.deltas)
     assert sum(line.startswith("    probe ") for line in lines) == len(places.probes)
     assert sum(" = relation " in line for line in lines) == len(places.roots)
-    assert sum(line.startswith(("    walk ", "    meet ")) for line in lines) == len(places.levels)
+    levels = ("    walk ", "    meet ", "    range ")
+    assert sum(line.startswith(levels) for line in lines) == len(places.levels)
     assert sum(" into relation " in line and line.startswith("  ") for line in lines) == len(
         places.stream_rows
     )

@@ -117,6 +117,17 @@ def choose_measure(query: Query, aggregate: Aggregate) -> tuple[Measure, tuple[s
     return Measure.VALUES, values
 
 
+def is_extreme(aggregate: Aggregate) -> bool:
+    """Whether an aggregate is the lowest or highest value of a variable; ``SAMPLE`` is the lowest.
+
+    >>> is_extreme(Aggregate("MAX", "?x")), is_extreme(Aggregate("MAX", Call("-", ("?x",))))
+    (True, False)
+    """
+    argument = aggregate.argument
+    is_plain = isinstance(argument, str) and is_variable(argument)
+    return is_plain and aggregate.function in ("MIN", "MAX", "SAMPLE")
+
+
 def is_direct(query: Query) -> bool:
     """Whether each group has one tuple of the variables of its keys: all keys are variables."""
     assert query.grouping is not None

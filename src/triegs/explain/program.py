@@ -193,6 +193,8 @@ class Program:
         sources = " ∩ ".join(map(self._lookup, binding.sources))
         filters = "".join(f" {each}" for each in self.notation.brackets(binding.filters))
         verb = "walk" if len(binding.sources) == 1 else "intersect"
+        if binding.range:
+            verb = "range of"
         return f"{verb} {sources} for {plain(binding.variable)}{filters}"
 
     def reason(self, relation: Relation) -> str:

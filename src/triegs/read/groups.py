@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from triegs.compiler.groups import choose_measure, is_direct
+from triegs.compiler.groups import choose_measure, is_direct, is_extreme
 from triegs.compiler.plan import Groups, Measure
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.digits import sum_of
@@ -32,8 +32,10 @@ from triegs.read.kernels.differences import difference_words
 from triegs.read.kernels.groups import (
     CURSOR,
     list_changed,
+    list_extremes,
     open_changed,
     read_counts,
+    read_extremes,
     read_sums,
 )
 from triegs.read.ordering import Load
@@ -43,7 +45,7 @@ from triegs.sparql.expressions import UNBOUND as NO_TERM
 from triegs.sparql.model import Aggregate, Expression, Grouping
 from triegs.sparql.values import ExpressionError, Number, Rank, number_term
 from triegs.store.packed import PackedVersion
-from triegs.terms.decoder import Decoder
+from triegs.terms.decoder import Decoder, read_terms
 from triegs.terms.dictionary import Dictionary
 
 Base = tuple[int, ...]
@@ -316,6 +318,8 @@ class _State:
         number = self._groups.find(measure, values)
         if measure in (Measure.COUNT, Measure.DISTINCT):
             return self._encode_integers(self._read_counts(number, bases))
+        if is_extreme(each) and self._measures[number].by_value is not None:
+            return self._read_extremes(each, number, bases)
         if measure not in (Measure.SUM, Measure.DISTINCT_SUM) or each.function != "SUM":
             return None
         sums, is_other = self._read_sums(number, bases)
@@ -324,6 +328,61 @@ class _State:
             found = self._aggregate(each, members[place])
             ids[place] = self._encode(None if found is NO_TERM else str(found))
         return ids
+
+    def _read_extremes(self, each: Aggregate, number: int, bases: Words) -> Words:
+        """The ids of an extreme of the values of each base. A value that alone has the best sort
+        key is the extreme.
+        """
+        found, counts = np.zeros(len(bases), np.int64), np.zeros(len(bases), np.int64)
+        if self._factors[number] != 0:
+            root, keys, width = self._open_sorted(number, bases)
+            is_last = each.function == "MAX"
+            read_extremes(
+                self._version.words, root, keys, width, is_last, self._cursor, found, counts
+            )
+        ids = np.full(len(bases), UNBOUND, np.int64)
+        is_one = counts == 1
+        terms, places = np.unique(found[is_one], return_inverse=True)
+        ids[is_one] = self._encode_terms(terms)[places]
+        for place in np.flatnonzero(counts > 1).tolist():
+            values = self._list_extremes(number, each, [tuple(bases[place].tolist())])
+            ids[place] = self._encode(aggregate(each.function, values, each.duplicates))
+        return ids
+
+    def _list_extremes(
+        self, number: int, each: Aggregate, bases: Iterable[Base]
+    ) -> Iterator[tuple[str, int]]:
+        """The values of a group that may be its extreme: several may share the best sort key, and
+        there is one of each kind.
+        """
+        for base in bases if self._factors[number] != 0 else ():
+            root, keys, width = self._open_sorted(number, np.array([base], np.int64))
+            found, count = np.empty(1, np.int64), 2
+            while count > len(found):
+                found = np.empty(count, np.int64)
+                count = list_extremes(
+                    self._version.words, root, keys, width, each.function == "MAX", self._cursor,
+                    found,
+                )  # fmt: skip
+            for identity in found[:count].tolist():
+                yield self._reader.decode(identity), 1
+
+    def _open_sorted(self, number: int, bases: Words) -> tuple[int, Words, int]:
+        """As `_open`, for the relation with sort keys."""
+        relation = self._measures[number].by_value
+        assert relation is not None
+        _, keys, width = self._open(number, bases)
+        if width == 0:
+            keys, width = np.zeros(len(bases), np.int64), 1
+        return int(self._version.roots[relation.root_at]), keys, width
+
+    def _encode_terms(self, ids: Words) -> Words:
+        """The ids of the reader for terms of the engine."""
+        terms = read_terms(self._reader.load(), ids)
+        found = np.empty(len(ids), np.int64)
+        found[terms.is_integer] = self._encode_integers(terms.integers)
+        found[~terms.is_integer] = self._reader.values.encode(terms.texts).ids
+        return found
 
     def _encode_integers(self, integers: Words) -> Words:
         ids: Words = self._reader.values.encode(pa.array(integers)).ids
@@ -377,6 +436,9 @@ class _State:
                 if divisor == 0:
                     return number_term(Number(Rank.INTEGER, 0))
             return number_term(sum_of(digits.items(), divisor))
+        if is_extreme(each) and self._measures[number].by_value is not None:
+            extremes = self._list_extremes(number, each, bases)
+            return aggregate(each.function, extremes, each.duplicates)
         return aggregate(each.function, self._list_values(number, each, bases), each.duplicates)
 
     def _list_values(
@@ -427,7 +489,7 @@ class _State:
 
     def _open(self, number: int, bases: Words) -> tuple[int, Words, int]:
         """The root of a measure, the bases in the order of its columns, and their width."""
-        relation, names, _, _ = self._measures[number]
+        relation, names = self._measures[number][:2]
         assert relation is not None
         variables = self._groups.variables
         columns = [variables.index(name) for name in names[: len(variables)]]
