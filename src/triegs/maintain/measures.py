@@ -65,15 +65,15 @@ class Measures:
         return GroupMeasure(relation, names, tuple(totals), is_distinct, by_value)
 
     def _wants_extreme(self, source: Source) -> bool:
-        """Whether an aggregate is an extreme of the values of a variable that is no key."""
+        """Whether an aggregate is an extreme of the values of a variable that is no key. Partial
+        groups are merged from all their values.
+        """
         query = self._query
         assert query.grouping is not None
         wanted = source.measure, source.values
-        if source.measure is not Measure.VALUES or set(source.values) <= set(
-            self._groups.variables
-        ):
+        if query.grouping.is_partial or set(source.values) <= set(self._groups.variables):
             return False
-        return any(
+        return source.measure is Measure.VALUES and any(
             is_extreme(each) and choose_measure(query, each) == wanted
             for each in list_aggregates(query.grouping)
         )
