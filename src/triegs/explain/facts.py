@@ -12,7 +12,7 @@ from triegs.sparql.model import Expression, expression_variables
 CLASSES = {
     PlanClass.FULL_ACYCLIC: "acyclic, and the head shows every variable",
     PlanClass.FREE_CONNEX: "acyclic, and what the head hides can be summed out",
-    PlanClass.MATERIALIZED: "acyclic, but hidden variables link shown ones",
+    PlanClass.MATERIALIZED: "acyclic, but hidden variables or a comparison link shown ones",
     PlanClass.CYCLIC: "the pattern has a cycle",
 }
 
