@@ -78,7 +78,7 @@ class WindowResults:
         more = groups - len(self.counts)
         if more > 0:
             self.counts = np.concatenate([self.counts, np.zeros(more, np.int64)])
-            states = np.empty((more, self.states.shape[1]), np.int64)
+            states = np.zeros((more, self.states.shape[1]), np.int64)
             self.states = np.concatenate([self.states, states])
             if self.sums is not None:
                 self.sums.add_groups(more)
@@ -90,6 +90,17 @@ class WindowResults:
             nothing = np.zeros(1, np.int64)
             return Rows(members[:1].copy(), self._identity[None].copy(), nothing, self.unusable)
         return Rows(members[found], self.states[found], self.counts[found], self.unusable)
+
+    def read_group(self, members: Words, group: int | None) -> Rows:
+        """A copy of the row of one group, if it has one. Cost: constant."""
+        if group is None or group >= len(self.counts) or self.counts[group] == 0:
+            if members.shape[1] == 0:
+                return self.read(members)
+            return Rows(members[:0], self.states[:0], self.counts[:0], self.unusable)
+        one = slice(group, group + 1)
+        return Rows(
+            members[one].copy(), self.states[one].copy(), self.counts[one].copy(), self.unusable
+        )
 
 
 class Aggregation:

@@ -34,7 +34,7 @@ from triegs.aggregates.swag.operators import (
 from triegs.jit.words import Words
 
 FunctionName = Literal["count", "sum", "avg", "min", "max"]
-ValuesName = Literal["double", "integer"]
+NumbersName = Literal["double", "integer"]
 
 
 class Method(Enum):
@@ -127,7 +127,7 @@ COUNT_FUNCTION = Function("count", Method.COUNTS, None)
 NAMES = ("count", "sum", "avg", "min", "max")
 
 
-def find_function(function: str | Operator, values: str) -> Function:
+def find_function(function: str | Operator, numbers: str) -> Function:
     """A function by name and type of values, or that of an operator.
 
     >>> find_function("max", "double").operator.name
@@ -137,4 +137,4 @@ def find_function(function: str | Operator, values: str) -> Function:
         return Function(function.name, Method.OPERATOR, function.values, function)
     if function == "count":
         return COUNT_FUNCTION
-    return FUNCTIONS[function, values]
+    return FUNCTIONS[function, numbers]
