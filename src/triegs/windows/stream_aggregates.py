@@ -23,9 +23,9 @@ from triegs.jit.words import Words
 from triegs.sparql.window import Kind, Window
 from triegs.store.packed import PackedStore
 from triegs.terms.dictionary import Dictionary
-from triegs.windows.cursor import Slide, WindowCursor
+from triegs.windows.cursor import NOTHING, Slide, WindowCursor
 from triegs.windows.log import Log
-from triegs.windows.matching import Matcher, Pattern
+from triegs.windows.matching import Matcher, Matches, Pattern
 from triegs.windows.usage import WindowUsage
 from triegs.windows.versioned_rows import VersionedRows
 
@@ -50,6 +50,15 @@ def find_grid(window: Window) -> Grid:
     if window.width is not None:
         step = int(np.gcd(step, window.width))
     return Grid(window.start - window.shift, step)
+
+
+class Prepared(NamedTuple):
+    """The matching events of the log up to a position."""
+
+    end: int
+    positions: Words
+    times: Words
+    matches: Matches
 
 
 class AggregateWindow:
@@ -103,11 +112,13 @@ class SharedAggregation:
         self.windows: dict[Window, AggregateWindow] = {}
         self._matcher = Matcher(key.pattern, key.function.values, words)
         self._position = 0  # the log is read up to here
+        self._prepared: Prepared | None = None
         self._has_warned = False
 
     def rebuild(self, log: Log) -> None:
         """Read all events of all windows again. Cost: those. The caller has paused readers."""
         aggregation, windows = self.aggregation, list(self.windows.values())
+        self._prepared = None
         aggregation.windows = []
         aggregation.clear()
         for window in windows:
@@ -123,10 +134,15 @@ class SharedAggregation:
                 aggregation.slide(window.results, edge, window.cursor.low)
 
     def measure(self, slides: Mapping[WindowCursor, Slide]) -> int:
-        """About the bytes that slides add."""
+        """At most the bytes that slides add. Cost: the events that arrive."""
         ends = [slides[w.cursor].tail for w in self.windows.values() if w.cursor in slides]
-        count = max(0, max(ends, default=0) - self._position)
-        return self.aggregation.measure_events(count)
+        end = max(ends, default=0)
+        if end <= self._position:
+            return 0
+        log = next(iter(self.windows.values())).cursor.log
+        self._prepared = self._match(log, end)
+        keys = self._prepared.matches.keys
+        return self.aggregation.measure(keys) if len(keys) else 0
 
     def follow(self, slides: Mapping[WindowCursor, Slide], time: int) -> None:
         """Slide those windows whose cursors slid. Cost: what the slides change."""
@@ -144,27 +160,34 @@ class SharedAggregation:
             aggregation.slide(window.results, cursor.edge(time), slide.low, slide.single)
         aggregation.retire()
 
-    def _take(self, log: Log, end: int, revived: Words | None = None) -> None:
+    def _take(self, log: Log, end: int, revived: Words = NOTHING) -> None:
         """Append the matching events of the log up to a position."""
         if end <= self._position:
             return
+        prepared, self._prepared = self._prepared, None
+        if prepared is None or prepared.end != end:
+            prepared = self._match(log, end, revived)
+        self._position = end
+        found = prepared.matches
+        if found.usable is not None and not self._has_warned and not found.usable.all():
+            self._has_warned = True
+            message = "an aggregate over %s met a value that is no number; it is not counted"
+            log_messages.warning(message, self.key.pattern.value)
+        self.aggregation.append(
+            prepared.times, found.keys, found.values, prepared.positions, found.usable
+        )
+
+    def _match(self, log: Log, end: int, revived: Words = NOTHING) -> Prepared:
+        """The matching events of the log up to a position; deleted ones only if they are listed."""
         positions, times, rows = log.read_events(self._position, end)
-        if revived is not None and len(revived):
+        if len(revived):
             slots = revived & (len(log.times) - 1)
             order = np.argsort(np.concatenate([positions, revived]))
             positions = np.concatenate([positions, revived])[order]
             times = np.concatenate([times, log.times[slots]])[order]
             rows = np.concatenate([rows, log.rows[slots]])[order]
-        self._position = end
         found = self._matcher.match(rows)
-        if found.usable is not None and not self._has_warned and not found.usable.all():
-            self._has_warned = True
-            message = "an aggregate over %s met a value that is no number; it is not counted"
-            log_messages.warning(message, self.key.pattern.value)
-        picked = found.rows
-        self.aggregation.append(
-            times[picked], found.keys, found.values, positions[picked], found.usable
-        )
+        return Prepared(end, positions[found.rows], times[found.rows], found)
 
 
 class StreamAggregates:

@@ -33,6 +33,11 @@ class DabaLite(GroupedWindows):
         headers[:] = 0
         headers[:, daba.LAST_TIME] = FIRST_TIME
 
+    def _measure_blocks(self, events: int, started: int) -> int:
+        # A full block is followed by an empty one, so a single event can take a block.
+        words: int = self._kernels.get_block_words()
+        return (started + events // daba.SLOTS + min(events - started, self.groups)) * words
+
     def insert(
         self, times: npt.ArrayLike, values: npt.ArrayLike, groups: npt.ArrayLike | None = None
     ) -> None:

@@ -35,6 +35,12 @@ class Fiba(GroupedWindows):
     def _clear_headers(self, headers: npt.NDArray[np.int64]) -> None:
         headers[:] = 0
 
+    def _measure_blocks(self, events: int, started: int) -> int:
+        # Nodes are half full at least, so there are fewer inner nodes than leaves.
+        words: int = self._kernels.get_node_words(1)
+        leaves = started + 2 * (events // tree.SLOTS) + min(events - started, self.groups)
+        return 2 * leaves * words
+
     def insert(
         self, times: npt.ArrayLike, values: npt.ArrayLike, groups: npt.ArrayLike | None = None
     ) -> None:

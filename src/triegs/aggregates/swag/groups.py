@@ -69,6 +69,17 @@ class GroupedWindows:
         """Memory in use, including free blocks kept for reuse."""
         return (int(self._words[BUMP]) + self.groups * self._header_words) * 8
 
+    def measure(self, groups: int, events: int, started: int) -> int:
+        """At most the bytes that more groups take, `started` of which get their first event, and
+        that more events take.
+        """
+        wanted = (self.groups + groups) * self._header_words
+        headers = max(0, wanted - self.groups * self._header_words)
+        return 8 * (headers + self._measure_blocks(events, started))
+
+    def _measure_blocks(self, events: int, started: int) -> int:
+        raise NotImplementedError
+
     def save(self) -> tuple[Words, Words]:
         """A copy of all windows, for `restore` into a structure of the same operator."""
         used = int(self._words[BUMP])

@@ -23,19 +23,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from triegs.aggregates.exact import ExactSums
+from triegs.aggregates.exact import ROW_WORDS, ExactSums
 from triegs.aggregates.kernels.grouping import DELETED, UNUSABLE, count_codes
 from triegs.aggregates.swag.daba import DabaLite
 from triegs.aggregates.swag.fiba import Fiba
-from triegs.aggregates.windowed.events import EVENT_BYTES, EventColumns, EventQueue
+from triegs.aggregates.windowed.events import EventColumns, EventQueue
 from triegs.aggregates.windowed.functions import Function, Method
 from triegs.aggregates.windowed.groups import GroupTable
 from triegs.jit.words import Words
 
 #: Before every time.
 BEFORE = -(1 << 62)
-#: Room for headers and half-empty nodes, per event in a structure.
-STRUCTURE_BYTES = 2 * 8
 
 
 class Grid(NamedTuple):
@@ -165,10 +163,19 @@ class Aggregation:
         windows = sum(window.used_bytes for window in self.windows)
         return structure + windows + self.events.used_bytes + self.groups.used_bytes
 
-    def measure_events(self, count: int) -> int:
-        """About the bytes that so many more events take."""
-        words = 0 if self._structure is None else 8 * self.function.width + STRUCTURE_BYTES
-        return count * (2 * EVENT_BYTES + words)
+    def measure(self, keys: Words) -> int:
+        """At most the bytes that events with these keys take. Cost: sorting the keys."""
+        fresh = len(np.unique(keys, axis=0)) if keys.shape[1] else min(1, len(keys))
+        more = self.groups.measure(fresh) - self.groups.capacity
+        per_group = 8 * (self._key_width + 2 + 2)
+        per_group += len(self.windows) * 8 * (1 + self.function.width)
+        if self.function.method is Method.SUMS:
+            per_group += len(self.windows) * ROW_WORDS * 8
+        found = self.events.measure(len(keys)) + more * per_group
+        if self._structure is not None:
+            groups = self.groups.capacity + more - self._structure.groups
+            found += self._structure.measure(groups, len(keys), fresh)
+        return found
 
     # Events
 

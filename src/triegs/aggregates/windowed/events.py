@@ -9,8 +9,6 @@ import numpy as np
 from triegs.jit.words import Words
 
 SMALLEST = 1 << 10
-#: Bytes of an event.
-EVENT_BYTES = 4 * 8
 
 
 class EventColumns(NamedTuple):
@@ -40,6 +38,15 @@ class EventQueue:
     @property
     def used_bytes(self) -> int:
         return self._columns.nbytes
+
+    def measure(self, count: int) -> int:
+        """The bytes that so many more events take: none, or another array."""
+        size = self._columns.shape[1]
+        if self.end - self._base + count <= size:
+            return 0
+        while size < 2 * (len(self) + count):
+            size *= 2
+        return 32 * size - self.used_bytes
 
     def append(self, times: Words, positions: Words, codes: Words, values: Words) -> None:
         count = len(times)
@@ -72,8 +79,9 @@ class EventQueue:
         """The indexes of those of these positions that are there."""
         found = self.read(self.start, self.end).positions
         at = np.searchsorted(found, positions)
-        at = at[at < len(found)] if len(found) else at[:0]
-        return self.start + at[np.isin(found[at], positions)]
+        is_in = at < len(found)
+        is_in[is_in] = found[at[is_in]] == positions[is_in]
+        return self.start + at[is_in]
 
     def retire(self, until: int) -> Words:
         """Drop the oldest events, up to an index; returns a copy of their codes."""

@@ -45,6 +45,13 @@ class GroupTable:
         arrays = (self.members, self._events, self._free, self._table)
         return sum(array.nbytes for array in arrays)
 
+    def measure(self, count: int) -> int:
+        """The capacity after so many more groups."""
+        size = self.capacity
+        while size < len(self) + count:
+            size *= 2
+        return size
+
     def __len__(self) -> int:
         return int(self._sizes[USED])
 
