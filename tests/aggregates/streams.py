@@ -7,7 +7,7 @@ from fractions import Fraction
 from random import Random
 from typing import Any
 
-from tests.aggregates.models import AFFINE, fold
+from tests.aggregates.models import AFFINE, BITS, fold
 
 from triegs import Window
 from triegs.aggregates.swag.operators import Operator
@@ -100,5 +100,6 @@ FUNCTIONS: tuple[tuple[FunctionName | Operator, NumbersName], ...] = (
     ("avg", "integer"),
     ("min", "integer"),
     ("max", "integer"),
+    (BITS, "integer"),
     (AFFINE, "integer"),
 )

@@ -56,6 +56,12 @@ class Aggregates:
         check_word("changes", changes, CHANGES)
         if self._queries.get(query.name) is not query:
             raise StateError(f"the query {query.name!r} is closed")
+        operator = options.function
+        if isinstance(operator, Operator) and not operator.commutative:
+            raise BadOption(
+                f"the operator {operator.name!r} must be commutative: the answers of one epoch "
+                "have no order"
+            )
         source = self._describe(None, query.name, options, options.window, changes)
         return self.make(source, options.function)
 

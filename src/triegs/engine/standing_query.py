@@ -222,8 +222,9 @@ class StandingQuery(Uncopied):
         An answer whose multiplicity grows by n in an epoch is n events at the epoch's time; with
         ``changes="DSTREAM"`` those that the query loses are. Answers that are there already are no
         events, nor are those of epochs before the first one with a time. The other options are as
-        for `Engine.aggregate`, with columns of the query for variables; `window` has no stream.
-        The window moves with the time of the engine's epochs.
+        for `Engine.aggregate`, with columns of the query for variables; `window` has no stream. An
+        operator must be commutative, because the answers of one epoch have no order. The window
+        moves with the time of the engine's epochs.
 
         Closing the query closes it. A directory stores its events. Cost: what changes in the
         answers; the memory limit does not refuse these events.
