@@ -32,8 +32,8 @@ from triegs import (
 from triegs.engine.window_aggregate import WindowAggregate
 from triegs.jit.jit import COMPILED
 
-SIZE = 40 if COMPILED else 15
-SEEDS = range(3 if COMPILED else 1)
+SIZE = 25 if COMPILED else 15
+SEEDS = range(2 if COMPILED else 1)
 PATTERN = "?who :paid ?v"
 
 
