@@ -9,8 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from triegs.aggregates.swag.operators import Operator
-from triegs.aggregates.windowed.functions import FunctionName, NumbersName
 from triegs.copying import Uncopied
 from triegs.durable.files import DiskFiles, Files
 from triegs.durable.inbox import Taken
@@ -18,7 +16,7 @@ from triegs.durable.log import SEGMENT_BYTES
 from triegs.durable.opening import Settings, open_engine
 from triegs.durable.recovery import Recovery
 from triegs.durable.source import QuerySource
-from triegs.engine.aggregate_options import AggregateOptions
+from triegs.engine.aggregating import Aggregating
 from triegs.engine.epochs import PLAIN, UpdateOptions
 from triegs.engine.event_time import PushOptions
 from triegs.engine.exercise import call_everything
@@ -29,7 +27,6 @@ from triegs.engine.report import Report
 from triegs.engine.standing_query import StandingQuery
 from triegs.engine.state import EngineOptions
 from triegs.engine.warmth import warm_up
-from triegs.engine.window_aggregate import WindowAggregate
 from triegs.errors import StateError
 from triegs.events import open_input
 from triegs.mode import Mode
@@ -50,7 +47,7 @@ from triegs.windows.outcomes import Published, Pushed
 from triegs.windows.settings import EventTime
 
 
-class Engine(Uncopied):
+class Engine(Aggregating, Uncopied):
     """A graph under updates, with standing queries that have exact answers.
 
     `mode` is ``"multigraph"`` (an assertion counts once per event that states it) or ``"rdf"`` (it
@@ -346,51 +343,6 @@ class Engine(Uncopied):
     @property
     def _prefixes(self) -> Mapping[str, str]:
         return self._internals.prefixes
-
-    def aggregate(
-        self,
-        pattern: str,
-        group: str | Iterable[str] = (),
-        function: FunctionName | Operator = "count",
-        window: Window | None = None,
-        *,
-        value: str | None = None,
-        numbers: NumbersName = "double",
-        name: str | None = None,
-    ) -> WindowAggregate:
-        """Aggregate the events of a window that match one triple pattern, without a query.
-
-        The events are those that a query with the same window reads, each counted once whatever the
-        mode; the static graph is not read. They are grouped by variables of the pattern, which may
-        have constants and filters over one variable. `function` is ``"count"``, ``"sum"``,
-        ``"avg"``, ``"min"`` or ``"max"`` of the numbers that `value` is bound to, or an
-        `Operator` of your own. The numbers are taken as doubles, or with ``numbers="integer"`` as
-        64-bit integers; an event whose value is none counts as unusable, is logged once and has no
-        other effect. The default window is the engine's.
-
-        Every slide updates the result within its epoch; `WindowAggregate.read` reads it. Cost: a
-        constant per event that arrives or expires, a logarithm with several windows or with
-        deletions (see `docs/aggregates.md`), and the groups that a slide changes. Memory: about 100
-        bytes per event in the window; it counts against `memory_limit`, and a slide that does not
-        fit refuses its events. A directory stores the aggregate, but not an operator: call this
-        again with the same `name` after opening it.
-
-        >>> engine = Engine(prefixes={"": "http://ex/"})
-        >>> top = engine.aggregate("?who :paid ?v FILTER(?v < 100)", "?who", "max",
-        ...                        Window("10s", slide="5s"), value="?v")
-        >>> pushed = engine.push([(1_000, 7, "<http://ex/paid>", 20),
-        ...                       (7_000, 7, "<http://ex/paid>", 5),
-        ...                       (8_000, 7, "<http://ex/paid>", 500)])
-        >>> [(top.value(7), each.time) for each in engine.each_slide(to=20_000)]
-        [(20.0, 5000), (20.0, 10000), (5.0, 15000), (None, 20000)]
-        """
-        options = AggregateOptions(group, function, window, value, numbers, name)
-        return self._internals.aggregating.aggregate_stream(pattern, options)
-
-    @property
-    def aggregates(self) -> Mapping[str, WindowAggregate]:
-        """The window aggregates by name."""
-        return MappingProxyType(self._internals.aggregates)
 
     def apply(
         self,

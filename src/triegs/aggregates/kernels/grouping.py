@@ -65,15 +65,14 @@ def find_group(keys: Words, row: int, table: Words, members: Words) -> int:
 
 @kernel
 def assign_groups(
-    keys: Words, first: int, table: Words, members: Words, events: Words, free: Words,
-    sizes: Words, codes: Words, fresh: Words,
+    keys: Words, table: Words, members: Words, events: Words, free: Words, sizes: Words,
+    codes: Words, fresh: Words,
 ) -> tuple[int, int]:  # fmt: skip
-    """Write the group of each key from row `first` on, and count an event for it. New groups are
-    written to `fresh`. Returns the rows done, fewer than given if there is no room, and the
-    number of new groups.
+    """Write the group of each key, and count an event for it. New groups are written to `fresh`.
+    Returns the rows done, fewer than given if there is no room, and the number of new groups.
     """
     made = 0
-    for row in range(first, len(codes)):
+    for row in range(len(codes)):
         slot = find_group(keys, row, table, members)
         if slot < 0:
             if 2 * (sizes[USED] + 1) > len(table) or made == len(fresh):

@@ -63,10 +63,11 @@ class GroupTable:
         done = 0
         while True:
             fresh = np.empty(min(len(keys) - done, self.capacity), np.int64)
-            done, count = assign_groups(
-                keys, done, self._table, self.members, self._events, self._free, self._sizes,
-                codes, fresh,
+            more, count = assign_groups(
+                keys[done:], self._table, self.members, self._events, self._free, self._sizes,
+                codes[done:], fresh,
             )  # fmt: skip
+            done += more
             made.append(fresh[:count])
             if done == len(keys):
                 return codes, np.concatenate(made)
