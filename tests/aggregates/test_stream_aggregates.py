@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from threading import Event, Thread
 from typing import Any, Literal
 
 import pytest
@@ -191,6 +192,42 @@ def test_an_epoch_that_is_held_is_read_again() -> None:
         }
         with pytest.raises(HistoryGone):
             found.read(taken[2][0])
+
+
+def test_a_reader_never_sees_an_aggregate_behind_its_epoch() -> None:
+    """While slides are published, an aggregate and a query are read at the same epoch."""
+    window = Window(40, slide=10)
+    problems: list[object] = []
+    with Engine(prefixes=PREFIXES) as engine:
+        found = engine.aggregate(PATTERN, ["?who"], "sum", window, value="?v", numbers="integer")
+        query = engine.register("SELECT ?who ?v { ?who :paid ?v }", window=window)
+        is_over = Event()
+
+        def read_both() -> None:
+            while not is_over.is_set():
+                with query.snapshot() as snapshot:
+                    expected: dict[str, int] = {}
+                    for answer in snapshot.answers("python"):
+                        expected.setdefault(answer.who, 0)
+                        expected[answer.who] += answer.v * answer.multiplicity
+                    seen = found.read(snapshot.epoch)
+                    rows = {row["who"]: row["value"] for row in seen.table.to_pylist()}
+                    if (rows, seen.epoch) != (expected, snapshot.epoch):
+                        problems.append((rows, expected, snapshot.epoch))
+                found.read()
+
+        readers = [Thread(target=read_both) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        random = Random(3)
+        for step in range(100 if COMPILED else 10):
+            times = (10 * step + 1 + n % 10 for n in range(30))
+            engine.push([(t, NAME(random.randrange(5)), PAID, random.randrange(9)) for t in times])
+            engine.advance(to=10 * step + 10)
+        is_over.set()
+        for reader in readers:
+            reader.join()
+    assert problems == []
 
 
 def test_values_that_are_no_numbers_are_counted() -> None:

@@ -12,7 +12,9 @@ import pytest
 from triegs.jit.jit import COMPILED
 
 HERE = Path(__file__).parent
-NAMES = ("daba", "exact", "fiba", "operators", "shared")
+NAMES = (
+    "answer_aggregates", "daba", "exact", "fiba", "operators", "shared", "stream_aggregates",
+)  # fmt: skip
 
 
 @pytest.mark.skipif(not COMPILED, reason="this is the run without compilation")
