@@ -52,7 +52,7 @@ class AnswerWindow:
         self._snapshot: Snapshot | None = query.snapshot()
         #: The version that the rows are of.
         self.version = state.store.newest.number
-        self.rows = VersionedRows(self._read, self._read_group, self.version)
+        self.rows = VersionedRows(self._read, self.version)
 
     def _begin(self) -> None:
         self.aggregation = Aggregation(self.function, len(self.columns.group))
@@ -60,10 +60,6 @@ class AnswerWindow:
 
     def _read(self) -> Rows:
         return self.results.read(self.aggregation.groups.members)
-
-    def _read_group(self, key: list[int]) -> Rows:
-        groups = self.aggregation.groups
-        return self.results.read_group(groups.members, groups.find(key))
 
     @property
     def structure_name(self) -> str:
@@ -153,7 +149,7 @@ class AnswerWindow:
             self._snapshot.close()
         self._snapshot = self.query.snapshot()
         self.version = self._state.store.newest.number
-        self.rows = VersionedRows(self._read, self._read_group, self.version)
+        self.rows = VersionedRows(self._read, self.version)
 
     # Storing
 

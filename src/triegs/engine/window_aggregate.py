@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,11 +14,13 @@ from triegs.copying import Uncopied
 from triegs.durable.aggregate_source import AggregateSource
 from triegs.engine.answer_windows import AnswerWindow
 from triegs.engine.state import EngineState
-from triegs.errors import StateError
+from triegs.errors import BadTerm, StateError
 from triegs.options import ArrowTerms
 from triegs.read.output import ArrowOutput
 from triegs.store.contract import VersionGone
 from triegs.store.packed import PackedVersion
+from triegs.terms.term import canonical_term
+from triegs.terms.values import write_value
 from triegs.windows.stream_aggregates import AggregateWindow
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ class WindowAggregate(Uncopied):
     def value(self, *group: Any, epoch: int | str | None = None) -> Any:
         """The result of one group, given by its terms; None if it has no value in the window.
 
-        Without grouping, the count and the sum of an empty window are 0. Cost: constant.
+        Without grouping, the count and the sum of an empty window are 0. Cost: the groups.
 
         >>> from triegs import Engine, Window
         >>> engine = Engine(prefixes={"": "http://ex/"})
@@ -134,13 +136,29 @@ class WindowAggregate(Uncopied):
             raise StateError(f"the aggregate {self.name!r} is grouped by {names}; give their terms")
         version = self._pin(epoch)
         try:
-            key = [self._state.dictionary.find_one(term) for term in group]
-            rows = live.rows.read_group(version.number, key)
+            rows = live.rows.read(version.number)
+            if rows is None:
+                raise self._state.pins.refuse(epoch)
+            found = self._find_group(rows, group)
         finally:
             self._state.store.unpin(version)
-        if rows is None:
-            raise self._state.pins.refuse(epoch)
-        return write_values(function, rows)[0].as_py() if len(rows.counts) else None
+        return write_values(function, found)[0].as_py() if len(found.counts) else None
+
+    def _find_group(self, rows: Rows, group: Sequence[Any]) -> Rows:
+        """The row of a group, if it has one. Terms are compared as texts, because only the updater
+        may look up ids.
+        """
+        is_found = np.ones(len(rows.counts), np.bool_)
+        for number, term in enumerate(group):
+            try:
+                text = canonical_term(term if type(term) is str else write_value(term))
+            except ValueError as error:
+                raise BadTerm(str(error)) from None
+            column = self._state.dictionary.decoder().decode(rows.keys[:, number])
+            index = column.dictionary.index(text).as_py()
+            is_found &= column.indices.fill_null(-2).to_numpy() == index
+        at = np.flatnonzero(is_found)
+        return Rows(rows.keys[at], rows.states[at], rows.counts[at], rows.unusable)
 
     def changes(self, since: int | str, *, terms: ArrowTerms = "ntriples") -> pa.Table:
         """The rows that differ between a held epoch and the newest: old ones with the change -1,

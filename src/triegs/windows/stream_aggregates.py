@@ -69,14 +69,10 @@ class AggregateWindow:
         self.cursor = cursor
         self.uses = 1
         self.results: WindowResults
-        self.rows = VersionedRows(self._read, self._read_group, version)
+        self.rows = VersionedRows(self._read, version)
 
     def _read(self) -> Rows:
         return self.results.read(self.shared.aggregation.groups.members)
-
-    def _read_group(self, key: list[int]) -> Rows:
-        groups = self.shared.aggregation.groups
-        return self.results.read_group(groups.members, groups.find(key))
 
     def find_edge(self) -> int | None:
         """The last time that the window includes; None before its first slide."""

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from threading import Condition
 from typing import NamedTuple
 
-import numpy as np
-
 from triegs.aggregates.windowed.aggregation import Rows
 
 
@@ -28,11 +26,8 @@ class VersionedRows:
     copy made by `replace` is never missing. A reader of the version in the making waits for `end`.
     """
 
-    def __init__(
-        self, read: Callable[[], Rows], read_group: Callable[[list[int]], Rows], since: int
-    ) -> None:
+    def __init__(self, read: Callable[[], Rows], since: int) -> None:
         self._read = read
-        self._read_group = read_group
         self._since = since
         self._kept: list[Kept] = []
         self._newest: int | None = None  # before the version in the making
@@ -74,23 +69,8 @@ class VersionedRows:
     def read(self, version: int) -> Rows | None:
         """The rows of a version that the caller holds; None if it is older than the aggregate."""
         with self._changed:
-            return self._read() if self._is_current(version) else self._find(version)
-
-    def read_group(self, version: int, key: list[int]) -> Rows | None:
-        """Like `read`, of one group: a row or none."""
-        with self._changed:
-            if self._is_current(version):
-                return self._read_group(key)
-            found = self._find(version)
-        if found is None or not key:
-            return found
-        at = np.flatnonzero((found.keys == np.array(key)).all(axis=1))
-        return Rows(found.keys[at], found.states[at], found.counts[at], found.unusable)
-
-    def _is_current(self, version: int) -> bool:
-        self._changed.wait_for(lambda: self._newest is None or version <= self._newest)
-        return version >= self._since
-
-    def _find(self, version: int) -> Rows | None:
-        kept = (each.rows for each in self._kept if each.first <= version < each.end)
-        return next(kept, None)
+            self._changed.wait_for(lambda: self._newest is None or version <= self._newest)
+            if version >= self._since:
+                return self._read()
+            kept = (each.rows for each in self._kept if each.first <= version < each.end)
+            return next(kept, None)

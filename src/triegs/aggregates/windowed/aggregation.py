@@ -89,17 +89,6 @@ class WindowResults:
             return Rows(members[:1].copy(), self._identity[None].copy(), nothing, self.unusable)
         return Rows(members[found], self.states[found], self.counts[found], self.unusable)
 
-    def read_group(self, members: Words, group: int | None) -> Rows:
-        """A copy of the row of one group, if it has one. Cost: constant."""
-        if group is None or group >= len(self.counts) or self.counts[group] == 0:
-            if members.shape[1] == 0:
-                return self.read(members)
-            return Rows(members[:0], self.states[:0], self.counts[:0], self.unusable)
-        one = slice(group, group + 1)
-        return Rows(
-            members[one].copy(), self.states[one].copy(), self.counts[one].copy(), self.unusable
-        )
-
 
 class Aggregation:
     """All windows with one function over one sequence of events.

@@ -9,7 +9,6 @@ from triegs.aggregates.kernels.grouping import (
     SIZES,
     USED,
     assign_groups,
-    find_group,
     link_groups,
     release_groups,
 )
@@ -24,8 +23,8 @@ class GroupTable:
 
     >>> table = GroupTable(1)
     >>> codes, fresh = table.assign(np.array([[7], [9], [7]]))
-    >>> codes.tolist(), fresh.tolist(), table.release(codes[1:2]).tolist(), table.find([7])
-    ([0, 1, 0], [0, 1], [1], 0)
+    >>> codes.tolist(), fresh.tolist(), table.release(codes[1:2]).tolist()
+    ([0, 1, 0], [0, 1], [1])
     """
 
     def __init__(self, width: int) -> None:
@@ -80,12 +79,6 @@ class GroupTable:
             codes, self._table, self.members, self._events, self._free, self._sizes, gone
         )
         return gone[:count]
-
-    def find(self, key: list[int]) -> int | None:
-        """The group of a key, if there is one."""
-        row = np.array([key], np.int64).reshape(1, self.members.shape[1])
-        slot = int(find_group(row, 0, self._table, self.members))
-        return None if slot < 0 else int(self._table[slot]) - 1
 
     def _grow(self) -> None:
         size = 2 * self.capacity
