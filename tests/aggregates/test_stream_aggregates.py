@@ -430,3 +430,22 @@ def test_floats_in_states() -> None:
         engine.push([(1, 1, PAID, 2.5), (2, 1, PAID, 0.5), (3, 1, PAID, '"x"')])
         engine.advance(to=10)
         assert (found.value(), found.unusable) == ([2, 2.5, 0.5], 1)
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_recovery_repeats_what_the_memory_limit_refused(tmp_path: Path, checkpoint: bool) -> None:
+    """Also if the directory is opened without a limit."""
+    window = Window(100, slide=10)
+    with Engine.open(tmp_path, prefixes=PREFIXES, memory_limit=12_000_000) as engine:
+        found = engine.aggregate(PATTERN, ["?who"], "max", window, value="?v", name="top")
+        refused = 0
+        for step in range(12):
+            first = 2_000 * step
+            engine.push([(10 * step + 1, first + n, PAID, n) for n in range(2_000)])
+            if checkpoint and step == 8:
+                engine.checkpoint()
+            refused += sum(len(each.refused) for each in engine.advance(to=10 * step + 10))
+        assert refused
+        expected = read(found)
+    with Engine.open(tmp_path, prefixes=PREFIXES) as engine:
+        assert read(engine.aggregates["top"]) == expected
