@@ -35,6 +35,9 @@ from triegs.jit.jit import COMPILED
 
 SIZE = 25 if COMPILED else 15
 SEEDS = range(2 if COMPILED else 1)
+#: One window, and all of them; without compilation only some.
+CHOICES: list[tuple[Window, ...]] = [(window,) for window in (WINDOWS if COMPILED else WINDOWS[:1])]
+CHOICES += [WINDOWS if COMPILED else WINDOWS[:4]]
 PATTERN = "?who :paid ?v"
 
 
@@ -64,7 +67,7 @@ def start(engine: Engine, windows: tuple[Window, ...]) -> dict[Any, WindowAggreg
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("windows", [*((window,) for window in WINDOWS), WINDOWS], ids=str)
+@pytest.mark.parametrize("windows", CHOICES, ids=str)
 def test_windows_against_plain_python(windows: tuple[Window, ...], seed: int) -> None:
     random, plain = Random(seed), PlainStream()
     slides: dict[Window, int] = {}
