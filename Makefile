@@ -38,6 +38,7 @@ test: $(READY) ## run all tests on two cores (ARGS="-k elimination")
 	@$(BIN)/python -m tests.spark.archive || true
 	@$(BIN)/pytest -q -n 4 --dist loadgroup $(ARGS)
 
+# `make test` runs the programs in the documentation.
 check: $(READY) ## lint, format, types, import order, documentation, site
 	@$(BIN)/ruff check --quiet . && echo "lint           ok"
 	@$(BIN)/ruff format --quiet --check . && echo "format         ok" \
@@ -45,7 +46,7 @@ check: $(READY) ## lint, format, types, import order, documentation, site
 	@$(BIN)/mypy --no-error-summary && echo "types          ok"
 	@if report=$$($(BIN)/lint-imports --no-logo 2>&1); then echo "import order   ok"; else echo "$$report"; exit 1; fi
 	@$(SITE) && echo "site           ok"
-	@$(BIN)/pytest -q -n 2 tests/docs
+	@$(BIN)/pytest -q tests/docs --ignore=tests/docs/test_examples.py --ignore=tests/docs/test_notebooks.py
 
 docs: $(READY) ## build the site into build/site
 	@$(SITE)

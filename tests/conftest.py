@@ -8,25 +8,28 @@ Every test that draws, every test in ``tests/property``, and every test of a mod
 the profile itself (it has a ``SOAK``) has the marker ``property``.
 
 ``make test`` distributes tests with ``--dist loadgroup``. The tests of a module run in one process,
-because they share what the module makes once. Tests that use the Spark session form `SESSIONS`
-groups instead, because a session takes half a minute of processor time to warm up. Spark tests
-start first, then other modules of ``tests/spark`` and those with the marker ``property``: a long
-one must not be left for the end.
+because they share what the module makes once. Modules that use the Spark session run in only
+`SESSIONS` of the processes, because a session takes half a minute of processor time to warm up.
+They start first, then other modules of ``tests/spark`` and those with the marker ``property``: a
+long one must not be left for the end.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.spark.archive import choose_environment
 from xdist.remote import Producer
-from xdist.scheduler import LoadGroupScheduling
+from xdist.scheduler import LoadScopeScheduling
 
 from triegs.engine import Engine
+from triegs.jit.jit import COMPILED
 from triegs.maintain import compiled
 
 for _name, _value in choose_environment().items():
@@ -35,7 +38,10 @@ for _name, _value in choose_environment().items():
 # Wall-clock limits say more about the machine than about the code.
 _untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 
-settings.register_profile("short", parent=_untimed, max_examples=100, derandomize=True)
+# Kernels as plain Python repeat what compiled ones have just shown, a hundred times slower.
+settings.register_profile(
+    "short", parent=_untimed, max_examples=50 if COMPILED else 20, derandomize=True
+)
 settings.register_profile("long", parent=_untimed, max_examples=500)
 settings.register_profile("soak", parent=_untimed, max_examples=1_000)
 settings.load_profile(os.environ.get("TRIEGS_PROFILE", "short"))
@@ -43,9 +49,15 @@ settings.load_profile(os.environ.get("TRIEGS_PROFILE", "short"))
 # Every table that a test's engine runs is checked first: docs/maintenance.md has the invariants.
 compiled.CHECKS_TABLES = True
 
-PROPERTIES = Path(__file__).parent / "property"
-SPARK = Path(__file__).parent / "spark"
-
+ROOT = Path(__file__).parents[1]
+PROPERTIES = ROOT / "tests" / "property"
+SPARK = ROOT / "tests" / "spark"
+# The process that schedules sees no fixtures, only names of tests.
+IN_SESSION = {
+    path
+    for path in SPARK.glob("test_*.py")
+    if re.search(r"^def \w+\([^)]*\bspark\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+}
 
 # Spark sessions of a run in several processes: one is too slow, and each costs its warm-up.
 SESSIONS = 2
@@ -63,22 +75,40 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def distribute(items: list[pytest.Item]) -> None:
-    """Divide the tests that use Spark among its sessions, and put what takes longest first."""
+    """Put what takes longest first."""
     modules = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]
-    in_spark = [list(filter(uses_spark, tests)) for tests in modules]
-    for number, tests in enumerate(sorted(in_spark, key=len, reverse=True)):
-        for item in tests:
-            item.add_marker(pytest.mark.xdist_group(f"spark-{number % SESSIONS}"))
     slow = {tests[0].path for tests in modules if any(map(is_slow, tests))}
-    items.sort(key=lambda item: (not uses_spark(item), item.path not in slow))  # keeps the order
+    items.sort(key=lambda item: (item.path not in IN_SESSION, item.path not in slow))  # stable
 
 
-class ByModule(LoadGroupScheduling):
-    """A test without a group goes with the others of its module."""
+class ByModule(LoadScopeScheduling):
+    """A module goes to one process; one that needs Spark only to a process that has a session.
+
+    Markers of xdist would do it, but pytest 9.2 ignores the names that xdist gives to groups.
+    """
+
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
+        self._with_session: set[Any] = set()
 
     def _split_scope(self, nodeid: str) -> str:
-        scope = super()._split_scope(nodeid)
-        return nodeid.partition("::")[0] if scope == nodeid else scope
+        return nodeid.partition("::")[0]
+
+    def _assign_work_unit(self, node: Any) -> None:
+        """The first module in the queue that the process may run; without one it ends."""
+        self._with_session &= set(self.nodes)  # a process that crashed makes room for another
+        may_use = node in self._with_session or len(self._with_session) < SESSIONS
+        for scope in self.workqueue:
+            needs_session = ROOT / scope in IN_SESSION
+            if may_use or not needs_session:
+                break
+        else:
+            node.shutdown()
+            return
+        if needs_session:
+            self._with_session.add(node)
+        self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -94,10 +124,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByModul
         return None
     config.option.loadscopereorder = False  # the order of `distribute`, not the number of tests
     return ByModule(config, log)
-
-
-def uses_spark(item: pytest.Item) -> bool:
-    return "spark" in getattr(item, "fixturenames", ())
 
 
 def is_slow(item: pytest.Item) -> bool:

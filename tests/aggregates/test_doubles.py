@@ -17,7 +17,7 @@ from triegs.sparql.window import Window
 from triegs.windows.settings import EventTime
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
-EVENTS = 10_000_000 if SOAK else 100_000
+EVENTS = 10_000_000 if SOAK else 50_000
 STEP, LIVE = 2_000, 5  # events of an epoch, and epochs that live
 DOUBLE = "^^<http://www.w3.org/2001/XMLSchema#double>"
 TEXT = "SELECT ?x (SUM(?v) AS ?s) (AVG(?v) AS ?a) (COUNT(*) AS ?n) { ?x <u:p> ?v } GROUP BY ?x"

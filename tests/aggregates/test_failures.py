@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from random import Random
 from typing import Any, get_args
@@ -19,6 +20,7 @@ from triegs.options import ModeName
 from triegs.store.packed import SMALLEST_LIMIT
 from triegs.testing import oracle
 
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 SUM = "SELECT ?x (SUM(?v) AS ?s) { ?x <u:p> ?v } GROUP BY ?x"
 COUNT = "SELECT ?x (COUNT(?v) AS ?n) (MAX(?v) AS ?m) { ?x <u:p> ?v } GROUP BY ?x"
 KEYED = "SELECT ?k (SUM(?v) AS ?s) (SAMPLE(?v) AS ?any) { ?x <u:p> ?v } GROUP BY (?v / 7 AS ?k)"
@@ -138,18 +140,19 @@ def test_a_failed_epoch_leaves_no_trace(seed):
 
 
 def test_old_values_are_freed():
-    """2,000 epochs of fresh values in a few groups: nothing is left of values that have gone."""
+    """Many epochs of fresh values in a few groups: nothing is left of values that have gone."""
+    epochs = 10_000 if SOAK else 800
     engine = Engine()
     queries = [engine.register(text) for text in TEXTS]
     sizes = []
-    for number in range(2_000):
+    for number in range(epochs):
         batch = [("+", "<u:a>", "<u:p>", integer(10**6 + number))]
         if number >= 3:
             batch.append(("-", "<u:a>", "<u:p>", integer(10**6 + number - 3)))
         engine.apply(batch)
         for query in queries:
             rows_of(query)
-        if number % 400 == 399:
+        if number % (epochs // 5) == epochs // 5 - 1:
             metrics = engine.metrics()
             sizes.append((metrics["terms"]["live"], metrics["entries"]))
             check_engine(engine)
@@ -157,7 +160,7 @@ def test_old_values_are_freed():
     assert sizes[-1][0] < 20
     for query in queries:
         query.close()
-    engine.apply([("-", "<u:a>", "<u:p>", integer(10**6 + n)) for n in (1_997, 1_998, 1_999)])
+    engine.apply([("-", "<u:a>", "<u:p>", integer(10**6 + n)) for n in range(epochs - 3, epochs)])
     assert engine.metrics()["terms"]["live"] == 0
 
 

@@ -304,6 +304,8 @@ def test_refusals() -> None:
             engine.aggregate(PATTERN, [], "sum", window)
         with pytest.raises(BadOption, match="one variable"):
             engine.aggregate("?x :p ?y FILTER(?x < ?y)", [], "count", window)
+        with pytest.raises(BadOption, match="time of an event"):
+            engine.aggregate("?x :p ?y {| triegs:time ?t |}", [], "count", window)
         with pytest.raises(BadOption, match="function must be"):
             engine.aggregate(PATTERN, [], "median", window, value="?v")  # type: ignore[arg-type]
         with pytest.raises(QueryError):

@@ -15,14 +15,14 @@ HERE = Path(__file__).parent
 NAMES = (
     "answer_aggregates", "daba", "exact", "fiba", "operators", "shared", "stream_aggregates",
 )  # fmt: skip
+FILES = [HERE / f"test_{name}.py" for name in NAMES]
 
 
 @pytest.mark.skipif(not COMPILED, reason="this is the run without compilation")
-@pytest.mark.parametrize("name", NAMES)
-def test_without_compilation(name: str) -> None:
-    path = HERE / f"test_{name}.py"
+def test_without_compilation() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)],
+        [*command, *map(str, FILES)],
         cwd=HERE.parents[1],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,

@@ -216,7 +216,7 @@ def test_a_table_on_terminals() -> None:
 def test_progress_on_a_terminal(tmp_path: Path) -> None:
     """A slow input shows it; results take its place while they are written."""
     path = tmp_path / "events.csv"
-    path.write_text(HEADER + "".join(event(n // 9, f"a{n}", "b") for n in range(60_000)))
+    path.write_text(HEADER + "".join(event(n // 9, f"a{n}", "b") for n in range(30_000)))
     text = show(LIKES, "-i", str(path), "--every", "500ms", "--rows", "1")
     shown = re.findall(r"\r\x1b\[2K[^\r]*events[^\r]*", text)
     assert shown

@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 from triegs.cli.app import app
 
 EX = "http://example.org/"
+XSD = "http://www.w3.org/2001/XMLSchema#"
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 REPLIES, EVENTS = str(EXAMPLES / "replies.rq"), str(EXAMPLES / "replies.csv")
 RSPQL, LIKES = str(EXAMPLES / "likes.rspql"), str(EXAMPLES / "likes.csv")
@@ -82,6 +83,17 @@ def test_snapshots_are_those_of_the_window(
     arguments = ["--window", str(width), *(["--slide", str(slide)] if slide != width else [])]
     done = run(PATHS, "-i", path, *arguments, "--format", "csv")
     assert read_rows(done.stdout) == expect(drawn, width, slide)
+
+
+def test_the_time_of_an_event(events: tuple[str, list[Event]]) -> None:
+    path, drawn = events
+    text = f"SELECT ?x ?at {{ ?x <{EX}p> ?y {{| triegs:time ?at |}} }}"
+    found = read_rows(run(text, "-i", path, "--window", "50", "--format", "csv").stdout)
+    assert len(found) == 6
+    for time, answers in found.items():
+        held = [(x, at) for at, x, _ in drawn if time - 50 < at <= time]
+        integer = f'"{{}}"^^<{XSD}integer'.format  # as `read_rows` strips it
+        assert answers == Counter((x, integer(at)) for x, at in held)
 
 
 def test_changes_add_up_to_snapshots(events: tuple[str, list[Event]]) -> None:

@@ -32,10 +32,15 @@ def find_lines(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> list[str]:
     """Where a pattern occurs in sources and pages: ``file:line``."""
     found = []
     for path in [*SOURCES, *PAGES]:
-        text = path.read_text(encoding="utf-8")
+        text = read(path)
         starts = [match.start() for match in re.finditer(pattern, text, flags)]
         found += [f"{name_file(path)}:{text.count(chr(10), 0, start) + 1}" for start in starts]
     return found
+
+
+@cache
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 @cache
@@ -44,6 +49,13 @@ def read_prose(path: Path) -> str:
     with tokenize.open(path) as file:
         tokens = list(tokenize.generate_tokens(file.readline))
     return "\n".join(t.string for t in tokens if t.type in (tokenize.COMMENT, tokenize.STRING))
+
+
+@cache
+def read_lower_case() -> dict[Path, str]:
+    """All pages, and the prose of all sources; a search that ignores case is three times slower."""
+    pages = {page: read(page).lower() for page in PAGES}
+    return pages | {path: read_prose(path).lower() for path in SOURCES}
 
 
 def find_missing_answers() -> set[str]:
@@ -99,11 +111,10 @@ def test_replaced_names_do_not_come_back(name: str) -> None:
 
 @pytest.mark.parametrize("phrase", sorted(RULES["phrases"]))
 def test_replaced_phrases_do_not_come_back(phrase: str) -> None:
-    pattern = re.compile(
-        r"\b" + r"[\s#]+".join(re.escape(word) for word in phrase.split()) + r"\b", re.IGNORECASE
-    )
-    found = [name_file(page) for page in PAGES if pattern.search(page.read_text(encoding="utf-8"))]
-    found += [name_file(path) for path in SOURCES if pattern.search(read_prose(path))]
+    words = [re.escape(word) for word in phrase.lower().split()]
+    pattern = re.compile(r"\b" + r"[\s#]+".join(words) + r"\b")
+    texts = read_lower_case()
+    found = [name_file(path) for path, text in texts.items() if pattern.search(text)]
     assert found == [], f"write {RULES['phrases'][phrase]!r} instead"
 
 

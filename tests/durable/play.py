@@ -14,6 +14,12 @@ PLAIN = {
     "all": "SELECT ?x ?p ?y { ?x ?p ?y }",
     "self": f"SELECT ?y {{ {EX(0)} {EX('p')} ?y . {EX(0)} {EX('p')} ?y }}",
 }
+#: Queries that need a window.
+TIMED = {
+    "timed": f"SELECT ?x ?t {{ ?x {EX('p')} ?y {{| triegs:time ?t |}} }}",
+    "interval": f"""SELECT ?x ?z {{ ?x {EX("p")} ?y {{| triegs:time ?t |}} .
+        ?y {EX("q")} ?z {{| triegs:time ?u |}} FILTER(?u - ?t < 4) }}""",
+}
 WINDOWS = [Window(10, 5), Window(7, 3, bounds="[)"), Window.triples(3), Window.landmark(6)]
 Step = tuple[Any, ...]
 REFUSALS = (InvalidUpdate, StateError)
@@ -38,13 +44,15 @@ def draw_script(random: Random, length: int, is_windowed: bool) -> list[Step]:
     script: list[Step] = [("register", "path", PLAIN["path"], None)]
     if is_windowed:
         script += [("register", "w0", PLAIN["path"], 0), ("register", "w1", PLAIN["self"], 1)]
+        script += [("register", "w2", TIMED["timed"], 0)]
+    texts = PLAIN | TIMED if is_windowed else PLAIN
     now, fresh = 0, 0
     for _ in range(length):
         kind = random.random()
         if kind < 0.08:
-            name = random.choice(list(PLAIN))
+            name = random.choice(list(texts))
             window = random.randrange(len(WINDOWS)) if is_windowed else None
-            script.append(("register", f"{name}{len(script)}", PLAIN[name], window))
+            script.append(("register", f"{name}{len(script)}", texts[name], window))
         elif kind < 0.12:
             script.append(("close", random.randrange(5)))
         elif kind < 0.15:

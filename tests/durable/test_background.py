@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from pathlib import Path
@@ -15,6 +16,8 @@ from triegs import Engine, Window
 from triegs.durable import opening
 from triegs.durable.checkpoints import Checkpoints
 from triegs.durable.files import DiskFile, DiskFiles
+
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 
 
 class SlowFiles(DiskFiles):
@@ -104,7 +107,7 @@ def test_what_a_window_has_yet_to_remove_is_unchanged(tmp_path):
         assert look(again) == end
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(10 if SOAK else 1))
 @pytest.mark.parametrize("window", [None, Window(20, 10)], ids=["plain", "windowed"])
 def test_updates_readers_and_checkpoints_at_once(tmp_path, seed, window):
     random = Random(seed)

@@ -157,7 +157,7 @@ def test_a_flipped_bit_in_any_region(kept, copy):
         path = copy / name
         regions = list(list_regions(kept.left / name))
         if name.parts[0] == "log" and not SOAK:
-            regions = random.sample(regions, min(len(regions), 24))
+            regions = random.sample(regions, min(len(regions), 12))
         for region, start, end in regions:
             for _ in range(1 if name.parts[0] == "log" and not SOAK else PER_REGION):
                 place, bit = random.randrange(start, end), random.randrange(8)

@@ -5,6 +5,7 @@ there, nothing comes twice, and the future is the same.
 from __future__ import annotations
 
 import errno
+import os
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -29,7 +30,8 @@ from triegs.durable.log import Log
 from triegs.mode import Mode
 
 HOME = Path("/engine")
-SEEDS = range(30)
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
+SEEDS = range(100 if SOAK else 10)
 
 
 class NoLock:

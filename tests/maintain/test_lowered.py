@@ -89,10 +89,12 @@ class Rows:
         found = {}
         streams = self.rows(self.words[t.STREAM_ROWS], self.words[t.STREAMS], t.STREAM_WORDS)
         for stream in streams:
-            for kind, column, slot, _, _ in self.rows(
+            for kind, column, slot, _, _, width, _ in self.rows(
                 stream[t.S_ROWS_AT], stream[t.S_ROWS], t.ROW_WORDS
             ):
-                if kind == t.TUPLES:
+                if kind == t.SORTED_TUPLES:
+                    order = tuple(self.words[column : column + width])
+                elif kind == t.TUPLES:
                     order = tuple(self.words[column : column + stream[t.S_ARITY]])
                 else:
                     order = (column,) if kind == t.COUNTS else (column, 1 - column)
@@ -102,6 +104,8 @@ class Rows:
                 width = 1 + step[t.RULE_ARITY]
                 orders = self.rows(step[t.RULE_ORDERS_AT], step[t.RULE_ORDERS], width)
                 found |= {slot: tuple(order) for slot, *order in orders}
+                targets = self.rows(step[t.RULE_SORTED_AT], step[t.RULE_SORTED], t.TARGET_WORDS)
+                found |= {slot: tuple(self.words[at : at + n]) for slot, n, at in targets}
         return found
 
     def outputs(self) -> list[int]:
@@ -121,7 +125,7 @@ class Rows:
         """
         at: dict[int, Any] = {}
         lookups = []
-        for word, slot, is_old, use in self.rows(delta[t.D_ROOTS_AT], delta[t.D_ROOTS], 4):
+        for word, slot, is_old, use, _ in self.rows(delta[t.D_ROOTS_AT], delta[t.D_ROOTS], 5):
             at[word] = (slot, (), bool(is_old))
             if use != t.LEADS:
                 lookups.append(at[word])
@@ -136,8 +140,10 @@ class Rows:
             sources = []
             for before, _, after, _ in self.rows(sources_at, count, t.SOURCE_WORDS):
                 slot, regs, is_old = at[before]
-                at[after] = (slot, (*regs, reg), is_old)
+                at[after] = (slot, regs if level[t.LEVEL_RANGES] else (*regs, reg), is_old)
                 sources.append(at[after])
+            if level[t.LEVEL_RANGES]:  # of sort keys: part of the level that follows
+                continue
             levels.append((reg, sources, level[t.LEVEL_CHECKS]))
         return lookups, levels
 
@@ -162,6 +168,7 @@ def test_columns_have_the_order_of_the_table(registered: Registered) -> None:
         if relation.slot not in kept or relation.kind is Kind.LISTING:
             continue
         order, guard = kept[relation.slot], relation.guard
+        order = tuple(column for column in order if column != t.CONSTANT)
         assert len(relation.columns) == len(order)
         names: tuple[str, ...] = ()
         if relation.kind is Kind.ORDER and relation.of is not None:
@@ -171,7 +178,11 @@ def test_columns_have_the_order_of_the_table(registered: Registered) -> None:
         elif isinstance(guard, Alias) and not relation.is_selected:
             names = ("subject", "object") if guard.label else ("subject", "predicate", "object")
         if names:
-            assert relation.columns == tuple(names[column] for column in order)
+            plain = [names[column & ~t.SORTED] for column in order]
+            assert relation.columns == tuple(
+                f"order of {name.lstrip('?')}" if column & t.SORTED else name
+                for column, name in zip(order, plain, strict=True)
+            )
 
 
 def test_rules_follow_the_moves_of_the_table(registered: Registered) -> None:

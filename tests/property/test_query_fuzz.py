@@ -11,10 +11,17 @@ from tests.unit.sparql.corpus import QUERIES, VOCABULARY, WORDS, mutate
 
 from triegs.errors import QueryError
 from triegs.sparql import parse
+from triegs.sparql.lexer import tokens
 from triegs.sparql.model import Query
 
 #: How many texts each bulk test tries; together they are more than 20,000.
 ROUNDS = max(7_000, settings().max_examples * 50)
+
+#: Not in the corpus, because other parsers do not read the syntax of SPARQL 1.2.
+ANNOTATED = (
+    "PREFIX : <http://ex/>\nSELECT ?x ?t { ?x :p ?y {| triegs:time ?t |}, [ :q 'a {|' ] "
+    "{| <urn:triegs:time> 5 |} ; :r ?z . # |}\n FILTER(?t - 5 <= 10 || ?x) }"
+)
 
 CHARACTERS = "".join(sorted(set("".join(QUERIES)))) + "\x00\t\r\u00a0\ud800\udfff\u2028é\U0001f600`"
 
@@ -58,6 +65,16 @@ def test_mutated_characters() -> None:
         check("".join(characters))
 
 
+def test_mutated_annotations() -> None:
+    source = random.Random(4)
+    words = [token.text for token in tokens(ANNOTATED)][:-1]
+    for _ in range(ROUNDS // 2):
+        drawn = list(words)
+        for _ in range(source.choice([1, 1, 1, 2, 3, 8])):
+            mutate(drawn, [*VOCABULARY, *["{|", "|}", "triegs:time"] * 20], source)
+        check(" ".join(drawn))
+
+
 def test_mixed_words() -> None:
     source = random.Random(3)
     starts = ["SELECT * {", "SELECT ?x { FILTER(", "SELECT (", "ASK {", "PREFIX : <a:>", ""]
@@ -67,7 +84,7 @@ def test_mixed_words() -> None:
         check(" ".join([source.choice(starts), *drawn]))
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", [*QUERIES, ANNOTATED])
 def test_every_beginning(query: str) -> None:
     for end in range(len(query)):
         check(query[:end])

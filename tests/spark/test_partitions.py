@@ -163,7 +163,10 @@ def name(text, partitions=4, **shares):
         (f"SELECT ?x ?z {{ ?x {P} <a:b> . <a:b> {Q} ?z }}", ("?x",), 0.5, False),
         (f"SELECT * {{ ?a {P} ?b . ?b {Q} ?c . ?c {R} ?d }}", ("?b",), 1 / 3, False),
         (f"SELECT DISTINCT ?x {{ ?x {P} ?y . ?y {Q} ?z }}", ("?x",), 0.5, False),
-        (f"SELECT ?x (SUM(?z) AS ?n) {{ ?x {P} ?y . ?y {Q} ?z }} GROUP BY ?x", ("?x",), 0.5, False),
+        (f"SELECT ?x (SUM(?z) AS ?n) {{ ?x {P} ?y . ?y {Q} ?z }} GROUP BY ?x", ("?y",), 0, True),
+        (f"SELECT ?y (SUM(?z) AS ?n) {{ ?x {P} ?y . ?y {Q} ?z }} GROUP BY ?y", ("?y",), 0, False),
+        (f"SELECT (SUM(?z) AS ?n) {{ ?x {P} ?y . ?y {Q} ?z }} GROUP BY ?y", ("?y",), 0, True),
+        (f"SELECT (COUNT(*) AS ?n) {{ ?x {P} ?y }}", ("?x",), 0, True),
         (f"SELECT * {{ ?x {P} ?y . ?y {P} ?x }}", ("?x",), 0, False),
     ],
 )  # fmt: skip
@@ -194,7 +197,6 @@ def test_shares_decide():
             f"SELECT DISTINCT ?x {{ ?x {P} ?y . ?u {Q} ?v . ?w {R} ?s . ?s <a:t> ?r }}",
             r"with the best key, \?x",
         ),
-        (f"SELECT (COUNT(*) AS ?n) {{ ?x {P} ?y }}", "it is not in GROUP BY"),
         (f"SELECT ?x {{ {EX(1)} {P} {EX(2)} }}", "no atom has a variable"),
     ],
 )

@@ -87,8 +87,11 @@ def test_each_batch_equals_the_oracle_and_the_engine(session, tmp_path, mode, is
 @pytest.mark.parametrize(
     ("mode", "is_windowed"), [("rdf", False), *([("multigraph", True)] if SOAK else [])]
 )
-def test_each_batch_equals_what_spark_recomputes(session, tmp_path, mode, is_windowed):
-    """A log has no late events, so there are none; without windows a batch has a single time."""
+def test_each_snapshot_equals_what_is_recomputed(session, tmp_path, mode, is_windowed):
+    """A log has no late events, so there are none; without windows a batch has a single time.
+
+    Without a soak the oracle recomputes; tests/spark/test_recompute.py has Spark against it.
+    """
     from pyspark.sql import functions
 
     batches = draw_batches(11 + is_windowed, 5, is_late=False)
@@ -109,18 +112,25 @@ def test_each_batch_equals_what_spark_recomputes(session, tmp_path, mode, is_win
         views=False, trigger=NOW,
     ) as pipeline:  # fmt: skip
         pipeline.wait()
+    assert sum(map(len, seen.values())) > 8
+    expected = expect(batches, mode, is_windowed)
+    if not is_windowed:
+        for batch, shown in enumerate(expected):
+            for name, answers in shown.answers.items():
+                assert seen[name].get(batch, {}) == answers, (batch, name)
+    if not SOAK:
+        return
     log = session.read.schema(SCHEMA).parquet(str(tmp_path / "in")).withColumn(
         "n", functions.monotonically_increasing_id()
     )  # fmt: skip
-    shown = [each.time for each in expect(batches, mode, is_windowed)]
-    times = [time for time in shown if time is not None] if is_windowed else range(len(batches))
+    slides = [each.time for each in expected]
+    times = [time for time in slides if time is not None] if is_windowed else range(len(batches))
     for name, text in QUERIES.items():
         found: dict[int, Any] = {}
         anew = recompute(text, log, times, mode=mode, window=window, columns={"order": "n"})
         for row in anew.collect():
             found.setdefault(row["time"], {})[tuple(row[1:-1])] = row["multiplicity"]
         assert found == seen[name], name
-    assert sum(map(len, seen.values())) > 8
 
 
 def test_changes_are_delivered_epoch_by_epoch(session, tmp_path):
@@ -441,6 +451,29 @@ def test_a_query_that_stalls_stops_its_sink_and_no_other_query(session, tmp_path
         pytest.raises(BatchFailed, match=r"batch 0: the sink of 'huge': .* 64 bits"),
     ):  # fmt: skip
         pipeline.wait()
+
+
+@pytest.mark.parametrize("partitions", [None, 2])
+def test_the_time_of_an_event(session, tmp_path, caplog, partitions):
+    """Such queries run in the driver, even if partitions are requested."""
+    batches = draw_batches(9, 3)
+    queries = {"times": f"SELECT ?x ?t {{ ?x {EX('p')} ?y {{| triegs:time ?t |}} }}"}
+    window = make_window(True)
+    stream = read_stream(session, write_all(tmp_path / "in", batches))
+    with start(
+        stream, queries, checkpoint=tmp_path / "state", window=window, views=False,
+        partitions=partitions,
+    ) as pipeline:  # fmt: skip
+        pipeline.process_all()
+        shown = look(pipeline.queries)
+    assert ("the time of its event" in caplog.text) == (partitions is not None)
+    with Engine(window=window) as engine:
+        direct = {name: engine.register(text, name) for name, text in queries.items()}
+        for events in batches:
+            engine.push(make_table(events))
+            engine.advance()
+        assert look(direct) == shown
+    assert shown.answers["times"]
 
 
 def test_integers_and_labels_that_nobody_reads(session, tmp_path):

@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.spark.feed import FILES, find_expected, open_engine, read_answers, write_files
+from tests.spark.feed import FILES, find_expected, open_engine, read_answers, start, write_files
 
-from triegs.spark import SparkMissing
+from triegs.spark import LocalSpark
 from triegs.spark.inbox.claims import read_claims
-from triegs.spark.session import require_spark
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 CHILD = """
@@ -22,8 +21,7 @@ from pathlib import Path
 from triegs.spark import LocalSpark
 from tests.spark.faulty import Faulty
 from tests.spark.feed import start
-if sys.argv[1] != "none":
-    os.environ["FAULTY"] = f"{sys.argv[1]} {sys.argv[2]} {os.getpid()}"
+os.environ["FAULTY"] = f"{sys.argv[1]} {sys.argv[2]} {os.getpid()}"
 folder = Path(sys.argv[3])
 with LocalSpark() as spark:
     session = spark.get()
@@ -32,34 +30,25 @@ with LocalSpark() as spark:
 """
 
 
-@pytest.fixture
-def _needs_spark() -> None:
-    try:
-        require_spark()
-    except SparkMissing as missing:
-        pytest.skip(str(missing))
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the Java process in /proc")
-@pytest.mark.usefixtures("_needs_spark")
-def test_killed_at_every_point(tmp_path: Path) -> None:
+def test_killed_at_every_point(spark: LocalSpark, tmp_path: Path) -> None:
     """Driver and Java are killed by SIGKILL; whatever is taken meanwhile counts once."""
     rows = write_files(tmp_path / "in")
     (tmp_path / "tmp").mkdir()
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path / "tmp")}
-    points = ["written 1", "staged 2", "problems 3", "committed 4", "noted 5", "none 0"]
+    points = ["written 1", "staged 2", "problems 3", "committed 4", "noted 5"]
     if not SOAK:  # starting Spark is slow
-        points = ["committed 2", "none 0"]
+        points = ["committed 2"]
     for number, point in enumerate(points):
         given = [sys.executable, "-c", CHILD, *point.split(), str(tmp_path)]
         done = subprocess.run(given, env=environment, capture_output=True, text=True, check=False)
-        expected = 0 if point == "none 0" else -signal.SIGKILL
-        assert done.returncode == expected, done.stderr
+        assert done.returncode == -signal.SIGKILL, done.stderr
         if number % 2:
             with open_engine(tmp_path / "engine") as engine:
                 assert all(each.problem is None for each in engine.take_inbox())
+    start(spark.get(), tmp_path / "in", tmp_path / "engine").awaitTermination()
     with open_engine(tmp_path / "engine") as engine:
         engine.take_inbox()
         assert read_answers(engine) == find_expected(rows)

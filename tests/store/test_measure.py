@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from random import Random
 
 import pytest
@@ -10,6 +11,8 @@ from triegs.store.check import Visit, count_words
 from triegs.store.contract import VersionGone
 from triegs.store.kernels.layout import CHUNK_ENTRIES, NODE_WORDS, SLOT_WORDS
 from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
+
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 
 
 def reach(version: PackedVersion, relation: PackedRelation) -> dict[int, int]:
@@ -37,7 +40,7 @@ def by_name(found: dict[PackedRelation, int]) -> dict[str, int]:
     return {relation.name: size for relation, size in found.items()}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(40 if SOAK else 4))
 def test_retained_bytes_equal_a_plain_traversal(seed: int) -> None:
     """All arities, ids that make tries higher and lower, hubs, relations that come and go."""
     random = Random(seed)

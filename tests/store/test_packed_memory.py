@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from triegs.errors import MemoryLimitReached
 from triegs.store.packed import SMALLEST_LIMIT, PackedRelation, PackedStore
 
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 LIMIT = 2_000_000
 
 
@@ -191,7 +193,7 @@ def test_a_node_of_two_readers_is_freed_with_the_last() -> None:
         assert store.statistics().retained_bytes == 0
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(20 if SOAK else 2))
 def test_a_refused_change_changes_nothing(seed: int) -> None:
     """Random changes of all arities under a tight limit, with versions held and let go."""
     random = Random(seed)

@@ -13,6 +13,7 @@ from triegs.compiler.keys import Keyed, canonical_key
 from triegs.compiler.naming import name_nodes
 from triegs.compiler.plan import MOST_COLUMNS, Alias, Guard, Join, Keep, Node, Payload, Role, Static
 from triegs.errors import UnsupportedQuery
+from triegs.sparql.comparisons import find_comparison
 from triegs.sparql.model import Expression, Query, Values, expression_variables
 
 
@@ -36,6 +37,9 @@ class SplitQuery:
         self.position = {v: i for i, v in enumerate(query.variables)}
         links = [guard.variables for guard in guards]
         links += [expression_variables(e) for e in filters.across_body]
+        linking = [e for e in self._between(filters.across_head, links) if can_link(e)]
+        links += [expression_variables(e) for e in linking]
+        crossing = [*filters.across_body, *linking]
         free = query.free
         self.components: list[QueryComponent] = []
         self.atoms: list[tuple[int, ...]] = []
@@ -45,9 +49,11 @@ class SplitQuery:
             component = QueryComponent(
                 tuple(guards[i] for i in group if i < len(guards)),
                 tuple(v for v in free if v in inside),
-                tuple(filters.across_body[i - len(guards)] for i in group if i >= len(guards)),
+                tuple(e for e in filters.across_body if inside.issuperset(expression_variables(e))),
                 tuple(e for e in filters.across_head if inside.issuperset(expression_variables(e))),
-            )
+                tuple(crossing[i - len(guards)] for i in group
+                      if i >= len(guards) + len(filters.across_body)),
+            )  # fmt: skip
             self.components.append(component)
             self.atoms.append(tuple(i for i in group if i < len(query.atoms)))
 
@@ -61,6 +67,21 @@ class SplitQuery:
             e for e in filters
             if not any(inside.issuperset(expression_variables(e)) for inside in groups)
         )  # fmt: skip
+
+
+def can_link(expression: Expression) -> bool:
+    """Whether a filter is a comparison that an index by value can find.
+
+    >>> from triegs.sparql.model import Call
+    >>> can_link(Call("<", ("?x", "?y"))), can_link(Call("!=", ("?x", "?y")))
+    (True, False)
+    """
+    found = find_comparison(expression)
+    return (
+        found is not None
+        and found.operator != "!="
+        and (found.operator != "=" or found.has_arithmetic)
+    )
 
 
 def shift_draft(draft: Draft, offset: int) -> Draft:

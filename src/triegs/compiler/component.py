@@ -34,6 +34,8 @@ class QueryComponent:
     head: tuple[str, ...]
     across_body: tuple[Expression, ...]
     across_head: tuple[Expression, ...]
+    #: Comparisons of head variables without which it would not be connected.
+    links: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class _Compilation:
 
     def run(self, root: str | None) -> Built:
         state = self.state
+        self._join_links()
         self._remove_body()
         if self._cover_core():
             self._remove_body()
@@ -115,6 +118,22 @@ class _Compilation:
             tuple(state.drafts), top, state.ordered(head), self.plan_class, (),
             tuple(self.warnings),
         )  # fmt: skip
+
+    def _join_links(self) -> None:
+        """Keep the pairs of values that a linking comparison accepts as a relation of its own."""
+        for expression in self.component.links:
+            bag = frozenset(expression_variables(expression))
+            if any(bag <= factor.variables for factor in self.state.factors):
+                continue  # another comparison of the same variables
+            factors = list(self.state.factors)
+            supports = self._cover_rest(bag, [], factors)
+            inputs = [self._input(factor, Use.SUPPORT, bag) for factor in supports]
+            self._add_join(inputs, bag, [], [factor.variables for factor in factors])
+            self.plan_class = PlanClass.MATERIALIZED
+            self.warnings.append(
+                f"only a comparison connects {' and '.join(self.state.ordered(bag))}: the pairs of "
+                f"values that pass are materialised, found by an index ordered by value"
+            )
 
     def _pick_root(self, root: str | None) -> Edge:
         options = roots(self.state.factors, self.component.head)

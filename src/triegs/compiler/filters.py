@@ -4,7 +4,7 @@
 - A filter across atoms with a body variable is a hyperedge of its own: its variables must meet in
   one materialised join before the body variable is summed out.
 - A filter across atoms over head variables runs in a join that has them all, if there is one, else
-  during enumeration.
+  during enumeration; but a comparison that alone links two components is a join of its own.
 - A filter without bound variables is evaluated now.
 
 Conjunctions are split first, so that each side is evaluated as early as possible.

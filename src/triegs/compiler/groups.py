@@ -107,13 +107,25 @@ def choose_measure(query: Query, aggregate: Aggregate) -> tuple[Measure, tuple[s
     bound = set(query.variables)
     values = tuple(v for v in expression_variables(argument) if v in bound)
     is_plain = isinstance(argument, str) and is_variable(argument) and bool(values)
-    if is_distinct and not is_direct(query):  # its values may be those of several members
-        return Measure.VALUES, values
+    assert query.grouping is not None
+    if is_distinct and (query.grouping.is_partial or not is_direct(query)):
+        return Measure.VALUES, values  # its values may be those of several members or partitions
     if is_plain and aggregate.function == "COUNT":
         return (Measure.DISTINCT, values) if is_distinct else (Measure.COUNT, ())
     if is_plain and aggregate.function in ("SUM", "AVG"):
         return (Measure.DISTINCT_SUM if is_distinct else Measure.SUM), values
     return Measure.VALUES, values
+
+
+def is_extreme(aggregate: Aggregate) -> bool:
+    """Whether an aggregate is the lowest or highest value of a variable; ``SAMPLE`` is the lowest.
+
+    >>> is_extreme(Aggregate("MAX", "?x")), is_extreme(Aggregate("MAX", Call("-", ("?x",))))
+    (True, False)
+    """
+    argument = aggregate.argument
+    is_plain = isinstance(argument, str) and is_variable(argument)
+    return is_plain and aggregate.function in ("MIN", "MAX", "SAMPLE")
 
 
 def is_direct(query: Query) -> bool:

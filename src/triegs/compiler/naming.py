@@ -53,8 +53,11 @@ def _initial(draft: Draft) -> str:
         return "Values"
     if isinstance(draft.guard, Digits):
         return "Digits"
-    if isinstance(draft.guard, Alias) and draft.guard.label is not None:
-        letters = re.sub(r"[^A-Za-z]", "", local_name(draft.guard.label))
+    label = None
+    if isinstance(draft.guard, Alias):
+        label = draft.guard.event_label or draft.guard.label
+    if label is not None:
+        letters = re.sub(r"[^A-Za-z]", "", local_name(label))
         # V and B are reserved for views and joins.
         return letters[:1].upper() if letters and letters[0] not in "vVbB" else "Leaf"
     return "Triples"

@@ -16,7 +16,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from triegs.sparql.model import Atom, Expression, Query, Values, is_variable
+from triegs.sparql.model import (
+    Atom,
+    Expression,
+    Query,
+    Values,
+    is_variable,
+    split_event_graph,
+)
 
 #: The most columns of a relation; wider bags are refused.
 MOST_COLUMNS = 16
@@ -89,6 +96,11 @@ class Alias:
         """The constant predicate, or None when the predicate is a variable."""
         predicate = self.atom.predicate
         return None if is_variable(predicate) else predicate
+
+    @property
+    def event_label(self) -> str:
+        """The predicate of the events whose times the atom has; empty for other atoms."""
+        return split_event_graph(self.graph)[1]
 
     @property
     def is_selected(self) -> bool:

@@ -28,12 +28,17 @@ class QuerySource(NamedTuple):
     prefixes: Mapping[str, str]
     #: The labels that its atoms read instead of their own, if given.
     labels: tuple[str, ...] = ()
+    #: Whether its groups are to be merged with those of other partitions.
+    is_partial: bool = False
 
     def write(self) -> dict[str, Any]:
         """For JSON."""
         window = None if self.window is None else write_window(self.window)
         kept = {"keep": list(self.keep), "window": window, "labels": list(self.labels)}
-        return {**self._asdict(), **kept}
+        found = {**self._asdict(), **kept}
+        if not self.is_partial:  # as in files that are older than this field
+            del found["is_partial"]
+        return found
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> QuerySource:
@@ -48,6 +53,8 @@ class QuerySource(NamedTuple):
             found = _parse(self.text, tuple(self.prefixes.items()), refuse_patterns)
         except TypeError:  # not hashable, so not a text: `parse` has the better message
             found = parse(self.text, self.prefixes)
+        if self.is_partial and found.grouping is not None:
+            found = replace(found, grouping=replace(found.grouping, is_partial=True))
         if not self.labels:
             return found
         atoms = zip(found.atoms, self.labels, strict=True)

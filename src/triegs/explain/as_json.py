@@ -227,6 +227,7 @@ def _difference(difference: Difference) -> dict[str, Any]:
                 "variable": each.variable,
                 "sources": [_lookup(source) for source in each.sources],
                 "filters": _expressions(each.filters),
+                "range": _expressions(each.range),
             }
             for each in difference.bindings
         ],

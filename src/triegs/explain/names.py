@@ -78,7 +78,8 @@ class Names:
 
 def query_constants(query: Query) -> Iterator[str]:
     """Every constant that an explanation of the query may show; rows of VALUES are only counted."""
-    for atom in query.atoms:
+    for atom, predicate in zip(query.atoms, query.predicates, strict=True):
+        yield predicate
         yield atom.predicate
         yield atom.subject
         yield atom.object

@@ -115,12 +115,17 @@ class Notation:
         return own + children or ["1"]
 
     def relation(self, guard: Alias | Static | Digits) -> str:
-        """The guard without its filters: ``hasReply(v,z)``."""
+        """The guard without its filters: ``hasReply(v,z)``, or ``hasReply@t(v,z)`` with the times
+        of events.
+        """
         if isinstance(guard, Digits):
             return f"digits({plain(guard.variable)})"
         if isinstance(guard, Static):
             return "VALUES" + tuple_of(guard.variables)
         subject, predicate, target = guard.atom
+        if guard.event_label:
+            name = f"{self.names.label(guard.event_label)}@{self.term(predicate)}"
+            return f"{name}({self.term(subject)},{self.term(target)})"
         if guard.label is None:
             return f"triple({','.join(map(self.term, guard.atom))})"
         return f"{self.names.label(predicate)}({self.term(subject)},{self.term(target)})"

@@ -12,12 +12,17 @@ from triegs.partition.keys import Candidate, Partitioning
 from triegs.partition.statistics import OBJECT, StreamStatistics
 from triegs.sparql.model import Query, is_variable
 
-TITLES = ("key", "f", "copies", "S(N)", "hottest", "summed")
+TITLES = ("key", "f", "copies", "S(N)", "hottest")
 LEGEND = (
     "f is the fraction of events that go to all partitions; copies is how often an event is sent, "
     "1 + f(N - 1); S(N) is the speedup of N partitions, 1 / ((1 - f)/N + f), or less if one key "
-    "has more than its fair share (hottest); summed: the key is not projected, so multiplicities "
-    "are added up over the partitions."
+    "has more than its fair share (hottest); "
+)
+SUMMED = "summed: the key is not projected, so multiplicities are added up over the partitions."
+MERGED = (
+    "merged: the key is not a column of GROUP BY in SELECT, so each partition has partial "
+    "aggregates (counts, sums, values with their counts), which are added up over the partitions "
+    "before HAVING and expressions."
 )
 
 
@@ -36,11 +41,12 @@ def list_partitions(
         return write_json(_describe(found, observed))
     if output is not Format.TEXT:
         raise ValueError(f"keys are listed as text or json, not as {output.value}")
-    lines = [*_table(found), *_list_routes(query, found, observed)]
+    combined, meaning = ("summed", SUMMED) if query.grouping is None else ("merged", MERGED)
+    lines = [*_table(found, combined), *_list_routes(query, found, observed)]
     why = f"Chosen: {found.reason}" if found.chosen else f"Not partitioned: {found.reason}"
     lines += ["", *fold_text(why, "", "")]
     if found.candidates:
-        lines += [*_describe_shares(observed), "", *fold_text(LEGEND, "", "")]
+        lines += [*_describe_shares(observed), "", *fold_text(LEGEND + meaning, "", "")]
     return "\n".join(lines) + "\n"
 
 
@@ -81,7 +87,7 @@ def _list_atoms(candidate: Candidate) -> list[str]:
 
 def _measure(candidate: Candidate, partitions: int) -> tuple[str, ...]:
     if candidate.problem:
-        return ("",) * (len(TITLES) - 1)
+        return ("",) * len(TITLES)
     return (
         f"{candidate.replicated:.2f}", f"{candidate.find_copies(partitions):.2f}",
         f"{candidate.find_speedup(partitions):.2f}",
@@ -90,12 +96,12 @@ def _measure(candidate: Candidate, partitions: int) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _table(found: Partitioning) -> list[str]:
+def _table(found: Partitioning, last: str) -> list[str]:
     many = "1 partition" if found.partitions == 1 else f"{found.partitions} partitions"
     lines = [f"{many}; → marks the chosen key" if found.chosen else f"{many}; no key is chosen"]
     if not found.candidates:
         return lines
-    rows: list[tuple[str, ...]] = [("", *TITLES)]
+    rows: list[tuple[str, ...]] = [("", *TITLES, last)]
     for number, candidate in enumerate(found.candidates, 1):
         rows.append(
             (str(number), " ".join(candidate.variables), *_measure(candidate, found.partitions))

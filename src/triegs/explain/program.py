@@ -19,6 +19,7 @@ from triegs.maintain.lowered import (
     Side,
     Work,
 )
+from triegs.sparql.model import split_event_graph
 
 #: The purpose of each kind; a rule has its own reason.
 REASONS = {
@@ -78,14 +79,21 @@ class Program:
         if relation.is_selected:
             name = " ".join([self.notation.relation(guard), *self.notation.brackets(guard.filters)])
         else:
-            label = guard.label
-            name = "all triples" if label is None else self.notation.names.label(label)
-        if guard.graph:
-            name += f" in {self.notation.names.constant(guard.graph)}"
+            name = self._name_base(guard)
+        if graph := split_event_graph(guard.graph)[0]:
+            name += f" in {self.notation.names.constant(graph)}"
         columns = relation.columns if len(relation.columns) > 2 else relation.columns[:1]
         if relation.is_selected and len(relation.columns) == 1:
             return name
         return f"{name} by {' '.join(map(plain, columns))}"
+
+    def _name_base(self, guard: Alias) -> str:
+        """What an atom selects from: ``hasReply``, ``hasReply events``, ``all triples``."""
+        names = self.notation.names
+        if guard.event_label:
+            at = "" if guard.label is None else f" at {names.constant(guard.label)}"
+            return f"{names.label(guard.event_label)} events{at}"
+        return "all triples" if guard.label is None else names.label(guard.label)
 
     def kind(self, relation: Relation) -> str:
         """``edge, live pairs``"""
@@ -185,6 +193,8 @@ class Program:
         sources = " ∩ ".join(map(self._lookup, binding.sources))
         filters = "".join(f" {each}" for each in self.notation.brackets(binding.filters))
         verb = "walk" if len(binding.sources) == 1 else "intersect"
+        if binding.range:
+            verb = "range of"
         return f"{verb} {sources} for {plain(binding.variable)}{filters}"
 
     def reason(self, relation: Relation) -> str:

@@ -16,6 +16,7 @@ from triegs.maintain.kernels.tables import (
     PRESENCE,
     PRODUCT,
     SAME,
+    SORTED_TUPLES,
     TOTAL,
     TUPLES,
 )
@@ -56,8 +57,11 @@ def check_views(views: Views) -> None:
         elif isinstance(view, Rule):
             compare(name, found, make_rule(views, view))
         elif isinstance(view, Order) and view.of is not None:
-            rows = view.of.relation.scan()
-            compare(name, found, {tuple(k[c] for c in view.columns): n for k, n in rows})
+            ordered: Rows = {}
+            for key, count in view.of.relation.scan():
+                row = make_key(views, key, view.columns)
+                ordered[row] = ordered.get(row, 0) + count
+            compare(name, found, ordered)
         if view.is_summed:
             check_hubs(views, view, {key: (1, count) for key, count in found.items()})
 
@@ -69,12 +73,23 @@ def compare(name: str, found: Rows, expected: Rows) -> None:
             raise StoreCorrupt(f"{name}{key}: {found.get(key)} instead of {expected.get(key)}")
 
 
+def make_key(views: Views, key: Sequence[int], columns: Sequence[int]) -> Key:
+    """A tuple in another column order, which may have sort keys."""
+    rows = np.array([[*key, 1]], np.int64).T
+    return tuple(views.take_columns(rows, columns)[:-1, 0].tolist())
+
+
 def make_index(views: Views, index: Index) -> Rows:
     """The entries of an index, from the counts of labels and the unindexed assertions."""
     rows: Rows = {}
     for *key, weight in views.read_stream(index.stream).T.tolist():
         if index.kind == TUPLES:
             row = tuple(key[c] for c in index.order)
+        elif index.kind == SORTED_TUPLES:
+            beside = {ANY: None, SAME: key[index.column]}.get(index.condition, index.condition)
+            if beside is not None and key[1 - index.column] != beside:
+                continue
+            row = make_key(views, key, index.order)
         else:
             first, other = (key * 2)[index.column], (key * 2)[1 - index.column]
             wanted = {ANY: other, SAME: first}.get(index.condition, index.condition)
@@ -124,7 +139,8 @@ def index_inputs(delta: Delta) -> Iterator[IndexedInput]:
         use = uses.get(root.word, root.use)
         known = [number for number, variable in enumerate(columns) if variable in bound]
         entries: dict[Key, Rows] = {}
-        for key, count in root.view.relation.scan():
+        for full, count in root.view.relation.scan():
+            key = full[root.is_constant :]
             same = entries.setdefault(tuple(key[number] for number in known), {})
             same[key[: len(columns)]] = count if use == COUNT else 1
         bound.update(columns)

@@ -7,15 +7,41 @@ input is read with its columns in binding order, which determines the index it n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import permutations
 
-from triegs.maintain.kernels.tables import BEFORE, LEADS, MOST_LEVELS, MOST_VALUES, MOST_WORDS, NOW
-from triegs.maintain.model import Binding, Check, Delta, Input, Move, Operand, Root, Symmetry, View
+from triegs.maintain.kernels.tables import (
+    BEFORE,
+    CONSTANT,
+    IS_EQUAL_TO,
+    IS_LOWER,
+    IS_UPPER,
+    LEADS,
+    MOST_LEVELS,
+    MOST_VALUES,
+    MOST_WORDS,
+    NOW,
+    SORTED,
+)
+from triegs.maintain.model import (
+    Binding,
+    Check,
+    Delta,
+    Input,
+    Move,
+    Operand,
+    Range,
+    Root,
+    Symmetry,
+    View,
+)
 
 MOST_RENAMED = 6  # variables
+MOST_SORTED = 16  # columns
+#: The side of a range that each comparison bounds.
+SIDES = {"<": IS_UPPER, "<=": IS_UPPER, ">": IS_LOWER, ">=": IS_LOWER, "=": IS_EQUAL_TO}
 FindOrder = Callable[[Operand, tuple[int, ...]], View]
 
 
@@ -45,6 +71,18 @@ class _Planner:
         for number, each in enumerate(inputs):
             for variable in each.variables:
                 self.holders.setdefault(variable, []).append(number)
+        #: For each variable the checks that compare it with another one, except for inequality and
+        #: for the equality of terms, which need not be numbers.
+        self.compared: dict[int, list[Check]] = {}
+        for check in checks:
+            found = check.comparison
+            if (
+                found is not None
+                and found.operator in SIDES
+                and (found.operator != "=" or found.has_arithmetic)
+            ):
+                for variable in check.variables:
+                    self.compared.setdefault(variable, []).append(check)
         #: Keyed by input, column order, first word, and whether the old version is read.
         self.reads: dict[tuple[int, tuple[int, ...], int, bool], tuple[Root, list[Move]]] = {}
 
@@ -53,38 +91,63 @@ class _Planner:
         if own.operand.is_fixed and not self.inputs[-1].operand.is_fixed:
             # It never changes, and the rule is filled from its last input: nothing reads this.
             return Delta(own.operand, own.variables, own.use, tuple(self.checks), (), (), ())
-        later = order_variables(self.inputs, seed, self.holders)
+        later = order_variables(self.inputs, seed, self.holders, self.compared)
         bound_at = {variable: i for i, variable in enumerate((*own.variables, *later))}
+        ranged = self.find_ranged(later, bound_at)
         bound = len(own.variables)
         roots: list[Root] = []
         probes: list[Move] = []
         sources: dict[int, list[Move]] = {variable: [] for variable in later}
+        sort_keys: dict[int, Move] = {}
         word = 0
         for number, each in enumerate(self.inputs):
             if number == seed:
                 continue
             columns = order_columns(each.variables, bound_at)
+            columns = add_sort_keys(each.variables, columns, ranged)
             root, moves = self.read(number, columns, word, number > seed)
             roots.append(root)
             for move in moves:
-                if bound_at[move.variable] < bound:
+                if move.is_sort_key:
+                    sort_keys[move.variable] = move
+                elif bound_at[move.variable] < bound:
                     probes.append(move)
                 else:
                     sources[move.variable].append(move)
             word += len(columns) + 1
-        fits = word <= MOST_WORDS and len(later) <= MOST_LEVELS and len(bound_at) <= MOST_VALUES
+        count = len(later) + len(sort_keys)
+        fits = word <= MOST_WORDS and count <= MOST_LEVELS and 2 * len(bound_at) <= MOST_VALUES
         assert fits, "the parser takes no query of so many patterns"
         when: dict[int, list[Check]] = {}
         for check in self.checks:
             when.setdefault(max(bound_at[v] for v in check.variables), []).append(check)
-        levels = [
-            Binding(v, tuple(sources[v]), v in self.shown, tuple(when.get(bound_at[v], ())))
-            for v in later
-        ]
+        levels = []
+        for v in later:
+            if v in sort_keys:
+                # A sort key has a register of its own, after those of all variables.
+                sort_key = len(bound_at) + v
+                levels.append(Binding(sort_key, (sort_keys[v],), False, (), tuple(ranged[v])))
+            checked = tuple(when.get(bound_at[v], ()))
+            levels.append(Binding(v, tuple(sources[v]), v in self.shown, checked))
         first = tuple(check for at in range(bound) for check in when.get(at, ()))
         return Delta(
             own.operand, own.variables, own.use, first, tuple(roots), tuple(probes), tuple(levels)
         )
+
+    def find_ranged(
+        self, later: Sequence[int], bound_at: Mapping[int, int]
+    ) -> dict[int, list[Range]]:
+        """The variables that a single input holds and that comparisons with bound variables
+        restrict: they are found in a range.
+        """
+        ranged: dict[int, list[Range]] = {}
+        for variable in later:
+            for check in self.compared.get(variable, ()):
+                other = next(v for v in check.variables if v != variable)
+                if bound_at[other] < bound_at[variable] and len(self.holders[variable]) == 1:
+                    found = Range(other, check.solve(variable))
+                    ranged.setdefault(variable, []).append(found)
+        return ranged
 
     def read(
         self, number: int, columns: tuple[int, ...], word: int, is_later: bool
@@ -96,12 +159,19 @@ class _Planner:
             each = self.inputs[number]
             view = self.find_order(each.operand, columns)
             is_old = is_later and not each.operand.is_fixed
-            root = Root(word, view, is_old, LEADS if columns else each.use)
+            is_constant = columns[:1] == (CONSTANT,)
+            root = Root(word, view, is_old, LEADS if columns else each.use, is_constant)
             uses = [LEADS] * (len(columns) - 1) + [each.use]
             moves = [
-                Move(each.variables[column], word + depth, depth == 0, word + depth + 1, use)
+                Move(
+                    each.variables[column & ~SORTED], word + depth, depth == 0, word + depth + 1,
+                    use, bool(column & SORTED),
+                )
                 for depth, (column, use) in enumerate(zip(columns, uses, strict=False))
-            ]
+                if column != CONSTANT
+            ]  # fmt: skip
+            if is_constant:  # the root leads to its set at once
+                root = replace(root, word=word + 1)
             found = self.reads[key] = root, moves
         return found
 
@@ -111,6 +181,24 @@ def order_columns(variables: tuple[int, ...], bound_at: Mapping[int, int]) -> tu
     if len(variables) == 2:
         return (0, 1) if bound_at[variables[0]] <= bound_at[variables[1]] else (1, 0)
     return tuple(sorted(range(len(variables)), key=lambda column: bound_at[variables[column]]))
+
+
+def add_sort_keys(
+    variables: tuple[int, ...], columns: tuple[int, ...], ranged: Collection[int]
+) -> tuple[int, ...]:
+    """A column order with the sort key of each ranged variable before the variable itself. A sort
+    key is never the first column.
+
+    >>> add_sort_keys((5, 7), (1, 0), {7}) == (CONSTANT, SORTED | 1, 1, 0)
+    True
+    """
+    is_ranged = [variables[column] in ranged for column in columns]
+    if not any(is_ranged) or len(columns) + sum(is_ranged) + is_ranged[0] > MOST_SORTED:
+        return columns
+    found = [CONSTANT] if is_ranged[0] else []
+    for column, is_sorted in zip(columns, is_ranged, strict=True):
+        found += [SORTED | column, column] if is_sorted else [column]
+    return tuple(found)
 
 
 def plan_symmetric(
@@ -159,10 +247,12 @@ def find_symmetry(inputs: Sequence[Input]) -> Symmetry | None:
 
 
 def order_variables(
-    inputs: Sequence[Input], seed: int, holders: Mapping[int, Sequence[int]]
-) -> list[int]:
+    inputs: Sequence[Input], seed: int, holders: Mapping[int, Sequence[int]],
+    compared: Mapping[int, Sequence[Check]],
+) -> list[int]:  # fmt: skip
     """The variables after the seed's: always the one that most inputs can restrict by bound
-    variables, then the one that occurs in most inputs. `holders` lists the inputs of each variable.
+    variables, then the one that occurs in most inputs; if no input restricts any, one that is
+    compared with a bound variable. `holders` lists the inputs of each variable.
 
     Cost: about linear in the inputs.
     """
@@ -192,7 +282,11 @@ def order_variables(
             if variable in bound or -count != near[variable]:
                 continue
         else:
-            variable = next(each for each in remote if each not in bound)
+            near_by = [
+                each for each in compared if each not in bound
+                and any(bound.intersection(check.variables) for check in compared[each])
+            ]  # fmt: skip
+            variable = near_by[0] if near_by else next(v for v in remote if v not in bound)
         order.append(variable)
         bind(variable)
     return order

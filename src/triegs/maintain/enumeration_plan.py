@@ -84,6 +84,9 @@ class GroupMeasure(NamedTuple):
     names: tuple[str, ...]
     totals: tuple[tuple[PackedRelation, Key], ...]
     is_distinct: bool
+    #: If an extreme of the values is wanted: the keys, or a constant, then the sort key of a value,
+    #: see `triegs.maintain.kernels.sort_keys`, then the value.
+    by_value: PackedRelation | None = None
 
 
 @dataclass(slots=True)

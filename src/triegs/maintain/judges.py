@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,23 +19,36 @@ from numpy.typing import NDArray
 
 from triegs.compiler.keys import expression_text
 from triegs.jit.words import Words
+from triegs.maintain.kernels.sort_keys import write_sort_keys
 from triegs.maintain.kernels.verdicts import (
     ACCEPTED,
     COMPARISON,
     COUNT,
     DIFFERENT,
     DIRECTORY,
+    DOUBLES,
     EQUAL,
     FORM,
     GREATER,
     IDS,
     LEFT,
+    LEFT_FACTOR,
+    LEFT_WHOLE,
     LESS,
+    LIMIT,
+    LINEAR,
+    NOT_LINEAR,
+    OFFSET,
+    OFFSET_WHOLE,
     PLANES,
     RIGHT,
+    RIGHT_FACTOR,
+    RIGHT_WHOLE,
     ROW_HEAD,
     SAME,
+    SINGLES,
     SLOTS,
+    SPREAD,
     STAMP,
     TABLE,
     TEXTS,
@@ -43,6 +57,7 @@ from triegs.maintain.kernels.verdicts import (
     VALUE_JUDGE,
     VALUE_WORDS,
     VALUES,
+    WHOLES,
     count_asked,
     deal_asked,
     forget_ids,
@@ -54,8 +69,9 @@ from triegs.maintain.kernels.verdicts import (
 )
 from triegs.maintain.value_words import value_words, values_of_integers, values_of_texts
 from triegs.sparql.batches import FEW, Batch
+from triegs.sparql.comparisons import Comparison, find_comparison
 from triegs.sparql.expressions import holds
-from triegs.sparql.model import Call, Expression, is_variable
+from triegs.sparql.model import Expression
 from triegs.sparql.scope import substitute
 from triegs.terms.decoder import Terms
 
@@ -85,6 +101,7 @@ class _Judge:
     variables: tuple[str, ...]
     form: int
     batch: Batch | None = None
+    comparison: Comparison | None = None
     stamp: int = 1
     slots: int = LEAST_SLOTS
     used: int = 0
@@ -122,6 +139,8 @@ class Judges:
         self._judges: dict[int, _Judge] = {}
         self._numbers: dict[tuple[int, str], int] = {}
         self._capacity = 0  # of the directory
+        #: Whether a relation has sort keys, which need the values of terms.
+        self.has_sorted = False
         self._ids = LEAST_IDS
         self.words: Words = np.zeros(DIRECTORY + 1, np.int64)
         self._replace_asked(LEAST_ASKED)
@@ -145,9 +164,10 @@ class Judges:
         form, batch = TABLE, None
         if len(variables) == 1:
             form, batch = PLANES, Batch(expression, variables[0])
-        elif _compares_variables(expression):
+        comparison = find_comparison(expression)
+        if comparison is not None:
             form = COMPARISON
-        judge = _Judge(key, expression, tuple(variables), form, batch)
+        judge = _Judge(key, expression, tuple(variables), form, batch, comparison)
         self._judges[number] = judge
         try:
             self._lay_out()
@@ -232,6 +252,21 @@ class Judges:
                     break
             start = end
         return verdicts.astype(np.bool_)
+
+    def sort_keys(self, ids: NDArray[np.int64]) -> Words:
+        """The sort keys of ids as sets store them, see `triegs.maintain.kernels.sort_keys`."""
+        ids = np.ascontiguousarray(ids, np.int64)
+        keys = np.zeros(len(ids), np.int64)
+        if not self.has_sorted:
+            self.has_sorted = True
+            self._lay_out()
+        for start in range(0, len(ids), MOST_ROWS):
+            some = slice(start, start + MOST_ROWS)
+            while True:
+                write_sort_keys(self.words, self.asked, ids[some], keys[some])
+                if not self.answer():
+                    break
+        return keys
 
     def forget(self, ids: NDArray[np.int64]) -> None:
         """Discard all verdicts on freed ids, which may be reused for other terms."""
@@ -332,7 +367,8 @@ class Judges:
         """Write a new array with all judges and verdicts, in the recorded sizes."""
         old, old_ids = self.words, int(self.words[IDS])
         old_values, old_capacity = int(old[VALUES]), self._capacity
-        needs_values = any(judge.form == COMPARISON for judge in self._judges.values())
+        forms = (judge.form for judge in self._judges.values())
+        needs_values = self.has_sorted or COMPARISON in forms
         capacity = 1 + max(self._judges, default=0)
         planes = 2 * (self._ids // 64)
         at = DIRECTORY + capacity
@@ -362,18 +398,29 @@ class Judges:
     def _write_head(self, head: Words, judge: _Judge) -> None:
         head[FORM], head[COUNT] = judge.form, len(judge.variables)
         head[STAMP], head[SLOTS] = judge.stamp, judge.slots
-        if judge.form == COMPARISON:
-            assert isinstance(judge.expression, Call)
-            for side, name in zip((LEFT, RIGHT), judge.expression.arguments, strict=True):
-                assert isinstance(name, str)
-                head[side] = judge.variables.index(name)
-            head[ACCEPTED], head[UNDECIDED] = _OPERATORS[judge.expression.operator]
+        found = judge.comparison
+        if found is not None:
+            head[LEFT] = judge.variables.index(found.left)
+            head[RIGHT] = judge.variables.index(found.right)
+            head[ACCEPTED], head[UNDECIDED] = _OPERATORS[found.operator]
+            head[LINEAR] = NOT_LINEAR
+            if found.has_arithmetic:
+                _write_sum(head, found)
 
 
-def _compares_variables(expression: Expression) -> bool:
-    if not isinstance(expression, Call) or expression.operator not in _OPERATORS:
-        return False
-    return all(isinstance(a, str) and is_variable(a) for a in expression.arguments)
+def _write_sum(head: Words, found: Comparison) -> None:
+    parts = [found.left_factor, found.right_factor, found.offset]
+    doubles: list[Fraction | float] = [*parts, found.spread, found.limit]
+    head[[LEFT_FACTOR, RIGHT_FACTOR, OFFSET, SPREAD, LIMIT]] = write_doubles(doubles)
+    head[LINEAR] = SINGLES if found.is_coarse else DOUBLES
+    if not found.is_coarse and all(p.denominator == 1 and abs(p) < 2**62 for p in parts):
+        head[LINEAR] = WHOLES
+        head[[LEFT_WHOLE, RIGHT_WHOLE, OFFSET_WHOLE]] = [int(part) for part in parts]
+
+
+def write_doubles(numbers: Sequence[Fraction | float]) -> Words:
+    """Numbers as the bits of doubles."""
+    return np.array([float(number) for number in numbers], np.float64).view(np.int64)
 
 
 def _round_up(least: int) -> int:

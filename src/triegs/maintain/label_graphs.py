@@ -31,11 +31,19 @@ class LabelGraphs:
             self.words = more
         self.words[2 * label : 2 * label + 2] = graph, predicate
 
-    def remove(self, label: int) -> int:
-        """Remove a label; returns its predicate."""
-        predicate = int(self.words[2 * label + 1])
-        self.words[2 * label : 2 * label + 2] = 0
-        return predicate
+    def add_all(self, labels: Words, graph: int, predicates: Words) -> None:
+        """Add labels of one graph."""
+        last = int(labels.argmax())
+        self.add(int(labels[last]), graph, int(predicates[last]))
+        self.words.reshape(-1, 2)[labels, 0] = graph
+        self.words.reshape(-1, 2)[labels, 1] = predicates
+
+    def remove(self, labels: Words) -> Words:
+        """Remove labels; returns their predicates."""
+        words = self.words.reshape(-1, 2)
+        predicates: Words = words[labels, 1]
+        words[labels] = 0
+        return predicates
 
     def find(self, labels: Words) -> tuple[Words, Words]:
         """The graphs of labels, and their predicates."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from triegs.maintain.kernels.tables import (
     C_EMITTED,
     C_SEEDS,
     C_TICKS,
+    CONSTANT,
     COUNT,
     COUNTS,
     EDGE,
@@ -35,6 +37,8 @@ from triegs.maintain.kernels.tables import (
     ORDERED_PRODUCT,
     PRODUCT,
     RANKING,
+    SORTED,
+    SORTED_TUPLES,
     TOTAL,
     TUPLES,
 )
@@ -49,6 +53,7 @@ from triegs.maintain.model import (
     Index,
     Move,
     Order,
+    Range,
     Rule,
     Step,
     View,
@@ -66,6 +71,7 @@ from triegs.store.packed import PackedStore
 SUBJECT_OBJECT = ("subject", "object")
 MOST_DELTAS_SHOWN = 64  # of a rule: the deltas of a join of hundreds of atoms are alike
 TRIPLE = ("subject", "predicate", "object")
+EVENT = ("subject", "time", "object")
 
 
 class Kind(Enum):
@@ -124,12 +130,14 @@ class Lookup:
 @dataclass(frozen=True, slots=True)
 class Binding:
     """A variable, and the relations that must all contain its values: one is scanned, several are
-    intersected. It is the last variable of each lookup.
+    intersected. It is the last variable of each lookup. With `range` only the values that these
+    comparisons allow are scanned.
     """
 
     variable: str
     sources: tuple[Lookup, ...]
     filters: tuple[Expression, ...]
+    range: tuple[Expression, ...] = ()
 
 
 class Side(Enum):
@@ -335,8 +343,8 @@ class _Describing:
                 self.guards.setdefault(node.guard, []).append(node.name)
 
     def run(self) -> Lowered:
-        kept = self._sort_views()
-        self.row_of = {view: row for row, view in enumerate(kept)}
+        views = self._sort_views()
+        self.row_of = {view: row for row, view in enumerate(views)}
         relations: dict[Any, int] = {
             view.relation: row for view, row in reversed(self.row_of.items())
         }
@@ -351,14 +359,15 @@ class _Describing:
         weighing += [relation for relation, _ in enumeration.totals]
         for measure in enumeration.measures:
             weighing += [relation for relation, _ in measure.totals]
-            weighing += [measure.relation] if measure.relation is not None else []
+            kept = (measure.relation, measure.by_value)
+            weighing += [relation for relation in kept if relation is not None]
         weights = frozenset(relations[each] for each in weighing)
         ways = [
             each.parent_path.index for each in enumeration.factors if each.parent_path is not None
         ]
         parent_paths = frozenset(relations[each] for each in ways if each is not None)
         return Lowered(
-            self.plan, tuple(map(self._describe, kept)), tuple(levels), weights, parent_paths,
+            self.plan, tuple(map(self._describe, views)), tuple(levels), weights, parent_paths,
             enumeration.counts is not None,
             enumeration.has_rows, enumeration.overflow is not None,
         )  # fmt: skip
@@ -463,7 +472,9 @@ class _Describing:
             return tuple(names)
         if index.stream.source is not None:
             return self._guard(index).variables
-        return SUBJECT_OBJECT if index.stream.predicate is not None else TRIPLE
+        if index.stream.predicate is not None:
+            return SUBJECT_OBJECT
+        return EVENT if self._guard(index).event_label else TRIPLE
 
     def _guard(self, index: Index) -> Alias:
         """The atom that an index was created for."""
@@ -552,7 +563,9 @@ class _Describing:
 
         def follow(move: Move) -> Lookup:
             before = ways[move.before]
-            variables = (*before.variables, names[move.variable])
+            variables = before.variables
+            if not move.is_sort_key:
+                variables = (*variables, names[move.variable])
             ways[move.after] = Lookup(before.relation, variables, before.is_old)
             return ways[move.after]
 
@@ -560,25 +573,40 @@ class _Describing:
             found = follow(move)
             if move.use != LEADS:
                 lookups.append(found)
-        bindings = [
-            Binding(
-                names[level.variable],
-                tuple(map(follow, level.sources)),
-                tuple(self._check(check, names) for check in level.checks),
-            )
-            for level in delta.levels
-        ]
+        bindings = []
+        ranges: tuple[Range, ...] = ()
+        for level in delta.levels:
+            sources = tuple(map(follow, level.sources))
+            if level.ranges:
+                ranges = level.ranges
+                continue
+            found_by = {each.comparison for each in ranges}
+            is_found = [
+                bool(found_by) and check.comparison is not None
+                and check.solve(level.variable) in found_by for check in level.checks
+            ]  # fmt: skip
+            checks = [self._check(check, names) for check in level.checks]
+            bindings.append(Binding(
+                names[level.variable], sources, tuple(checks),
+                tuple(compress(checks, is_found)),
+            ))  # fmt: skip
+            ranges = ()
         filters = tuple(self._check(check, names) for check in delta.checks)
         return Difference(number, SIDES[delta.side], tuple(lookups), filters, tuple(bindings))
 
 
 def pick(names: Sequence[str], columns: Sequence[int]) -> tuple[str, ...]:
-    return tuple(names[column] for column in columns)
+    """Columns by name. The order of a column's values is a column of its own in some indexes."""
+    return tuple(
+        f"order of {names[column & ~SORTED].lstrip('?')}" if column & SORTED else names[column]
+        for column in columns
+        if column != CONSTANT
+    )
 
 
 def find_order(index: Index) -> tuple[int, ...]:
     """The columns of a stream in the order of an index."""
-    if index.kind == TUPLES:
+    if index.kind in (TUPLES, SORTED_TUPLES):
         return index.order
     return (index.column, 1 - index.column) if index.kind == ADJACENCY else (index.column,)
 

@@ -44,6 +44,7 @@ from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.kernels.tables import (
     ADJACENCY,
     ANY,
+    CONSTANT,
     COUNT,
     COUNTS,
     EDGE,
@@ -62,8 +63,10 @@ from triegs.maintain.model import (
     Input,
     Operand,
     Rule,
+    Step,
     View,
     is_fixed,
+    is_sorted,
     list_keys_of,
 )
 from triegs.maintain.order_statistics import RuleStatistics, Used
@@ -71,6 +74,7 @@ from triegs.maintain.rule_names import is_one_stream, name_rule
 from triegs.maintain.streams import Stream, find_stream, label_stream
 from triegs.maintain.views import Views
 from triegs.mode import Mode
+from triegs.sparql.comparisons import find_comparison
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import (
     Duplicates,
@@ -166,6 +170,8 @@ class Lowering:
         self.marginals: dict[int, Named] = {}
         self.live: dict[int, tuple[View, tuple[str, ...]]] = {}
         self.covers: dict[int, Named] = {}
+        #: What joins read by presence.
+        self.supports: set[Named] = set()
 
     def run(self) -> EnumerationPlan:
         """Create or find every view; returns the enumeration of the answers."""
@@ -390,19 +396,23 @@ class Lowering:
             self.marginals[number] = self.sum_out(node, guard)
             return
         order = (*node.interface, *node.introduces)
-        if guard is not None and not node.children:
+        tested = self._find_tested(node)
+        if guard is None and len(tested) == 1 and self.is_folded(node, tested[0]):
+            guard = self.covers[number] = self.marginal(tested[0])  # it only repeats its child
+            tested = []
+        if guard is not None and not tested:
             operand, names = guard
             live = self.find_order(operand, tuple(names.index(v) for v in order))
         else:
-            live = self._live_rule(number, node, guard, order)
+            live = self._live_rule(number, node, guard, order, tested)
         self.live[number] = live, order
         if self.rule_statistics is not None:
-            is_guard = guard is not None and not node.children
+            is_guard = guard is not None and not tested
             named = guard if is_guard else (Operand(len(order), view=live), order)
             assert named is not None
             self.rule_statistics.add_node(number, live, named)
         if node.interface:
-            self.marginals[number] = self._keys_of(node, guard, live, order)
+            self.marginals[number] = self._keys_of(node, guard if not tested else None, live, order)
 
     def guard_view(self, node: Node) -> Named | None:
         guard = node.guard
@@ -441,14 +451,23 @@ class Lowering:
         """The columns of a node's marginal, in order."""
         return node.interface
 
+    def _find_tested(self, node: Node) -> list[int]:
+        """The children that a node's tuples are tested for. A join whose support is the very
+        relation that a child shows has only tuples for which that child is nonempty.
+        """
+        if not isinstance(node.guard, Join) or self.rule_statistics is not None:
+            return list(node.children)
+        return [c for c in node.children if self.marginal(c) not in self.supports]
+
     def _live_rule(
-        self, number: int, node: Node, guard: Named | None, order: tuple[str, ...]
-    ) -> View:
+        self, number: int, node: Node, guard: Named | None, order: tuple[str, ...],
+        tested: Sequence[int],
+    ) -> View:  # fmt: skip
         """The guard tuples for which every child is nonempty. A counting child over the whole bag
         is multiplied in directly; all others are tested for presence.
         """
         inputs = [(*guard, COUNT)] if guard is not None else []
-        for child in node.children:
+        for child in tested:
             operand, names = self.marginal(child)
             if guard is None and number not in self.covers and set(names) == set(node.bag):
                 self.covers[number] = operand, names
@@ -466,13 +485,17 @@ class Lowering:
     def _keys_of(
         self, node: Node, guard: Named | None, live: View, order: tuple[str, ...]
     ) -> Named:
-        """The relation that a parent probes: whether an interface tuple has any live tuple."""
+        """The relation that a parent probes: whether an interface tuple has any live tuple. A guard
+        is given only if its tuples are the live ones.
+        """
         width = len(node.interface)
         if width == len(order):
-            if guard is not None and not node.children:
+            if guard is not None:
                 return guard
             return Operand(width, view=live), order
-        if guard is not None and guard[0].stream is not None and not node.children:
+        if guard is not None and guard[0].stream is not None:
+            if guard[0].stream.arity == 2:
+                return self._support(*guard, node.interface)
             view: View = self.rule([(*guard, COUNT)], node.interface)
         elif width == 1:
             list_keys_of(live)
@@ -507,10 +530,13 @@ class Lowering:
             operand, names = self.marginal(wanted.node)
             if wanted.use is Use.COUNT:
                 inputs.append((operand, names, COUNT))
-            elif set(names) == set(wanted.variables):
-                inputs.append((self.listed(operand), names, PRESENCE))
             else:
-                inputs.append((*self._support(operand, names, wanted.variables), PRESENCE))
+                if set(names) == set(wanted.variables):
+                    support = self.listed(operand), names
+                else:
+                    support = self._support(operand, names, wanted.variables)
+                self.supports.add(support)
+                inputs.append((*support, PRESENCE))
         return self.rule(inputs, head, join.filters)
 
     def _support(self, operand: Operand, names: tuple[str, ...], wanted: tuple[str, ...]) -> Named:
@@ -530,6 +556,12 @@ class Lowering:
 
         Inputs that never change come first, because a rule is filled from its last input.
         """
+        compared = {v for e in filters if find_comparison(e) for v in expression_variables(e)}
+        inputs = [
+            (*self.copy_step(operand, columns), use)
+            if compared.intersection(columns) else (operand, columns, use)
+            for operand, columns, use in inputs
+        ]  # fmt: skip
         inputs = sorted(inputs, key=lambda each: not each[0].is_fixed)
         names = dict.fromkeys(v for _, columns, _ in inputs for v in columns)
         number = {name: i for i, name in enumerate(names)}
@@ -537,7 +569,12 @@ class Lowering:
         for expression in filters:
             wanted = expression_variables(expression)
             judge = self.views.judges.find(expression, wanted)
-            checks.append(Check(judge, tuple(number[v] for v in wanted)))
+            found = find_comparison(expression)
+            if found is not None:  # rules are shared by queries with other names
+                assert (found.left, found.right) == wanted
+                left, right = (f"?{number[v]}" for v in wanted)
+                found = replace(found, left=left, right=right)
+            checks.append(Check(judge, tuple(number[v] for v in wanted), found))
         given = [Input(v, tuple(number[n] for n in names), use) for v, names, use in inputs]
         for operand, _, _ in inputs:
             self.list_changes(operand)
@@ -555,12 +592,12 @@ class Lowering:
         else:
             deltas = plan_deltas(given, shown, checks, self.find_order)
         pairs = tuple(each.variables for each in given)
-        found = self.views.rule(name, shown, deltas, relation, symmetry, pairs)
-        found.is_answers = is_answers
+        rule = self.views.rule(name, shown, deltas, relation, symmetry, pairs)
+        rule.is_answers = is_answers
         streams = [operand.stream for operand, _, _ in inputs]
         atoms = [self.atoms.get(stream) if stream else None for stream in streams]
-        self.use(found, self.node, tuple(names), atoms=atoms)
-        return found
+        self.use(rule, self.node, tuple(names), atoms=atoms)
+        return rule
 
     def rank(self, factors: Sequence[View], variable: str) -> View:
         """A ranking of the product of several counts."""
@@ -569,6 +606,8 @@ class Lowering:
 
     def find_order(self, operand: Operand, columns: tuple[int, ...]) -> View:
         """An operand's relation with its columns in this order."""
+        if is_sorted(columns):
+            return self._find_sorted(operand, columns)
         if operand.stream is not None:
             if operand.stream.arity == 2:
                 return self._index(operand.stream, ADJACENCY, columns[0])
@@ -579,11 +618,37 @@ class Lowering:
             return operand.view
         return self.use(self.views.order(operand.view, columns))
 
+    def copy_step(self, operand: Operand, names: tuple[str, ...]) -> Named:
+        """An operand that can be kept with sort keys: a rule instead of a step."""
+        if not isinstance(operand.view, Step):
+            return operand, names
+        view = self.rule([(operand, names, operand.view.reads)], names)
+        return Operand(len(names), view=view), names
+
+    def _find_sorted(self, operand: Operand, columns: tuple[int, ...]) -> View:
+        """An operand's relation in a column order with sort keys."""
+        view, stream = operand.view, operand.stream
+        if stream is not None:
+            found: View = self.views.sorted_index(stream, columns, 0, ANY)
+            return self.use(found, guard=self.atoms[stream])
+        assert view is not None
+        if isinstance(view, Index):
+            order = tuple(c if c == CONSTANT else c + view.column for c in columns)
+            found = self.views.sorted_index(view.stream, order, view.column, view.condition)
+            return self.use(found, guard=self.atoms.get(view.stream))
+        return self.use(self.views.order(view, columns))
+
 
 def preferred_columns(plan: Plan) -> dict[Alias, int]:
     """For each atom, the column of the first pair index of its label that the plan reads."""
     columns: dict[str, int] = {}
     for node in plan.nodes:
+        if isinstance(node.guard, Join):
+            for wanted in node.guard.inputs:
+                guard = plan.nodes[wanted.node].guard
+                if isinstance(guard, Alias) and len(wanted.variables) == 1:
+                    is_object = guard.atom.subject != wanted.variables[0]
+                    columns.setdefault(guard.relation or "", int(is_object))
         if not isinstance(node.guard, Alias) or len(node.bag) != 2:
             continue
         above = node.interface[0] if node.interface else node.bag[0]

@@ -6,6 +6,7 @@ measures when it is read.
 
 from __future__ import annotations
 
+from triegs.compiler.groups import choose_measure, is_extreme, list_aggregates
 from triegs.compiler.plan import DIGIT, Groups, Measure, Plan, Source
 from triegs.maintain.enumeration_plan import EnumerationPlan, GroupMeasure, Level
 from triegs.maintain.kernels.tables import COUNT, PRESENCE
@@ -23,6 +24,7 @@ class Measures:
         assert plan.groups is not None
         self._views = views
         self._groups: Groups = plan.groups
+        self._query = plan.query
         self._encode = encode
         self.held: Held = {}
 
@@ -31,7 +33,7 @@ class Measures:
         keys = self._groups.variables
         measures = tuple(self._lower(source) for source in self._groups.sources)
         found = EnumerationPlan(len(keys), measures=measures)
-        relation, names, totals, _ = measures[0]
+        relation, names, totals = measures[0][:3]
         found.totals += totals
         if relation is not None:
             binds = tuple(keys.index(name) for name in names)
@@ -54,10 +56,27 @@ class Measures:
             columns = tuple(names.index(name) for name in order)
             view = lowering.find_order(Operand(len(names), view=view), columns)
             names = order
+        by_value = None
+        if view is not None and self._wants_extreme(source):
+            by_value = lowering.sort_values(view, names).relation
         for each, meanings in lowering.held.items():
             self.held.setdefault(each, {}).update(meanings)
         relation = None if view is None else view.relation
-        return GroupMeasure(relation, names, tuple(totals), is_distinct)
+        return GroupMeasure(relation, names, tuple(totals), is_distinct, by_value)
+
+    def _wants_extreme(self, source: Source) -> bool:
+        """Whether an aggregate is an extreme of the values of a variable that is no key."""
+        query = self._query
+        assert query.grouping is not None
+        wanted = source.measure, source.values
+        if source.measure is not Measure.VALUES or set(source.values) <= set(
+            self._groups.variables
+        ):
+            return False
+        return any(
+            is_extreme(each) and choose_measure(query, each) == wanted
+            for each in list_aggregates(query.grouping)
+        )
 
     def _lower_distinct(
         self, lowering: SourceLowering, source: Source, values: Marginal

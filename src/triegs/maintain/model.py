@@ -7,7 +7,7 @@ stream's entries; a *step* or a *rule*, computed from other views; a rule's outp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,8 +19,10 @@ from triegs.maintain.kernels.tables import (
     ORDERED_PRODUCT,
     PRODUCT,
     RANKING,
+    SORTED,
 )
 from triegs.maintain.streams import Stream, label_stream
+from triegs.sparql.comparisons import Comparison
 from triegs.store.kernels.layout import ORDERED, PLAIN, RANKED, SLOT_WORDS, SLOTS
 from triegs.store.kernels.order_statistics import ANSWERED, BESIDE, COUNTED, SETS
 from triegs.store.packed import PackedRelation
@@ -117,16 +119,27 @@ class Check:
 
     judge: int
     variables: tuple[int, ...]
+    #: If it compares two of them, each of these can be found in a range.
+    comparison: Comparison | None = None
+
+    def solve(self, variable: int) -> Comparison:
+        """The comparison, with this variable on the left."""
+        assert self.comparison is not None
+        names = self.comparison.left, self.comparison.right
+        return self.comparison.solve(names[self.variables.index(variable)])
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The root of an input; `use` is LEADS unless the input has no columns."""
+    """The root of an input; `use` is LEADS unless the input has no columns. With `is_constant` it
+    is the set below a constant in the first column.
+    """
 
     word: int
     view: View
     is_old: bool
     use: int
+    is_constant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +151,29 @@ class Move:
     is_trie: bool
     after: int
     use: int
+    #: Whether the column holds sort keys of the variable.
+    is_sort_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A comparison that restricts the sort keys of a level, with the variable that is bound."""
+
+    variable: int
+    comparison: Comparison
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A level: the variable it binds, and the inputs that contain the variable."""
+    """A level: the variable it binds, and the inputs that contain the variable. With `ranges` it
+    binds the sort key of the next level's variable instead, and has a single source.
+    """
 
     variable: int
     sources: tuple[Move, ...]
     is_shown: bool
     checks: tuple[Check, ...]
+    ranges: tuple[Range, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +243,9 @@ class Rule(View):
 
 @dataclass(slots=True, eq=False)
 class Order(View):
-    """The output of a rule, or fixed rows, in another column order."""
+    """The output of a rule, or fixed rows, in another column order; possibly with sort keys, see
+    `triegs.maintain.kernels.tables.SORTED`.
+    """
 
     of: View | None = None
     columns: tuple[int, ...] = ()
@@ -235,6 +263,11 @@ def is_counts(view: View) -> bool:
 def is_fixed(view: View) -> bool:
     """Whether the view's rows never change."""
     return type(view) is View
+
+
+def is_sorted(columns: Iterable[int]) -> bool:
+    """Whether a column order has sort keys."""
+    return any(column & SORTED for column in columns)
 
 
 def list_keys_of(view: View) -> None:

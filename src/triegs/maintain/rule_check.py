@@ -17,8 +17,14 @@ from triegs.maintain.kernels.tables import (
     ANY,
     BEFORE,
     BOTH,
+    CONSTANT,
     COUNT,
     ENTRIES,
+    IS_COARSE,
+    IS_EQUAL_TO,
+    IS_FINE,
+    IS_LOWER,
+    IS_UPPER,
     LEADS,
     LIST,
     MOST_LEVELS,
@@ -26,14 +32,17 @@ from triegs.maintain.kernels.tables import (
     MOST_WORDS,
     NOW,
     PRESENCE,
+    RANGED,
+    SORTED,
+    TERMS,
 )
 
 if TYPE_CHECKING:
     from triegs.maintain.table_check import TableCheck
 
 Check = tuple[int, tuple[int, ...]]
-#: A level: the variable, whether it is shown, sources, checks.
-LevelRow = tuple[int, int, list[list[int]], list[Check]]
+#: A level: the variable, whether it is shown, sources, checks, ranges.
+LevelRow = tuple[int, int, list[list[int]], list[Check], list[list[int]]]
 
 
 class DeltaRow(NamedTuple):
@@ -66,6 +75,7 @@ class RuleRow(NamedTuple):
     arity: int
     head: list[int]
     orders: list[list[int]]
+    sorted: list[list[int]]
     deltas: list[DeltaRow]
     list: int
     keys: int
@@ -84,7 +94,8 @@ class InputReading(NamedTuple):
 
 def pair(columns: Sequence[int], variables: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """The first columns with their variables, in an order that does not depend on the index."""
-    return tuple(sorted(zip(columns, variables, strict=False)))
+    plain = [column for column in columns if not column & (SORTED | CONSTANT)]
+    return tuple(sorted(zip(plain, variables, strict=False)))
 
 
 class Way(NamedTuple):
@@ -151,12 +162,14 @@ class RuleCheck:
         self.check_roots(number, delta)
         variables, uses = Chains(self, delta).follow()
         self.expect(len(delta.levels) <= MOST_LEVELS, "[8] too many levels")
+        keys = {level[0] for level in delta.levels if level[4]}
         changing: list[InputReading] = []
         fixed: list[InputReading] = []
-        for root, (_, slot, _, _) in enumerate(delta.roots):
+        for root, (_, slot, _, _, _) in enumerate(delta.roots):
             origin = self.table.origins.get(slot)
-            columns = self.table.columns.get(slot, (0,) * len(variables[root]))
-            seen = InputReading(origin, pair(columns, variables[root]), uses[root])
+            named = [variable for variable in variables[root] if variable not in keys]
+            columns = self.table.columns.get(slot, (0,) * len(named))
+            seen = InputReading(origin, pair(columns, named), uses[root])
             (fixed if origin is None else changing).append(seen)
         changing.insert(self.place_seed(number, delta), seed)
         return changing + fixed
@@ -195,7 +208,7 @@ class RuleCheck:
     def check_roots(self, number: int, delta: DeltaRow) -> None:
         """Inputs before the seed are read now, those after it before the epoch. [5]"""
         changing, symmetry = 0, self.rule.symmetry
-        for _, slot, is_old, _ in delta.roots:
+        for _, slot, is_old, _, _ in delta.roots:
             self.table.expect_before(slot)
             is_later = False
             if slot in self.table.origins:
@@ -215,6 +228,7 @@ class Chains:
         self.expect = rule.expect
         self.delta = delta
         self.bound: set[int] = set()
+        self.ranged: set[Way] = set()
         self.written: set[int] = set()
         self.open: dict[int, Way] = {}
         self.variables: list[list[int]] = [[] for _ in delta.roots]
@@ -226,13 +240,17 @@ class Chains:
         for reg in delta.regs:
             self.bind(reg)
         self.check(delta.checks)
-        for root, (word, slot, _, use) in enumerate(delta.roots):
-            self.reach(word, Way(root, 0), slot, use)
+        for root, (word, slot, _, use, is_constant) in enumerate(delta.roots):
+            has_constant = self.rule.table.columns.get(slot, ())[:1] == (CONSTANT,)
+            is_known = slot not in self.rule.table.origins  # fixed rows have no columns here
+            self.expect(is_known or bool(is_constant) == has_constant, "[6] a constant, or none")
+            self.reach(word, Way(root, is_constant), slot, use)
         for reg, before, is_trie, after, use in delta.probes:
             self.expect(reg in self.bound, f"[6] a probe by r{reg}, which no seed binds")
             self.move(reg, before, is_trie, after, use)
-        for reg, is_shown, sources, checks in delta.levels:
+        for reg, is_shown, sources, checks, ranges in delta.levels:
             self.expect(len(sources) > 0, f"[6] nothing binds r{reg}")
+            self.check_ranges(reg, sources, ranges)
             befores = [source[0] for source in sources]
             is_ready = all(word in self.open for word in befores)
             self.expect(is_ready, f"[6] a source of r{reg} leads from a word that is not there")
@@ -245,6 +263,31 @@ class Chains:
         self.expect(not self.open, f"[6] inputs end too early, at the words {sorted(self.open)}")
         self.expect(set(self.rule.rule.head) <= self.bound, "[6] the head has an unbound variable")
         return self.variables, self.uses
+
+    def is_sort_key(self, way: Way) -> bool:
+        """Whether the next column has sort keys; fixed relations do not say so."""
+        slot = self.delta.roots[way.root][1]
+        columns = self.rule.table.columns.get(slot)
+        if columns is None:
+            return way in self.ranged
+        return bool(columns[way.depth] & SORTED)
+
+    def check_ranges(self, reg: int, sources: list[list[int]], ranges: list[list[int]]) -> None:
+        """A ranged source is alone, and is bounded by registers that are bound. [6]"""
+        kinds = [source[1] for source in sources]
+        is_ranged = RANGED in kinds
+        self.expect(
+            not is_ranged or len(sources) == 1, f"[6] r{reg}: a range among several sources"
+        )
+        self.expect(
+            is_ranged == bool(ranges), f"[6] r{reg}: a range without bounds, or the reverse"
+        )
+        if is_ranged and sources[0][0] in self.open:
+            self.ranged.add(self.open[sources[0][0]])
+        for other, side, kind, *_ in ranges:
+            self.expect(other in self.bound, f"[6] a range by r{other}, which is not bound")
+            is_good = side in (IS_LOWER, IS_UPPER, IS_EQUAL_TO)
+            self.expect(is_good and kind in (TERMS, IS_FINE, IS_COARSE), f"[6] a range of {kind}")
 
     def bind(self, reg: int) -> None:
         self.expect(0 <= reg < MOST_VALUES, f"[8] register {reg}")
@@ -276,7 +319,9 @@ class Chains:
         way = self.open.pop(before, None)
         self.expect(way is not None, f"[6] r{reg} is sought in w{before}, which is not there")
         assert way is not None
-        self.expect(is_trie == (way.depth == 0), f"[6] w{before} is read as a trie, or is not")
+        is_sort_key = self.is_sort_key(way)
+        wanted = RANGED if is_sort_key else int(way.depth == 0)
+        self.expect(is_trie == wanted, f"[6] w{before} is read as {is_trie}, not as {wanted}")
         self.variables[way.root].append(reg)
         slot = self.delta.roots[way.root][1]
         self.reach(after, Way(way.root, way.depth + 1), slot, use)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from triegs.compiler.plan import DIGIT, Alias, Digits, Node, Plan, Static
-from triegs.maintain.kernels.tables import COUNT
+from triegs.maintain.kernels.tables import CONSTANT, COUNT, SORTED
 from triegs.maintain.lowering import Encode, Lowering, Named
 from triegs.maintain.model import Operand, Rule, View, Watch
 from triegs.maintain.views import Views
@@ -45,6 +45,15 @@ class SourceLowering(Lowering):
                 view = self.rule([(operand, names, COUNT)], names)
         tops = [c.top for c in plan.components if not plan.nodes[c.top].interface]
         return Marginal(view, names, [self.scalar(top) for top in tops])
+
+    def sort_values(self, view: View, names: tuple[str, ...]) -> View:
+        """The relation of a measure of values, with the sort key of each value before it."""
+        last = len(names) - 1
+        columns = (*range(last), SORTED | last, last)
+        if last == 0:
+            columns = (CONSTANT, *columns)
+        operand, _ = self.copy_step(Operand(len(names), view=view), names)
+        return self.find_order(operand, columns)
 
     def find_head(self, node: Node) -> tuple[str, ...]:
         if node is not self.plan.nodes[self.plan.root]:

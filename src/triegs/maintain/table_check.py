@@ -204,9 +204,15 @@ class TableCheck:
             self.expect(all(0 <= c < width for c in tested), f"[4] tests columns {tested}")
 
     def check_row(self, number: int, at: int, arity: int, is_first: bool) -> None:
-        kind, column, slot, changed, condition = self.words[at : at + t.ROW_WORDS]
+        kind, column, slot, changed, condition, width, key = self.words[at : at + t.ROW_WORDS]
         self.expect(condition >= 0 or condition in (ANY, SAME), f"[4] condition {condition}")
-        if kind in (t.TUPLES, t.SUMMED_TUPLES):
+        if kind == t.SORTED_TUPLES:
+            order = self.take(column, width, "an order")
+            self.check_sorted(slot, order, arity)
+            is_good = condition == ANY or (arity == 2 and key in (0, 1))
+            self.expect(is_good, "[4] a condition on no column")
+            self.expect(changed < 0, "[3] tuples of a stream keep no list")
+        elif kind in (t.TUPLES, t.SUMMED_TUPLES):
             order = self.take(column, arity, "an order")
             self.expect(sorted(order) == list(range(arity)), f"[4] {order} is no order of columns")
             self.expect(condition == ANY, "[4] tuples are of all entries")
@@ -223,12 +229,23 @@ class TableCheck:
                 self.pairs[slot] = number, column
                 self.expect(arity == 2 and condition == ANY, "[4] pairs are of all entries")
         self.expect(self.shape(slot).is_plain, "[2] a row is a plain relation")
+        is_sorted = kind == t.SORTED_TUPLES
+        self.expect(is_sorted or (width, key) == (0, 0), "[4] a width, but no sort keys")
+        self.expect(not is_sorted or self.words[t.SORTED_ROWS] == 1, "[4] SORTED_ROWS is 1")
         if is_first:
             self.expect(slot in self.pairs, "[4] deletions are judged by pairs")
             self.judging.add(slot)
         self.claim_slot(slot, ("stream", number, condition), order)
         if changed != -1:
             self.claim_list(changed, slot, 1)
+
+    def check_sorted(self, slot: int, order: list[int], arity: int) -> None:
+        """A sorted relation begins with an id or a constant. [2]"""
+        self.expect_arity(slot, len(order))
+        columns = [c & ~t.SORTED for c in order[order[:1] == [t.CONSTANT] :]]
+        self.expect(any(c & t.SORTED for c in order), f"[2] no sort keys in {order}")
+        self.expect(not order[0] & t.SORTED, f"[2] {order} begins with a sort key")
+        self.expect(all(0 <= c < arity for c in columns), f"[2] {order} of {arity} columns")
 
     # Steps
 
@@ -241,13 +258,18 @@ class TableCheck:
             return [words[at + t.PRODUCT_OUT]]
         if words[at + t.RULE_IS_LISTED_ONLY]:
             return []
-        first, width = words[at + t.RULE_ORDERS_AT], 1 + words[at + t.RULE_ARITY]
-        offsets = (first + width * n for n in range(words[at + t.RULE_ORDERS]))
-        return [words[offset] for offset in offsets if 0 <= offset < len(words)]
+        found = []
+        for count, first, width in (
+            (words[at + t.RULE_ORDERS], words[at + t.RULE_ORDERS_AT], 1 + words[at + t.RULE_ARITY]),
+            (words[at + t.RULE_SORTED], words[at + t.RULE_SORTED_AT], t.TARGET_WORDS),
+        ):
+            offsets = (first + width * n for n in range(min(count, len(words))))
+            found += [words[offset] for offset in offsets if 0 <= offset < len(words)]
+        return found
 
     def check_step(self, number: int, at: int) -> None:
         kind = self.words[at]
-        used = {t.RULE: t.RULE_IS_SUMMED, t.EDGE: t.EDGE_LIST, t.ORDERED_EDGE: t.EDGE_LIST}
+        used = {t.RULE: t.RULE_SORTED_AT, t.EDGE: t.EDGE_LIST, t.ORDERED_EDGE: t.EDGE_LIST}
         rest = self.words[at + 1 + used.get(kind, t.PRODUCT_FACTORS_AT) : at + t.STEP_WORDS]
         self.expect(not any(rest), "[1] a word after the last one is not zero")
         if kind in (t.EDGE, t.ORDERED_EDGE):
@@ -347,6 +369,11 @@ class TableCheck:
         else:
             for slot, *columns in rule.orders:
                 self.claim_slot(slot, ("step", number), columns)
+        for slot, *columns in rule.sorted:
+            self.check_sorted(slot, columns, rule.arity)
+            self.expect(self.shape(slot).is_plain, f"[2] slot {slot} is not plain")
+            self.expect(not rule.is_listed_only, "[2] sort keys of a rule that lists only")
+            self.claim_slot(slot, ("step", number), columns)
         if rule.list != -1:
             self.claim_list(rule.list, slots[0], rule.arity)
         self.expect(rule.keys == 1, "[3] the keys of a list are one column")
@@ -357,16 +384,25 @@ class TableCheck:
     def read_rule(self, at: int) -> RuleRow:
         words = self.words
         (_, arity, head_at, deltas, deltas_at, orders, orders_at, own, keys, keys_list, only,
-         symmetry_at, is_summed) = words[at : at + t.RULE_IS_SUMMED + 1]  # fmt: skip
+         symmetry_at, is_summed, targets, targets_at) = (
+            words[at : at + t.RULE_SORTED_AT + 1]
+        )  # fmt: skip
         self.expect(0 <= arity <= MOST_COLUMNS and only in (0, 1), "[8] arity or flag")
         is_fit = is_summed == 0 or (is_summed == 1 and arity > 1 and not only)
         self.expect(is_fit, f"[2] summed as {is_summed}")
+        self.expect(targets > 0 or targets_at == 0, "[1] an offset of no sorted relations")
         head = self.take(head_at, arity, "the head")
         offsets = self.rows(orders, orders_at, 1 + arity)
         rows = self.rows(deltas, deltas_at, t.DELTA_WORDS)
         found = [self.read_delta(row) for row in rows]
-        return RuleRow(arity, head, [words[p : p + 1 + arity] for p in offsets], found, own, keys,
-                       keys_list, bool(only), self.read_symmetry(symmetry_at))  # fmt: skip
+        targeted = [
+            [slot, *self.take(columns_at, width, "an order")]
+            for slot, width, columns_at in self.read(targets, targets_at, t.TARGET_WORDS)
+        ]
+        return RuleRow(
+            arity, head, [words[p : p + 1 + arity] for p in offsets], targeted, found, own, keys,
+            keys_list, bool(only), self.read_symmetry(symmetry_at),
+        )  # fmt: skip
 
     def read_symmetry(self, at: int) -> SymmetryRow | None:
         if at == 0:
@@ -389,10 +425,13 @@ class TableCheck:
             self.read(probes, probes_at, t.PROBE_WORDS), [], side, orbit,
         )  # fmt: skip
         for level in self.read(levels, levels_at, t.LEVEL_WORDS):
-            reg, count, sources_at, is_shown, level_checks, level_checks_at = level
+            (reg, count, sources_at, is_shown, level_checks, level_checks_at, ranges,
+             ranges_at) = level  # fmt: skip
             sources = self.read(count, sources_at, t.SOURCE_WORDS)
             tests = self.read_checks(level_checks, level_checks_at)
-            found.levels.append((reg, is_shown, sources, tests))
+            self.expect(ranges > 0 or ranges_at == 0, "[1] an offset of no ranges")
+            bounds = self.read(ranges, ranges_at, t.RANGE_WORDS)
+            found.levels.append((reg, is_shown, sources, tests, bounds))
         return found
 
     def read(self, count: int, at: int, size: int) -> list[list[int]]:

@@ -6,7 +6,9 @@ The text is derived from the words alone; the views only provide names. Variable
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
 
 from triegs.maintain.kernels.tables import (
     ANY,
@@ -16,6 +18,7 @@ from triegs.maintain.kernels.tables import (
     CHECK_JUDGE,
     CHECK_REGS_AT,
     CHECK_WORDS,
+    CONSTANT,
     COUNT,
     D_ARITY,
     D_CHECKS,
@@ -49,13 +52,18 @@ from triegs.maintain.kernels.tables import (
     FACTOR_SLOT,
     FACTOR_WORDS,
     IS_ACCEPTED,
+    IS_EQUAL_TO,
     IS_ID,
+    IS_LOWER,
     IS_RDF,
+    IS_UPPER,
     LABELS,
     LEADS,
     LEVEL_CHECKS,
     LEVEL_CHECKS_AT,
     LEVEL_IS_SHOWN,
+    LEVEL_RANGES,
+    LEVEL_RANGES_AT,
     LEVEL_REG,
     LEVEL_SOURCES,
     LEVEL_SOURCES_AT,
@@ -75,7 +83,14 @@ from triegs.maintain.kernels.tables import (
     PRODUCT_IS_EXACT,
     PRODUCT_LIST,
     PRODUCT_OUT,
+    RANGE_INTERCEPT,
+    RANGE_KIND,
+    RANGE_REG,
+    RANGE_SIDE,
+    RANGE_SLOPE,
+    RANGE_WORDS,
     RANKING,
+    ROOT_IS_CONSTANT,
     ROOT_IS_OLD,
     ROOT_SLOT,
     ROOT_USE,
@@ -86,6 +101,7 @@ from triegs.maintain.kernels.tables import (
     ROW_KIND,
     ROW_LIST,
     ROW_SLOT,
+    ROW_WIDTH,
     ROW_WORDS,
     RULE,
     RULE_ARITY,
@@ -99,6 +115,8 @@ from triegs.maintain.kernels.tables import (
     RULE_LIST,
     RULE_ORDERS,
     RULE_ORDERS_AT,
+    RULE_SORTED,
+    RULE_SORTED_AT,
     RULE_SYMMETRY_AT,
     S_ARITY,
     S_COLUMNS_AT,
@@ -108,6 +126,8 @@ from triegs.maintain.kernels.tables import (
     S_TESTS,
     S_TESTS_AT,
     SAME,
+    SORTED,
+    SORTED_TUPLES,
     SOURCE_IN,
     SOURCE_OUT,
     SOURCE_USE,
@@ -128,6 +148,11 @@ from triegs.maintain.kernels.tables import (
     SYM_INPUTS_AT,
     SYM_LIST,
     SYM_VARIABLES,
+    TARGET_COLUMNS_AT,
+    TARGET_SLOT,
+    TARGET_WIDTH,
+    TARGET_WORDS,
+    TERMS,
     TEST_AT,
     TEST_COLUMN,
     TEST_KIND,
@@ -146,7 +171,8 @@ from triegs.store.kernels.order_statistics import ANSWERED, BESIDE, COUNTED, SET
 
 USES = {PRESENCE: "there", COUNT: "count", LEADS: ""}
 SIDES = {BOTH: "", BEFORE: " before", NOW: " now"}
-ROW_KINDS = ("pairs", "counts", "summed pairs", "tuples", "summed tuples")
+ROW_KINDS = ("pairs", "counts", "summed pairs", "tuples", "summed tuples", "sorted tuples")
+SIDES_OF_RANGES = {IS_LOWER: "from", IS_UPPER: "up to", IS_EQUAL_TO: "at"}
 KINDS = {
     EDGE: "edge", PRODUCT: "product", TOTAL: "total", ORDERED_EDGE: "ordered edge",
     ORDERED_PRODUCT: "ordered product", RANKING: "ranking", RULE: "rule",
@@ -170,6 +196,15 @@ def describe_table(table: Table, views: Views) -> str:
     names = {view.address: view.name for view in found}
     text = TableText(table.words.tolist(), names, [stream.name for stream in table.streams])
     return "\n".join(text.lines(views))
+
+
+def describe_columns(columns: Sequence[int]) -> list[str]:
+    """A column order with sort keys."""
+    return [
+        "0" if column == CONSTANT else
+        f"sort key of {column & ~SORTED}" if column & SORTED else f"column {column}"
+        for column in columns
+    ]  # fmt: skip
 
 
 def is_listing(view: View) -> bool:
@@ -237,7 +272,9 @@ class TableText:
     def row(self, at: int, arity: int) -> str:
         words = self.words
         kind, column, condition = (words[at + n] for n in (ROW_KIND, ROW_COLUMN, ROW_CONDITION))
-        order = self.numbers(column, arity) if kind in (TUPLES, SUMMED_TUPLES) else column
+        order: object = self.numbers(column, arity) if kind in (TUPLES, SUMMED_TUPLES) else column
+        if kind == SORTED_TUPLES:
+            order = describe_columns(self.numbers(column, words[at + ROW_WIDTH]))
         wanted = {ANY: "", SAME: " where the columns are equal"}.get(
             condition, f" where the other column is id {condition}"
         )
@@ -305,6 +342,11 @@ class TableText:
             columns = self.numbers(order + 1, arity)
             by = "" if columns == list(range(arity)) else f" by {columns}"
             orders.append(f"{self.relation(words[order])}{by}")
+        targets = words[at + RULE_SORTED], words[at + RULE_SORTED_AT]
+        for target in self.rows(*targets, TARGET_WORDS):
+            width, columns_at = words[target + TARGET_WIDTH], words[target + TARGET_COLUMNS_AT]
+            order_by = describe_columns(self.numbers(columns_at, width))
+            orders.append(f"{self.relation(words[target + TARGET_SLOT])} by {order_by}")
         into = "changes of" if words[at + RULE_IS_LISTED_ONLY] else "into"
         summed = ", summed" if words[at + RULE_IS_SUMMED] else ""
         yield f"step {number}, rule: {head} {into} {', '.join(orders)}{summed}{changed}{keys}"
@@ -335,7 +377,9 @@ class TableText:
         for root in self.rows(words[at + D_ROOTS], words[at + D_ROOTS_AT], ROOT_WORDS):
             when = "before" if words[root + ROOT_IS_OLD] else "now"
             slot = self.relation(words[root + ROOT_SLOT])
-            yield f"    w{words[root + ROOT_WORD]} = {slot} {when}{self.use(root + ROOT_USE)}"
+            below = ", below id 0" if words[root + ROOT_IS_CONSTANT] else ""
+            use = self.use(root + ROOT_USE)
+            yield f"    w{words[root + ROOT_WORD]} = {slot} {when}{use}{below}"
         for probe in self.rows(words[at + D_PROBES], words[at + D_PROBES_AT], PROBE_WORDS):
             way = self.way(probe + PROBE_IN, probe + PROBE_OUT, probe + PROBE_USE)
             yield f"    probe r{words[probe + PROBE_REG]}: {way}"
@@ -347,10 +391,25 @@ class TableText:
                 )
             ]
             does = "walk" if len(sources) == 1 else "meet"
+            if words[level + LEVEL_RANGES]:
+                does = "range"
             shown = "" if words[level + LEVEL_IS_SHOWN] else ", summed out"
             yield f"    {does} r{words[level + LEVEL_REG]}: {' and '.join(sources)}{shown}"
             checks_at = words[level + LEVEL_CHECKS_AT]
             yield from self.checks("      ", words[level + LEVEL_CHECKS], checks_at)
+            ranges = words[level + LEVEL_RANGES], words[level + LEVEL_RANGES_AT]
+            for row in self.rows(*ranges, RANGE_WORDS):
+                yield f"      {self.range(row)}"
+
+    def range(self, at: int) -> str:
+        words = self.words
+        side = SIDES_OF_RANGES[words[at + RANGE_SIDE]]
+        value = f"r{words[at + RANGE_REG]}"
+        if words[at + RANGE_KIND] != TERMS:
+            numbers = np.array([words[at + RANGE_SLOPE], words[at + RANGE_INTERCEPT]], np.int64)
+            slope, intercept = numbers.view(np.float64).tolist()
+            value = f"{slope:g} * {value} + {intercept:g}"
+        return f"{side} {value}"
 
     def use(self, at: int) -> str:
         found = USES[self.words[at]]

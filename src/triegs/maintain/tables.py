@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
 from triegs.jit.words import Words
+from triegs.maintain.deltas import SIDES
+from triegs.maintain.judges import write_doubles
 from triegs.maintain.kernels.tables import (
     BOTH,
     CHECK_WORDS,
@@ -16,16 +19,22 @@ from triegs.maintain.kernels.tables import (
     ENTRIES,
     FACTOR_WORDS,
     IS_ACCEPTED,
+    IS_COARSE,
     IS_EQUAL,
+    IS_FINE,
     IS_RDF,
     LABELS,
     LEVEL_WORDS,
     LIST,
     ORDERED_EDGE,
     PROBE_WORDS,
+    RANGE_WORDS,
+    RANGED,
     ROOT_WORDS,
     ROW_WORDS,
     RULE,
+    SORTED_ROWS,
+    SORTED_TUPLES,
     STEP_ROWS,
     STEP_WORDS,
     STEPS,
@@ -37,6 +46,8 @@ from triegs.maintain.kernels.tables import (
     SYM_INPUT_WORDS,
     SYM_WORDS,
     TABLE_HEAD,
+    TARGET_WORDS,
+    TERMS,
     TEST_WORDS,
     TUPLES,
     UNINDEXED,
@@ -49,10 +60,12 @@ from triegs.maintain.model import (
     Index,
     Move,
     Order,
+    Range,
     Rule,
     Step,
     View,
     find_address,
+    is_sorted,
 )
 from triegs.maintain.streams import Stream
 from triegs.mode import Mode
@@ -113,6 +126,8 @@ def write_table(views: Iterable[View], unindexed: PackedRelation, mode: Mode) ->
     words[STREAMS], words[STREAM_ROWS] = len(streams), stream_rows
     words[STEPS], words[STEP_ROWS] = len(steps), step_rows
     words[UNINDEXED], words[IS_RDF] = find_address(unindexed), int(mode is Mode.RDF)
+    kinds = {view.kind for view in found if isinstance(view, Index)}
+    words[SORTED_ROWS] = int(SORTED_TUPLES in kinds)
     return Table(words, labels, writer.streams, steps, writer.lists, writer.keys)
 
 
@@ -202,9 +217,13 @@ class Writer:
         kind = row.kind
         if row.is_summed:
             kind = SUMMED_TUPLES if kind == TUPLES else SUMMED_PAIRS
-        column = self.put(row.order) if row.kind == TUPLES else row.column
+        column, width, key = row.column, 0, 0
+        if row.kind in (TUPLES, SORTED_TUPLES):
+            column = self.put(row.order)
+        if row.kind == SORTED_TUPLES:
+            width, key = len(row.order), row.column
         changed = self.lists.get(row, NO_LIST)
-        words = [kind, column, row.address, changed, row.condition]
+        words = [kind, column, row.address, changed, row.condition, width, key]
         assert len(words) == ROW_WORDS
         return words
 
@@ -253,12 +272,20 @@ class Writer:
         ]
         deltas_at = self.put(*written)
         orders = [[rule.address, *range(rule.arity)]]
-        orders += [[order.address, *order.columns] for order in self.orders.get(rule, [])]
+        targets: list[list[int]] = []
+        for order in self.orders.get(rule, []):
+            if is_sorted(order.columns):
+                targets.append([order.address, len(order.columns), self.put(order.columns)])
+            else:
+                orders.append([order.address, *order.columns])
+        assert all(len(target) == TARGET_WORDS for target in targets)
         head_at, orders_at = self.put(rule.head), self.put(*orders)
+        targets_at = self.put(*targets) if targets else 0
         return [
             RULE, rule.arity, head_at, len(written), deltas_at, len(orders), orders_at,
             self.lists.get(rule, NO_LIST), 1, self.keys.get(rule, NO_LIST),
             int(rule.is_listed_only), self._write_symmetry(rule), int(rule.is_summed),
+            len(targets), targets_at,
         ]  # fmt: skip
 
     def _write_symmetry(self, rule: Rule) -> int:
@@ -297,15 +324,17 @@ class Writer:
         checks_at = self._write_checks(delta.checks)
         roots = [
             word for root in delta.roots
-            for word in (root.word, self._find_address(root.view), int(root.is_old), root.use)
+            for word in (root.word, self._find_address(root.view), int(root.is_old), root.use,
+                         int(root.is_constant))
         ]  # fmt: skip
         probes = [word for move in delta.probes for word in (move.variable, *write_source(move))]
         levels: list[int] = []
         for level in delta.levels:
             at = self.put([word for move in level.sources for word in write_source(move)])
             level_checks = self._write_checks(level.checks) if level.checks else 0
+            ranges_at = self.put(*map(write_range, level.ranges)) if level.ranges else 0
             levels += (level.variable, len(level.sources), at, int(level.is_shown),
-                       len(level.checks), level_checks)  # fmt: skip
+                       len(level.checks), level_checks, len(level.ranges), ranges_at)  # fmt: skip
         assert len(roots) == ROOT_WORDS * len(delta.roots)
         assert len(probes) == PROBE_WORDS * len(delta.probes)
         assert len(levels) == LEVEL_WORDS * len(delta.levels)
@@ -333,4 +362,17 @@ class Writer:
 
 def write_source(move: Move) -> tuple[int, int, int, int]:
     """A move as a source of a level: a probe without its register."""
-    return move.before, int(move.is_trie), move.after, move.use
+    return move.before, RANGED if move.is_sort_key else int(move.is_trie), move.after, move.use
+
+
+def write_range(found: Range) -> list[int]:
+    """A comparison as a bound of the variable on its left."""
+    comparison, kind = found.comparison, TERMS
+    if comparison.has_arithmetic:
+        kind = IS_COARSE if comparison.is_coarse else IS_FINE
+    numbers: list[Fraction | float] = [
+        -comparison.right_factor, -comparison.offset, comparison.spread, comparison.limit
+    ]  # fmt: skip
+    words = [found.variable, SIDES[comparison.operator], kind, *write_doubles(numbers).tolist()]
+    assert len(words) == RANGE_WORDS
+    return words

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from triegs.jit.words import Words
+from triegs.maintain.kernels.sort_keys import NUMBERS, make_sort_key, sort_number
 from triegs.maintain.kernels.verdicts import (
     BOOLEAN,
     DATE,
@@ -36,7 +37,16 @@ from triegs.maintain.kernels.verdicts import (
 )
 from triegs.sparql.batches import FEW
 from triegs.sparql.value_columns import EPOCH_SECONDS, read_moments, read_numbers, take, to_mask
-from triegs.sparql.values import Moment, MomentKind, Number, Rank, Text, round_to_float, value_of
+from triegs.sparql.values import (
+    Moment,
+    MomentKind,
+    Number,
+    Rank,
+    Text,
+    round_fraction,
+    round_to_float,
+    value_of,
+)
 from triegs.terms.term import Kind, parse_term
 
 #: The unit of fractions: 10**18 parts of one.
@@ -107,7 +117,7 @@ def value_words(term: str) -> tuple[int, int, int, int]:
     """The class, floor, fraction and key of a term, as `triegs.maintain.kernels.verdicts` compares
     them.
 
-    >>> value_words('"a"') == (TEXT, 0, 0, 0)
+    >>> value_words('"a"') == (TEXT, 0, 0, ord("a") << 55)
     True
     >>> value_words('"-2.5"^^<http://www.w3.org/2001/XMLSchema#decimal>')[:3] == (
     ...     SINGLE, -3, 5 * 10**17)
@@ -118,11 +128,12 @@ def value_words(term: str) -> tuple[int, int, int, int]:
         is_literal = parse_term(term).kind is Kind.LITERAL
         return (OPAQUE if is_literal else IDENTITY), 0, 0, 0
     if isinstance(value, Text):
-        return (IDENTITY if value.language else TEXT), 0, 0, 0
+        return (IDENTITY, 0, 0, 0) if value.language else (TEXT, 0, 0, _text_key(value.text))
     if isinstance(value, bool):
         return BOOLEAN, int(value), 0, 0
     if isinstance(value, Moment):
-        return _exact_words(_MOMENTS[value.kind] + value.zoned, value.seconds, 0)
+        kind = _MOMENTS[value.kind] + value.zoned
+        return _exact_words(kind, value.seconds, 0) or _sort_moment(kind, value.seconds)
     return _number_words(value)
 
 
@@ -133,21 +144,33 @@ def _number_words(number: Number) -> tuple[int, int, int, int]:
             return NAN, 0, 0, 0
         return (FLOAT if number.rank is Rank.FLOAT else DOUBLE), 0, 0, _order_key(amount)
     exact = number.amount
-    if isinstance(exact, float) or not -(2**63) <= exact < 2**63:
-        return OTHER, 0, 0, 0
-    amount = float(exact)
+    amount = round_fraction(Fraction(exact), Rank.DOUBLE)
+    key = _order_key(amount)
     kind = SINGLE if round_to_float(amount) == amount else EXACT
-    return _exact_words(kind, exact, _order_key(amount))
+    return _exact_words(kind, exact, key) or (OTHER, 0, 0, int(sort_number(amount, NUMBERS)))
+
+
+def _sort_moment(kind: int, seconds: Fraction) -> tuple[int, int, int, int]:
+    """A moment with too many digits: an other value, by its sort key."""
+    floor = min(max(math.floor(seconds), -(2**62)), 2**62)
+    fraction = math.floor((seconds - math.floor(seconds)) * PARTS)
+    return OTHER, 0, 0, int(make_sort_key(np.array([kind, floor, fraction, 0]), 0))
+
+
+def _text_key(text: str) -> int:
+    """The first bytes of a text, which order texts that differ there."""
+    return int.from_bytes(text[:8].encode("utf-8", "surrogatepass")[:8].ljust(8, b"\0")) >> 1
 
 
 def _exact_words(
-    kind: int, amount: int | Decimal | Fraction, key: int
-) -> tuple[int, int, int, int]:
+    kind: int, amount: int | float | Decimal | Fraction, key: int
+) -> tuple[int, int, int, int] | None:
+    """The words of an exact value; None if it has too many digits."""
     numerator, denominator = amount.as_integer_ratio()
     floor, rest = divmod(numerator, denominator)
     fraction, lost = divmod(rest * PARTS, denominator)
     if lost or not -(2**63) <= floor < 2**63:
-        return OTHER, 0, 0, 0
+        return None
     return kind, floor, fraction, key
 
 

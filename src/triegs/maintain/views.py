@@ -20,11 +20,15 @@ from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.tables import (
     ADJACENCY,
     ANY,
+    CONSTANT,
     COUNT,
     COUNTS,
     EDGE,
     ORDERED_EDGE,
     PRESENCE,
+    SAME,
+    SORTED,
+    SORTED_TUPLES,
     TOTAL,
     TUPLES,
 )
@@ -172,6 +176,43 @@ class Views(ViewRelations):
         assert isinstance(found, Index)
         return found
 
+    def sorted_index(
+        self, stream: Stream, order: tuple[int, ...], column: int, condition: int
+    ) -> Index:
+        """The weights of a stream by a column order with sort keys, of the entries that meet a
+        condition on the column that is not `column`.
+        """
+        name = f"{stream.name} by sort keys {order}"
+        if condition != ANY:
+            name += f" where {condition} beside {column}"
+        found = self.by_name.get(name)
+        if found is None:
+            relation = self.store.create(name, len(order))
+            found = Index(
+                name, relation, PRESENCE, listed=False, stream=stream, kind=SORTED_TUPLES,
+                column=column, condition=condition, order=order,
+            )  # fmt: skip
+            rows = self.read_stream(stream)
+            if condition != ANY:
+                wanted = rows[column] if condition == SAME else condition
+                rows = rows[:, rows[1 - column] == wanted]
+            self._fill_tuples(found, self.take_columns(rows, order))
+            self.by_name[name] = found
+        assert isinstance(found, Index)
+        return found
+
+    def take_columns(self, rows: Columns, order: Sequence[int]) -> Columns:
+        """Rows with their columns in this order, which may have sort keys; the counts stay last."""
+        taken = []
+        for column in order:
+            if column == CONSTANT:
+                taken.append(np.zeros(rows.shape[1], np.int64))
+            elif column & SORTED:
+                taken.append(self.judges.sort_keys(rows[column & ~SORTED]))
+            else:
+                taken.append(rows[column])
+        return np.stack([*taken, rows[-1]])
+
     def summed(self, view: View) -> View:
         """A view of several columns with counts in the hubs of its last column, shared by all users
         of the view.
@@ -227,14 +268,19 @@ class Views(ViewRelations):
 
     def order(self, view: View, columns: tuple[int, ...]) -> View:
         """A view with its columns in this order: the view itself, or an additional relation."""
+        if isinstance(view, Order) and view.of is not None:
+            columns = tuple(
+                c if c == CONSTANT else view.columns[c & ~SORTED] | c & SORTED for c in columns
+            )
+            view = view.of
         if columns == tuple(range(view.relation.arity)):
             return view
         name = f"{view.name} by {columns}"
         found = self.by_name.get(name)
         if found is None:
-            relation = self.store.create(name, view.relation.arity)
+            relation = self.store.create(name, len(columns))
             found = Order(name, relation, PRESENCE, listed=False, of=view, columns=columns)
-            self._fill_tuples(found, self.read_rows(view)[[*columns, -1]])
+            self._fill_tuples(found, self.take_columns(self.read_rows(view), columns))
             self.by_name[name] = found
         return found
 

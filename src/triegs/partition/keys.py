@@ -28,7 +28,8 @@ class Candidate:
 
     ``routes`` has the positions of the key in each atom. ``replicated`` is f; ``hottest`` is the
     share of the hashed events that the most frequent key has. If ``is_summed``, multiplicities must
-    be added up over the partitions, because the key is not projected. ``split`` is the atom whose
+    be added up over the partitions, because the key is not projected; of a query with aggregates,
+    partial groups are merged, because the key is not one of its own. ``split`` is the atom whose
     other variable can split a hot key, or None. ``problem`` says why the key cannot be used.
     """
 
@@ -99,6 +100,8 @@ def plan_partitions(
         )
         return Partitioning(partitions, tuple(found), None, reason)
     reason = f"hashed by {names}: {gain:.1f} times the throughput of one partition"
+    if best.is_summed and query.grouping is not None:
+        reason += "; partial aggregates of the partitions are merged"
     return Partitioning(partitions, tuple(found), best, reason)
 
 
@@ -109,6 +112,8 @@ def _rank(candidate: Candidate, partitions: int) -> tuple[object, ...]:
 
 def _find_problem(query: Query) -> str:
     """Why no key works; empty if one may."""
+    if query.reads_times:
+        return "a pattern has the time of its event, which partitions do not keep"
     if any(is_variable(atom.predicate) for atom in query.atoms):
         return "a predicate is a variable, so its atom reads every label"
     if query.form is Form.ASK:
@@ -174,13 +179,12 @@ def _find_shown(query: Query) -> tuple[str, ...]:
     """The variables that keep the answers of different partitions apart."""
     if query.grouping is None:
         return query.free
-    return tuple(column.name for column in query.grouping.keys if column.name == column.expression)
+    keys = [column.name for column in query.grouping.keys if column.name == column.expression]
+    return tuple(name for name in keys if name in query.head)
 
 
 def _refuse_sum(query: Query) -> str:
-    if query.grouping is not None:
-        return "it is not in GROUP BY, so a group would span partitions"
-    if query.duplicates is not Duplicates.KEEP:
+    if query.grouping is None and query.duplicates is not Duplicates.KEEP:
         return "it is not projected, and DISTINCT needs the answers of all partitions"
     return ""
 

@@ -102,7 +102,8 @@ def lay_out(
     known = statistics or StreamStatistics()
     for name, query in queries.items():
         is_listed = query.limit is not None or query.offset or query.order
-        if is_listed or any(is_variable(atom.predicate) for atom in query.atoms):
+        is_open = query.reads_times or any(is_variable(atom.predicate) for atom in query.atoms)
+        if is_listed or is_open:
             return Layout(
                 partitions, (), (), f"{name}: {plan_partitions(query, partitions).reason}"
             )

@@ -20,30 +20,32 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from triegs.compiler.groups import choose_measure, is_direct
+from triegs.compiler.groups import choose_measure, is_direct, is_extreme
 from triegs.compiler.plan import Groups, Measure
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.digits import sum_of
 from triegs.maintain.enumeration_plan import GroupMeasure
 from triegs.read.columns import BATCH_ROWS, LARGEST, Columns, Integers, Sizes, Words, read_columns
 from triegs.read.differences import Side
+from triegs.read.group_rows import find_row, find_value
 from triegs.read.kernels.differences import difference_words
 from triegs.read.kernels.groups import (
     CURSOR,
     list_changed,
+    list_extremes,
     open_changed,
     read_counts,
+    read_extremes,
     read_sums,
 )
 from triegs.read.ordering import Load
 from triegs.read.rows import UNBOUND, RowReader
 from triegs.sparql.aggregates import aggregate
 from triegs.sparql.expressions import UNBOUND as NO_TERM
-from triegs.sparql.expressions import evaluate, holds
-from triegs.sparql.model import Aggregate, Call, Expression, Grouping
+from triegs.sparql.model import Aggregate, Expression, Grouping
 from triegs.sparql.values import ExpressionError, Number, Rank, number_term
 from triegs.store.packed import PackedVersion
-from triegs.terms.decoder import Decoder
+from triegs.terms.decoder import Decoder, read_terms
 from triegs.terms.dictionary import Dictionary
 
 Base = tuple[int, ...]
@@ -166,7 +168,7 @@ class GroupReader(RowReader):
         words = max(old.version, new.version, key=lambda version: version.number).words
         sides = zip(old.enumeration.measures, new.enumeration.measures, strict=True)
         for before, after in sides:
-            if _find_factor(before, old.version) != _find_factor(after, new.version):
+            if find_factor(before, old.version) != find_factor(after, new.version):
                 states = (_State(replace_side(self, side), side.version) for side in (old, new))
                 found += [state.list_all() for state in states]
                 break
@@ -215,7 +217,7 @@ def replace_side(reader: GroupReader, side: Side) -> GroupReader:
     return replace(reader, enumeration=side.enumeration)
 
 
-def _find_factor(measure: GroupMeasure, version: PackedVersion) -> int:
+def find_factor(measure: GroupMeasure, version: PackedVersion) -> int:
     """What multiplies a measure of all groups alike."""
     factor = prod(version.get(relation, key) for relation, key in measure.totals)
     return min(factor, 1) if measure.is_distinct else factor
@@ -230,7 +232,7 @@ class _State:
         self._groups = reader._groups
         self._grouping = reader._grouping
         self._measures = reader.enumeration.measures
-        self._factors = [_find_factor(measure, version) for measure in self._measures]
+        self._factors = [find_factor(measure, version) for measure in self._measures]
         self._cursor = np.zeros(CURSOR, np.int64)
 
     def list_bases(self, sizes: Sizes) -> Iterator[Words]:
@@ -273,7 +275,7 @@ class _State:
             key = tuple(
                 base[variables.index(key.expression)]
                 if isinstance(key.expression, str) and key.expression in variables
-                else self._encode(_value(key.expression, binding))
+                else self._encode(find_value(key.expression, binding))
                 for key in self._grouping.keys
             )
             found.setdefault(key, []).append(base)
@@ -316,6 +318,8 @@ class _State:
         number = self._groups.find(measure, values)
         if measure in (Measure.COUNT, Measure.DISTINCT):
             return self._encode_integers(self._read_counts(number, bases))
+        if is_extreme(each) and self._measures[number].by_value is not None:
+            return self._read_extremes(each, number, bases)
         if measure not in (Measure.SUM, Measure.DISTINCT_SUM) or each.function != "SUM":
             return None
         sums, is_other = self._read_sums(number, bases)
@@ -324,6 +328,61 @@ class _State:
             found = self._aggregate(each, members[place])
             ids[place] = self._encode(None if found is NO_TERM else str(found))
         return ids
+
+    def _read_extremes(self, each: Aggregate, number: int, bases: Words) -> Words:
+        """The ids of an extreme of the values of each base. A value that alone has the best sort
+        key is the extreme.
+        """
+        found, counts = np.zeros(len(bases), np.int64), np.zeros(len(bases), np.int64)
+        if self._factors[number] != 0:
+            root, keys, width = self._open_sorted(number, bases)
+            is_last = each.function == "MAX"
+            read_extremes(
+                self._version.words, root, keys, width, is_last, self._cursor, found, counts
+            )
+        ids = np.full(len(bases), UNBOUND, np.int64)
+        is_one = counts == 1
+        terms, places = np.unique(found[is_one], return_inverse=True)
+        ids[is_one] = self._encode_terms(terms)[places]
+        for place in np.flatnonzero(counts > 1).tolist():
+            values = self._list_extremes(number, each, [tuple(bases[place].tolist())])
+            ids[place] = self._encode(aggregate(each.function, values, each.duplicates))
+        return ids
+
+    def _list_extremes(
+        self, number: int, each: Aggregate, bases: Iterable[Base]
+    ) -> Iterator[tuple[str, int]]:
+        """The values of a group that may be its extreme: several may share the best sort key, and
+        there is one of each kind.
+        """
+        for base in bases if self._factors[number] != 0 else ():
+            root, keys, width = self._open_sorted(number, np.array([base], np.int64))
+            found, count = np.empty(1, np.int64), 2
+            while count > len(found):
+                found = np.empty(count, np.int64)
+                count = list_extremes(
+                    self._version.words, root, keys, width, each.function == "MAX", self._cursor,
+                    found,
+                )  # fmt: skip
+            for identity in found[:count].tolist():
+                yield self._reader.decode(identity), 1
+
+    def _open_sorted(self, number: int, bases: Words) -> tuple[int, Words, int]:
+        """As `_open`, for the relation with sort keys."""
+        relation = self._measures[number].by_value
+        assert relation is not None
+        _, keys, width = self._open(number, bases)
+        if width == 0:
+            keys, width = np.zeros(len(bases), np.int64), 1
+        return int(self._version.roots[relation.root_at]), keys, width
+
+    def _encode_terms(self, ids: Words) -> Words:
+        """The ids of the reader for terms of the engine."""
+        terms = read_terms(self._reader.load(), ids)
+        found = np.empty(len(ids), np.int64)
+        found[terms.is_integer] = self._encode_integers(terms.integers)
+        found[~terms.is_integer] = self._reader.values.encode(terms.texts).ids
+        return found
 
     def _encode_integers(self, integers: Words) -> Words:
         ids: Words = self._reader.values.encode(pa.array(integers)).ids
@@ -344,21 +403,10 @@ class _State:
                 named[key.name] = self._reader.decode(identity)
             elif identity != UNBOUND:
                 named[key.name] = self._reader.values.decode_one(identity)
-        found: dict[Aggregate, Expression] = {}
-
-        def settle(expression: Expression) -> Expression:
-            if isinstance(expression, Aggregate):
-                if expression not in found:
-                    found[expression] = self._aggregate(expression, bases)
-                return found[expression]
-            if isinstance(expression, Call):
-                return Call(expression.operator, tuple(map(settle, expression.arguments)))
-            return expression
-
-        if not all(holds(settle(each), named) for each in self._grouping.having):
-            return None
-        shown = [self._grouping.columns[column].expression for column in columns]
-        return [self._encode(_value(settle(expression), named)) for expression in shown]
+        found = find_row(
+            self._grouping, columns, named, lambda each: self._find_aggregate(each, bases)
+        )
+        return None if found is None else [self._encode(term) for term in found]
 
     def _bind(self, base: Base) -> Mapping[str, str]:
         names = self._groups.variables
@@ -388,6 +436,9 @@ class _State:
                 if divisor == 0:
                     return number_term(Number(Rank.INTEGER, 0))
             return number_term(sum_of(digits.items(), divisor))
+        if is_extreme(each) and self._measures[number].by_value is not None:
+            extremes = self._list_extremes(number, each, bases)
+            return aggregate(each.function, extremes, each.duplicates)
         return aggregate(each.function, self._list_values(number, each, bases), each.duplicates)
 
     def _list_values(
@@ -401,7 +452,7 @@ class _State:
             for key, count in self._scan(number, base):
                 terms = map(self._reader.decode, key)
                 binding = {**known, **dict(zip(names, terms, strict=True))}
-                yield _value(each.argument, binding), count
+                yield find_value(each.argument, binding), count
 
     # Measures
 
@@ -427,18 +478,18 @@ class _State:
         if self._measures[number].relation is not None:
             root, keys, width = self._open(number, bases)
             read_counts(self._version.words, root, keys, width, counts)
-        return _multiply(counts, self._factors[number])
+        return multiply(counts, self._factors[number])
 
     def _read_sums(self, number: int, bases: Words) -> tuple[Words, Flags]:
         """The sum of each base, and whether it is the sum of more than 64-bit integers."""
         sums, is_other = np.empty(len(bases), np.int64), np.empty(len(bases), np.int64)
         root, keys, width = self._open(number, bases)
         read_sums(self._version.words, root, keys, width, self._cursor, sums, is_other)
-        return _multiply(sums, self._factors[number]), is_other != 0
+        return multiply(sums, self._factors[number]), is_other != 0
 
     def _open(self, number: int, bases: Words) -> tuple[int, Words, int]:
         """The root of a measure, the bases in the order of its columns, and their width."""
-        relation, names, _, _ = self._measures[number]
+        relation, names = self._measures[number][:2]
         assert relation is not None
         variables = self._groups.variables
         columns = [variables.index(name) for name in names[: len(variables)]]
@@ -460,17 +511,11 @@ class _OneBase(Sequence[list[Base]]):
         return [tuple(self._bases[place].tolist())]
 
 
-def _value(expression: Expression, binding: Mapping[str, str]) -> str | None:
-    try:
-        return evaluate(expression, binding)
-    except ExpressionError:
-        return None
-
-
-def _multiply(counts: Words, factor: int) -> Words:
+def multiply(counts: Words, factor: int) -> Words:
+    """Counts times a factor of all groups; `MultiplicityOverflow` if one does not fit 64 bits."""
     if factor in (0, 1) or not len(counts):
         return counts * factor
-    if max(-int(counts.min()), int(counts.max())) > LARGEST // factor:
+    if max(-int(counts.min()), int(counts.max())) > LARGEST // abs(factor):
         message = "an aggregate of a disconnected pattern does not fit 64 bits"
         raise MultiplicityOverflow(message, "aggregate")
     return counts * factor

@@ -79,6 +79,8 @@ def _refuse(query: Query) -> None:
         raise _make_refusal("ORDER BY", "ORDER BY", "sort the result with Spark")
     if query.limit is not None or query.offset:
         raise _make_refusal("LIMIT and OFFSET", "LIMIT", "limit the result with Spark")
+    if query.reads_times:
+        raise _make_refusal("triegs:time", "annotation", "join the log in Spark")
     if query.windows or query.output is not None or any(query.graphs):
         raise _make_refusal("a window in the text", "window", "give it as window=triegs.Window(…)")
     for name in (TIME, MULTIPLICITY):

@@ -51,6 +51,26 @@ def is_variable(term: str) -> bool:
     return term.startswith("?")
 
 
+def name_event_graph(graph: str, predicate: str) -> str:
+    """The graph of the events of a predicate in another graph: each triple has as its predicate
+    the time of an event, so a pattern with a time is an atom ``?s ?time ?o`` over it.
+
+    >>> name_event_graph("#3", "<http://ex/p>"), split_event_graph("#3@<http://ex/p>")
+    ('#3@<http://ex/p>', ('#3', '<http://ex/p>'))
+    """
+    return f"{graph}@{predicate}"
+
+
+def split_event_graph(name: str) -> tuple[str, str]:
+    """The graph that a name contains, and the predicate of events; empty if it is not of events.
+
+    >>> split_event_graph("<mailto:me@ex>")
+    ('<mailto:me@ex>', '')
+    """
+    graph, is_found, rest = name.rpartition("@<")  # neither is part of an IRI
+    return (graph, f"<{rest}") if is_found else (name, "")
+
+
 def _distinct(names: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
@@ -132,12 +152,14 @@ class Column:
 class Grouping:
     """``GROUP BY`` keys, the output columns over keys and aggregates, and ``HAVING``.
 
-    No keys means one group, which exists even when nothing matches.
+    No keys means one group, which exists even when nothing matches. If ``is_partial``, the answers
+    are those of one partition, and only what can be added up over partitions is kept.
     """
 
     keys: tuple[Column, ...]
     columns: tuple[Column, ...]
     having: tuple[Expression, ...] = ()
+    is_partial: bool = False
 
 
 class Direction(Enum):
@@ -172,7 +194,8 @@ class Query:
     offset: int = 0
     grouping: Grouping | None = None
     text: str = field(default="", compare=False, repr=False)
-    #: The graph that each atom reads, empty for the engine's graph; () if all read that one.
+    #: The graph that each atom reads, empty for the engine's graph; () if all read that one. For a
+    #: pattern with a time it is an event graph, see `name_event_graph`.
     graphs: tuple[str, ...] = ()
     #: The windows of the text by name, in order.
     windows: tuple[tuple[str, Window], ...] = ()
@@ -187,6 +210,24 @@ class Query:
         """Every variable that the body binds, in order of first appearance."""
         names = [name for atom in self.atoms for name in atom.variables]
         return _distinct(names + [name for block in self.values for name in block.variables])
+
+    @property
+    def reads_times(self) -> bool:
+        """Whether a pattern has the time of its event."""
+        return any(split_event_graph(name)[1] for name in self.graphs)
+
+    @property
+    def predicates(self) -> tuple[str, ...]:
+        """The predicate of each atom, a variable or an IRI; of an event graph, that of its events.
+
+        >>> Query(Form.ASK, (), (Atom("?s", "?t", "?o"),), graphs=("@<p>",)).predicates
+        ('<p>',)
+        """
+        names = self.graphs or ("",) * len(self.atoms)
+        return tuple(
+            split_event_graph(name)[1] or atom.predicate
+            for name, atom in zip(names, self.atoms, strict=True)
+        )
 
     @property
     def hidden(self) -> tuple[str, ...]:

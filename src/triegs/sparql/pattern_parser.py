@@ -1,7 +1,8 @@
 """Group graph patterns: triples, paths, blank nodes, collections, filters, VALUES, windows.
 
 A pattern becomes one flat list of atoms in the order of the text. Paths, ``[ … ]`` and ``( … )``
-become chains of atoms through hidden variables.
+become chains of atoms through hidden variables. A pattern with ``{| triegs:time ?t |}`` becomes an
+atom over an event graph, see `triegs.sparql.model.name_event_graph`.
 """
 
 from __future__ import annotations
@@ -9,21 +10,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from triegs.names import BASE
 from triegs.sparql.expression_parser import Condition, ExpressionParser
 from triegs.sparql.lexer import Token, TokenKind
-from triegs.sparql.model import Atom, Expression, Values, is_variable
+from triegs.sparql.model import Atom, Expression, Values, is_variable, name_event_graph
 from triegs.sparql.reader import IRIS, NUMBERS, Reader, name_of
 from triegs.sparql.scope import Unknown
 from triegs.sparql.stream_clauses import read_block
 from triegs.sparql.window import Window
 
 MAX_PATTERNS = 500
+#: The property of an annotation that is the time of the event.
+TIME = f"<{BASE}time>"
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _TYPE, _FIRST, _REST, _NIL = (f"<{_RDF}{name}>" for name in ("type", "first", "rest", "nil"))
 _STATEMENT = "a triple pattern, FILTER, VALUES or '}'"
 _NEXT = "'.', ';', ',' or a closing bracket after a triple pattern"
 _MORE = "another predicate, '.' or a closing bracket"
+_TIME = "triegs:time in an annotation"
 _STEP = "an IRI, 'a', '^' or '(' in a path"
 #: What may follow triples of a subject, besides a dot.
 _AFTER_TRIPLES = ("}", "{", "FILTER", "VALUES", "WINDOW", "STREAM")
@@ -160,6 +165,11 @@ class PatternParser:
         while True:
             token = reader.token
             target = self._node("an object")
+            if reader.token.text == "{|":
+                self._add_timed(subject, path, target)
+                if not reader.skip(","):
+                    return
+                continue
             stops = [subject, *(self._name("path") for _ in path[1:]), target]
             for step, start, end in zip(path, stops, stops[1:], strict=False):
                 ends = (end, start) if step.is_inverse else (start, end)
@@ -168,12 +178,34 @@ class PatternParser:
             if not reader.skip(","):
                 return
 
-    def _add(self, atom: Atom, token: Token, at: Token) -> None:
+    def _add_timed(self, subject: str, path: list[_Step], target: str) -> None:
+        """``{| triegs:time ?t |}``: an atom over the events of its predicate."""
+        reader, at = self.reader, self.reader.token
+        predicate, is_inverse, token = path[0]
+        if len(path) > 1 or is_inverse:
+            raise reader.error("a path cannot be annotated", at, "annotation", "name its steps")
+        if is_variable(predicate):
+            raise reader.refusal("time of a variable predicate", token)
+        reader.open("{|")
+        if reader.token.kind is TokenKind.VARIABLE:
+            raise reader.refusal("annotation", reader.token)
+        if reader.token.kind not in IRIS:
+            raise reader.unexpected(_TIME)
+        named = reader.token
+        if reader.constant() != TIME:
+            raise reader.refusal("annotation", named)
+        time = self._node("a variable for the time")
+        if reader.token.text in (";", ","):
+            raise reader.error("an annotation has one time", reader.token, "annotation")
+        reader.close("'|}'")
+        self._add(Atom(subject, time, target), token, at, name_event_graph(self.graph, predicate))
+
+    def _add(self, atom: Atom, token: Token, at: Token, graph: str | None = None) -> None:
         """Add an atom, located at `token`; too many atoms are an error at `at`."""
         if len(self._located) == MAX_PATTERNS:
             message = f"the query has more than {MAX_PATTERNS} triple patterns"
             raise self.reader.error(message, at, "text", "split it into several queries")
-        self._located.append(_Located(token.start, atom, self.graph))
+        self._located.append(_Located(token.start, atom, self.graph if graph is None else graph))
 
     # Paths
 

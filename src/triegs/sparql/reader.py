@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from triegs.errors import QueryError
+from triegs.names import BASE
 from triegs.sparql.expressions import OPERATORS
 from triegs.sparql.iri import is_absolute, is_relative, resolve
 from triegs.sparql.lexer import Lexer, Token, TokenKind
@@ -36,7 +37,7 @@ _KEYWORDS = """
     IN NOT TRUE FALSE BASE PREFIX WINDOW STREAM REGISTER
 """
 _KNOWN = {*_KEYWORDS.split(), *FUNCTIONS, *AGGREGATES}
-_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_CLOSING = {"(": ")", "[": "]", "{": "}", "{|": "|}"}
 _LOCAL_ESCAPE = re.compile(r"\\(.)")
 
 
@@ -45,7 +46,7 @@ class Reader:
 
     def __init__(self, text: str, prefixes: Mapping[str, str], base: str | None) -> None:
         self.lexer = Lexer(text)
-        self.prefixes = dict(prefixes)
+        self.prefixes = {"triegs": BASE, **prefixes}
         self.base = base
         #: Whether a REGEX with an invalid pattern is an error; see `parse`.
         self.refuses_patterns = True

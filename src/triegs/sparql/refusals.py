@@ -47,6 +47,8 @@ REFUSALS: dict[str, str] = {
     "path |": _ONE_QUERY_EACH,
     "path {n}": "a path of fixed length, such as :p/:p",
     "path !": "a variable predicate with FILTER(?p NOT IN (...))",
+    "annotation": "{| triegs:time ?t |}, the time of the event",
+    "time of a variable predicate": "name the predicate",
     "function call": _CLIENT,
     "GROUP_CONCAT": "select the rows and join the strings",
     **dict.fromkeys(_TEXT_FUNCTIONS.split(), "REGEX, CONTAINS, STRSTARTS or STRENDS"),

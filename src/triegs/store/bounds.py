@@ -6,7 +6,8 @@ from operator import index
 
 from triegs.store.contract import Key
 
-ID_LIMIT = 2**31  # exclusive; tries and cursors are built for 31 bits
+ID_LIMIT = 2**31  # exclusive; tries are built for 31 bits
+KEY_LIMIT = 2**60  # exclusive, of keys that are only in sets
 COUNT_MIN, COUNT_MAX = -(2**63), 2**63 - 1
 ARITY_LIMIT = 16  # bounds the allocation of one change
 

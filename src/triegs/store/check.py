@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
 from triegs.jit.words import Words
-from triegs.store.bounds import ID_LIMIT
+from triegs.store.bounds import ID_LIMIT, KEY_LIMIT
 from triegs.store.contract import StoreCorrupt
 from triegs.store.kernels.layout import (
     ARITY,
@@ -47,6 +47,7 @@ from triegs.store.kernels.layout import (
     RUN_LISTS,
     RUN_WORDS,
     RUNS,
+    SET_LEVELS,
     SLOT_WORDS,
     SLOTS,
     SMALLEST,
@@ -185,7 +186,7 @@ class Visit:
         keys = content[HEAD : HEAD + size]
         counts = content[HEAD + capacity : HEAD + capacity + size]
         for key, word in zip(keys, counts, strict=True):
-            if not 0 <= key < ID_LIMIT or key & ((1 << shift) - 1) != low_bits:
+            if not 0 <= key < KEY_LIMIT or key & ((1 << shift) - 1) != low_bits:
                 raise fail(1, self.where, f"{key} is in the wrong block, at {reference}")
             if word == 0:
                 raise fail(3, self.where, f"{key} has the word 0 in the block at {reference}")
@@ -202,7 +203,7 @@ class Visit:
     def walk_hub(
         self, hub: int, shift: int, low_bits: int, parent_birth: int
     ) -> list[tuple[int, int, int]]:
-        if shift >= LEVELS * BITS:
+        if shift >= SET_LEVELS * BITS:
             raise fail(5, self.where, f"the hub at {hub} is too deep")
         size_class = SUMMED_CLASS if self.words[hub + 1] < 0 else NODE_CLASS
         content, children = self.read_children(hub, size_class, parent_birth)

@@ -34,6 +34,8 @@ from triegs.testing.oracle_operators import follow_standard, is_met
 from triegs.testing.oracle_terms import DataBlank, order_key, spell, term
 
 Triple = tuple[str, str, str]
+#: A triple with the time of an event that states it, as a term.
+TimedTriple = tuple[str, str, str, str]
 Row = tuple[str | None, ...]
 Answers = dict[Row, int]
 Binding = dict[Any, Any]
@@ -84,13 +86,20 @@ def answers(
     updates: Iterable[Sequence[str]] | Mapping[Triple, int],
     mode: str = "multigraph",
     strict: bool = False,
+    timed: Mapping[TimedTriple, int] | None = None,
 ) -> Answers:
-    """Answer a query over a batch of updates, or over counts per assertion."""
+    """Answer a query over a batch of updates, or over counts per assertion. `timed` has the counts
+    of events by assertion and time, for patterns with a time.
+    """
     question = read_query(query) if isinstance(query, str) else query
     counts = updates if isinstance(updates, Mapping) else count_assertions(updates, strict)[0]
     if mode not in ("multigraph", "rdf"):
         raise ValueError(f"unknown mode: {mode!r}")
-    return question.answer({t: n if mode == "multigraph" else 1 for t, n in counts.items()})
+    is_counted = mode == "multigraph"
+    return question.answer(
+        {t: n if is_counted else 1 for t, n in counts.items()},
+        None if timed is None else {t: n if is_counted else 1 for t, n in timed.items()},
+    )
 
 
 # --- Windows: from timed events to the updates that are live at a time ------------------------
@@ -217,7 +226,8 @@ class Question:
     """A parsed query: a list of atoms, filters and rows, with a head."""
 
     head: list[Any]
-    atoms: list[tuple[Any, Any, Any]] = field(default_factory=list)
+    #: Subject, predicate, object, and for a pattern with a time also that.
+    atoms: list[tuple[Any, ...]] = field(default_factory=list)
     values: list[list[Binding]] = field(default_factory=list)
     filters: list[tuple[Any, set[Any]]] = field(default_factory=list)
     keys: list[Any] | None = None
@@ -241,10 +251,15 @@ class Question:
         yield from (aggregate.vars for aggregate in self.aggregates)
         yield from (expression for expression, _ in self.order)
 
-    def answer(self, weights: Mapping[Triple, int]) -> Answers:
+    def answer(
+        self, weights: Mapping[Triple, int], timed: Mapping[TimedTriple, int] | None = None
+    ) -> Answers:
         """Sum the weights of all valuations by output row, then apply grouping and modifiers."""
-        terms = {t: term(t) for triple in weights for t in triple}
-        graph = [(tuple(terms[t] for t in triple), n) for triple, n in weights.items()]
+        if timed is None and any(len(atom) == 4 for atom in self.atoms):
+            raise ValueError("a pattern has a time, but no times are given")
+        given = [*weights.items(), *(timed or {}).items()]
+        terms = {t: term(t) for triple, _ in given for t in triple}
+        graph = [(tuple(terms[t] for t in triple), n) for triple, n in given]
         valuations = list(self._valuations(graph, {}, 1, self.atoms, self.values))
         if self.is_ask:
             return {(): 1} if valuations else {}
@@ -290,6 +305,8 @@ class Question:
     ) -> Iterator[tuple[Binding, int]]:
         if atoms:
             for triple, count in graph:
+                if len(triple) != len(atoms[0]):
+                    continue
                 extended = unify(binding, zip(atoms[0], triple, strict=True))
                 if extended is not None:
                     yield from self._valuations(graph, extended, weight * count, atoms[1:], values)
@@ -340,6 +357,7 @@ class Question:
 
 def read_query(text: str) -> Question:
     """Parse a query of the supported fragment; blank nodes are hidden variables."""
+    text = _ANNOTATED.sub(_nest_annotation, text)
     normalize, rdflib.NORMALIZE_LITERALS = rdflib.NORMALIZE_LITERALS, False
     try:
         tree = parseQuery(text)
@@ -380,9 +398,38 @@ def read_query(text: str) -> Question:
             question.computed_keys.insert(0, (node.var, node.expr))
             node = node.p
     read_pattern(question, node)
+    fold_annotations(question)
     for expression in question.expressions():
         follow_standard(expression)
     return question
+
+
+_OBJECT, _TIME = rdflib.URIRef("urn:oracle:object"), rdflib.URIRef("urn:oracle:time")
+_TEXT = r'"(?:[^"\\]|\\.)*"(?:@[\w-]+|\^\^(?:<[^<>\s]*>|[\w:]+))?|<[^<>\s]*>'
+#: An object with its annotation; or what may contain the brackets of one.
+_ANNOTATED = re.compile(
+    rf"(?P<object>{_TEXT}|[?$]\w+|[\w-]*:[\w-]*|\d+)"
+    rf"\s*\{{\|\s*(?:triegs:time|<urn:triegs:time>)\s+(?P<time>{_TEXT}|[?$]\w+|\d+)\s*\|\}}"
+    rf"|{_TEXT}|'[^']*'|\#[^\n]*"
+)
+
+
+def _nest_annotation(match: re.Match[str]) -> str:
+    """``?o {| triegs:time ?t |}`` as a blank node, because rdflib reads only SPARQL 1.1."""
+    if match["object"] is None:
+        return match[0]
+    return f"[ <{_OBJECT}> {match['object']} ; <{_TIME}> {match['time']} ]"
+
+
+def fold_annotations(question: Question) -> None:
+    """Turn the blank nodes of `_nest_annotation` into atoms with a time."""
+    objects = {s: o for s, p, o in question.atoms if p == _OBJECT}
+    times = {s: o for s, p, o in question.atoms if p == _TIME}
+    question.atoms = [
+        (s, p, objects[o], times[o]) if o in objects else (s, p, o)
+        for s, p, o in question.atoms
+        if p not in (_OBJECT, _TIME)
+    ]
 
 
 class Written(rdflib.Literal):

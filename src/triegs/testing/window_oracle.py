@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 Triple = tuple[str, str, str]
+TimedTriple = tuple[str, str, str, str]
 
 
 class Event(NamedTuple):
@@ -60,11 +61,14 @@ class Shape:
 
 
 class Moment(NamedTuple):
-    """One published epoch: its time, the content of each window, and the refused events."""
+    """One published epoch: its time, the content of each window, the refused events, and the
+    content of each window by triple and event time, as terms.
+    """
 
     time: int
     held: list[Counter[Triple]]
     refused: list[int]
+    timed: list[Counter[TimedTriple]]
 
 
 @dataclass
@@ -84,7 +88,7 @@ class Cursor:
     shape: Shape
     last: int | None = None
     begin: int = 0
-    held: Counter[Triple] = field(default_factory=Counter)
+    live: list[Kept] = field(default_factory=list)
 
 
 @dataclass
@@ -299,7 +303,9 @@ class WindowOracle:
             for flow in self.flows.values():
                 refused += flow.out_of_range
                 flow.out_of_range = []
-            moments.append(Moment(time, [cursor.held.copy() for cursor in self.cursors], refused))
+            lives = [cursor.live for cursor in self.cursors]
+            held = [count_triples(event.triple for event in live) for live in lives]
+            moments.append(Moment(time, held, refused, [count_timed(live) for live in lives]))
 
     def _next(self, cursor: Cursor) -> int | None:
         flow, shape = self.flows[cursor.shape.stream], cursor.shape
@@ -331,26 +337,26 @@ class WindowOracle:
                 if not self._judge(flow, name, event):
                     refused.append(number)
             for cursor in group:
-                cursor.held = self._read(flow, cursor, time)
+                cursor.live = self._read(flow, cursor, time)
         is_driven = any(cursor.shape.last is not None for cursor in due)
         flow.driven_at = time if is_driven else None
         return refused
 
-    def _read(self, flow: Flow, cursor: Cursor, time: int) -> Counter[Triple]:
+    def _read(self, flow: Flow, cursor: Cursor, time: int) -> list[Kept]:
         shape = cursor.shape
         if shape.last is not None:
             live = [n for n, e in enumerate(flow.entered) if not e.is_deleted and n >= cursor.begin]
             if len(live) > shape.last:
                 cursor.begin = live[-shape.last]
-            return count_triples(flow.entered[n].triple for n in live[-shape.last :])
+            return [flow.entered[n] for n in live[-shape.last :]]
         edge = time - shape.shift
-        return count_triples(
-            event.triple
+        return [
+            event
             for event in flow.entered
             if not event.is_deleted
             and event.time <= edge
             and (shape.width is None or event.time > edge - shape.width)
-        )
+        ]
 
     def _is_retained(self, flow: Flow, name: str | None, number: int) -> bool:
         """Whether an event is live in some window of its stream, or may become so."""
@@ -400,4 +406,18 @@ def count_triples(events: Iterable[Any]) -> Counter[Triple]:
     for each in events:
         for triple in [each] if isinstance(each[0], str) else each:
             found[triple] += 1
+    return found
+
+
+def count_timed(events: Iterable[Kept]) -> Counter[TimedTriple]:
+    """How often each triple occurs at each time.
+
+    >>> count_timed([Kept(5, ("<a>", "<p>", "<b>"), None)])
+    Counter({('<a>', '<p>', '<b>', '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'): 1})
+    """
+    found: Counter[TimedTriple] = Counter()
+    for event in events:
+        time = f'"{event.time}"^^<http://www.w3.org/2001/XMLSchema#integer>'
+        for triple, count in count_triples([event.triple]).items():
+            found[(*triple, time)] += count
     return found

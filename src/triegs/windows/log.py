@@ -281,6 +281,18 @@ class Log:
         found: Words = positions[self.rows[positions & (len(self.times) - 1), 0] != 0]
         return found
 
+    def find_events(self, first: int, end: int, predicate: int) -> Words:
+        """The positions of live events of a predicate, in order. Cost: the range."""
+        positions = np.arange(first, end)
+        rows = self.rows[positions & (len(self.times) - 1)]
+        found: Words = positions[(rows[:, 0] != 0) & (rows[:, 2] == predicate)]
+        return found
+
+    def read_times(self, positions: Words) -> Words:
+        """The times of single positions."""
+        found: Words = self.times[positions & (len(self.times) - 1)]
+        return found
+
     def mark_firsts(self, positions: Words) -> NDArray[np.bool_]:
         """Which of these are the first triple of an event."""
         if not len(self.ids):

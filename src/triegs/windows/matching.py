@@ -42,6 +42,8 @@ def read_pattern(query: Query, group: tuple[str, ...], value: str | None) -> Pat
             "an aggregate reads one triple pattern, optionally with filters; register a query with "
             "GROUP BY for anything else"
         )
+    if query.reads_times:
+        raise BadOption("an aggregate cannot read the time of an event; register a query for that")
     atom = query.atoms[0]
     for name in (*group, *(() if value is None else (value,))):
         if name not in atom.variables:

@@ -15,17 +15,18 @@ from typing import Protocol
 
 import numpy as np
 
-from triegs.errors import MemoryLimitReached, WindowError
+from triegs.errors import MemoryLimitReached, QueryError, UnsupportedQuery, WindowError
 from triegs.jit.words import Words
 from triegs.maintain.standing import Epoch
-from triegs.sparql.model import Query, is_variable
+from triegs.sparql.lexer import Lexer, tokens
+from triegs.sparql.model import Query, is_variable, name_event_graph, split_event_graph
 from triegs.sparql.stream_clauses import WHOLE
 from triegs.sparql.window import Window
 from triegs.terms.dictionary import Dictionary
 from triegs.windows.cursor import WindowCursor
 from triegs.windows.outcomes import EventCounts
 from triegs.windows.stream import Stream
-from triegs.windows.window_graphs import GraphKey, WindowGraph, WindowGraphs
+from triegs.windows.window_graphs import GraphKey, WindowGraph, WindowGraphs, read_number
 
 
 class GraphCore(Protocol):
@@ -92,12 +93,28 @@ class WindowUsage:
         keys = {name: GraphKey(each, False) for name, each in named.items()}
         if outside is not None:
             keys[WHOLE] = GraphKey(outside, True)
-        numbers = {name: f"#{self._graphs.number(key)}" for name, key in keys.items()}
-        read = query.graphs or (WHOLE,) * len(query.atoms)
-        graphs = tuple(numbers.get(name, "") for name in read)
         windows = tuple((name, key.window) for name, key in keys.items())
-        found = replace(query, graphs=graphs if any(graphs) else (), windows=windows)
-        return found, list(dict.fromkeys(keys.values()))
+        read = [split_event_graph(name) for name in query.graphs or (WHOLE,) * len(query.atoms)]
+        graphs: list[str] = []
+        used: dict[GraphKey, None] = {}
+        for name, predicate in read:
+            key = keys.get(name)
+            if key is not None and predicate:
+                key = GraphKey(key.window, False, predicate)
+            elif predicate:
+                earlier = sum(bool(each) for _, each in read[: len(graphs)])
+                raise refuse_time(query, earlier)
+            graphs.append("" if key is None else self._name(key))
+            used |= {} if key is None else {key: None}
+        for key in keys.values():
+            if all(key.window != other.window for other in used):
+                used[key] = None
+        found = replace(query, graphs=tuple(graphs) if any(graphs) else (), windows=windows)
+        return found, list(used)
+
+    def _name(self, key: GraphKey) -> str:
+        number = f"#{self._graphs.number(key)}"
+        return name_event_graph(number, key.timed) if key.timed else number
 
     @contextmanager
     def use(self, query: Query, keys: Sequence[GraphKey]) -> Iterator[None]:
@@ -158,7 +175,7 @@ class WindowUsage:
         """Add or remove a reference to each label that a query names."""
         for atom, graph_name in zip(query.atoms, query.graphs, strict=False):
             if graph_name and not is_variable(atom.predicate):
-                graph = self._graphs.by_number[int(graph_name[1:])]
+                graph = self._graphs.by_number[read_number(graph_name)]
                 predicate = self._words.encode_one(atom.predicate)
                 graph.hold(predicate, change, self._graphs.newest)
 
@@ -170,7 +187,7 @@ class WindowUsage:
         newest = self._graphs.newest
         labelled = []
         for graph in graphs:
-            rows = [graph.cursor.read(), *([static] if graph.key.has_static else [])]
+            rows = [graph.read(), *([static] if graph.key.has_static else [])]
             labelled.append(graph.translate(np.concatenate(rows), newest))
         self._core.apply(np.concatenate([static, *labelled]))
         for graph, found in zip(graphs, labelled, strict=True):
@@ -200,7 +217,7 @@ class WindowUsage:
 
     def _read(self, graph: WindowGraph) -> Words:
         """All rows of a graph, with plain predicates; the change is the number of events."""
-        rows = [graph.cursor.read()]
+        rows = [graph.read()]
         if graph.key.has_static:
             static = [(count, *key) for key, count in self._core.static_rows()]
             rows.append(np.array(static, np.int64).reshape(-1, 4))
@@ -226,6 +243,20 @@ class WindowUsage:
             stream.clear()
             self._counts.repeated += stream.repeated
             del self.streams[window.stream]
+
+
+def refuse_time(query: Query, earlier: int) -> QueryError:
+    """The error for a pattern with a time outside a window, where events have none; `earlier` is
+    the number of such patterns before it.
+    """
+    starts = [each.start for each in tokens(query.text) if each.text == "{|"]
+    line, column = Lexer(query.text).position(starts[earlier]) if starts else (1, 1)
+    return UnsupportedQuery(
+        "triegs:time without a window is not supported", line=line, column=column,
+        construct="time without a window",
+        hint="only events of a window have a time: give the query a window, such as "
+        "Window.landmark('1s'), or put the pattern into a WINDOW block",
+    )  # fmt: skip
 
 
 def check_window(window: object) -> None:

@@ -3,6 +3,9 @@
 In the core, a predicate within a window graph is a label of its own. Its id comes from the
 dictionary, under a term that no input can contain, so ids stay dense. A label lives while an event
 of its graph has the predicate, or a query names it.
+
+An *event graph* has the events of one predicate, each with its time in place of the predicate. So
+a pattern with a time is a pattern over three variables, and whatever holds for these holds for it.
 """
 
 from __future__ import annotations
@@ -11,22 +14,30 @@ from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from triegs.maintain.label_graphs import LabelGraphs
+from triegs.sparql.model import split_event_graph
 from triegs.sparql.window import Window
 from triegs.store.packed import PackedStore
 from triegs.terms.dictionary import Dictionary
+from triegs.terms.term import scope_label
 from triegs.windows.cursor import Slide, WindowCursor
 from triegs.windows.judging import Words, count_labels, emit_slide
 
 _SCOPE = "labels of a triegs window"
+_FEW = 16  # up to this many terms are encoded faster one by one
 
 
 class GraphKey(NamedTuple):
-    """What a graph contains: the events of a window, with or without the static graph."""
+    """What a graph contains: the events of a window, with or without the static graph; or, with
+    their times, the events of a predicate.
+    """
 
     window: Window
     has_static: bool
+    timed: str = ""
 
 
 class WindowGraph:
@@ -59,6 +70,10 @@ class WindowGraph:
         label = self.find_label(predicate, epoch)
         self.count(np.array([[change, 0, label, 0]]), epoch)
 
+    def read(self) -> Words:
+        """The rows of all events of its window now, with plain predicates. Cost: their number."""
+        return self.cursor.read()
+
     def translate(self, rows: Words, epoch: int) -> Words:
         """The rows with labels of this graph for predicates."""
         if len(rows) == 0:
@@ -88,12 +103,12 @@ class WindowGraph:
         """Rows with labels were added and removed; frees labels without references."""
         if count_labels(rows, self._counts):
             labels = rows[:, 2]
-            self._free(np.unique(labels[self._counts[labels] == 0]), epoch)
+            self._free(find_distinct(labels[self._counts[labels] == 0]), epoch)
 
     def forget(self, rows: Words, epoch: int) -> None:
         """Rows with labels were not added after all: free labels without references."""
         labels = rows[:, 2]
-        self._free(np.unique(labels[self._counts[labels] == 0]), epoch)
+        self._free(find_distinct(labels[self._counts[labels] == 0]), epoch)
 
     def drop(self, epoch: int) -> None:
         """Free every label."""
@@ -104,8 +119,22 @@ class WindowGraph:
         if len(predicates) == 0:
             return
         self._labels = grow_to(self._labels, int(predicates.max()), -1)
-        for predicate in np.unique(predicates[self._labels[predicates] < 0]).tolist():
+        missing = find_distinct(predicates[self._labels[predicates] < 0])
+        if len(missing) > _FEW:
+            self._make_many(missing, epoch)
+            return
+        for predicate in missing.tolist():
             self._make(predicate, epoch)
+
+    def _make_many(self, predicates: Words, epoch: int) -> None:
+        stem = pa.scalar(scope_label(f"_:w{self.number}p", _SCOPE))
+        names = pc.binary_join_element_wise(stem, pa.array(predicates).cast(pa.string()), "")
+        labels = self._words.encode(names).ids
+        self._words.acquire(labels, epoch)
+        self._counts = grow_to(self._counts, int(labels.max()), 0)
+        self._labels[predicates] = labels
+        self._counts[labels] = 0
+        self._label_graphs.add_all(labels, self.number, predicates)
 
     def _make(self, predicate: int, epoch: int) -> int:
         label = self._words.encode_one(f"_:w{self.number}p{predicate}", _SCOPE)
@@ -118,9 +147,76 @@ class WindowGraph:
         return label
 
     def _free(self, labels: Words, epoch: int) -> None:
-        for label in labels.tolist():
-            self._labels[self._label_graphs.remove(label)] = -1
-            self._words.release([label], epoch)
+        self._labels[self._label_graphs.remove(labels)] = -1
+        self._words.release(labels.tolist() if len(labels) <= _FEW else labels, epoch)
+
+
+class EventGraph(WindowGraph):
+    """The events of one predicate, with their times as predicates. A label references its time."""
+
+    def __init__(
+        self, number: int, key: GraphKey, cursor: WindowCursor, words: Dictionary,
+        label_graphs: LabelGraphs, epoch: int,
+    ) -> None:  # fmt: skip
+        super().__init__(number, key, cursor, words, label_graphs)
+        self._predicate = words.encode_one(key.timed)
+        words.acquire([self._predicate], epoch)
+
+    def read(self) -> Words:
+        cursor = self.cursor
+        live = cursor.log.find_events(cursor.head, cursor.tail, self._predicate)
+        return self._pick(np.concatenate([live, self._select(np.array(cursor.kills, np.int64))]), 1)
+
+    def emit(self, slide: Slide, epoch: int) -> Words:
+        log, predicate = self.cursor.log, self._predicate
+        expired = log.find_events(*slide.expired, predicate)
+        gone = np.concatenate([expired, self._select(slide.single)])
+        arrived = log.find_events(*slide.arrived, predicate)
+        return self.translate(np.concatenate([self._pick(gone, -1), self._pick(arrived, 1)]), epoch)
+
+    def drop(self, epoch: int) -> None:
+        super().drop(epoch)
+        self._words.release([self._predicate], epoch)
+
+    def _select(self, positions: Words) -> Words:
+        """Those of the graph's predicate among positions of events, dead or not."""
+        found: Words = positions[self.cursor.log.pick(positions, 1)[:, 2] == self._predicate]
+        return found
+
+    def _pick(self, positions: Words, change: int) -> Words:
+        """The rows of events, with their times as integers in place of the predicate."""
+        log, words = self.cursor.log, self._words
+        rows = log.pick(positions, change)
+        if len(rows) == 0:
+            return rows
+        times, at = np.unique(log.read_times(positions), return_inverse=True)
+        if len(times) <= _FEW:
+            ids = np.array(words.encode_terms(times.tolist()), np.int64)
+        else:
+            ids = words.encode(pa.array(times)).ids
+        rows[:, 2] = ids[at]
+        return rows
+
+    def _make(self, predicate: int, epoch: int) -> int:
+        self._words.acquire([predicate], epoch)
+        return super()._make(predicate, epoch)
+
+    def _make_many(self, predicates: Words, epoch: int) -> None:
+        self._words.acquire(predicates, epoch)
+        super()._make_many(predicates, epoch)
+
+    def _free(self, labels: Words, epoch: int) -> None:
+        times = self._label_graphs.find(labels)[1]
+        super()._free(labels, epoch)
+        self._words.release(times.tolist() if len(times) <= _FEW else times, epoch)
+
+
+def find_distinct(values: Words) -> Words:
+    """The values in order, each once; for thousands of them `numpy.unique` is slower."""
+    found = np.sort(values)
+    is_first = np.ones(len(found), np.bool_)
+    np.not_equal(found[1:], found[:-1], out=is_first[1:])
+    return found[is_first]
 
 
 def grow_to(array: Words, index: int, filler: int) -> Words:
@@ -130,6 +226,14 @@ def grow_to(array: Words, index: int, filler: int) -> Words:
         return array
     more = np.full(max(index + 1, 2 * size) - size, filler, np.int64)
     return np.concatenate([array, more])
+
+
+def read_number(name: str) -> int:
+    """
+    >>> read_number("#3"), read_number("#4@<http://ex/p>")
+    (3, 4)
+    """
+    return int(split_event_graph(name)[0][1:])
 
 
 class WindowGraphs:
@@ -160,7 +264,8 @@ class WindowGraphs:
 
     def make(self, key: GraphKey, cursor: WindowCursor) -> WindowGraph:
         number = self.number(key)
-        found = WindowGraph(number, key, cursor, self._words, self._label_graphs)
+        parts = number, key, cursor, self._words, self._label_graphs
+        found = EventGraph(*parts, self.newest) if key.timed else WindowGraph(*parts)
         self.by_number[number] = found
         return found
 
@@ -171,8 +276,8 @@ class WindowGraphs:
 
     def find_label(self, name: str) -> int:
         """The label that a plan calls ``#3 <predicate>``; -3 for ``#3``, all of a graph."""
-        number, _, predicate = name[1:].partition(" ")
+        graph, _, predicate = name.partition(" ")
+        number = read_number(graph)
         if not predicate:
-            return -int(number)
-        graph = self.by_number[int(number)]
-        return graph.find_label(self._words.encode_one(predicate), self.newest)
+            return -number
+        return self.by_number[number].find_label(self._words.encode_one(predicate), self.newest)

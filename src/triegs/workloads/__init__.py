@@ -4,8 +4,8 @@
 block workloads with one edge per tick. Modules on the left import those on the right:
 
 ```
-registry ──► social ──► network ──► rows (columns of numbers), words (terms)
-         ──► replies ─────────────►
+registry ──► totals ──► social ──► network ──► rows (columns of numbers), words (terms)
+         ──► temporal ──► replies ───────────►
          ──► blocks ──► shapes ──► stream ──► draw (nodes by their chances)
 ```
 

@@ -6,7 +6,9 @@ from triegs.workloads import shapes
 from triegs.workloads.blocks import make_timed
 from triegs.workloads.replies import HOT_SPOT, PERSON_NAMES, SIZED, ZIPF
 from triegs.workloads.social import SOCIAL
+from triegs.workloads.temporal import TEMPORAL
 from triegs.workloads.timed import TimedWorkload
+from triegs.workloads.totals import SOCIAL_TOTALS
 
 _BLOCKS = (
     make_timed(shapes.path3, "path3", "paths of three edges", "none, fan-out 8", "full-acyclic"),
@@ -33,7 +35,17 @@ _BLOCKS = (
     ),
 )
 _ALL = {
-    workload.name: workload for workload in (SOCIAL, PERSON_NAMES, HOT_SPOT, ZIPF, SIZED, *_BLOCKS)
+    workload.name: workload
+    for workload in (
+        SOCIAL,
+        PERSON_NAMES,
+        HOT_SPOT,
+        ZIPF,
+        SIZED,
+        *TEMPORAL,
+        SOCIAL_TOTALS,
+        *_BLOCKS,
+    )
 }
 
 

@@ -2,7 +2,7 @@
 
 The code of a term is its kind and a number: ``kind << SHIFT | number``. Persons, forums and
 messages are numbered in order of creation; names, places and tags by their index in the lists here;
-a date by its milliseconds.
+dates and times by their milliseconds.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ VOCABULARY = f"{BASE}vocabulary/"
 DATA = f"{BASE}data/"
 TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 DATE_TYPE = "http://www.w3.org/2001/XMLSchema#dateTime"
+INTEGER_TYPE = "http://www.w3.org/2001/XMLSchema#integer"
 SHIFT = 48
 
 
@@ -40,6 +41,7 @@ class Kind(IntEnum):
     FIRST_NAME = 8
     LAST_NAME = 9
     DATE = 10
+    TIME = 11
 
 
 class Predicate(IntEnum):
@@ -214,6 +216,9 @@ def _spell_kind(kind: Kind, numbers: Numbers) -> pa.Array:
     if kind is Kind.DATE:
         dates = np.datetime_as_string(numbers.astype("datetime64[ms]"))
         return pc.binary_join_element_wise('"', pa.array(dates), f'Z"^^<{DATE_TYPE}>', "")
+    if kind is Kind.TIME:
+        texts = pa.array(numbers).cast(pa.string())
+        return pc.binary_join_element_wise('"', texts, f'"^^<{INTEGER_TYPE}>', "")
     return list_words()[kind].take(pa.array(numbers))
 
 

@@ -32,6 +32,8 @@ FIRST_CHARACTERS = {
     "VALUES after aggregates": "VALUES",
     "function call": ":f(",
     "unselected ORDER BY": "?y",
+    "annotation": ":source",
+    "time of a variable predicate": "?p",
 }
 
 

@@ -10,6 +10,7 @@ from triegs.jit.words import (
     prefetch,
     store,
 )
+from triegs.maintain.kernels.sort_keys import ask_values, write_key
 from triegs.maintain.kernels.tables import (
     ANY,
     COUNTS,
@@ -21,9 +22,11 @@ from triegs.maintain.kernels.tables import (
     PRESENCE,
     ROW_COLUMN,
     ROW_CONDITION,
+    ROW_KEY,
     ROW_KIND,
     ROW_LIST,
     ROW_SLOT,
+    ROW_WIDTH,
     ROW_WORDS,
     S_ARITY,
     S_CHANGE,
@@ -34,6 +37,7 @@ from triegs.maintain.kernels.tables import (
     S_TESTS,
     S_TESTS_AT,
     SAME,
+    SORTED_TUPLES,
     SUMMED_PAIRS,
     SUMMED_TUPLES,
     TEST_AT,
@@ -46,7 +50,7 @@ from triegs.maintain.kernels.tables import (
     WHOLES,
 )
 from triegs.maintain.kernels.verdicts import accepts_id, accepts_tuple
-from triegs.maintain.kernels.work import IDS, KEY
+from triegs.maintain.kernels.work import IDS, KEY, OTHER_KEY
 from triegs.store.kernels.layout import (
     DIGIT,
     EMPTIED,
@@ -286,13 +290,48 @@ def fill_rows(
     words: Words, log: Words, lists: Words, work: Words, entries: Words, table: Words,
     stream: int, first: int, start: int, end: int,
 ) -> None:  # fmt: skip
-    """Apply the entries of a stream to its rows, starting at the given one."""
+    """Apply the entries of a stream to its rows, starting at the given one. Sorted rows wait
+    until the values of all terms are known.
+    """
     for number in range(first, load(table, stream + S_ROWS)):
         row = load(table, stream + S_ROWS_AT) + ROW_WORDS * number
+        if load(table, row + ROW_KIND) == SORTED_TUPLES:
+            continue
         changed, slot = load(table, row + ROW_LIST), load(table, row + ROW_SLOT)
         open_list(words, log, lists, changed)
         fill_row(words, log, work, entries, start, end, table, row, load(table, stream + S_ARITY))
         close_list(words, log, lists, changed, slot, NODE_CLASS)
+
+
+@merged
+def fill_sorted(
+    words: Words, work: Words, entries: Words, table: Words, stream: int, start: int, end: int,
+    verdicts: Words, asked: Words, is_asking: bool,
+) -> None:  # fmt: skip
+    """Apply the entries of a stream to its sorted rows, or ask for the values that this needs."""
+    arity = load(table, stream + S_ARITY)
+    for number in range(load(table, stream + S_ROWS)):
+        row = load(table, stream + S_ROWS_AT) + ROW_WORDS * number
+        if load(table, row + ROW_KIND) != SORTED_TUPLES:
+            continue
+        columns_at, width = load(table, row + ROW_COLUMN), load(table, row + ROW_WIDTH)
+        slot, condition = load(table, row + ROW_SLOT), load(table, row + ROW_CONDITION)
+        column = load(table, row + ROW_KEY)
+        for at in range(start, end, ENTRY_WORDS):
+            change = load(entries, at + max(arity, 2))
+            if change == 0:
+                continue
+            if condition != ANY and not is_met(
+                condition, load(entries, at + column), load(entries, at + 1 - column)
+            ):
+                continue
+            if is_asking:
+                ask_values(table, entries, at, columns_at, width, verdicts, asked)
+                continue
+            for each in range(arity):
+                store(work, OTHER_KEY + each, load(entries, at + each))
+            write_key(table, work, OTHER_KEY, KEY, columns_at, width, verdicts)
+            tuple_change(words, slot, work[KEY:], width, change, False)
 
 
 # Lists

@@ -18,6 +18,7 @@ from triegs.jit.words import (
     trailing_zeros,
 )
 from triegs.maintain.kernels.emissions import ID, ID_BITS, rearrange, sort_columns, unpack
+from triegs.maintain.kernels.sort_keys import ask_values, write_key
 from triegs.maintain.kernels.tables import (
     RULE_ARITY,
     RULE_IS_LISTED_ONLY,
@@ -27,6 +28,12 @@ from triegs.maintain.kernels.tables import (
     RULE_LIST,
     RULE_ORDERS,
     RULE_ORDERS_AT,
+    RULE_SORTED,
+    RULE_SORTED_AT,
+    TARGET_COLUMNS_AT,
+    TARGET_SLOT,
+    TARGET_WIDTH,
+    TARGET_WORDS,
 )
 from triegs.maintain.kernels.work import (
     ADDED,
@@ -458,3 +465,39 @@ def apply_emissions(
             if load(table, step + RULE_KEYS_LIST) >= 0:
                 list_keys_of(words, log, lists, work, table, step, roots)
         order += 1 + arity
+
+
+# Sorted relations
+
+
+@kernel
+def ask_sorted(work: Words, table: Words, step: int, verdicts: Words, asked: Words) -> None:
+    """Ask for the values of all ids whose sort keys the output needs."""
+    arity, stride, raw = load(table, step + RULE_ARITY), load(work, STRIDE), load(work, RAW)
+    target = load(table, step + RULE_SORTED_AT)
+    for _ in range(load(table, step + RULE_SORTED)):
+        columns_at, width = (
+            load(table, target + TARGET_COLUMNS_AT), load(table, target + TARGET_WIDTH)
+        )  # fmt: skip
+        for at in range(raw, raw + load(work, EMITTED) * stride, stride):
+            unpack(work, at, arity)
+            ask_values(table, work, KEY, columns_at, width, verdicts, asked)
+        target += TARGET_WORDS
+
+
+@kernel
+def apply_sorted(words: Words, work: Words, table: Words, step: int, verdicts: Words) -> None:
+    """Apply the sums to all sorted relations of the output."""
+    arity, stride, raw = load(table, step + RULE_ARITY), load(work, STRIDE), load(work, RAW)
+    target = load(table, step + RULE_SORTED_AT)
+    for _ in range(load(table, step + RULE_SORTED)):
+        slot, width = load(table, target + TARGET_SLOT), load(table, target + TARGET_WIDTH)
+        columns_at = load(table, target + TARGET_COLUMNS_AT)
+        for at in range(raw, raw + load(work, EMITTED) * stride, stride):
+            unpack(work, at, arity)
+            write_key(table, work, KEY, OTHER_KEY, columns_at, width, verdicts)
+            change = load(work, at + stride - 1)
+            tuple_change(words, slot, work[OTHER_KEY:], width, change, False)
+            if load(words, FAULTS) != 0:
+                return
+        target += TARGET_WORDS

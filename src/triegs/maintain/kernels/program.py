@@ -29,6 +29,7 @@ from triegs.jit.words import (
 from triegs.maintain.kernels.entries import (
     close_list,
     fill_rows,
+    fill_sorted,
     judge_label,
     open_list,
     select_entries,
@@ -72,6 +73,7 @@ from triegs.maintain.kernels.tables import (
     RULE_DELTAS_AT,
     S_ROWS_AT,
     S_SOURCE,
+    SORTED_ROWS,
     STEP_ROWS,
     STEP_WORDS,
     STEPS,
@@ -138,6 +140,18 @@ def select_streams(
         else:
             top = select_entries(table, stream, bounds, entries, top, work, verdicts, asked)
         store(bounds, number + 1, top)
+
+
+@merged
+def fill_all_sorted(
+    words: Words, work: Words, table: Words, bounds: Words, entries: Words, verdicts: Words,
+    asked: Words, is_asking: bool,
+) -> None:  # fmt: skip
+    """Apply the entries of all streams to sorted rows, or ask for the values that this needs."""
+    for number in range(load(table, STREAMS)):
+        stream = load(table, STREAM_ROWS) + STREAM_WORDS * number
+        start, end = load(bounds, number), load(bounds, number + 1)
+        fill_sorted(words, work, entries, table, stream, start, end, verdicts, asked, is_asking)
 
 
 @merged
@@ -257,8 +271,14 @@ def run_epoch(
             select_streams(
                 work, table, updates, graph_of, bounds, entries, refused, verdicts, asked
             )
-            if load(asked, 0) > 1:
-                return ASKED
+        has_sorted = load(words, FAULTS) == 0 and load(table, SORTED_ROWS) != 0
+        if has_sorted:
+            fill_all_sorted(words, work, table, bounds, entries, verdicts, asked, True)
+        if load(asked, 0) > 1:
+            return ASKED
+        if has_sorted:
+            fill_all_sorted(words, work, table, bounds, entries, verdicts, asked, False)
+        if load(words, FAULTS) == 0 and load(table, STREAMS) > load(table, LABELS):
             for number in range(load(table, LABELS), load(table, STREAMS)):
                 stream = load(table, STREAM_ROWS) + STREAM_WORDS * number
                 start, end = load(bounds, number), load(bounds, number + 1)

@@ -43,7 +43,8 @@ from triegs.maintain.kernels.intersection import (
     open_walk,
     walk_on,
 )
-from triegs.maintain.kernels.output import apply_emissions, fetch_set
+from triegs.maintain.kernels.output import apply_emissions, apply_sorted, ask_sorted, fetch_set
+from triegs.maintain.kernels.sort_keys import open_range, range_next
 from triegs.maintain.kernels.tables import (
     BOTH,
     COUNT,
@@ -81,6 +82,8 @@ from triegs.maintain.kernels.tables import (
     PROBE_REG,
     PROBE_USE,
     PROBE_WORDS,
+    RANGED,
+    ROOT_IS_CONSTANT,
     ROOT_IS_OLD,
     ROOT_SLOT,
     ROOT_USE,
@@ -241,7 +244,10 @@ def run_levels(
             end = top
             if count == 1:
                 word = load(work, WORDS_AT + load(table, first + SOURCE_IN))
-                open_walk(words, work, base, word, is_trie)
+                if is_trie == RANGED:
+                    open_range(words, table, work, level, base, word, verdicts, asked)
+                else:
+                    open_walk(words, work, base, word, is_trie)
             else:
                 end = gather(words, table, work, level, base, top)
                 if number == last:
@@ -257,7 +263,10 @@ def run_levels(
             store(work, base + WEIGHT, weight)
         at, top = load(work, base + NEXT), load(work, base + END)
         if count == 1:
-            is_found = walk_on(words, work, base, is_trie)
+            if is_trie == RANGED:
+                is_found = range_next(words, work, base)
+            else:
+                is_found = walk_on(words, work, base, is_trie)
         else:
             is_found = at < top
         if not is_found or load(words, FAULTS) != 0:
@@ -305,6 +314,8 @@ def load_roots(words: Words, roots: Words, table: Words, work: Words, delta: int
         root = load(words, slot)
         if load(table, at + ROOT_IS_OLD):
             root = load(roots, slot - SLOTS) if slot - SLOTS < roots.size else 0
+        if load(table, at + ROOT_IS_CONSTANT):
+            root = trie_get(words, root, 0)
         store(work, WORDS_AT + load(table, at + ROOT_WORD), root)
         if root == 0:
             return 0
@@ -482,12 +493,15 @@ def step_rule(
         )  # fmt: skip
         if load(words, FAULTS) != 0:
             return True
+    ask_sorted(work, table, step, verdicts, asked)
     if load(asked, 0) > 1:
         return False
     store(work, UNMERGED, load(work, EMITTED))
     if load(work, EMITTED) > 0:
         sort_emissions(work)
         merge_emissions(words, work)
+        if load(words, FAULTS) == 0:
+            apply_sorted(words, work, table, step, verdicts)
         if load(words, FAULTS) == 0:
             apply_emissions(words, log, lists, work, table, step, roots)
     return True

@@ -33,8 +33,9 @@ from __future__ import annotations
     STEP_ROWS,  # offset of the steps, STEP_WORDS each
     UNINDEXED,  # the slot of assertions whose label no query names: (predicate, subject, object)
     IS_RDF,  # whether an assertion weighs 1 while its count is positive
-) = range(8)
-TABLE_HEAD = 8
+    SORTED_ROWS,  # whether any row is of kind SORTED_TUPLES
+) = range(9)
+TABLE_HEAD = 9
 
 # A stream.
 (
@@ -62,17 +63,25 @@ IS_ID, IS_EQUAL, IS_ACCEPTED = 0, 1, 2  # IS_ACCEPTED: number of columns, judge,
     ROW_SLOT,
     ROW_LIST,  # the list it writes, or -1
     ROW_CONDITION,  # required value of the other column: an id, SAME as the key, or ANY
-) = range(5)
-ROW_WORDS = 5
+    ROW_WIDTH,  # SORTED_TUPLES: number of columns
+    ROW_KEY,  # SORTED_TUPLES with a condition: the column that is not the other one
+) = range(7)
+ROW_WORDS = 7
 # Kinds of rows: pairs by one column, sums of their counts, pairs with counts in the hubs (which
-# list all keys they touch), tuples in any order, and tuples with counts in the hubs.
-ADJACENCY, COUNTS, SUMMED_PAIRS, TUPLES, SUMMED_TUPLES = 0, 1, 2, 3, 4
+# list all keys they touch), tuples in any order, tuples with counts in the hubs, and tuples with
+# columns of sort keys.
+ADJACENCY, COUNTS, SUMMED_PAIRS, TUPLES, SUMMED_TUPLES, SORTED_TUPLES = range(6)
 ANY, SAME = -1, -2
+
+# A sorted relation has a column order in which `SORTED` marks the sort key of a column, see
+# `triegs.maintain.kernels.sort_keys`, and `CONSTANT` stands for the id 0: sort keys are only in
+# sets, so they are never the first column. Columns may be left out.
+SORTED, CONSTANT = 1 << 8, 1 << 9
 
 # Kinds of steps; the first word of each.
 EDGE, PRODUCT, TOTAL, ORDERED_EDGE, ORDERED_PRODUCT, RANKING, RULE = range(1, 8)
 STEP_KIND = 0
-STEP_WORDS = 13
+STEP_WORDS = 15
 
 # Counters of a step.
 (
@@ -121,7 +130,11 @@ FACTOR_WORDS = 3
     RULE_IS_LISTED_ONLY,  # whether the output already exists and only the list is written
     RULE_SYMMETRY_AT,  # offset of the body's symmetry; 0 for none
     RULE_IS_SUMMED,  # whether the hubs of the last column hold counts
-) = range(1, 13)
+    RULE_SORTED,  # number of sorted relations that hold the output
+    RULE_SORTED_AT,  # TARGET_WORDS each
+) = range(1, 15)
+TARGET_SLOT, TARGET_WIDTH, TARGET_COLUMNS_AT = range(3)
+TARGET_WORDS = 3
 
 # The symmetry of a body whose inputs are one stream: the renamings of its variables that map the
 # body to itself. An answer is found once, from the changed tuple with the lowest rank, and emitted
@@ -162,9 +175,10 @@ ENTRIES, LIST = 0, 1
 BOTH, NOW, BEFORE = 0, 1, 2
 
 # The start of an input: the word register that receives its root, current or of the last version;
-# and how the root itself is used if the input has no columns.
-ROOT_WORD, ROOT_SLOT, ROOT_IS_OLD, ROOT_USE = range(4)
-ROOT_WORDS = 4
+# and how the root itself is used if the input has no columns. If the first column is a constant,
+# the word is the set below it.
+ROOT_WORD, ROOT_SLOT, ROOT_IS_OLD, ROOT_USE, ROOT_IS_CONSTANT = range(5)
+ROOT_WORDS = 5
 
 # A probe follows an input along a variable that the seed binds, from word to word.
 PROBE_REG, PROBE_IN, PROBE_IS_TRIE, PROBE_OUT, PROBE_USE = range(5)
@@ -178,12 +192,32 @@ PROBE_WORDS = 5
     LEVEL_IS_SHOWN,  # whether the variable is in the head
     LEVEL_CHECKS,
     LEVEL_CHECKS_AT,
-) = range(6)
-LEVEL_WORDS = 6
+    LEVEL_RANGES,  # number of comparisons that restrict the sort keys of a ranged source
+    LEVEL_RANGES_AT,
+) = range(8)
+LEVEL_WORDS = 8
 
-# A source of a level, like a probe.
+# A source of a level, like a probe. The only source of a level may be RANGED instead of a trie: a
+# set of sort keys.
 SOURCE_IN, SOURCE_IS_TRIE, SOURCE_OUT, SOURCE_USE = range(4)
 SOURCE_WORDS = 4
+RANGED = 2
+
+# A comparison: the values in a range are at least (IS_LOWER) or at most (IS_UPPER) the value of a
+# register, or equal to it: the value itself (TERMS), or slope * value + intercept. The last four
+# words are doubles.
+(
+    RANGE_REG,
+    RANGE_SIDE,
+    RANGE_KIND,  # TERMS, IS_FINE, or IS_COARSE: a constant is an xsd:float
+    RANGE_SLOPE,
+    RANGE_INTERCEPT,
+    RANGE_SPREAD,  # bounds the size of all constants
+    RANGE_LIMIT,  # numbers up to this size do not overflow
+) = range(7)
+RANGE_WORDS = 7
+IS_LOWER, IS_UPPER, IS_EQUAL_TO = range(3)
+TERMS, IS_FINE, IS_COARSE = range(3)
 
 # A check: a judge accepts the values of CHECK_COUNT registers.
 CHECK_JUDGE, CHECK_COUNT, CHECK_REGS_AT = range(3)

@@ -13,11 +13,13 @@ PLANES      One variable. For each 64 ids a word of "known" bits and a word of "
 TABLE       Several variables: a hash table with linear probing, never more than half full. An entry
             is ``stamp << 1 | yes`` and the ids, two to a word. It is valid only with the stamp of
             the row, so a new stamp empties the table.
-COMPARISON  Comparisons such as ``?x < ?y``, decided by the values of the two terms; undecided cases
-            are looked up in the table that follows.
+COMPARISON  Comparisons such as ``?x < ?y`` and ``?x + 5 < ?y``, decided by the values of the two
+            terms; undecided cases are looked up in the table that follows. With arithmetic, the
+            sum ``left factor * left + right factor * right + offset`` is compared with 0.
 
 The value of a term is `VALUE_WORDS` words: its class, a number as floor and 10**18ths, and a key
-that orders like doubles. Values of terms are requested under the judge number `VALUE_JUDGE`.
+that orders like doubles; for a text its first eight bytes, for an OTHER value its sort key, see
+`triegs.maintain.kernels.sort_keys`. Values are requested under the judge number `VALUE_JUDGE`.
 
 A kernel that finds no verdict writes the question into ``asked`` and assumes "no". Its caller then
 has all of ``asked`` answered and runs it again. ``asked[0]`` is the first free word; a question is
@@ -26,15 +28,28 @@ has all of ``asked`` answered and runs it again. ``asked[0]`` is the first free 
 
 from __future__ import annotations
 
+import numpy as np
+
 from triegs.jit.jit import inlined, kernel, short_kernel
-from triegs.jit.words import Words, bit, load, store
+from triegs.jit.words import Words, bit, checked_add, checked_multiply, load, store
 
 IDS, VALUES, DIRECTORY = range(3)
 VALUE_JUDGE = 0
 
 FORM, COUNT, STAMP, SLOTS, LEFT, RIGHT, ACCEPTED, UNDECIDED = range(8)
-ROW_HEAD = 8
+# Comparisons with arithmetic: the form of the factors and the offset, which are doubles; bounds of
+# the size of all constants, and of numbers that do not overflow; and the same factors and offset as
+# integers, if they are.
+(
+    LINEAR, LEFT_FACTOR, RIGHT_FACTOR, OFFSET, SPREAD, LIMIT, LEFT_WHOLE, RIGHT_WHOLE, OFFSET_WHOLE
+) = range(8, 17)  # fmt: skip
+ROW_HEAD = 17
 PLANES, TABLE, COMPARISON = range(3)
+NOT_LINEAR, DOUBLES, SINGLES, WHOLES = range(4)
+# Relative errors of sums of doubles, and of those that are rounded to xsd:float.
+FINE, COARSE = 2.0**-42, 2.0**-20
+LEAST_DOUBLE, LEAST_FLOAT = 1e-300, 1e-25  # errors of numbers that are too small to be exact
+FLOATS_PER_DOUBLE = 1e-270  # the largest float, compared with the largest double
 
 VALUE_CLASS, FLOOR, FRACTION, KEY = range(4)
 VALUE_WORDS = 4
@@ -112,7 +127,10 @@ def accepts_at(
             if right_at == 0:
                 ask_one(asked, VALUE_JUDGE, right)
             return False
-        outcome = compare_values(verdicts, left_at, right_at, left == right)
+        if load(verdicts, row + LINEAR) == NOT_LINEAR:
+            outcome = compare_values(verdicts, left_at, right_at, left == right)
+        else:
+            outcome = compare_sum(verdicts, row, left_at, right_at)
         if outcome & load(verdicts, row + UNDECIDED) == 0:
             return outcome & load(verdicts, row + ACCEPTED) != 0
     at = find_tuple(verdicts, row, ids, start, count)
@@ -166,6 +184,59 @@ def compare_values(verdicts: Words, left_at: int, right_at: int, is_same: bool) 
     if left >= DATE_TIME and right >= DATE_TIME and left >> 1 == right >> 1:
         return UNSURE  # one has no time zone: the result depends on their distance
     return DIFFERENT
+
+
+@inlined
+def as_double(word: int) -> float:
+    return float(np.int64(word).view(np.float64))
+
+
+@inlined
+def read_key(key: int) -> float:
+    """The double that a key orders."""
+    return as_double(key ^ ((key >> 63) & ((1 << 63) - 1)))
+
+
+@short_kernel
+def compare_sum(verdicts: Words, row: int, left_at: int, right_at: int) -> int:
+    """The comparison of a sum with 0: by doubles if it is not too close, else by integers if all
+    parts are.
+    """
+    left, right = load(verdicts, left_at), load(verdicts, right_at)
+    if left in (OTHER, NAN) or right in (OTHER, NAN):
+        return UNSURE
+    if not (EXACT <= left <= DOUBLE and EXACT <= right <= DOUBLE):
+        return ERROR
+    linear = load(verdicts, row + LINEAR)
+    x, y = read_key(load(verdicts, left_at + KEY)), read_key(load(verdicts, right_at + KEY))
+    is_coarse = linear == SINGLES or left == FLOAT or right == FLOAT
+    limit = as_double(load(verdicts, row + LIMIT))
+    if max(abs(x), abs(y)) > (limit * FLOATS_PER_DOUBLE if is_coarse else limit):
+        return UNSURE
+    x *= as_double(load(verdicts, row + LEFT_FACTOR))
+    y *= as_double(load(verdicts, row + RIGHT_FACTOR))
+    total = x + y + as_double(load(verdicts, row + OFFSET))
+    size = abs(x) + abs(y) + as_double(load(verdicts, row + SPREAD))
+    error = size * COARSE + LEAST_FLOAT if is_coarse else size * FINE + LEAST_DOUBLE
+    if total > error:
+        return GREATER
+    if total < -error:
+        return LESS
+    if linear != WHOLES or left > SINGLE or right > SINGLE:
+        return UNSURE
+    if load(verdicts, left_at + FRACTION) != 0 or load(verdicts, right_at + FRACTION) != 0:
+        return UNSURE
+    first, is_first_large = checked_multiply(
+        load(verdicts, row + LEFT_WHOLE), load(verdicts, left_at + FLOOR)
+    )
+    second, is_second_large = checked_multiply(
+        load(verdicts, row + RIGHT_WHOLE), load(verdicts, right_at + FLOOR)
+    )
+    both, is_sum_large = checked_add(first, second)
+    exact, is_large = checked_add(both, load(verdicts, row + OFFSET_WHOLE))
+    if is_first_large or is_second_large or is_sum_large or is_large:
+        return UNSURE
+    return order(exact, 0)
 
 
 # Tables

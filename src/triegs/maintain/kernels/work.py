@@ -49,7 +49,9 @@ SEEDS_AHEAD, PROBES_AHEAD = 16, 8
 AHEAD = ADDED + 64
 LEVELS = AHEAD + SEEDS_AHEAD * PROBES_AHEAD  # LEVEL_STATE words each
 
-# State of a level: a cursor, then its run (start, next entry, end), and the weight.
+# State of a level: a cursor, then its run (start, next entry, end), and the weight; for a range its
+# bounds, those of the other kind of sort keys, and the hub where the search for these begins.
 RUN, NEXT, END, WEIGHT = (CURSOR_WORDS + n for n in range(4))
-LEVEL_STATE = CURSOR_WORDS + 8
+LOW_BOUND, HIGH_BOUND, NEXT_LOW, NEXT_HIGH, RANGE_ROOT = (CURSOR_WORDS + n for n in range(4, 9))
+LEVEL_STATE = CURSOR_WORDS + 12
 FIXED_WORDS = LEVELS + LEVEL_STATE * MOST_LEVELS

@@ -5,8 +5,9 @@ A key is a tuple of `width` ids; keys are stored consecutively.
 
 from __future__ import annotations
 
-from triegs.jit.jit import kernel
-from triegs.jit.words import Words, load, store
+from triegs.jit.jit import inlined, kernel
+from triegs.jit.words import Words, load, store, trailing_zeros
+from triegs.maintain.kernels.sort_keys import KIND_SHIFT, KINDS, reverse_digits
 from triegs.read.kernels.differences import KEY as CHANGED
 from triegs.read.kernels.differences import column_at, next_difference, open_difference
 from triegs.store.kernels.cursors import (
@@ -18,6 +19,7 @@ from triegs.store.kernels.cursors import (
     trie_first,
     trie_next,
 )
+from triegs.store.kernels.layout import HEAD, LOW, SMALLEST
 from triegs.store.kernels.relations import tuple_get
 
 WHOLE_DIGIT = 0  # see `triegs.maintain.digits`
@@ -55,6 +57,67 @@ def read_sums(
                     other = 1
         store(sums, place, total)
         store(is_other, place, other)
+
+
+# Extremes: a measure of values has a second relation, with the sort key of a value before it.
+
+
+@inlined
+def find_best(words: Words, block: int, kind: int, is_last: bool) -> int:
+    """The word of the lowest or highest sort key of a kind in a block; 0 if there is none."""
+    header = load(words, block + 1)
+    best, found = 0, 0
+    for place in range(block + HEAD, block + HEAD + (header & LOW)):
+        sort_key = reverse_digits(load(words, place))
+        if sort_key >> KIND_SHIFT == kind and (found == 0 or (sort_key > best) == is_last):
+            best, found = sort_key, load(words, place + (SMALLEST << (header >> 32)))
+    return found
+
+
+@kernel
+def find_extreme(words: Words, reference: int, kind: int, is_last: bool) -> int:
+    """The set of values with the lowest or highest sort key of a kind; 0 if there is none."""
+    if reference & 1:  # the first digit is the kind and one more bit
+        first = reference - 1 + HEAD + 2 * kind
+        low, high = load(words, first), load(words, first + 1)
+        reference = (high or low) if is_last else (low or high)
+    while reference & 1:
+        children = load(words, reference) & LOW
+        digit = trailing_zeros(children)
+        while is_last and children & (children - 1) != 0:
+            children &= children - 1
+            digit = trailing_zeros(children)
+        reference = load(words, reference - 1 + HEAD + digit)
+    return find_best(words, reference, kind, is_last)
+
+
+@kernel
+def list_extremes(
+    words: Words, root: int, keys: Words, width: int, is_last: bool, cursor: Words, ids: Words
+) -> int:
+    """Write the values of a key that may be its lowest or highest: of each kind those with the best
+    sort_key. Returns their number, which may be more than there is room for.
+    """
+    below = tuple_get(words, root, keys, width)
+    count = 0
+    for kind in range(KINDS):
+        set_first(words, cursor, 0, find_extreme(words, below, kind, is_last))
+        while set_next(words, cursor, 0):
+            if count < ids.size:
+                store(ids, count, load(cursor, KEY))
+            count += 1
+    return count
+
+
+@kernel
+def read_extremes(
+    words: Words, root: int, keys: Words, width: int, is_last: bool, cursor: Words, ids: Words,
+    counts: Words,
+) -> None:  # fmt: skip
+    """For each key the number of values that may be its lowest or highest, and one of them."""
+    for place in range(ids.size):
+        key, one = keys[place * width : place * width + width], ids[place : place + 1]
+        store(counts, place, list_extremes(words, root, key, width, is_last, cursor, one))
 
 
 @kernel

@@ -20,7 +20,7 @@ CODE, OTHER = "triegs_code", "triegs_other"
 
 def list_labels(queries: Iterable[Query]) -> list[str]:
     """The labels that the queries read."""
-    found = {atom.predicate for query in queries for atom in query.atoms}
+    found = {predicate for query in queries for predicate in query.predicates}
     return sorted(label for label in found if not is_variable(label))[:MOST_LABELS]
 
 

@@ -8,12 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 from triegs.durable.source import QuerySource
+from triegs.read.merging import GroupMerger
 from triegs.spark.answers import free_name
 from triegs.spark.cells import select_columns
 from triegs.spark.partitioned.job import Job
+from triegs.spark.partitioned.merge_processor import SLOT, MergeProcessor
 from triegs.spark.partitioned.partition import CHANGES, COUNTED, REPORT
 from triegs.spark.partitioned.processor import OUTPUT_SCHEMA, PartitionProcessor
-from triegs.spark.partitioned.results import make_summer, make_unpacker
+from triegs.spark.partitioned.results import make_merger, make_summer, make_unpacker
 from triegs.spark.partitioned.routing import BAD, SPARK_SCHEMA, make_router
 
 #: State store settings that a partitioned pipeline requires, whatever the session has.
@@ -43,11 +45,34 @@ def make_changes(stream: Any, job: Job, name: str, quarantine: str | None = None
     """
     (placement,) = (each for each in job.layout.queries if each.name == name)
     schema = find_schema(job, name, CHANGE)
-    rows = stream.where(stream["kind"].isin(CHANGES, BAD)).select("partition", "kind", "payload")
-    found = rows.mapInArrow(make_unpacker(schema, quarantine), write_schema(schema))
+    merger = job.make_merger(name)
+    cells = schema if merger is None else pa.schema([("time", pa.int64()), *merger.schema])
+    # Reports reach every task that merges, also one without changes.
+    kinds = (CHANGES, BAD) if merger is None else (CHANGES, BAD, REPORT)
+    rows = stream.where(stream["kind"].isin(*kinds)).select("partition", "kind", "payload")
+    found = rows.mapInArrow(make_unpacker(cells, quarantine), write_schema(cells))
+    if merger is not None:
+        return merge_stream(found, job, name, merger, schema)
     if placement.is_summed:
         found = add_up(found, schema, job.layout.partitions)
     return found
+
+
+def merge_stream(frame: Any, job: Job, name: str, merger: GroupMerger, schema: pa.Schema) -> Any:
+    """The changes of groups that span partitions, from those of their entries, as a streaming
+    DataFrame.
+    """
+    from pyspark.sql import functions
+
+    keys = [each for each in merger.schema.names if each.startswith("key")]
+    slots = job.layout.partitions if merger.is_separable else 1
+    slot = functions.pmod(functions.hash(*keys), functions.lit(slots)) if keys else (
+        functions.lit(0))  # fmt: skip
+    processor = MergeProcessor(job, name, schema.serialize().to_pybytes())
+    return frame.withColumn(SLOT, slot.cast("int")).groupBy(SLOT).transformWithStateInPandas(
+        statefulProcessor=processor, outputStructType=write_schema(schema),
+        outputMode="Append", timeMode="None",
+    )  # fmt: skip
 
 
 def observe_figures(stream: Any, name: str) -> Any:
@@ -67,6 +92,16 @@ def add_up(frame: Any, schema: pa.Schema, partitions: int) -> Any:
     keys = [f"`{column}`" for column in schema.names[:-1]]
     grouped = frame.repartition(partitions, *keys) if keys else frame.coalesce(1)
     return grouped.mapInArrow(make_summer(schema, schema.names[-1]), write_schema(schema))
+
+
+def merge(frame: Any, job: Job, name: str, merger: GroupMerger, schema: pa.Schema) -> Any:
+    """The rows of groups from the partial groups of all partitions, as a static DataFrame. Groups
+    that can share a row are merged in one task.
+    """
+    keys = [each for each in merger.schema.names if each.startswith("key")]
+    tasks = job.layout.partitions if merger.is_separable else 1
+    moved = frame.repartition(tasks, *keys) if keys else frame.repartition(1)
+    return moved.mapInArrow(make_merger(job, name, schema), write_schema(schema))
 
 
 def find_schema(job: Job, name: str, weight: str) -> pa.Schema:

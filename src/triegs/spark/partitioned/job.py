@@ -14,6 +14,7 @@ from triegs.windows.settings import EventTime
 
 if TYPE_CHECKING:
     from triegs.durable.source import QuerySource
+    from triegs.read.merging import GroupMerger
 
 #: A limit that no event exceeds: stray times are judged once for all partitions, by their newest
 #: time.
@@ -52,11 +53,23 @@ class Job(NamedTuple):
         """The queries that a partition maintains, with the tags that they read there."""
         from triegs.durable.source import QuerySource  # only tasks need it, and it is large
 
-        return [
-            QuerySource.read(self.queries[placement.name])._replace(labels=placement.labels)
-            for placement in self.layout.queries
-            if partition in placement.partitions
-        ]
+        found = []
+        for placement in self.layout.queries:
+            if partition in placement.partitions:
+                source = QuerySource.read(self.queries[placement.name])
+                is_partial = placement.is_summed and source.parse().grouping is not None
+                found.append(source._replace(labels=placement.labels, is_partial=is_partial))
+        return found
+
+    def make_merger(self, name: str) -> GroupMerger | None:
+        """Of a query with aggregates whose groups span partitions: what merges them."""
+        from triegs.durable.source import QuerySource
+        from triegs.read.merging import GroupMerger
+
+        (placement,) = (each for each in self.layout.queries if each.name == name)
+        query = QuerySource.read(self.queries[name]).parse()
+        is_merged = placement.is_summed and query.grouping is not None
+        return GroupMerger(query) if is_merged else None
 
     def make_event_time(self) -> EventTime:
         given = self.event_time

@@ -18,6 +18,7 @@ from triegs.engine import Engine
 from triegs.errors import MultiplicityOverflow
 from triegs.mode import Mode
 from triegs.partition.layout import Layout
+from triegs.read.partials import diff_partials, is_partial, read_partials
 from triegs.read.snapshot import Snapshot
 from triegs.spark.answers import label, write_answers, write_texts
 from triegs.spark.encoded_batch import BAD_SCHEMA, EncodedBatch, write_stream
@@ -98,7 +99,7 @@ class Partition:
         for name in initial:
             if name in self.engine.queries:
                 with self._open(name) as snapshot:
-                    outputs += split_output(ANSWERS, name, write_answers(snapshot).remove_column(0))
+                    outputs += split_output(ANSWERS, name, list_answers(snapshot))
         for each in found:
             if each.kind == BAD:
                 report["quarantined"] += each.read().num_rows
@@ -240,11 +241,14 @@ class Partition:
         return self._sync.bytes
 
     def read(self, query: str) -> Iterator[pa.RecordBatch]:
-        """The answers of a query with their multiplicities; none if it is placed elsewhere."""
+        """The answers of a query with their multiplicities, or its partial groups; none if it is
+        placed elsewhere.
+        """
         if query not in self.engine.queries:
             return
         with self._open(query) as snapshot:
-            yield from write_texts(snapshot.to_arrow()).to_batches()
+            table = read_partials(snapshot) if is_partial(snapshot) else snapshot.to_arrow()
+            yield from write_texts(table).to_batches()
 
     def count(self, query: str) -> int:
         """The total multiplicity of a query's answers."""
@@ -281,6 +285,16 @@ def close_all(snapshots: dict[str, Snapshot]) -> None:
         snapshot.close()
 
 
+def list_answers(snapshot: Snapshot) -> pa.Table:
+    """All answers as changes, or partial groups, with the time in front, as `subtract`."""
+    if is_partial(snapshot):
+        return label(read_partials(snapshot), snapshot).remove_column(0)
+    return write_answers(snapshot).remove_column(0)
+
+
 def subtract(new: Snapshot, old: Snapshot) -> pa.Table:
-    """The signed changes with the time in front, without epochs: these are local to a partition."""
-    return label(new.diff(old).to_arrow(), new).remove_column(0)
+    """The signed changes with the time in front, without epochs: these are local to a partition. Of
+    partial groups, the changes of their entries.
+    """
+    changes = diff_partials(new, old) if is_partial(new) else new.diff(old).to_arrow()
+    return label(changes, new).remove_column(0)

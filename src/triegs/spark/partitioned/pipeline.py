@@ -33,6 +33,7 @@ from triegs.spark.partitioned.dataflow import (
     add_up,
     find_schema,
     make_stream,
+    merge,
     write_schema,
 )
 from triegs.spark.partitioned.job import Job
@@ -42,7 +43,9 @@ from triegs.spark.partitioned.results import (
     COUNTS,
     make_counter,
     make_reader,
+    merge_changes,
     sum_rows,
+    write_rows,
 )
 from triegs.spark.partitioned.routing import BAD
 from triegs.spark.partitioned.statistics import KeyCount, StatisticsCollector
@@ -87,8 +90,19 @@ class Distributed(Handle):
             self._owners.claim()
             self._plan = open_plan(home, job, self._session, request.static)
             # Only now: rescaling is a batch of Spark's own.
-            self._firsts = self._owners.begin(self._find_delivered())
-            self._job = job = self._plan.job._replace(firsts=list_firsts(self._firsts))
+            delivered = self._find_delivered()
+            self._firsts = self._owners.begin(delivered)
+            self._job = job = self._plan.job
+            #: Groups that span partitions; the first batch has all that partitions hold of them.
+            self._mergers = {
+                name: merger for name in self._sinks if (merger := job.make_merger(name))
+            }
+            firsts = {
+                name: [*several, delivered + 1] if name in self._mergers else several
+                for name, several in self._firsts.items()
+            }
+            self._job = job = job._replace(firsts=list_firsts(firsts))
+            self._unread = set(self._mergers)
             self.layout = job.layout
             self._parsed = {n: QuerySource.read(q).parse() for n, q in job.queries.items()}
             self._reports: list[dict[str, Any]] = [{} for _ in job.slots]
@@ -138,8 +152,8 @@ class Distributed(Handle):
                 found.append(pa.ipc.open_stream(row["payload"]).read_all())
         for placement in self.layout.queries:
             if placement.name in self._sinks:
-                changes = self._add_up(placement, given.get((CHANGES, placement.name), []))
-                before = self._add_up(placement, given.get((ANSWERS, placement.name), []))
+                before = self._add_up(placement, given, ANSWERS)
+                changes = self._add_up(placement, given, CHANGES)
                 self._figures["changes"] += changes.num_rows
                 for sink, first in zip(
                     self._sinks[placement.name], self._firsts[placement.name], strict=True
@@ -150,11 +164,37 @@ class Distributed(Handle):
         reports = [json.loads(row["payload"]) for row in collected if row["kind"] == REPORT]
         self._measure(batch, reports, marks)
 
-    def _add_up(self, placement: QueryPlacement, tables: list[pa.Table]) -> pa.Table:
-        """Combine the output of all partitions for a query."""
-        schema = find_schema(self._job, placement.name, CHANGE)
+    def _add_up(
+        self, placement: QueryPlacement, given: Mapping[tuple[str, str], list[pa.Table]], kind: str
+    ) -> pa.Table:
+        """Combine the output of all partitions for a query: its changes, or its answers before
+        them.
+        """
+        name = placement.name
+        schema = find_schema(self._job, name, CHANGE)
+        tables = given.get((kind, name), [])
+        if name in self._mergers:
+            return self._merge(name, tables, kind, schema)
         rows = pa.concat_tables(tables) if tables else schema.empty_table()
         return sum_rows(rows, rows.schema.names[-1]) if placement.is_summed else rows
+
+    def _merge(self, name: str, tables: list[pa.Table], kind: str, schema: pa.Schema) -> pa.Table:
+        merger = self._mergers[name]
+        if kind == CHANGES:
+            if name in self._unread:
+                raise StateError(f"{name}: the first batch lacks the groups of the partitions")
+            return merge_changes(merger, pa.concat_tables(tables), schema) if tables else (
+                schema.empty_table())  # fmt: skip
+        if not tables:
+            return schema.empty_table()
+        time = None
+        for table in tables:
+            merger.add(merger.read(table))
+            times = [each for each in table.column(0).unique().to_pylist() if each is not None]
+            time = max([*times, *([] if time is None else [time])], default=None)
+        merger.apply(())
+        self._unread.discard(name)
+        return write_rows(((time, *row, count) for row, count in merger.rows()), schema)
 
     def _measure(self, batch: int, reports: Iterable[dict[str, Any]], marks: list[float]) -> None:
         figures = self._figures
@@ -212,17 +252,32 @@ class Distributed(Handle):
         ``spark.sql.streaming.minBatchesToRetain`` batches. Cost: the state and the answers.
         """
         job, chunks = self._read_chunks(name, batch)
-        (placement,) = (each for each in job.layout.queries if each.name == name)
         schema = find_schema(job, name, MULTIPLICITY)
         text = write_schema(schema)
-        found = chunks.mapInArrow(make_reader(job, name, schema), text)
-        if placement.is_summed:
-            found = add_up(found, schema, job.layout.partitions)
+        found = self._read_rows(job, chunks, name, schema)
         return found.mapInArrow(make_namer(self._base, schema), text) if self._base else found
 
+    @staticmethod
+    def _read_rows(job: Job, chunks: Any, name: str, schema: pa.Schema) -> Any:
+        merger = job.make_merger(name)
+        if merger is not None:
+            entries = merger.schema
+            text = write_schema(entries)
+            found = chunks.mapInArrow(make_reader(job, name, entries), text)
+            return merge(found, job, name, merger, schema)
+        found = chunks.mapInArrow(make_reader(job, name, schema), write_schema(schema))
+        (placement,) = (each for each in job.layout.queries if each.name == name)
+        return add_up(found, schema, job.layout.partitions) if placement.is_summed else found
+
     def count(self, name: str, batch: int | None = None) -> int:
-        """The total multiplicity of the answers after a batch: the sum over the partitions."""
+        """The total multiplicity of the answers after a batch: the sum over the partitions. Groups
+        that span partitions are merged to count them.
+        """
         job, chunks = self._read_chunks(name, batch)
+        if job.make_merger(name) is not None:
+            schema = find_schema(job, name, MULTIPLICITY)
+            rows = self._read_rows(job, chunks, name, schema).select(f"`{schema.names[-1]}`")
+            return sum(rows.toArrow().column(0).to_pylist())
         found = chunks.mapInArrow(make_counter(job, name), write_schema(COUNTS)).toArrow()
         return sum(found.column(COUNT).to_pylist())
 

@@ -6,17 +6,20 @@ of them, partition by partition, while the stream continues.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from triegs.errors import MultiplicityOverflow
+from triegs.read.merging import Entry, GroupMerger
+from triegs.read.partials import COUNT as ENTRY_COUNT
+from triegs.read.partials import MARKER, MEASURE
 from triegs.spark.answers import write_once
 from triegs.spark.partitioned.job import Job
-from triegs.spark.partitioned.partition import Partition
+from triegs.spark.partitioned.partition import CHANGES, Partition
 from triegs.spark.partitioned.routing import BAD
 from triegs.spark.partitioned.state_sync import Chunk
 from triegs.spark.tasks import find_batch, find_query
@@ -55,6 +58,42 @@ def sum_rows(table: pa.Table, weight: str) -> pa.Table:
     return found.filter(pc.not_equal(total, 0)).select(table.schema.names)
 
 
+def merge_changes(merger: GroupMerger, table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The changes of rows, epoch by epoch, from those of partial groups with their time in front.
+    `schema` is that of the changes.
+    """
+    table = table.filter(pc.not_equal(table.column(MEASURE), MARKER))
+    epochs: dict[int | None, list[Entry]] = {}
+    for time, entry in zip(table.column(0).to_pylist(), merger.read(table), strict=True):
+        epochs.setdefault(time, []).append(entry)
+    found = [
+        (time, *row, change)
+        for time in sorted(epochs, key=lambda time: (time is not None, time))
+        for row, change in merger.apply(epochs[time])
+    ]
+    return write_rows(found, schema)
+
+
+def write_rows(rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(each, kind) for each, kind in zip(columns, schema.types, strict=True)]
+    return pa.table(arrays, schema=schema)
+
+
+def make_merger(job: Job, query: str, schema: pa.Schema) -> Mapper:
+    """For `mapInArrow`: from the partial groups in a task to their rows."""
+
+    def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        merger = job.make_merger(query)
+        assert merger is not None
+        for batch in batches:
+            merger.add(merger.read(pa.Table.from_batches([batch])))
+        merger.apply(())
+        yield from write_rows(((*row, n) for row, n in merger.rows()), schema).to_batches()
+
+    return merge
+
+
 def make_summer(schema: pa.Schema, weight: str) -> Mapper:
     """For `mapInArrow`: sum the rows of a task."""
 
@@ -75,11 +114,16 @@ def make_unpacker(schema: pa.Schema, quarantine: str | None) -> Mapper:
         for batch in batches:
             numbers, kinds = batch.column("partition").to_pylist(), batch.column("kind").to_pylist()
             for partition, kind, cell in zip(numbers, kinds, batch.column("payload"), strict=True):
+                if kind not in (CHANGES, BAD):
+                    continue
                 table = pa.ipc.open_stream(cell.as_buffer()).read_all()
                 if kind == BAD:
                     quarantined.setdefault(partition, []).append(table)
                 else:
                     yield from table.cast(schema).to_batches()
+        if MEASURE in schema.names:  # so that a task with a row for no entries runs, too
+            marker = dict.fromkeys(schema.names) | {MEASURE: MARKER, ENTRY_COUNT: 1}
+            yield pa.RecordBatch.from_pylist([marker], schema)
         if quarantine is not None:
             for partition, tables in quarantined.items():
                 # Batch numbers are unique only within one query, which has one checkpoint.

@@ -20,6 +20,7 @@ BITS = 5  # bits of an id per level
 FANOUT = 1 << BITS
 DIGIT = FANOUT - 1  # masks one digit of an id
 LEVELS = 7  # 7 digits of 5 bits hold an id of 31 bits
+SET_LEVELS = 12  # a set may hold keys of 60 bits
 LOW = (1 << 32) - 1  # bitmap: the children; the high half flags touched keys
 
 HEAD = 2  # words before the payload of a node or block
@@ -91,7 +92,7 @@ OVERFLOW = 2  # a count did not fit: that count was not changed
 LOG_FULL = 4  # a touch was not logged: the epoch must be aborted
 
 # Bounds the nodes of each class that one change takes: a tuple of 16 words copies at most 7 nodes
-# of its trie and adds 7, and in each of 15 sets copies 7 hubs, adds 7, and splits one block into
+# of its trie and adds 7, and in each of 15 sets copies 12 hubs, adds 12, and splits one block into
 # 32.
 ROOM = 512
 # Of the largest blocks a change takes at most two per set: a block that passes all entries on to a

@@ -1,0 +1,363 @@
+"""Sort keys: integers in the order of values, by which an index finds the terms in a range.
+
+A sort key has `SORT_KEY_BITS` bits. The highest four are the kind of the value, the rest is the
+value itself, rounded down. So values of one kind are ordered like their sort keys, except that
+close values may share one. Terms without an order have the sort key 0.
+
+A range is found in two steps: the index yields all terms whose sort keys may be in it, and a judge
+decides about each. Numbers of kind `FLOATS` have a kind of their own because comparing an exact
+number with an xsd:float rounds it to a float. Likewise times with and without a time zone are
+compared up to some hours. Two kinds that differ in their last bit are comparable in this way: of
+the other kind a wider range is taken.
+
+Sets distribute ids by their low bits first, so a set of sort keys stores them with their digits in
+reverse order: then its hubs are ordered by value.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from triegs.jit.jit import inlined, kernel, merged, short_kernel
+from triegs.jit.words import Words, bit, load, store, trailing_zeros
+from triegs.maintain.kernels.tables import (
+    CONSTANT,
+    IS_COARSE,
+    IS_LOWER,
+    IS_UPPER,
+    LEVEL_RANGES,
+    LEVEL_RANGES_AT,
+    RANGE_INTERCEPT,
+    RANGE_KIND,
+    RANGE_LIMIT,
+    RANGE_REG,
+    RANGE_SIDE,
+    RANGE_SLOPE,
+    RANGE_SPREAD,
+    RANGE_WORDS,
+    SORTED,
+    TERMS,
+)
+from triegs.maintain.kernels.verdicts import (
+    BOOLEAN,
+    COARSE,
+    DATE_TIME,
+    DOUBLE,
+    EXACT,
+    FINE,
+    FLOAT,
+    FLOATS_PER_DOUBLE,
+    FLOOR,
+    FRACTION,
+    KEY,
+    LEAST_DOUBLE,
+    LEAST_FLOAT,
+    OTHER,
+    SINGLE,
+    TEXT,
+    VALUE_JUDGE,
+    as_double,
+    ask_one,
+    read_key,
+    value_at,
+)
+from triegs.maintain.kernels.work import (
+    HIGH_BOUND,
+    LOW_BOUND,
+    NEXT_HIGH,
+    NEXT_LOW,
+    RANGE_ROOT,
+    VALUES,
+)
+from triegs.store.kernels.cursors import (
+    BLOCK,
+    CAPACITY,
+    DEPTH,
+    PLACE,
+    SIZE,
+    STACK,
+    WORD,
+    open_block,
+)
+from triegs.store.kernels.cursors import KEY as CURSOR_KEY
+from triegs.store.kernels.layout import BITS, DIGIT, HEAD, LOW
+
+SORT_KEY_BITS = 60
+KIND_SHIFT = 56
+PAYLOAD = (1 << KIND_SHIFT) - 1
+MIDDLE = 1 << (KIND_SHIFT - 1)
+TOP_SHIFT = SORT_KEY_BITS - BITS
+# Kinds of sort keys. Those of times have the order of the classes of values.
+UNORDERED, NUMBERS, FLOATS, TIMES, BOOLEANS, TEXTS = 0, 2, 3, 4, 8, 10
+KINDS = 11
+
+KEY_SHIFT = 8  # bits of the key of a number that a sort key has no room for
+TEXT_SHIFT = 7
+SECOND_BITS = 16  # of a sort key: parts of a second
+SECOND_PART = 10**18 >> SECOND_BITS
+SECONDS = 1 << (KIND_SHIFT - SECOND_BITS)
+ZONES = 15 * 3600 << SECOND_BITS  # more than two time zones differ from UTC
+
+
+_FIFTEENS = (1 << 15) - 1 | ((1 << 15) - 1) << 30
+_OUTER = 31 | 31 << 15 | 31 << 30 | 31 << 45
+_MIDDLES = _OUTER << 5
+
+
+@inlined
+def reverse_digits(sort_key: int) -> int:
+    """A sort key with its twelve digits in reverse order; its own inverse."""
+    sort_key = sort_key >> 30 | (sort_key & ((1 << 30) - 1)) << 30
+    sort_key = sort_key >> 15 & _FIFTEENS | (sort_key & _FIFTEENS) << 15
+    return sort_key >> 10 & _OUTER | sort_key & _MIDDLES | (sort_key & _OUTER) << 10
+
+
+@inlined
+def as_word(number: float) -> int:
+    word: int = np.float64(number).view(np.int64)  # type: ignore[assignment]
+    return word
+
+
+@inlined
+def sort_number(number: float, kind: int) -> int:
+    """The sort key of a double, which must not be NaN."""
+    bits = as_word(number + 0.0)  # no -0.0
+    key = bits ^ ((bits >> 63) & ((1 << 63) - 1))
+    return kind << KIND_SHIFT | (key >> KEY_SHIFT) + MIDDLE
+
+
+@inlined
+def read_number(sort_key: int) -> float:
+    """The least double with this sort key; for the lowest numbers NaN, which is below them."""
+    return read_key(((sort_key & PAYLOAD) - MIDDLE) << KEY_SHIFT)
+
+
+@short_kernel
+def make_sort_key(verdicts: Words, at: int) -> int:
+    """The sort key of the value at an offset."""
+    value_class, key = load(verdicts, at), load(verdicts, at + KEY)
+    if value_class in (EXACT, SINGLE, DOUBLE):
+        return NUMBERS << KIND_SHIFT | (key >> KEY_SHIFT) + MIDDLE
+    if value_class == FLOAT:
+        return FLOATS << KIND_SHIFT | (key >> KEY_SHIFT) + MIDDLE
+    if value_class >= DATE_TIME:
+        seconds = min(max(load(verdicts, at + FLOOR) + (SECONDS >> 1), 0), SECONDS - 1)
+        parts = load(verdicts, at + FRACTION) // SECOND_PART
+        return (TIMES + value_class - DATE_TIME) << KIND_SHIFT | seconds << SECOND_BITS | parts
+    if value_class == BOOLEAN:
+        return BOOLEANS << KIND_SHIFT | load(verdicts, at + FLOOR)
+    if value_class == TEXT:
+        return TEXTS << KIND_SHIFT | key >> TEXT_SHIFT
+    return key if value_class == OTHER else UNORDERED
+
+
+@kernel
+def write_sort_keys(verdicts: Words, asked: Words, ids: Words, keys: Words) -> None:
+    """Write the sort keys of ids, as sets store them; asks for values that are missing."""
+    for place in range(ids.size):
+        at = value_at(verdicts, load(ids, place))
+        if at == 0:
+            ask_one(asked, VALUE_JUDGE, load(ids, place))
+        else:
+            store(keys, place, reverse_digits(make_sort_key(verdicts, at)))
+
+
+@inlined
+def write_key(
+    table: Words, work: Words, source: int, target: int, columns_at: int, width: int,
+    verdicts: Words,
+) -> None:  # fmt: skip
+    """Write a tuple of `work` as the key of a sorted relation. All values must be known."""
+    for place in range(width):
+        column = load(table, columns_at + place)
+        if column == CONSTANT:
+            value = 0
+        elif column & SORTED:
+            at = value_at(verdicts, load(work, source + (column & ~SORTED)))
+            value = reverse_digits(make_sort_key(verdicts, at))
+        else:
+            value = load(work, source + column)
+        store(work, target + place, value)
+
+
+@inlined
+def ask_values(
+    table: Words, ids: Words, start: int, columns_at: int, width: int, verdicts: Words, asked: Words
+) -> None:  # fmt: skip
+    """Ask for the values that `write_key` needs."""
+    for place in range(width):
+        column = load(table, columns_at + place)
+        if column & SORTED:
+            key = load(ids, start + (column & ~SORTED))
+            if value_at(verdicts, key) == 0:
+                ask_one(asked, VALUE_JUDGE, key)
+
+
+# Ranges
+
+
+@inlined
+def clamp(payload: int) -> int:
+    return min(max(payload, 0), PAYLOAD)
+
+
+@short_kernel
+def bound_range(table: Words, row: int, sort_key: int, kind: int) -> tuple[int, int]:
+    """The lowest and highest sort key of a kind that may satisfy a comparison with the value of a
+    sort key; (1, 0) if there is none.
+    """
+    own = sort_key >> KIND_SHIFT
+    how = load(table, row + RANGE_KIND)
+    low = high = sort_key
+    if kind >> 1 != own >> 1:
+        return 1, 0
+    if own >> 1 == NUMBERS >> 1:
+        if how != TERMS or kind != own:
+            number = read_number(sort_key)
+            size = abs(number)
+            limit = as_double(load(table, row + RANGE_LIMIT))
+            is_coarse = kind != NUMBERS or own != NUMBERS or how == IS_COARSE
+            if not size <= (limit * FLOATS_PER_DOUBLE if is_coarse else limit):  # also for NaN
+                return kind << KIND_SHIFT, kind << KIND_SHIFT | PAYLOAD
+            if how != TERMS:
+                slope = as_double(load(table, row + RANGE_SLOPE))
+                number = slope * number + as_double(load(table, row + RANGE_INTERCEPT))
+                size = abs(slope) * size + as_double(load(table, row + RANGE_SPREAD))
+            error = size * COARSE + LEAST_FLOAT if is_coarse else size * FINE + LEAST_DOUBLE
+            low, high = sort_number(number - error, kind), sort_number(number + error, kind)
+    elif how != TERMS:
+        return 1, 0
+    elif kind != own:
+        payload = sort_key & PAYLOAD
+        low = kind << KIND_SHIFT | clamp(payload - ZONES)
+        high = kind << KIND_SHIFT | clamp(payload + ZONES)
+    side = load(table, row + RANGE_SIDE)
+    if side == IS_LOWER:
+        high = kind << KIND_SHIFT | PAYLOAD
+    elif side == IS_UPPER:
+        low = kind << KIND_SHIFT
+    return low, high
+
+
+@inlined
+def push_hub(words: Words, work: Words, base: int, depth: int, hub: int, edges: int) -> None:
+    """Enter a hub. `edges` says whether it contains the lower (1) and the upper (2) bound."""
+    shift = TOP_SHIFT - BITS * depth
+    children = load(words, hub + 1) & LOW
+    if edges & 1:
+        first = (load(work, base + LOW_BOUND) >> shift) & DIGIT
+        children &= ~(bit(first) - 1)
+    if edges & 2:
+        last = (load(work, base + HIGH_BOUND) >> shift) & DIGIT
+        children &= bit(last + 1) - 1
+    top = base + STACK + 2 * depth
+    store(work, top, hub)
+    store(work, top + 1, children | edges << 32)
+    store(work, base + DEPTH, depth + 1)
+
+
+@inlined
+def is_between(work: Words, base: int, sort_key: int) -> bool:
+    if load(work, base + LOW_BOUND) <= sort_key <= load(work, base + HIGH_BOUND):
+        return True
+    return load(work, base + NEXT_LOW) <= sort_key <= load(work, base + NEXT_HIGH)
+
+
+@kernel
+def start_range(words: Words, work: Words, base: int, reference: int) -> None:
+    """Position before the first sort key of a set within the two pairs of bounds."""
+    store(work, base + DEPTH, 0)
+    store(work, base + PLACE, 0)
+    store(work, base + SIZE, 0)
+    store(work, base + RANGE_ROOT, 0)
+    if reference & 1:
+        store(work, base + RANGE_ROOT, reference - 1)
+        if load(work, base + LOW_BOUND) <= load(work, base + HIGH_BOUND):
+            push_hub(words, work, base, 0, reference - 1, 3)
+    else:
+        open_block(words, work, base, reference)
+
+
+@merged
+def open_range(
+    words: Words, table: Words, work: Words, level: int, base: int, reference: int,
+    verdicts: Words, asked: Words,
+) -> None:  # fmt: skip
+    """Position before the first sort key of a set that all comparisons of a level allow.
+
+    A hub is searched once for each of the two kinds of sort keys, a block once for both.
+    """
+    ranges, first = load(table, level + LEVEL_RANGES), load(table, level + LEVEL_RANGES_AT)
+    start_range(words, work, base, 0)
+    kind = -1
+    for number in range(ranges):
+        row = first + RANGE_WORDS * number
+        key = load(work, VALUES + load(table, row + RANGE_REG))
+        at = value_at(verdicts, key)
+        if at == 0:
+            ask_one(asked, VALUE_JUDGE, key)
+            return
+        sort_key = make_sort_key(verdicts, at)
+        if kind < 0:
+            kind = sort_key >> KIND_SHIFT
+            if kind == UNORDERED:
+                return
+            for other in range(2):
+                bound = base + LOW_BOUND + 2 * other
+                store(work, bound, (kind ^ other) << KIND_SHIFT)
+                store(work, bound + 1, (kind ^ other) << KIND_SHIFT | PAYLOAD)
+        for other in range(2):
+            bound = base + LOW_BOUND + 2 * other
+            low, high = bound_range(table, row, sort_key, kind ^ other)
+            store(work, bound, max(load(work, bound), low))
+            store(work, bound + 1, min(load(work, bound + 1), high))
+    start_range(words, work, base, reference)
+
+
+@merged
+def range_next(words: Words, work: Words, base: int) -> bool:
+    """Advance to the next sort key in the range; false at the end."""
+    while True:
+        place, size = load(work, base + PLACE), load(work, base + SIZE)
+        at = load(work, base + BLOCK) + HEAD
+        while place < size:
+            key = load(words, at + place)
+            if is_between(work, base, reverse_digits(key)):
+                store(work, base + CURSOR_KEY, key)
+                store(work, base + WORD, load(words, at + load(work, base + CAPACITY) + place))
+                store(work, base + PLACE, place + 1)
+                return True
+            place += 1
+        store(work, base + PLACE, size)
+        depth = load(work, base + DEPTH)
+        if depth == 0:
+            root = load(work, base + RANGE_ROOT)
+            if root == 0:
+                return False
+            store(work, base + RANGE_ROOT, 0)
+            store(work, base + LOW_BOUND, load(work, base + NEXT_LOW))
+            store(work, base + HIGH_BOUND, load(work, base + NEXT_HIGH))
+            if load(work, base + LOW_BOUND) > load(work, base + HIGH_BOUND):
+                return False
+            push_hub(words, work, base, 0, root, 3)
+            continue
+        top = base + STACK + 2 * (depth - 1)
+        children = load(work, top + 1)
+        edges = children >> 32
+        children &= LOW
+        if children == 0:
+            store(work, base + DEPTH, depth - 1)
+            continue
+        digit = trailing_zeros(children)
+        store(work, top + 1, children & (children - 1) | edges << 32)
+        shift = TOP_SHIFT - BITS * (depth - 1)
+        below = 0
+        if edges & 1 and (load(work, base + LOW_BOUND) >> shift) & DIGIT == digit:
+            below |= 1
+        if edges & 2 and (load(work, base + HIGH_BOUND) >> shift) & DIGIT == digit:
+            below |= 2
+        child = load(words, load(work, top) + HEAD + digit)
+        if child & 1:
+            push_hub(words, work, base, depth, child - 1, below)
+        else:
+            open_block(words, work, base, child)
