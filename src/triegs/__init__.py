@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from triegs.engine import Engine
     from triegs.engine.report import Report
     from triegs.engine.standing_query import StandingQuery
+    from triegs.engine.window_aggregate import AggregateResult, WindowAggregate
     from triegs.errors import (
         BadOption,
         BadTerm,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "AggregateResult": "engine.window_aggregate",
     "Answer": "read.snapshot",
     "BadOption": "errors",
     "BadTerm": "errors",
@@ -98,6 +100,7 @@ _HOME = {
     "TriegsError": "errors",
     "UnsupportedQuery": "errors",
     "Window": "sparql.window",
+    "WindowAggregate": "engine.window_aggregate",
     "WindowError": "errors",
     "compile_query": "compiler",
     "legal_plans": "compiler",
@@ -107,6 +110,7 @@ _HOME = {
 }
 
 __all__ = [
+    "AggregateResult",
     "Answer",
     "BadOption",
     "BadTerm",
@@ -147,6 +151,7 @@ __all__ = [
     "TriegsError",
     "UnsupportedQuery",
     "Window",
+    "WindowAggregate",
     "WindowError",
     "__version__",
     "compile_query",

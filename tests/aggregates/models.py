@@ -31,6 +31,16 @@ def combine_mixed(a, b):
     return (a[0] + b[0], max(a[1], b[1]), last)
 
 
+def lift_bits(value):
+    return (1 << (value & 31),)
+
+
+def unite_bits(a, b):
+    """Commutative, and not invertible."""
+    return (a[0] | b[0],)
+
+
+BITS = Operator("bits", (0,), lift_bits, unite_bits, commutative=True)
 AFFINE = Operator("affine", (1, 0), lift_affine, compose_affine)
 MIXED = Operator("mixed", (0, -np.inf, 0.0), lift_mixed, combine_mixed, values=np.float64)
 

@@ -12,7 +12,10 @@ import pytest
 from triegs.jit.jit import COMPILED
 
 HERE = Path(__file__).parent
-FILES = [HERE / f"test_{name}.py" for name in ("daba", "exact", "fiba", "operators", "shared")]
+NAMES = (
+    "answer_aggregates", "daba", "exact", "fiba", "operators", "shared", "stream_aggregates",
+)  # fmt: skip
+FILES = [HERE / f"test_{name}.py" for name in NAMES]
 
 
 @pytest.mark.skipif(not COMPILED, reason="this is the run without compilation")

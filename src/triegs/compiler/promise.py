@@ -40,6 +40,11 @@ def describe_groups(plan: Plan) -> str:
         sentences.append("update cost and space include the materialised components")
     else:
         sentences.append("no answer is stored; an update costs the state it affects")
+    if plan.query.windows and len(plan.query.atoms) == 1:
+        sentences.append(
+            "views are used because results are exact SPARQL terms; Engine.aggregate needs none, "
+            "if doubles or 64-bit integers are enough"
+        )
     return "; ".join(sentences)
 
 

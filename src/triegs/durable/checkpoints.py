@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SUFFIX, UNFINISHED = ".checkpoint", ".unfinished"
 #: The kinds of frames, by the names of sections.
-KINDS = {"head": 1, "events": 2, "rows": 3, "end": 4}
+KINDS = {"head": 1, "events": 2, "rows": 3, "end": 4, "answers": 5}
 NAMES = {kind: name for name, kind in KINDS.items()}
 #: So many are kept: if the newest is damaged, the one before and the log replace it.
 KEPT = 2

@@ -38,6 +38,8 @@ class Kind(IntEnum):
     SLIDE = 6
     NOTE = 7
     ADVANCE = 8
+    AGGREGATE = 9
+    CLOSE_AGGREGATE = 10
 
 
 class Recording:

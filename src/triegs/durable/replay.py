@@ -109,6 +109,12 @@ class Replay:
         self._engine.close_query(fields["name"])
         self.lost_queries.pop(fields["name"], None)
 
+    def _aggregate(self, fields: Mapping[str, Any], _: Mapping[str, NDArray[Any]]) -> None:
+        self._engine.aggregate(fields)
+
+    def _close_aggregate(self, fields: Mapping[str, Any], _: Mapping[str, NDArray[Any]]) -> None:
+        self._engine.close_aggregate(fields["name"])
+
     def _apply(self, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         batch = Batch(self._terms.read_rows(arrays), None, [])
         strict, time, malformed = fields["strict"], fields["time"], fields["malformed"]
@@ -187,4 +193,6 @@ class Replay:
         Kind.PUSH: _push,
         Kind.MOVE: _move,
         Kind.NOTE: _note,
+        Kind.AGGREGATE: _aggregate,
+        Kind.CLOSE_AGGREGATE: _close_aggregate,
     }

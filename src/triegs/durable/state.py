@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from triegs.durable.aggregate_source import SavedEvents
 from triegs.durable.checkpoints import Section
 from triegs.durable.columns import Content, lay_out
 from triegs.durable.protocol import RecoverableEngine
@@ -26,7 +27,7 @@ from triegs.windows.pending import Timed
 from triegs.windows.state import Captured, EventChunk, capture, list_chunks, restore
 
 CHUNK_ROWS = 1 << 18
-HEAD, EVENTS, ROWS = "head", "events", "rows"
+HEAD, EVENTS, ROWS, ANSWERS = "head", "events", "rows", "answers"
 
 
 class Capture(NamedTuple):
@@ -37,6 +38,7 @@ class Capture(NamedTuple):
     version: PackedVersion
     graph: list[BaseRelation]
     labels: Words
+    answers: dict[str, SavedEvents]
     release: Callable[[], None]
 
     def close(self) -> None:
@@ -46,9 +48,9 @@ class Capture(NamedTuple):
 
 
 def capture_state(engine: RecoverableEngine, sequence: int) -> Capture:
-    """Capture the state after a record; the updater calls it between two. Cost: the queries and the
-    pending events; graph and retained events are held until `Capture.close`, and copied by
-    `list_sections`.
+    """Capture the state after a record; the updater calls it between two. Cost: the queries, the
+    pending events and those of aggregates over answers; graph and retained events are held until
+    `Capture.close`, and copied by `list_sections`.
     """
     journal = engine.journal
     assert journal is not None
@@ -59,6 +61,7 @@ def capture_state(engine: RecoverableEngine, sequence: int) -> Capture:
         "epoch": engine.epoch,
         "time": engine.clock.find(version.number),
         "queries": [source.write() for source in engine.list_sources()],
+        "aggregates": engine.list_aggregates(),
         "positions": dict(journal.positions),
         "holds": dict(engine.holds),
         "limit": store.memory_limit,
@@ -71,7 +74,8 @@ def capture_state(engine: RecoverableEngine, sequence: int) -> Capture:
     ]
     labels = label_graphs.list_labels()
     windows = capture(engine.windows)
-    return Capture(fields, windows, version, graph, labels, lambda: store.unpin(version))
+    answers = engine.save_answers()
+    return Capture(fields, windows, version, graph, labels, answers, lambda: store.unpin(version))
 
 
 def list_sections(taken: Capture, engine: RecoverableEngine) -> Iterator[Section]:
@@ -98,6 +102,11 @@ def list_sections(taken: Capture, engine: RecoverableEngine) -> Iterator[Section
         if counts.max() > 1:
             columns += lay_out({"counts": counts})
         yield Section(ROWS, {}, columns)
+    for name, saved in taken.answers.items():
+        keys = np.ascontiguousarray(saved.keys).reshape(-1)
+        defined = terms.define(keys[keys >= 0], next(stamps))
+        columns = lay_out({**saved._asdict(), "keys": keys, **defined})
+        yield Section(ANSWERS, {"aggregate": name, "width": saved.keys.shape[1]}, columns)
 
 
 def list_rows(taken: Capture) -> Iterator[tuple[Words, Words]]:
@@ -143,13 +152,22 @@ def restore_state(
     fields["lost_queries"] = {}
     for source in fields["queries"]:
         fields["lost_queries"] |= register_again(engine, source)
+    for source in fields.get("aggregates", ()):
+        engine.aggregate(source)
     words, windows = engine.dictionary, engine.windows
     terms, identities = Definitions(words, "term"), Definitions(windows.identities, "identity")
     chunks: list[EventChunk] = []
+    answers: dict[str, SavedEvents] = {}
     found: list[Words] = [np.empty((0, 4), np.int64)]
     for name, (described, arrays) in sections:
         terms.take(arrays)
         identities.take(arrays)
+        if name == ANSWERS:
+            keys = terms.translate(arrays["keys"]).reshape(-1, described["width"])
+            saved = (arrays[each].astype(np.int64) for each in ("times", "values", "usable"))
+            times, values, usable = saved
+            answers[described["aggregate"]] = SavedEvents(times, keys, values, usable)
+            continue
         rows = terms.read_rows(arrays)
         if name == ROWS:
             found.append(rows)
@@ -165,6 +183,7 @@ def restore_state(
     engine.updates, engine.refused = fields["_updates"], fields["_refused"]
     engine.clock.restore(fields["time"])
     engine.clock.first = number - fields["epoch"]
+    engine.restore_aggregates(answers)
     identities.close(number)
     terms.close(number)
     engine.free_terms()

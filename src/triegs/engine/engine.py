@@ -16,6 +16,7 @@ from triegs.durable.log import SEGMENT_BYTES
 from triegs.durable.opening import Settings, open_engine
 from triegs.durable.recovery import Recovery
 from triegs.durable.source import QuerySource
+from triegs.engine.aggregating import Aggregating
 from triegs.engine.epochs import PLAIN, UpdateOptions
 from triegs.engine.event_time import PushOptions
 from triegs.engine.exercise import call_everything
@@ -46,7 +47,7 @@ from triegs.windows.outcomes import Published, Pushed
 from triegs.windows.settings import EventTime
 
 
-class Engine(Uncopied):
+class Engine(Aggregating, Uncopied):
     """A graph under updates, with standing queries that have exact answers.
 
     `mode` is ``"multigraph"`` (an assertion counts once per event that states it) or ``"rdf"`` (it
@@ -561,6 +562,8 @@ class Engine(Uncopied):
           being written;
         - ``windows``: the ``watermark``; events that were ``late``, too far ``ahead``, ``refused``,
           ``repeated`` or ``in_gaps``; the number ``pending`` and ``retained``, in ``bytes``;
+        - ``aggregates``: of each window aggregate its ``name``, how it is ``kept``, its ``groups``,
+          the ``unusable`` events in its window, and ``bytes``, with what it shares;
         - ``terms``: of the dictionary; ``live`` are used by events and queries, ``held`` only by
           snapshots;
         - ``entries``, ``live_bytes``, ``retained_bytes``, ``debt_bytes``, ``copied_nodes``,

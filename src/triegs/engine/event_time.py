@@ -153,6 +153,7 @@ class TimedEvents:
     def _notify(self, published: Published, problems: list[Exception]) -> None:
         """A slide was published: run emitters, notify subscribers, free terms."""
         state = self._state
+        state.aggregating.follow_answers()
         found = state.windows.emit_slide(published.epoch, published.time)
         if found:
             message = "an emitter failed after epoch %d"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from triegs.durable.aggregate_source import AggregateSource, SavedEvents
 from triegs.durable.source import QuerySource
+from triegs.engine.aggregates import Aggregates
 from triegs.engine.epochs import Epochs, UpdateOptions
 from triegs.engine.event_time import PushOptions, TimedEvents
 from triegs.engine.registration import Registration
 from triegs.engine.report import Report
 from triegs.engine.standing_query import StandingQuery
 from triegs.engine.state import EngineOptions, EngineState
+from triegs.engine.window_aggregate import WindowAggregate
 from triegs.events.updates import Batch
 from triegs.store.packed import PackedStore
 from triegs.windows.outcomes import Pushed
@@ -22,6 +26,7 @@ class EngineInternals(EngineState):
     def __init__(self, options: EngineOptions, store: PackedStore) -> None:
         super().__init__(options, store)
         self.registration = Registration(self)
+        self.aggregating = Aggregates(self, self.registration.queries)
         self.epochs = Epochs(self)
         self.timed_events = TimedEvents(self)
 
@@ -37,6 +42,21 @@ class EngineInternals(EngineState):
 
     def close_query(self, name: str) -> None:
         self.queries[name].close()
+
+    def list_aggregates(self) -> list[dict[str, Any]]:
+        return self.aggregating.list_sources()
+
+    def aggregate(self, fields: Mapping[str, Any]) -> WindowAggregate:
+        return self.aggregating.make(AggregateSource.read(fields))
+
+    def close_aggregate(self, name: str) -> None:
+        self.aggregates[name].close()
+
+    def save_answers(self) -> dict[str, SavedEvents]:
+        return self.aggregating.save_answers()
+
+    def restore_aggregates(self, saved: Mapping[str, SavedEvents]) -> None:
+        self.aggregating.restore(saved)
 
     def apply(self, updates: object) -> Report:
         return self.epochs.apply(updates, UpdateOptions())

@@ -31,6 +31,7 @@ def collect_metrics(state: EngineInternals, *, relations: bool) -> dict[str, Any
         "holds": dict(state.holds),
         "held_epochs": len(state.store.held()),
         "windows": state.windows.metrics(),
+        "aggregates": [each.describe() for each in list(state.aggregates.values())],
         **durable,
         "terms": state.dictionary.metrics()._asdict(),
         **state.store.statistics()._asdict(),

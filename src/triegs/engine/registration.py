@@ -61,6 +61,7 @@ class Registration:
         with state.update(), state.record(Kind.CLOSE, name=query.name):
             for emitter in query._emitters:
                 emitter.close()
+            state.aggregating.drop_query(query.name)
             state.core.release(registered)
             state.windows.release(query.query, query._graph_keys)
             state.dictionary.release(query._constants, state.store.newest.number)

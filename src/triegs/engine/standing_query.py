@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
 
+from triegs.aggregates.swag.operators import Operator
+from triegs.aggregates.windowed.functions import FunctionName, NumbersName
 from triegs.compiler import Plan
 from triegs.copying import Uncopied
 from triegs.durable.source import QuerySource
+from triegs.engine.aggregate_options import AggregateOptions
 from triegs.engine.state import EngineState
 from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.lowered import describe_registered
@@ -18,8 +22,12 @@ from triegs.read.changes import NO_CHANGES, Steps
 from triegs.read.snapshot import Snapshot
 from triegs.read.subscription import EpochHolder, Event, Subscription, SubscriptionOptions
 from triegs.sparql import Query
+from triegs.sparql.window import Window
 from triegs.windows.emission import Emission, EmitOptions, Emitter
 from triegs.windows.window_graphs import GraphKey
+
+if TYPE_CHECKING:
+    from triegs.engine.window_aggregate import WindowAggregate
 
 
 class StandingQuery(Uncopied):
@@ -197,6 +205,45 @@ class StandingQuery(Uncopied):
         found = windows.emit(self.snapshot, self.query, self._graph_keys, sink, options)
         self._emitters.append(found)
         return found
+
+    def aggregate(
+        self,
+        group: str | Iterable[str] = (),
+        function: FunctionName | Operator = "count",
+        window: Window | None = None,
+        *,
+        value: str | None = None,
+        numbers: NumbersName = "double",
+        name: str | None = None,
+        changes: Literal["ISTREAM", "DSTREAM"] = "ISTREAM",
+    ) -> WindowAggregate:
+        """Aggregate the answers that this query gains, as events in a window of their own.
+
+        An answer whose multiplicity grows by n in an epoch is n events at the epoch's time; with
+        ``changes="DSTREAM"`` those that the query loses are. Answers that are there already are no
+        events, nor are those of epochs before the first one with a time. The other options are as
+        for `Engine.aggregate`, with columns of the query for variables; `window` has no stream. An
+        operator must be commutative, because the answers of one epoch have no order. The window
+        moves with the time of the engine's epochs.
+
+        Closing the query closes it. A directory stores its events. Cost: what changes in the
+        answers; the memory limit does not refuse these events.
+
+        >>> from triegs import Engine, Window
+        >>> engine = Engine(prefixes={"": "http://ex/"})
+        >>> query = engine.register("SELECT ?x ?z { ?x :knows ?y . ?y :knows ?z }")
+        >>> fresh = query.aggregate("?x", "count", Window("1m", slide="1s"))
+        >>> knows = "<http://ex/knows>"
+        >>> report = engine.apply([("+", 1, knows, 2), ("+", 2, knows, 3)], time=1_000)
+        >>> report = engine.apply([("+", 2, knows, 4), ("-", 2, knows, 3)], time=30_000)
+        >>> fresh.value(1)
+        2
+        >>> report = engine.apply([], time=62_000)
+        >>> fresh.value(1)
+        1
+        """
+        options = AggregateOptions(group, function, window, value, numbers, name)
+        return self._state.aggregating.aggregate_answers(self, options, changes)
 
     def explain(self, output: ExplainName = "text") -> str:
         """The plan and its program as ``"text"``, ``"mermaid"``, ``"svg"`` or ``"json"``: views and

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triegs.durable.checkpoint_manager import CheckpointManager
 from triegs.durable.journal import Journal, Kind
@@ -30,6 +30,10 @@ from triegs.terms.dictionary import Dictionary
 from triegs.windows.outcomes import Published
 from triegs.windows.settings import EventTime
 from triegs.windows.windows import Windows
+
+if TYPE_CHECKING:
+    from triegs.engine.aggregates import Aggregates
+    from triegs.engine.window_aggregate import WindowAggregate
 
 #: Unreferenced terms are freed together once there are this many.
 FEW_TERMS = 64
@@ -51,6 +55,9 @@ class EngineOptions(NamedTuple):
 class EngineState:
     """The components of one engine, and what happens around each update."""
 
+    #: `triegs.engine.internals` sets it.
+    aggregating: Aggregates
+
     def __init__(self, options: EngineOptions, store: PackedStore) -> None:
         self.mode = options.mode
         self.base = options.base
@@ -70,6 +77,7 @@ class EngineState:
         self.pins = Pins(store, self.core, self.dictionary, self.clock, self.held, is_debug)
         self.core.describe_pins = self.pins.describe_retained
         self.publications = Publications()
+        self.aggregates: dict[str, WindowAggregate] = {}
         #: None without a directory; `triegs.durable.opening` sets both.
         self.journal: Journal | None = None
         self.checkpoint_manager: CheckpointManager | None = None
@@ -143,10 +151,12 @@ class EngineState:
         publications = self.publications
         return bool(
             publications.waiting or publications.followers or self.pins.leases or self.held.retain
-        )
+            or self.aggregating.has_answers
+        )  # fmt: skip
 
     def end_epoch(self) -> None:
         """An epoch was published: retain it, end expired leases, notify subscribers."""
+        self.aggregating.follow_answers()
         self.held.follow()
         self.pins.end_leases()
         for follow in tuple(self.publications.followers):
@@ -208,6 +218,7 @@ class EngineState:
         """Refuse further updates, end subscriptions, close the directory."""
         if not self.is_closed:
             self.is_closed = True
+            self.aggregating.end()
             self.held.clear()
             self.publications.end()
             if self.checkpoint_manager is not None:

@@ -42,6 +42,11 @@ class LimitedArena(VersionedArena):
     def memory_limit(self) -> int | None:
         return self._limit_bytes
 
+    @property
+    def current_limit(self) -> int | None:
+        """`memory_limit`, or None while it is suspended."""
+        return None if self._limit_words is None else self._limit_bytes
+
     def make_room(self) -> bool:
         """Make room for the next changes; returns whether there was any to be had.
 

@@ -254,6 +254,21 @@ class Log:
         rows[:, 0] = change
         return rows
 
+    def read_events(self, first: int, end: int) -> tuple[Words, Words, Words]:
+        """The positions, times and rows of the live events of a range. Cost: the range."""
+        positions = np.arange(first, end)
+        times, rows = self._copy(self.times, first, end), self._copy(self.rows, first, end)
+        if self._dead:
+            is_live = rows[:, 0] != 0
+            positions, times, rows = positions[is_live], times[is_live], rows[is_live]
+        return positions, times, rows
+
+    def find_dead(self, first: int, end: int) -> Words:
+        """The positions of deleted events. Cost: the range, if any event was deleted."""
+        if not self._dead or end <= first:
+            return _NOTHING
+        return first + np.flatnonzero(self._copy(self.rows, first, end)[:, 0] == 0)
+
     def pick(self, positions: Words, change: int) -> Words:
         """The rows of single positions, dead or not, each with that change."""
         rows: Words = self.rows[positions & (len(self.times) - 1)]

@@ -16,6 +16,7 @@ from triegs.reasons import Reason
 from triegs.windows.cursor import Slide, WindowCursor
 from triegs.windows.outcomes import EventCounts, Published
 from triegs.windows.stream import Stream
+from triegs.windows.stream_aggregates import StreamAggregates
 from triegs.windows.watermarks import Watermarks
 from triegs.windows.window_graphs import WindowGraph, WindowGraphs
 
@@ -61,6 +62,7 @@ class SlidePublisher:
     def __init__(
         self, streams: Mapping[str | None, Stream], graphs: WindowGraphs, core: EpochCore,
         clock: SlideClock, watermarks: Watermarks, counts: EventCounts,
+        aggregates: StreamAggregates,
     ) -> None:  # fmt: skip
         self.slid: Collection[WindowCursor] = ()
         #: Whether the next slide refuses its events, because it did so the first time.
@@ -73,6 +75,7 @@ class SlidePublisher:
         self._clock = clock
         self._watermarks = watermarks
         self._counts = counts
+        self._aggregates = aggregates
 
     def publish_due(self, record: Record = record_nothing) -> Iterator[Published]:
         """Publish all slides up to the watermark, in order; each is made within `record`."""
@@ -90,7 +93,13 @@ class SlidePublisher:
             self._compute(due)
 
     def publish(self, due: Due) -> Published:
-        """One epoch: every due window slides, and the core takes all changes at once."""
+        """One epoch: every due window slides, and the core takes all changes at once. Aggregates
+        follow at once: nobody reads one that is behind.
+        """
+        with self._aggregates.move():
+            return self._publish(due)
+
+    def _publish(self, due: Due) -> Published:
         time, slides = due.time, self._compute(due)
         self.has_refused = False
         try:
@@ -116,6 +125,7 @@ class SlidePublisher:
         for cursor, slide in slides.items():
             cursor.commit(slide, time)
         self.slid = slides.keys()
+        self._aggregates.follow(slides, time, version)
         for graph, rows in changes:
             graph.count(rows, version)
         return Published(version, time, tuple(self._take_refused(due)))
@@ -174,12 +184,17 @@ class SlidePublisher:
     ) -> tuple[list[tuple[WindowGraph, Words]], int]:
         """Publish an epoch of slides; returns the rows of each graph, and the version's number."""
         newest = self._graphs.newest
+        self._aggregates.check_room(slides)
         changes = [
             (graph, graph.emit(slide, newest))
             for graph in self._graphs.by_number.values()
             if (slide := slides.get(graph.cursor)) is not None
         ]
-        rows = changes[0][1] if len(changes) == 1 else np.concatenate([rows for _, rows in changes])
+        rows = np.empty((0, 4), np.int64)
+        if changes:
+            rows = changes[0][1]
+        if len(changes) > 1:
+            rows = np.concatenate([rows for _, rows in changes])
         self._clock.begin(time)
         try:
             version, refused = self._core.apply(rows)

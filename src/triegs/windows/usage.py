@@ -54,10 +54,26 @@ class WindowUsage:
         self.identities = Dictionary()
         #: Whether a graph without users remains because there was no room to drop it.
         self.has_unused = False
+        #: How many aggregates read each window.
+        self._aggregates: dict[Window, int] = {}
         self._core = core
         self._words = words
         self._graphs = graphs
         self._counts = counts
+
+    def open_cursor(self, window: Window) -> WindowCursor:
+        """The cursor of a window that an aggregate reads, without a graph."""
+        check_window(window)
+        cursor = self._make_cursor(window)
+        self._aggregates[window] = self._aggregates.get(window, 0) + 1
+        return cursor
+
+    def close_cursor(self, window: Window) -> None:
+        """An aggregate does not read the window any more."""
+        self._aggregates[window] -= 1
+        if not self._aggregates[window]:
+            del self._aggregates[window]
+        self._drop_cursor(window)
 
     def resolve(self, query: Query, window: Window | None) -> tuple[Query, list[GraphKey]]:
         """The query with a graph for each atom that reads a window, and the keys of these graphs.
@@ -209,8 +225,13 @@ class WindowUsage:
 
     def _drop(self, graph: WindowGraph) -> None:
         self._graphs.drop(graph)
-        window, cursor = graph.key.window, graph.cursor
-        if any(other.cursor is cursor for other in self._graphs.by_number.values()):
+        self._drop_cursor(graph.key.window)
+
+    def _drop_cursor(self, window: Window) -> None:
+        """Drop the cursor of a window that nothing reads."""
+        cursor = self.cursors[window]
+        is_read = any(each.cursor is cursor for each in self._graphs.by_number.values())
+        if is_read or window in self._aggregates:
             return
         del self.cursors[window]
         self._counts.gaps += cursor.gaps

@@ -34,6 +34,7 @@ from triegs.windows.publication import Record, SlideClock, SlidePublisher, recor
 from triegs.windows.settings import EventTime, Late
 from triegs.windows.static_data import StaticCore, apply_static
 from triegs.windows.stream import Stream
+from triegs.windows.stream_aggregates import StreamAggregates
 from triegs.windows.usage import GraphCore, WindowUsage
 from triegs.windows.watermarks import Watermarks
 from triegs.windows.window_graphs import GraphKey, WindowGraphs
@@ -67,8 +68,9 @@ class Windows:
         self.streams = self.usage.streams
         self.identities = self.usage.identities
         self.watermarks = Watermarks(self.streams, self.settings, self.counts)
+        self.aggregates = StreamAggregates(self.usage, words, store)
         self.publisher = SlidePublisher(
-            self.streams, self._graphs, core, clock, self.watermarks, self.counts
+            self.streams, self._graphs, core, clock, self.watermarks, self.counts, self.aggregates
         )
         self._emitters = Emitters(self.usage.cursors)
         self.find_label = self._graphs.find_label
@@ -77,8 +79,8 @@ class Windows:
 
     @property
     def is_used(self) -> bool:
-        """Whether any query has a window, or the engine has one."""
-        return bool(self._graphs.by_number)
+        """Whether any query or aggregate has a window, or the engine has one."""
+        return bool(self.streams)
 
     @property
     def watermark(self) -> int | None:

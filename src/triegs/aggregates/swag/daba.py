@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from triegs.aggregates.swag.groups import FIRST_TIME, NO_GROUPS, GroupedWindows, cast_words
 from triegs.aggregates.swag.kernels import daba
-from triegs.jit.words import Words
 
 
 class DabaLite(GroupedWindows):
@@ -36,6 +33,11 @@ class DabaLite(GroupedWindows):
         headers[:] = 0
         headers[:, daba.LAST_TIME] = FIRST_TIME
 
+    def _measure_blocks(self, events: int, started: int) -> int:
+        # A full block is followed by an empty one, so a single event can take a block.
+        words: int = self._kernels.get_block_words()
+        return (started + events // daba.SLOTS + min(events - started, self.groups)) * words
+
     def insert(
         self, times: npt.ArrayLike, values: npt.ArrayLike, groups: npt.ArrayLike | None = None
     ) -> None:
@@ -44,17 +46,7 @@ class DabaLite(GroupedWindows):
         Raises ValueError at the first event that is older than the last of its group. The events
         before it stay.
         """
-        moments, lifted = cast_words(times), self.operator.cast(values)
-        if len(moments) != len(lifted):
-            raise ValueError(f"{len(moments)} times for {len(lifted)} values")
-        chosen = self._check_groups(groups, len(moments))
-        done = 0
-        while done < len(moments):
-            done += self._kernels.insert_rows(
-                self._words, self._headers, chosen[done:], moments[done:], lifted[done:]
-            )
-            if done < len(moments):
-                self._resume(int(chosen[done]) if len(chosen) else 0, int(moments[done]))
+        self._insert(self._kernels.insert_rows, *self._check_events(times, values), 1, groups)
 
     def _resume(self, group: int, time: int) -> None:
         """Raise if an event was refused, else make room."""
@@ -62,41 +54,6 @@ class DabaLite(GroupedWindows):
         if time < last:
             raise ValueError(f"time {time} in group {group} after {last}: use Fiba for disorder")
         self._grow()
-
-    def slide(
-        self,
-        times: npt.ArrayLike,
-        values: npt.ArrayLike,
-        width: int,
-        *,
-        group: int = 0,
-        query: bool = False,
-    ) -> Words | None:
-        """Append events one by one; after each, evict those at or before its time minus `width`.
-
-        With `query`, returns the state after each event, a row of words each.
-
-        >>> from triegs.aggregates.swag.operators import COUNT
-        >>> DabaLite(COUNT).slide([1, 2, 4], [0, 0, 0], 2, query=True).tolist()
-        [[1], [2], [1]]
-        """
-        if width <= 0:
-            raise ValueError(f"the width of a window must be positive, not {width}")
-        at = self._get_header(group)
-        moments, lifted = cast_words(times), self.operator.cast(values)
-        if len(moments) != len(lifted):
-            raise ValueError(f"{len(moments)} times for {len(lifted)} values")
-        rows = len(moments) if query else 0
-        out = np.empty((rows, self.operator.width), np.int64)
-        done = 0
-        while done < len(moments):
-            done += self._kernels.slide_rows(
-                self._words, self._headers, at, moments[done:], lifted[done:], width,
-                out[done:].reshape(-1),
-            )  # fmt: skip
-            if done < len(moments):
-                self._resume(group, int(moments[done]))
-        return out if query else None
 
     def evict(self, counts: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> None:
         """Evict the given number of oldest events per row, at most as many as there are."""
@@ -115,16 +72,3 @@ class DabaLite(GroupedWindows):
     def count(self, group: int = 0) -> int:
         """The number of events."""
         return int(self._headers[self._get_header(group) + daba.COUNT])
-
-    def query(self, group: int = 0) -> Any:
-        """The aggregate of the window, lowered; that of the identity if it is empty."""
-        return self._lower(self.query_states([group])[0])
-
-    def query_states(self, groups: npt.ArrayLike | None = None) -> npt.NDArray[np.int64]:
-        """The states of some groups, by default all: a row of words each."""
-        chosen = np.arange(self.groups) if groups is None else cast_words(groups)
-        chosen = self._check_groups(chosen, len(chosen))
-        out = np.empty((len(chosen), self.operator.width), np.int64)
-        if len(chosen):
-            self._kernels.query_rows(self._words, self._headers, chosen, out.reshape(-1))
-        return out

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triegs.aggregates.swag.groups import GroupedWindows, cast_words
-from triegs.aggregates.swag.kernels import eviction, insertion, ranges, tree
+from triegs.aggregates.swag.kernels import eviction, insertion, ranges, replacement, tree
 from triegs.jit.words import Words
 
 
@@ -30,10 +30,16 @@ class Fiba(GroupedWindows):
     10
     """
 
-    modules = (tree, insertion, eviction, ranges)
+    modules = (tree, insertion, eviction, ranges, replacement)
 
     def _clear_headers(self, headers: npt.NDArray[np.int64]) -> None:
         headers[:] = 0
+
+    def _measure_blocks(self, events: int, started: int) -> int:
+        # Nodes are half full at least, so there are fewer inner nodes than leaves.
+        words: int = self._kernels.get_node_words(1)
+        leaves = started + 2 * (events // tree.SLOTS) + min(events - started, self.groups)
+        return 2 * leaves * words
 
     def insert(
         self, times: npt.ArrayLike, values: npt.ArrayLike, groups: npt.ArrayLike | None = None
@@ -41,10 +47,7 @@ class Fiba(GroupedWindows):
         """Insert events; without `groups`, into group 0. Runs that are sorted by time within a
         group are inserted in bulk, so it pays to sort a batch.
         """
-        moments, lifted = cast_words(times), self.operator.cast(values)
-        if len(moments) != len(lifted):
-            raise ValueError(f"{len(moments)} times for {len(lifted)} values")
-        self._insert(self._kernels.insert_rows, moments, lifted, 1, groups)
+        self._insert(self._kernels.insert_rows, *self._check_events(times, values), 1, groups)
 
     def insert_states(
         self, times: npt.ArrayLike, states: Words, groups: npt.ArrayLike | None = None
@@ -55,55 +58,6 @@ class Fiba(GroupedWindows):
             raise ValueError(f"states of shape {states.shape} for {len(moments)} times")
         flat = np.ascontiguousarray(states).reshape(-1)
         self._insert(self._kernels.insert_states, moments, flat, self.operator.width, groups)
-
-    def _insert(
-        self,
-        kernel: Any,
-        times: Words,
-        column: npt.NDArray[Any],
-        width: int,
-        groups: npt.ArrayLike | None,
-    ) -> None:
-        chosen = self._check_groups(groups, len(times))
-        done = 0
-        while done < len(times):
-            done += kernel(
-                self._words, self._headers, chosen[done:], times[done:], column[done * width :]
-            )
-            if done < len(times):
-                self._grow()
-
-    def slide(
-        self,
-        times: npt.ArrayLike,
-        values: npt.ArrayLike,
-        width: int,
-        *,
-        group: int = 0,
-        query: bool = False,
-    ) -> Words | None:
-        """Insert events one by one; after each, evict those at or before the newest time minus
-        `width`. An event that is so late itself has no effect.
-
-        With `query`, returns the state after each event, a row of words each.
-        """
-        if width <= 0:
-            raise ValueError(f"the width of a window must be positive, not {width}")
-        at = self._get_header(group)
-        moments, lifted = cast_words(times), self.operator.cast(values)
-        if len(moments) != len(lifted):
-            raise ValueError(f"{len(moments)} times for {len(lifted)} values")
-        rows = len(moments) if query else 0
-        out = np.empty((rows, self.operator.width), np.int64)
-        done = 0
-        while done < len(moments):
-            done += self._kernels.slide_rows(
-                self._words, self._headers, at, moments[done:], lifted[done:], width,
-                out[done:].reshape(-1),
-            )  # fmt: skip
-            if done < len(moments):
-                self._grow()
-        return out if query else None
 
     def evict_until(self, time: int) -> None:
         """Evict the events of all groups at or before a time. Visits each group."""
@@ -117,19 +71,6 @@ class Fiba(GroupedWindows):
 
     def is_empty(self, group: int = 0) -> bool:
         return int(self._headers[self._get_header(group) + tree.ROOT]) == 0
-
-    def query(self, group: int = 0) -> Any:
-        """The aggregate of the window, lowered; that of the identity if it is empty."""
-        return self._lower(self.query_states([group])[0])
-
-    def query_states(self, groups: npt.ArrayLike | None = None) -> npt.NDArray[np.int64]:
-        """The states of some groups, by default all: a row of words each."""
-        chosen = np.arange(self.groups) if groups is None else cast_words(groups)
-        chosen = self._check_groups(chosen, len(chosen))
-        out = np.empty((len(chosen), self.operator.width), np.int64)
-        if len(chosen):
-            self._kernels.query_rows(self._words, self._headers, chosen, out.reshape(-1))
-        return out
 
     def query_range(self, after: int, until: int, group: int = 0) -> Any:
         """The aggregate of the events after one time, and at or before another, lowered.
@@ -145,3 +86,38 @@ class Fiba(GroupedWindows):
         at = self._get_header(group)
         self._kernels.query_ranges(self._words, self._headers, at, found, out.reshape(-1))
         return out
+
+    def query_groups(self, groups: npt.ArrayLike, after: int, until: int) -> npt.NDArray[np.int64]:
+        """The states of one range in the windows of some groups, a row of words each."""
+        chosen = cast_words(groups)
+        chosen = self._check_groups(chosen, len(chosen))
+        out = np.empty((len(chosen), self.operator.width), np.int64)
+        if len(chosen):
+            self._kernels.query_groups(
+                self._words, self._headers, chosen, after, until, out.reshape(-1)
+            )
+        return out
+
+    def fold(self, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """The state of values that are in no window, oldest first. Cost: the values."""
+        out = np.empty(self.operator.width, np.int64)
+        self._kernels.fold_rows(self.operator.cast(values), out)
+        return out
+
+    def replace(self, times: npt.ArrayLike, states: Words, groups: npt.ArrayLike) -> None:
+        """Replace the entries at some times by other states, a row of words each. Costs a
+        logarithm of the window for each. Raises KeyError for a time without an entry.
+
+        >>> from triegs.aggregates.swag.operators import SUM
+        >>> window = Fiba(SUM)
+        >>> window.insert([1, 2, 3], [10, 20, 30])
+        >>> window.replace([2], window.fold([5]).reshape(1, -1), [0])
+        >>> window.query()
+        45
+        """
+        moments = cast_words(times)
+        chosen = self._check_groups(groups, len(moments))
+        flat = np.ascontiguousarray(states).reshape(-1)
+        done = self._kernels.replace_rows(self._words, self._headers, chosen, moments, flat)
+        if done < len(moments):
+            raise KeyError(f"group {chosen[done]} has no entry at {moments[done]}")
