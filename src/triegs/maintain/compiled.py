@@ -288,6 +288,8 @@ class CompiledCore(Uncopied, Publisher):
             raise last
         enumeration.overflow = overflow
         registered.enumeration, registered.views = enumeration, lowering.held
+        if isinstance(lowering, Measures):
+            registered.watches = tuple(lowering.watches)
         if overflow is not None:
             entries = sum(len(view.relation) for view in registered.views)
             registered.retry_at = self._judged + entries // ENTRIES_PER_UPDATE
@@ -297,8 +299,9 @@ class CompiledCore(Uncopied, Publisher):
         rows = flat.reshape(-1, 4)
         found = []
         for predicate, column in self._watches:
-            chosen = rows if predicate is None else rows[rows[:, 2] == predicate]
-            ids = chosen[:, column]
+            ids = rows[:, column]
+            if predicate is not None:
+                ids = ids[rows[:, 2] == predicate]
             found.append(self.label_graphs.find(ids)[1] if column == 2 else ids)
         self.views.add_digits(np.concatenate(found))
 
@@ -335,11 +338,15 @@ class CompiledCore(Uncopied, Publisher):
         table.words, self._lists, self._label_of, self._bounds, _, self._refused = views_of
         table.counters = self._lists[len(bounds) :]
         self.table = table  # replaced as a whole: other threads read it to explain
-        rules = (view for view in views.by_name.values() if isinstance(view, Rule))
-        self._watches = list(dict.fromkeys(rule.watch for rule in rules if rule.watch is not None))
+        self._follow_watches()
         self._has_new_table = True
         if CHECKS_TABLES:
             check_table(table.words, self.views, len(table.lists) + len(table.keys))
+
+    def _follow_watches(self) -> None:
+        """Watch the terms of sums. A stalled plan watches nothing: it is filled when rebuilt."""
+        watches = (watch for one in self.registered if one.views for watch in one.watches)
+        self._watches = list(dict.fromkeys(watches))
 
     def _drop_judges(self) -> None:
         """Drop the judges that no view uses. Only behind a publication: an epoch that is aborted
@@ -361,6 +368,7 @@ class CompiledCore(Uncopied, Publisher):
         """
         registered = self._attempt(lambda: self._register(plan), "a query's views")
         self.registered.append(registered)
+        self._follow_watches()
         self.publish()
         return registered
 
@@ -390,6 +398,10 @@ class CompiledCore(Uncopied, Publisher):
             finally:
                 self.views.keeps_counts = False
                 self.store.restore_limit()
+
+    def forget(self, registered: RegisteredPlan) -> None:
+        super().forget(registered)
+        self._follow_watches()
 
     def _attempt(self, work: Callable[[], Result], what: str) -> Result:
         """Change views atomically; retry with more room if memory runs out."""

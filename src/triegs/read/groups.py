@@ -20,20 +20,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from triegs.compiler.groups import choose_measure, is_direct
+from triegs.compiler.groups import WHOLE_SUMS, choose_measure, is_direct
 from triegs.compiler.plan import Groups, Measure
 from triegs.errors import MultiplicityOverflow
-from triegs.maintain.digits import sum_of
+from triegs.maintain.digits import WHOLE, sum_of
 from triegs.maintain.enumeration_plan import GroupMeasure
 from triegs.read.columns import BATCH_ROWS, LARGEST, Columns, Integers, Sizes, Words, read_columns
 from triegs.read.differences import Side
 from triegs.read.kernels.differences import difference_words
 from triegs.read.kernels.groups import (
-    CURSOR,
     list_changed,
     open_changed,
     read_counts,
-    read_sums,
 )
 from triegs.read.ordering import Load
 from triegs.read.rows import UNBOUND, RowReader
@@ -50,6 +48,7 @@ Base = tuple[int, ...]
 Flags = NDArray[np.bool_]
 #: Changed keys that are listed at once.
 LISTED = 4096
+EMPTY = 0  # the root of a relation without entries
 
 
 @dataclass(frozen=True)
@@ -231,7 +230,6 @@ class _State:
         self._grouping = reader._grouping
         self._measures = reader.enumeration.measures
         self._factors = [_find_factor(measure, version) for measure in self._measures]
-        self._cursor = np.zeros(CURSOR, np.int64)
 
     def list_bases(self, sizes: Sizes) -> Iterator[Words]:
         """The bases of all groups, in batches."""
@@ -376,7 +374,7 @@ class _State:
         if measure in (Measure.COUNT, Measure.DISTINCT):
             return number_term(Number(Rank.INTEGER, self._count(number, bases)))
         if measure in (Measure.SUM, Measure.DISTINCT_SUM):
-            digits: dict[int, int] = {}
+            digits = {WHOLE: self._count(self._find_whole(number), bases)}
             for base in bases:
                 for (place,), digit in self._scan(number, base):
                     digits[place] = digits.get(place, 0) + digit
@@ -431,10 +429,18 @@ class _State:
 
     def _read_sums(self, number: int, bases: Words) -> tuple[Words, Flags]:
         """The sum of each base, and whether it is the sum of more than 64-bit integers."""
-        sums, is_other = np.empty(len(bases), np.int64), np.empty(len(bases), np.int64)
-        root, keys, width = self._open(number, bases)
-        read_sums(self._version.words, root, keys, width, self._cursor, sums, is_other)
-        return _multiply(sums, self._factors[number]), is_other != 0
+        sums = self._read_counts(self._find_whole(number), bases)
+        is_other = np.zeros(len(bases), np.int64)
+        if self._factors[number] != 0:
+            root, keys, width = self._open(number, bases)
+            if root != EMPTY:
+                read_counts(self._version.words, root, keys, width, is_other)
+        return sums, is_other != 0
+
+    def _find_whole(self, number: int) -> int:
+        """The source of the whole digits of a sum."""
+        source = self._groups.sources[number]
+        return self._groups.find(WHOLE_SUMS[source.measure], source.values)
 
     def _open(self, number: int, bases: Words) -> tuple[int, Words, int]:
         """The root of a measure, the bases in the order of its columns, and their width."""
@@ -468,9 +474,10 @@ def _value(expression: Expression, binding: Mapping[str, str]) -> str | None:
 
 
 def _multiply(counts: Words, factor: int) -> Words:
-    if factor in (0, 1) or not len(counts):
-        return counts * factor
-    if max(-int(counts.min()), int(counts.max())) > LARGEST // factor:
+    largest = max(-int(counts.min(initial=0)), int(counts.max(initial=0)))
+    if factor == 1 or largest == 0:
+        return counts
+    if largest > LARGEST // max(abs(factor), 1):
         message = "an aggregate of a disconnected pattern does not fit 64 bits"
         raise MultiplicityOverflow(message, "aggregate")
     return counts * factor

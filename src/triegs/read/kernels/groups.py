@@ -9,19 +9,7 @@ from triegs.jit.jit import kernel
 from triegs.jit.words import Words, load, store
 from triegs.read.kernels.differences import KEY as CHANGED
 from triegs.read.kernels.differences import column_at, next_difference, open_difference
-from triegs.store.kernels.cursors import (
-    CURSOR_WORDS,
-    KEY,
-    WORD,
-    set_first,
-    set_next,
-    trie_first,
-    trie_next,
-)
 from triegs.store.kernels.relations import tuple_get
-
-WHOLE_DIGIT = 0  # see `triegs.maintain.digits`
-CURSOR = CURSOR_WORDS
 
 
 @kernel
@@ -29,32 +17,6 @@ def read_counts(words: Words, root: int, keys: Words, width: int, counts: Words)
     """The count of each key; 0 for one that is not there."""
     for place in range(counts.size):
         store(counts, place, tuple_get(words, root, keys[place * width :], width))
-
-
-@kernel
-def read_sums(
-    words: Words, root: int, keys: Words, width: int, cursor: Words, sums: Words, is_other: Words
-) -> None:
-    """The sum of each key if it has no digit but the whole one; else `is_other` is 1."""
-    for place in range(sums.size):
-        below = tuple_get(words, root, keys[place * width :], width)
-        total, other = 0, 0
-        if width == 0:
-            trie_first(words, cursor, 0, below)
-            while trie_next(words, cursor, 0):
-                if load(cursor, KEY) == WHOLE_DIGIT:
-                    total = load(cursor, WORD)
-                else:
-                    other = 1
-        elif below != 0:
-            set_first(words, cursor, 0, below)
-            while set_next(words, cursor, 0):
-                if load(cursor, KEY) == WHOLE_DIGIT:
-                    total = load(cursor, WORD)
-                else:
-                    other = 1
-        store(sums, place, total)
-        store(is_other, place, other)
 
 
 @kernel
