@@ -53,6 +53,7 @@ from triegs.store.kernels.layout import LOG_FULL, OVERFLOW
 from triegs.store.packed import PackedStore, PackedVersion
 
 ENTRIES_PER_UPDATE = 4  # entries that can be rebuilt in about the time of one update
+PREDICATE = 2  # its column in an update
 FEW_UPDATES = 64  # an epoch this small ends sooner than a lock changes hands
 TOUCH_SECONDS = 1e-7  # approximate time for a kernel to touch one entry
 CHECKS_TABLES = False  # whether every table is checked before use, as in tests
@@ -296,14 +297,10 @@ class CompiledCore(Uncopied, Publisher):
 
     def _add_digits(self, flat: Words) -> None:
         """Add the digits of the terms that an epoch brings to sums."""
-        rows = flat.reshape(-1, 4)
-        found = []
-        for predicate, column in self._watches:
-            ids = rows[:, column]
-            if predicate is not None:
-                ids = ids[rows[:, 2] == predicate]
-            found.append(self.label_graphs.find(ids)[1] if column == 2 else ids)
-        self.views.add_digits(np.concatenate(found))
+        by_label = [watch for watch in self._watches if watch.column != PREDICATE]
+        self.views.add_new_digits(flat, by_label)
+        if len(by_label) < len(self._watches):  # the labels of window graphs are not the terms
+            self.views.add_digits(self.label_graphs.find(flat[PREDICATE::4])[1])
 
     def _save(self) -> _Saved:
         """The Python state that an epoch with stalled plans may change."""

@@ -17,16 +17,16 @@ history of the values. A number is the sum of its digits times the weights of th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triegs.jit.words import Words
+from triegs.maintain.kernels.digits import ANY, list_fresh
 from triegs.maintain.kernels.fill import fill_tuples
-from triegs.maintain.model import View, find_address
+from triegs.maintain.model import View, Watch, find_address
 from triegs.sparql.aggregates import finish_sum
 from triegs.sparql.values import ExpressionError, Number, Rank, value_of
 from triegs.store.packed import PackedStore
@@ -143,47 +143,67 @@ class Digits:
         self._store = store
         self._read = read
         self._views: tuple[View, View] | None = None
-        self._known = _Column(np.bool_)  # whether the relations have the digits of an id
-        # What the relations have of an id, perhaps from another term that had it before.
-        self._whole, self._has_others = _Column(np.int64), _Column(np.bool_)
+        #: Whether the relations have the digits of an id.
+        self._known: Flags = np.zeros(0, np.bool_)
+        # What the relations have of an id, perhaps of another term that had it before.
+        self._whole: Words = np.zeros(0, np.int64)
+        self._has_others: Flags = np.zeros(0, np.bool_)
         #: To be undone: ids, and what the relations had of them.
         self._added: list[tuple[Words, Words, Flags]] = []
 
-    def _follow(self, views: tuple[View, View]) -> None:
+    def _follow(self, whole: View, others: View) -> None:
         """Take up views that are not the last ones: new, or restored by an abort."""
-        self._views = views
+        if self._views == (whole, others):
+            return
+        self._views = whole, others
         self.commit()
-        for column in (self._known, self._whole, self._has_others):
-            column.clear()
-        whole, others = views
-        found = [(*key, digit) for key, digit in whole.relation.scan()]
-        ids, digits = np.array(found, np.int64).reshape(-1, 2).T
-        self._whole.set(ids, digits)
-        self._has_others.set(
-            np.array([key[0] for key, _ in others.relation.scan()], np.int64), True
-        )
+        digits = {key[0]: digit for key, digit in whole.relation.scan()}
+        wide = {key[0] for key, _ in others.relation.scan()}
+        self._known = np.zeros(0, np.bool_)
+        self._whole = np.zeros(0, np.int64)
+        self._has_others = np.zeros(0, np.bool_)
+        self._grow(1 + max([*digits, *wide], default=0))
+        self._whole[list(digits)] = list(digits.values())
+        self._has_others[list(wide)] = True
 
     def add(self, whole: View, others: View, ids: Words) -> None:
         """Add the digits of these terms, if they are not there."""
-        if self._views is None or whole is not self._views[0] or others is not self._views[1]:
-            self._follow((whole, others))
-        fresh = ids[~self._known.get(ids)]
+        self._follow(whole, others)
+        if len(ids):
+            self._grow(int(ids.max()) + 1)
+            fresh = np.unique(ids[~self._known[ids]])
+            self._known[fresh] = True
+            self._add_fresh(whole, others, fresh)
+
+    def add_new(self, whole: View, others: View, flat: Words, watches: Sequence[Watch]) -> None:
+        """Add the digits of the terms that the insertions of an epoch bring."""
+        self._follow(whole, others)
+        fresh, count = np.empty(len(watches) * (flat.size // 4), np.int64), 0
+        for predicate, column in watches:
+            given = ANY if predicate is None else predicate
+            found = list_fresh(flat, given, column, self._known, fresh, count)
+            if found < 0:
+                self._grow(-found)
+                found = list_fresh(flat, given, column, self._known, fresh, count)
+            count = found
+        self._add_fresh(whole, others, fresh[:count])
+
+    def _add_fresh(self, whole: View, others: View, fresh: Words) -> None:
+        """Add the digits of distinct terms that are marked as known but are not there."""
         if not len(fresh):
             return
-        fresh = np.unique(fresh)
-        old, had_others = self._whole.get(fresh), self._has_others.get(fresh)
-        new, rows = self._find_digits(fresh)
-        is_changed = new != old
-        self._fill(whole, _stack(fresh, -old, is_changed & (old != 0)))
-        self._fill(whole, _stack(fresh, new, is_changed & (new != 0)))
-        gone = [(*key, -digit) for term in fresh[had_others].tolist()
-                for key, digit in others.relation.scan((term,))]  # fmt: skip
-        self._fill(others, np.array(gone + rows, np.int64).reshape(-1, 3).T)
-        self._known.set(fresh, True)
-        self._whole.set(fresh, new)
-        self._has_others.set(fresh, False)
-        self._has_others.set(np.array([row[0] for row in rows], np.int64), True)
+        old, had_others = self._whole[fresh], self._has_others[fresh]
         self._added.append((fresh, old, had_others))
+        new, rows = self._find_digits(fresh)
+        # Two changes, because the difference of two digits may not fit.
+        self._fill(whole, np.concatenate([fresh, fresh, -old, new]).reshape(2, -1))
+        if rows or had_others.any():
+            gone = [(*key, -digit) for term in fresh[had_others].tolist()
+                    for key, digit in others.relation.scan((term,))]  # fmt: skip
+            self._fill(others, np.array(gone + rows, np.int64).reshape(-1, 3).T)
+            self._has_others[fresh] = False
+            self._has_others[np.array([row[0] for row in rows], np.int64)] = True
+        self._whole[fresh] = new
 
     def _find_digits(self, ids: Words) -> tuple[Words, list[tuple[int, int, int]]]:
         """The whole digit of each term, and rows ``(id, digit number, digit)`` of all others."""
@@ -218,43 +238,19 @@ class Digits:
 
     def forget(self, ids: Words) -> None:
         """Forget freed ids, which may be reused for other terms."""
-        self._known.set(ids, False)
+        self._known[ids[ids < len(self._known)]] = False
 
     def abort(self) -> None:
         for ids, whole, has_others in reversed(self._added):
-            self._known.set(ids, False)
-            self._whole.set(ids, whole)
-            self._has_others.set(ids, has_others)
+            self._known[ids], self._whole[ids], self._has_others[ids] = False, whole, has_others
         self.commit()
 
     def commit(self) -> None:
         self._added.clear()
 
-
-class _Column:
-    """A value for each id, at first 0 or false."""
-
-    def __init__(self, kind: type[np.generic]) -> None:
-        self._values: NDArray[Any] = np.zeros(1 << 10, kind)
-
-    def get(self, ids: Words) -> NDArray[Any]:
-        self._grow(ids)
-        return self._values[ids]
-
-    def set(self, ids: Words, values: NDArray[Any] | bool) -> None:
-        self._grow(ids)
-        self._values[ids] = values
-
-    def clear(self) -> None:
-        self._values[:] = 0
-
-    def _grow(self, ids: Words) -> None:
-        least = int(ids.max(initial=0)) + 1
-        if least > len(self._values):
-            size = 1 << (least - 1).bit_length()
-            more = np.zeros(size - len(self._values), self._values.dtype)
-            self._values = np.concatenate([self._values, more])
-
-
-def _stack(ids: Words, digits: Words, is_chosen: Flags) -> Words:
-    return np.stack([ids[is_chosen], digits[is_chosen]])
+    def _grow(self, least: int) -> None:
+        if least > len(self._known):
+            more = max(1 << 10, 1 << (least - 1).bit_length()) - len(self._known)
+            self._known = np.concatenate([self._known, np.zeros(more, np.bool_)])
+            self._whole = np.concatenate([self._whole, np.zeros(more, np.int64)])
+            self._has_others = np.concatenate([self._has_others, np.zeros(more, np.bool_)])

@@ -41,6 +41,7 @@ from triegs.maintain.model import (
     Step,
     Symmetry,
     View,
+    Watch,
     find_address,
     is_counts,
     list_keys_of,
@@ -233,6 +234,11 @@ class Views(ViewRelations):
     def add_digits(self, ids: Words) -> None:
         """Add the digits of terms that a sum is about to read."""
         self.digits.add(self.find_whole(), self.find_digits(), ids)
+        self.check_faults(DIGITS)
+
+    def add_new_digits(self, flat: Words, watches: Sequence[Watch]) -> None:
+        """Add the digits of the terms that an epoch brings to sums."""
+        self.digits.add_new(self.find_whole(), self.find_digits(), flat, watches)
         self.check_faults(DIGITS)
 
     def order(self, view: View, columns: tuple[int, ...]) -> View:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +30,16 @@ from triegs.read.columns import BATCH_ROWS, LARGEST, Columns, Integers, Sizes, W
 from triegs.read.differences import Side
 from triegs.read.kernels.differences import difference_words
 from triegs.read.kernels.groups import (
+    CURSOR,
+    DECIMALS,
+    INTEGERS,
+    OTHERS,
+    QUOTIENT_BYTES,
     list_changed,
     open_changed,
     read_counts,
+    read_decimals,
+    write_quotients,
 )
 from triegs.read.ordering import Load
 from triegs.read.rows import UNBOUND, RowReader
@@ -39,16 +47,32 @@ from triegs.sparql.aggregates import aggregate
 from triegs.sparql.expressions import UNBOUND as NO_TERM
 from triegs.sparql.expressions import evaluate, holds
 from triegs.sparql.model import Aggregate, Call, Expression, Grouping
-from triegs.sparql.values import ExpressionError, Number, Rank, number_term
+from triegs.sparql.values import DIVISION_PLACES, ExpressionError, Number, Rank, number_term
 from triegs.store.packed import PackedVersion
 from triegs.terms.decoder import Decoder
 from triegs.terms.dictionary import Dictionary
+from triegs.terms.term import XSD
 
 Base = tuple[int, ...]
 Flags = NDArray[np.bool_]
 #: Changed keys that are listed at once.
 LISTED = 4096
 EMPTY = 0  # the root of a relation without entries
+MISSING = -2  # instead of an id
+#: What follows the digits in the term of a decimal.
+DECIMAL = np.frombuffer(bytearray(f'"^^<{XSD}decimal>'.encode()), np.uint8)
+
+
+class ComputedTerms:
+    """The terms that readers of one query compute, with ids of their own."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+
+    @cached_property
+    def dictionary(self) -> Dictionary:
+        """Made when it is first needed, because most snapshots compute nothing."""
+        return Dictionary()
 
 
 @dataclass(frozen=True)
@@ -58,8 +82,15 @@ class GroupReader(RowReader):
     Computed terms have ids of their own, in a dictionary of the reader. Threads may share it.
     """
 
-    values: Dictionary = field(default_factory=Dictionary)
-    lock: Lock = field(default_factory=Lock)
+    computed: ComputedTerms = field(default_factory=ComputedTerms)
+
+    @property
+    def values(self) -> Dictionary:
+        return self.computed.dictionary
+
+    @property
+    def lock(self) -> Lock:
+        return self.computed.lock
 
     @property
     def is_plain(self) -> bool:
@@ -290,7 +321,7 @@ class _State:
             expression = self._grouping.columns[column].expression
             ids = groups[key] if key is not None else None
             if ids is None and self._reader._is_direct and isinstance(expression, Aggregate):
-                ids = self._read_integers(expression, bases, each)
+                ids = self._read_numbers(expression, bases, each)
             if ids is None:
                 slow.append(column)
             else:
@@ -304,24 +335,51 @@ class _State:
                     rows[slow, place] = found
         return rows, is_there
 
-    def _read_integers(
+    def _read_numbers(
         self, each: Aggregate, bases: Words, members: Sequence[list[Base]]
     ) -> Words | None:
-        """The ids of an aggregate whose values are 64-bit integers, or most of them; None if it is
-        of another kind.
+        """The ids of an aggregate whose values are integers or decimals, or most of them; None if
+        it is of another kind.
         """
         measure, values = choose_measure(self._reader.plan.query, each)
         number = self._groups.find(measure, values)
         if measure in (Measure.COUNT, Measure.DISTINCT):
             return self._encode_integers(self._read_counts(number, bases))
-        if measure not in (Measure.SUM, Measure.DISTINCT_SUM) or each.function != "SUM":
+        if measure not in WHOLE_SUMS:
             return None
-        sums, is_other = self._read_sums(number, bases)
-        ids = self._encode_integers(sums)
-        for place in np.flatnonzero(is_other).tolist():
+        divisors = None
+        if each.function == "AVG":
+            divisors = self._read_counts(self._find_divisor(measure, values), bases)
+        sums = self._read_sums(number, bases)
+        ids = np.full(len(bases), MISSING)
+        is_integer = sums.kinds == INTEGERS if divisors is None else divisors == 0
+        ids[is_integer] = self._encode_integers(sums.whole[is_integer])
+        self._encode_quotients(sums, divisors, ids)
+        for place in np.flatnonzero(ids == MISSING).tolist():
             found = self._aggregate(each, members[place])
             ids[place] = self._encode(None if found is NO_TERM else str(found))
         return ids
+
+    def _encode_quotients(self, sums: _Sums, divisors: Words | None, ids: Words) -> None:
+        """Fill in missing ids of sums of decimals, divided by divisors, that fit the kernel."""
+        is_chosen = (ids == MISSING) & (sums.kinds != OTHERS)
+        for digits in (sums.whole, sums.parts):
+            is_chosen &= (digits > -(2**62)) & (digits < 2**62)
+        if divisors is None:
+            divisors = np.ones(len(ids), np.int64)
+        is_chosen &= divisors < 2**59
+        count = int(is_chosen.sum())
+        if not count:
+            return
+        offsets = np.empty(count + 1, np.int64)
+        data = np.empty(count * (QUOTIENT_BYTES + len(DECIMAL)), np.uint8)
+        write_quotients(
+            sums.whole[is_chosen], sums.parts[is_chosen], divisors[is_chosen], DECIMAL,
+            np.empty(DIVISION_PLACES, np.int64), offsets, data,
+        )  # fmt: skip
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        texts = pa.Array.from_buffers(pa.large_string(), count, buffers)
+        ids[is_chosen] = self._reader.values.encode(texts).ids
 
     def _encode_integers(self, integers: Words) -> Words:
         ids: Words = self._reader.values.encode(pa.array(integers)).ids
@@ -380,9 +438,7 @@ class _State:
                     digits[place] = digits.get(place, 0) + digit
             divisor = 0
             if each.function == "AVG":
-                is_distinct = measure is Measure.DISTINCT_SUM
-                counted = (Measure.DISTINCT, values) if is_distinct else (Measure.COUNT, ())
-                divisor = self._count(self._groups.find(*counted), bases)
+                divisor = self._count(self._find_divisor(measure, values), bases)
                 if divisor == 0:
                     return number_term(Number(Rank.INTEGER, 0))
             return number_term(sum_of(digits.items(), divisor))
@@ -427,15 +483,24 @@ class _State:
             read_counts(self._version.words, root, keys, width, counts)
         return _multiply(counts, self._factors[number])
 
-    def _read_sums(self, number: int, bases: Words) -> tuple[Words, Flags]:
-        """The sum of each base, and whether it is the sum of more than 64-bit integers."""
-        sums = self._read_counts(self._find_whole(number), bases)
-        is_other = np.zeros(len(bases), np.int64)
-        if self._factors[number] != 0:
-            root, keys, width = self._open(number, bases)
-            if root != EMPTY:
-                read_counts(self._version.words, root, keys, width, is_other)
-        return sums, is_other != 0
+    def _read_sums(self, number: int, bases: Words) -> _Sums:
+        """The sum of each base, as far as it has digits of integers and decimals."""
+        whole = self._read_counts(self._find_whole(number), bases)
+        parts, kinds = np.zeros(len(bases), np.int64), np.full(len(bases), INTEGERS)
+        factor = self._factors[number]
+        root, keys, width = self._open(number, bases)
+        if factor != 0 and root != EMPTY:
+            cursor = np.zeros(CURSOR, np.int64)
+            read_decimals(self._version.words, root, keys, width, cursor, parts, kinds)
+            if factor != 1:
+                kinds[kinds == DECIMALS] = OTHERS
+        return _Sums(whole, parts, kinds)
+
+    def _find_divisor(self, measure: Measure, values: tuple[str, ...]) -> int:
+        """The source of the number of values that an average is taken of."""
+        if measure is Measure.DISTINCT_SUM:
+            return self._groups.find(Measure.DISTINCT, values)
+        return self._groups.find(Measure.COUNT, ())
 
     def _find_whole(self, number: int) -> int:
         """The source of the whole digits of a sum."""
@@ -451,6 +516,14 @@ class _State:
         self._version.check_held()
         root = int(self._version.roots[relation.root_at])
         return root, np.ascontiguousarray(bases[:, columns]).reshape(-1), len(variables)
+
+
+class _Sums(NamedTuple):
+    """The whole digits of sums, those of 9 decimal places, and which digits each has beside."""
+
+    whole: Words
+    parts: Words
+    kinds: Words
 
 
 class _OneBase(Sequence[list[Base]]):
