@@ -208,6 +208,9 @@ class Digits:
     def _find_digits(self, ids: Words) -> tuple[Words, list[tuple[int, int, int]]]:
         """The whole digit of each term, and rows ``(id, digit number, digit)`` of all others."""
         terms = self._read(ids)
+        whole = terms.integers
+        if len(whole) == len(ids) and not (whole == LEAST).any():
+            return whole, []
         whole = np.zeros(len(ids), np.int64)
         whole[terms.is_integer] = terms.integers
         # The least integer is no weight: kernels use it for one that does not fit.
