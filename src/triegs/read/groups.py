@@ -28,6 +28,7 @@ from triegs.maintain.digits import WHOLE, sum_of
 from triegs.maintain.enumeration_plan import GroupMeasure
 from triegs.read.columns import BATCH_ROWS, LARGEST, Columns, Integers, Sizes, Words, read_columns
 from triegs.read.differences import Side
+from triegs.read.extremes import RankedValues, find_extremes, rank_values
 from triegs.read.kernels.differences import difference_words
 from triegs.read.kernels.groups import (
     CURSOR,
@@ -36,6 +37,7 @@ from triegs.read.kernels.groups import (
     OTHERS,
     QUOTIENT_BYTES,
     list_changed,
+    list_values,
     open_changed,
     read_counts,
     read_decimals,
@@ -261,6 +263,8 @@ class _State:
         self._grouping = reader._grouping
         self._measures = reader.enumeration.measures
         self._factors = [_find_factor(measure, version) for measure in self._measures]
+        #: The last values that were ranked: their measure and bases.
+        self._ranked: tuple[int, Words, RankedValues] | None = None
 
     def list_bases(self, sizes: Sizes) -> Iterator[Words]:
         """The bases of all groups, in batches."""
@@ -322,6 +326,8 @@ class _State:
             ids = groups[key] if key is not None else None
             if ids is None and self._reader._is_direct and isinstance(expression, Aggregate):
                 ids = self._read_numbers(expression, bases, each)
+                if ids is None:
+                    ids = self._read_extremes(expression, bases)
             if ids is None:
                 slow.append(column)
             else:
@@ -359,6 +365,29 @@ class _State:
             found = self._aggregate(each, members[place])
             ids[place] = self._encode(None if found is NO_TERM else str(found))
         return ids
+
+    def _read_extremes(self, each: Aggregate, bases: Words) -> Words | None:
+        """The ids of the least or greatest value of a variable; None for another aggregate."""
+        measure, values = choose_measure(self._reader.plan.query, each)
+        width = len(self._groups.variables)
+        if measure is not Measure.VALUES or each.function not in ("MIN", "MAX", "SAMPLE"):
+            return None
+        if width == 0 or values != (each.argument,) or values[0] in self._groups.variables:
+            return None
+        number, arrays = self._groups.find(measure, values), self._reader.load()
+        last = self._ranked
+        if last is None or last[0] != number or last[1] is not bases:
+            ends = np.zeros(len(bases), np.int64)
+            relation = self._measures[number].relation
+            assert relation is not None
+            ids = np.empty(self._version.size(relation), np.int64)
+            if self._factors[number] != 0 and len(ids):
+                root, keys, _ = self._open(number, bases)
+                cursor = np.zeros(CURSOR, np.int64)
+                list_values(self._version.words, root, keys, width, cursor, ends, ids)
+            ids = ids[: int(ends[-1])] if len(ends) else ids[:0]
+            last = self._ranked = number, bases, rank_values(arrays, ids, ends)
+        return find_extremes(last[2], each.function == "MAX", arrays, self._reader.values)
 
     def _encode_quotients(self, sums: _Sums, divisors: Words | None, ids: Words) -> None:
         """Fill in missing ids of sums of decimals, divided by divisors, that fit the kernel."""

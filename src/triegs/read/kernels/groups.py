@@ -13,14 +13,18 @@ from triegs.jit.words import Words, load, store
 from triegs.read.kernels.differences import KEY as CHANGED
 from triegs.read.kernels.differences import column_at, next_difference, open_difference
 from triegs.store.kernels.cursors import (
+    BLOCK,
     CURSOR_WORDS,
     KEY,
+    SIZE,
     WORD,
     set_first,
     set_next,
+    set_next_block,
     trie_first,
     trie_next,
 )
+from triegs.store.kernels.layout import HEAD
 from triegs.store.kernels.relations import tuple_get
 
 Bytes = NDArray[np.uint8]
@@ -64,6 +68,26 @@ def read_decimals(
                     kind = OTHERS
         store(parts, place, part)
         store(kinds, place, kind)
+
+
+@kernel
+def list_values(
+    words: Words, root: int, keys: Words, width: int, cursor: Words, ends: Words, ids: Words
+) -> None:
+    """The ids that follow each key, which has at least one column, and where those of each end."""
+    count = 0
+    for place in range(ends.size):
+        below = tuple_get(words, root, keys[place * width :], width)
+        if below != 0:
+            set_first(words, cursor, 0, below)
+            while True:
+                block, size = load(cursor, BLOCK) + HEAD, load(cursor, SIZE)
+                for each in range(size):
+                    store(ids, count + each, load(words, block + each))
+                count += size
+                if not set_next_block(words, cursor, 0):
+                    break
+        store(ends, place, count)
 
 
 @kernel
