@@ -29,11 +29,13 @@ QUERY = (
 )
 
 
-@given(GROUPS, st.booleans())
-def test_extremes(groups: list[list[str]], are_integers: bool) -> None:
+@given(GROUPS, st.booleans(), st.sampled_from([0, 500]))
+def test_extremes(groups: list[list[str]], are_integers: bool, others: int) -> None:
+    """Among few other terms, or many."""
     if are_integers:
         groups = [[typed(len(term), "integer") for term in group] for group in groups]
     words, computed = Dictionary(), Dictionary()
+    words.encode_terms([f"<far:{number}>" for number in range(others)])
     ids = words.encode_terms([term for group in groups for term in group])
     ends = np.cumsum([len(group) for group in groups])
     values = rank_values(words.arrays, np.array(ids, np.int64), ends)

@@ -18,6 +18,10 @@ from triegs.terms.arrays import INTEGER, Arrays
 from triegs.terms.decoder import build_texts, read_terms
 from triegs.terms.dictionary import Dictionary
 
+LARGEST_SHARE = (
+    8  # ids are numbered by an array if the largest is at most so many times their count
+)
+
 
 class RankedValues(NamedTuple):
     """Where the values of each group end, the rank of each value, and the ids by rank; without
@@ -30,19 +34,32 @@ class RankedValues(NamedTuple):
 
 
 def rank_values(arrays: Arrays, ids: Words, ends: Words) -> RankedValues:
-    spans = arrays.spans[ids]
+    if not len(ids):
+        return RankedValues(ends, ids, None)
+    distinct, rows = _number(ids)
+    spans = arrays.spans[distinct]
     if (spans[:, 1] == INTEGER).all():
-        return RankedValues(ends, spans[:, 0], None)
-    is_there = np.zeros(int(ids.max()) + 1, np.bool_)
-    is_there[ids] = True
-    distinct = np.flatnonzero(is_there)
+        return RankedValues(ends, np.ascontiguousarray(spans[:, 0])[rows], None)
     ranks = rank_terms(read_terms(arrays, distinct))
     order = np.argsort(ranks)
     if (np.diff(ranks[order]) == 0).any():  # different terms of equal order: by their texts
         order = np.lexsort((rank_texts(build_texts(arrays, distinct)), ranks))
-    rank_of = np.empty(len(is_there), np.int64)
-    rank_of[distinct[order]] = np.arange(len(distinct))
-    return RankedValues(ends, rank_of[ids], distinct[order])
+    rank_of = np.empty(len(distinct), np.int64)
+    rank_of[order] = np.arange(len(distinct))
+    return RankedValues(ends, rank_of[rows], distinct[order])
+
+
+def _number(ids: Words) -> tuple[Words, Words]:
+    """The different ids, and the number of each id among them."""
+    top = int(ids.max()) + 1
+    if top > LARGEST_SHARE * len(ids):
+        distinct, rows = np.unique(ids, return_inverse=True)
+        return distinct, rows.reshape(-1)
+    number_of = np.zeros(top, np.int64)  # without a sort
+    number_of[ids] = 1
+    distinct = np.flatnonzero(number_of)
+    number_of[distinct] = np.arange(len(distinct))
+    return distinct, number_of[ids]
 
 
 def find_extremes(
