@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bench.pages import publish
 from bench.run import Section, start
+from bench.sections.aggregates import measure_aggregates
 from bench.sections.classes import measure_classes
 from bench.sections.cycles import measure_cycles
 from bench.sections.enumeration import measure_enumeration
@@ -30,6 +31,7 @@ SECTIONS: dict[str, Section] = {
     "cycles": measure_cycles,
     "large": measure_large,
     "windows": measure_windows,
+    "aggregates": measure_aggregates,
 }
 
 if __name__ == "__main__":

@@ -39,6 +39,15 @@ QUICK = {
     ("cycles", "triangle f15, 4,800", "than DuckDB again"): 50,
     ("cycles", "triangle f15, 4,800", "of the small window's"): 1.5,
     ("large", "path3 f8, 1,200", "share of that"): 15,
+    ("aggregates", "path3 f8, COUNT SUM", "and read : Polars"): 15,
+    ("aggregates", "path3 f8, MIN MAX DISTINCT", "and read : Polars"): 8,
+    ("aggregates", "path3 f8, COUNT SUM", 'epoch : keep=["count"]'): 1.5,
+    ("aggregates", "path3 f8, COUNT SUM", "epoch with 10x the edges"): 1.3,
+    ("aggregates", "DABA Lite, in order, 1,000", "M events/s"): 10,
+    ("aggregates", "FiBA, displaced, 4,000", "M events/s"): 2,
+    ("aggregates", "DABA Lite, in order, 4,000", "longest by median step"): 20,
+    ("aggregates", "80 events, 10 matches", "than DuckDB again"): 20,
+    ("aggregates", "80 events, 10 matches", "than bisect"): 3,
 }
 
 

@@ -12,6 +12,7 @@ from triegs.jit.words import (
     bit,
     checked_add,
     checked_multiply,
+    checked_subtract,
     copy_words,
     population,
     prefetch,
@@ -38,6 +39,11 @@ def run_add(a: int, b: int) -> tuple[int, bool]:
 
 
 @kernel
+def run_subtract(a: int, b: int) -> tuple[int, bool]:
+    return checked_subtract(a, b)
+
+
+@kernel
 def run_multiply(a: int, b: int) -> tuple[int, bool]:
     return checked_multiply(a, b)
 
@@ -58,6 +64,7 @@ def test_bits(word: int) -> None:
 def test_arithmetic(a: int, b: int) -> None:
     for run, twin, exact in [
         (run_add, checked_add, a + b),
+        (run_subtract, checked_subtract, a - b),
         (run_multiply, checked_multiply, a * b),
     ]:
         result, overflow = run(a, b)

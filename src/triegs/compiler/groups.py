@@ -2,8 +2,9 @@
 
 A group is identified by the variables of its keys. The number of its answers is a marginal over
 these variables, so a `COUNT` needs no stored answers. A `SUM` is the same marginal with the digits
-of the summed variable multiplied in, see `triegs.compiler.plan.Digits`. Every other aggregate needs
-the values of its argument by group.
+of the summed variable multiplied in. The whole digit has a source of its own, because integers have
+no other: it has the shape of the count, while all other digits add a column. Every other aggregate
+needs the values of its argument by group.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from triegs.compiler.plan import (
     PlanClass,
     Source,
     Use,
+    WholeDigit,
 )
 from triegs.errors import PlanError
 from triegs.sparql.model import (
@@ -45,6 +47,12 @@ from triegs.sparql.model import (
 )
 
 Choices = Sequence[Sequence[int]]
+#: The second measure of each kind of sum.
+WHOLE_SUMS = {
+    Measure.SUM: Measure.WHOLE_SUM,
+    Measure.DISTINCT_SUM: Measure.DISTINCT_WHOLE_SUM,
+}
+_SUMMED = {Measure.SUM: (DIGIT,), Measure.WHOLE_SUM: ()}
 
 
 def compile_groups(query: Query, choices: Choices | None = None) -> Groups:
@@ -58,6 +66,8 @@ def compile_groups(query: Query, choices: Choices | None = None) -> Groups:
     for each in list_aggregates(grouping):
         measure, values = choose_measure(query, each)
         wanted[measure, values] = None
+        if measure in WHOLE_SUMS:
+            wanted[WHOLE_SUMS[measure], values] = None
         if measure is Measure.DISTINCT_SUM:  # an average also needs their number
             wanted[Measure.DISTINCT, values] = None
     sources: list[Source] = []
@@ -141,7 +151,7 @@ def compile_source(
     choices: Choices | None = None,
 ) -> Plan:  # fmt: skip
     """The plan of one source: the count, or the digits of a sum, of each tuple of its head."""
-    shown = variables if measure is Measure.SUM else dict.fromkeys((*variables, *values))
+    shown = variables if measure in _SUMMED else dict.fromkeys((*variables, *values))
     part = replace(
         query, form=Form.SELECT, head=tuple(shown), duplicates=Duplicates.KEEP, limit=None,
         offset=0, grouping=None, order=(),
@@ -161,8 +171,8 @@ def compile_source(
         drafts += own
         top = built.top + offset
         bound = {v for draft in own for v in draft.bag}
-        if measure is Measure.SUM and values[0] in bound:
-            top = _multiply_digits(drafts, top, values[0])
+        if measure in _SUMMED and values[0] in bound:
+            top = _multiply_digits(drafts, top, values[0], _SUMMED[measure])
         components.append(
             Component(atoms, built.plan_class, top, built.root, picks, cost, built.warnings)
         )
@@ -204,17 +214,19 @@ def _join_components(
         drafts.append(Draft((), None, tuple(c.top for c in components), ()))
         return len(drafts) - 1
     inputs = tuple(Input(top, Use.COUNT, drafts[top].interface) for top in tops)
-    bag = (*head, DIGIT) if measure is Measure.SUM else tuple(head)
+    bag = (*head, *_SUMMED.get(measure, ()))
     drafts.append(Draft(bag, Join(inputs, (), len(inputs)), (), bag))
     return len(drafts) - 1
 
 
-def _multiply_digits(drafts: list[Draft], top: int, variable: str) -> int:
-    """Add rules that multiply the digits of a variable into the marginal of a rule; returns the
-    new top. Only the rules on the way from an atom with that variable to the top are new.
+def _multiply_digits(drafts: list[Draft], top: int, variable: str, column: tuple[str, ...]) -> int:
+    """Add rules that multiply digits of a variable into the marginal of a rule, with a column for
+    their numbers unless it is the whole digit; returns the new top. Only the rules on the way from
+    an atom with that variable to the top are new.
     """
     path = _find_path(drafts, top, variable)
-    drafts.append(Draft((variable, DIGIT), Digits(variable), (), (variable, DIGIT)))
+    digits = Digits(variable) if column else WholeDigit(variable)
+    drafts.append(Draft(digits.variables, digits, (), digits.variables))
     below, old = len(drafts) - 1, -1
     for number in reversed(path):
         draft = drafts[number]
@@ -226,15 +238,15 @@ def _multiply_digits(drafts: list[Draft], top: int, variable: str) -> int:
         else:
             assert isinstance(guard, Join)
             guard = replace(guard, inputs=tuple(
-                Input(below, Use.COUNT, (*each.variables, DIGIT))
+                Input(below, Use.COUNT, (*each.variables, *column))
                 if each.node == old and each.use is Use.COUNT else each for each in guard.inputs
             ))  # fmt: skip
-        bag = (*draft.bag, DIGIT)
-        if guard is None and not set(bag) <= set(drafts[below].interface):
+        bag = (*draft.bag, *column)
+        if column and guard is None and not set(bag) <= set(drafts[below].interface):
             # No child covers the bag, as a rule without a guard needs: join them instead.
             inputs = tuple(Input(each, Use.COUNT, drafts[each].interface) for each in children)
             guard, children = Join(inputs, (), len(inputs)), ()
-        drafts.append(Draft(bag, guard, children, (*draft.interface, DIGIT)))
+        drafts.append(Draft(bag, guard, children, (*draft.interface, *column)))
         below, old = len(drafts) - 1, number
     return below
 

@@ -30,7 +30,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from triegs.compiler.elimination import Draft
-from triegs.compiler.plan import DIGIT, Alias, Digits, Join, Payload, Role, Static
+from triegs.compiler.plan import DIGIT, Alias, Digits, Join, Payload, Role, Static, WholeDigit
 from triegs.sparql.model import Aggregate, Call, Expression, is_variable
 
 #: Nested tuples of strings and numbers, on which `repr` is injective.
@@ -79,6 +79,8 @@ def _number_columns(draft: Draft, keyed: Sequence[Keyed]) -> tuple[tuple[str, ..
         return guard.variables, ("atom", alias_text(guard))
     if isinstance(guard, Static):
         return guard.variables, ("values", static_text(guard))
+    if isinstance(guard, WholeDigit):
+        return guard.variables, ("whole digit",)
     if isinstance(guard, Digits):
         return guard.variables, ("digits",)
     if isinstance(guard, Join):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from triegs.compiler.elimination import Draft
-from triegs.compiler.plan import Alias, Digits, Join, Static
+from triegs.compiler.plan import Alias, Digits, Join, Static, WholeDigit
 
 
 def local_name(term: str) -> str:
@@ -51,6 +51,8 @@ def name_nodes(drafts: Sequence[Draft], root: int) -> list[str]:
 def _initial(draft: Draft) -> str:
     if isinstance(draft.guard, Static):
         return "Values"
+    if isinstance(draft.guard, WholeDigit):
+        return "Whole"
     if isinstance(draft.guard, Digits):
         return "Digits"
     label = None

@@ -155,10 +155,25 @@ DIGIT = "?_:digit"
 
 
 @dataclass(frozen=True, slots=True)
+class WholeDigit:
+    """The whole digit of each value of a variable, which is all of a 64-bit integer: a relation
+    over terms, weighted by the digit, that no update changes. Multiplied into a count it makes a
+    sum; see `triegs.maintain.digits`.
+    """
+
+    variable: str
+    filters: tuple[Expression, ...] = ()  # none, as for other guards
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return (self.variable,)
+
+
+@dataclass(frozen=True, slots=True)
 class Digits:
-    """The values of a variable as digits: a relation over terms and digit numbers, weighted by the
-    digits, that no update changes. Multiplied into a count it makes a sum, exact for every type of
-    number; see `triegs.maintain.digits`.
+    """All other digits of the values of a variable: a relation over terms and digit numbers,
+    weighted by the digits, that no update changes. With the whole digit it makes a sum that is
+    exact for every type of number.
     """
 
     variable: str
@@ -169,7 +184,7 @@ class Digits:
         return (self.variable, DIGIT)
 
 
-Guard = Alias | Static | Join | Digits
+Guard = Alias | Static | Join | WholeDigit | Digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +232,15 @@ class Component:
 
 
 class Measure(Enum):
-    """What is kept for each group."""
+    """What is kept for each group. Every sum has two measures."""
 
     COUNT = "its number of answers"
-    SUM = "its sum, as digits"
+    WHOLE_SUM = "the sum of whole digits"
+    SUM = "its sum, by all other digits"
     VALUES = "its values, with their numbers of answers"
     DISTINCT = "its number of distinct values"
-    DISTINCT_SUM = "the sum of its distinct values, as digits"
+    DISTINCT_WHOLE_SUM = "the sum of the whole digits of its distinct values"
+    DISTINCT_SUM = "the sum of its distinct values, by all other digits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +248,9 @@ class Source:
     """A relation that aggregates are computed from: a measure by the variables of the keys.
 
     The interface of the root of ``plan`` has these variables and those of ``values``; for a sum it
-    has `DIGIT` instead of these. What counts distinct values is computed from their relation.
-    Components without any of these variables multiply counts and sums.
+    has `DIGIT` instead of these, and for the sum of whole digits neither. What counts distinct
+    values is computed from their relation. Components without any of these variables multiply
+    counts and sums.
     """
 
     measure: Measure

@@ -52,7 +52,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from triegs.compiler.plan import Alias, Digits, Guard, Static
+from triegs.compiler.plan import Alias, Digits, Guard, Static, WholeDigit
 from triegs.explain.expressions import write_column, write_expression
 from triegs.explain.facts import place_filters
 from triegs.explain.notation import Notation, kind_of
@@ -250,8 +250,9 @@ def _guard(guard: Guard, names: Sequence[str]) -> dict[str, Any]:
         rows = len(guard.values.rows)
         variables = list(guard.variables)
         return {"kind": "values", "variables": variables, "rows": rows, "filters": filters}
-    if isinstance(guard, Digits):
-        return {"kind": "digits", "variables": [guard.variable], "filters": filters}
+    if isinstance(guard, WholeDigit | Digits):
+        kind = "digits" if isinstance(guard, Digits) else "whole digit"
+        return {"kind": kind, "variables": [guard.variable], "filters": filters}
     inputs = [
         {"node": names[each.node], "use": each.use.value, "variables": list(each.variables)}
         for each in guard.inputs

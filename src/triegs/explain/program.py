@@ -32,6 +32,7 @@ REASONS = {
     Kind.ORDERED_EDGE: "an edge that counts answers, because the query keeps counts",
     Kind.ORDERED_PRODUCT: "a product that counts answers, because the query keeps counts",
     Kind.RANKING: "the top of a component that counts answers; positions are looked up here",
+    Kind.WHOLE: "the integer values of terms: multiplied into a count they make a sum",
     Kind.DIGITS: "the values of terms as digits: multiplied into a count they make an exact sum",
     Kind.LISTING: "the net changes of an index, for a rule that must not see them twice",
 }
@@ -71,8 +72,8 @@ class Program:
             return f"Δ {self.title(self.relations[relation.of])}"
         if relation.kind is Kind.FIXED and isinstance(guard, Static):
             return "VALUES" + tuple_of(relation.columns)
-        if relation.kind is Kind.DIGITS:
-            return f"digits{tuple_of(relation.columns)}"
+        if relation.kind in (Kind.WHOLE, Kind.DIGITS):
+            return f"{relation.kind.value}{tuple_of(relation.columns)}"
         if relation.kind not in (Kind.BASE, Kind.INDEX):
             return (relation.nodes[0] if relation.nodes else "") + tuple_of(relation.columns)
         assert isinstance(guard, Alias)
@@ -102,7 +103,7 @@ class Program:
             return f"#{_number(relation.of)} in another order"
         if kind is Kind.LISTING:
             return "listing, not stored"
-        if kind is Kind.DIGITS:
+        if kind in (Kind.WHOLE, Kind.DIGITS):
             return "kept"
         if kind in (Kind.RULE, Kind.TOTAL, Kind.FIXED):
             return f"{kind.value}, kept" if kind is Kind.RULE else kind.value

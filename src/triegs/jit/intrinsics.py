@@ -66,6 +66,7 @@ def read_ticks(_typing: Any) -> Any:
 
 
 checked_add = define_checked("sadd_with_overflow")
+checked_subtract = define_checked("ssub_with_overflow")
 checked_multiply = define_checked("smul_with_overflow")
 
 

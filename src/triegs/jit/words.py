@@ -73,6 +73,12 @@ def checked_add(a: int, b: int) -> tuple[int, bool]:
     return check_word(int(a) + int(b))
 
 
+@compiled_as(intrinsics.checked_subtract)
+def checked_subtract(a: int, b: int) -> tuple[int, bool]:
+    """The difference, and whether it overflows; on overflow the difference is meaningless."""
+    return check_word(int(a) - int(b))
+
+
 @compiled_as(intrinsics.checked_multiply)
 def checked_multiply(a: int, b: int) -> tuple[int, bool]:
     """The product, and whether it overflows; on overflow the product is meaningless."""

@@ -53,6 +53,7 @@ from triegs.store.kernels.layout import LOG_FULL, OVERFLOW
 from triegs.store.packed import PackedStore, PackedVersion
 
 ENTRIES_PER_UPDATE = 4  # entries that can be rebuilt in about the time of one update
+PREDICATE = 2  # its column in an update
 FEW_UPDATES = 64  # an epoch this small ends sooner than a lock changes hands
 TOUCH_SECONDS = 1e-7  # approximate time for a kernel to touch one entry
 CHECKS_TABLES = False  # whether every table is checked before use, as in tests
@@ -288,19 +289,18 @@ class CompiledCore(Uncopied, Publisher):
             raise last
         enumeration.overflow = overflow
         registered.enumeration, registered.views = enumeration, lowering.held
+        if isinstance(lowering, Measures):
+            registered.watches = tuple(lowering.watches)
         if overflow is not None:
             entries = sum(len(view.relation) for view in registered.views)
             registered.retry_at = self._judged + entries // ENTRIES_PER_UPDATE
 
     def _add_digits(self, flat: Words) -> None:
         """Add the digits of the terms that an epoch brings to sums."""
-        rows = flat.reshape(-1, 4)
-        found = []
-        for predicate, column in self._watches:
-            chosen = rows if predicate is None else rows[rows[:, 2] == predicate]
-            ids = chosen[:, column]
-            found.append(self.label_graphs.find(ids)[1] if column == 2 else ids)
-        self.views.add_digits(np.concatenate(found))
+        by_label = [watch for watch in self._watches if watch.column != PREDICATE]
+        self.views.add_new_digits(flat, by_label)
+        if len(by_label) < len(self._watches):  # the labels of window graphs are not the terms
+            self.views.add_digits(self.label_graphs.find(flat[PREDICATE::4])[1])
 
     def _save(self) -> _Saved:
         """The Python state that an epoch with stalled plans may change."""
@@ -335,11 +335,15 @@ class CompiledCore(Uncopied, Publisher):
         table.words, self._lists, self._label_of, self._bounds, _, self._refused = views_of
         table.counters = self._lists[len(bounds) :]
         self.table = table  # replaced as a whole: other threads read it to explain
-        rules = (view for view in views.by_name.values() if isinstance(view, Rule))
-        self._watches = list(dict.fromkeys(rule.watch for rule in rules if rule.watch is not None))
+        self._follow_watches()
         self._has_new_table = True
         if CHECKS_TABLES:
             check_table(table.words, self.views, len(table.lists) + len(table.keys))
+
+    def _follow_watches(self) -> None:
+        """Watch the terms of sums. A stalled plan watches nothing: it is filled when rebuilt."""
+        watches = (watch for one in self.registered if one.views for watch in one.watches)
+        self._watches = list(dict.fromkeys(watches))
 
     def _drop_judges(self) -> None:
         """Drop the judges that no view uses. Only behind a publication: an epoch that is aborted
@@ -361,6 +365,7 @@ class CompiledCore(Uncopied, Publisher):
         """
         registered = self._attempt(lambda: self._register(plan), "a query's views")
         self.registered.append(registered)
+        self._follow_watches()
         self.publish()
         return registered
 
@@ -390,6 +395,10 @@ class CompiledCore(Uncopied, Publisher):
             finally:
                 self.views.keeps_counts = False
                 self.store.restore_limit()
+
+    def forget(self, registered: RegisteredPlan) -> None:
+        super().forget(registered)
+        self._follow_watches()
 
     def _attempt(self, work: Callable[[], Result], what: str) -> Result:
         """Change views atomically; retry with more room if memory runs out."""

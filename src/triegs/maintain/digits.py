@@ -1,9 +1,9 @@
-"""Numbers as digits: the relation that turns a count into an exact sum.
+"""Numbers as digits: the relations that turn a count into an exact sum.
 
-`Digits` is a relation ``(term, digit number) -> digit``. The sum of a variable is the count of the
-answers with the digits of the variable multiplied in: one 64-bit number for each digit that occurs,
-exact whatever the order and history of the values. A number is the sum of its digits times the
-weights of their numbers:
+`Digits` fills a relation ``term -> whole digit``, and another with all other digits, ``(term, digit
+number) -> digit``. The sum of a variable is the count of the answers with the digits of the
+variable multiplied in: one 64-bit number for each digit that occurs, exact whatever the order and
+history of the values. A number is the sum of its digits times the weights of their numbers:
 
 =============  =====================================================================================
 `WHOLE`        1; an integer of 64 bits has only this digit
@@ -17,20 +17,22 @@ weights of their numbers:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triegs.jit.words import Words
+from triegs.maintain.kernels.digits import ANY, list_fresh
 from triegs.maintain.kernels.fill import fill_tuples
-from triegs.maintain.kernels.tables import COUNT
-from triegs.maintain.model import DigitView, View, find_address
+from triegs.maintain.model import View, Watch, find_address
 from triegs.sparql.aggregates import finish_sum
 from triegs.sparql.values import ExpressionError, Number, Rank, value_of
 from triegs.store.packed import PackedStore
 from triegs.terms.decoder import Terms
+
+Flags = NDArray[np.bool_]
 
 WHOLE = 0
 KINDS = 1
@@ -129,7 +131,8 @@ _KINDS = {place: rank for rank, place in _RANKS.items()}
 
 
 class Digits:
-    """The digits of all terms that sums have met, as a relation of a store.
+    """The digits of all terms that sums have met, as two relations of a store: the whole digits,
+    and all others.
 
     Terms are added before an epoch that needs them, and forgotten when their ids are freed. An
     aborted epoch takes back what it added: call `abort` after the store's, and `commit` at
@@ -139,88 +142,118 @@ class Digits:
     def __init__(self, store: PackedStore, read: Callable[[Words], Terms]) -> None:
         self._store = store
         self._read = read
-        self._known: NDArray[np.bool_] = np.zeros(1 << 10, np.bool_)
-        #: Ids that were freed: what the relation has of them belongs to other terms.
-        self._stale: NDArray[np.bool_] = np.zeros(1 << 10, np.bool_)
-        self._view: View | None = None
-        self._added: list[Words] = []
-        self._cleaned: list[Words] = []
+        self._views: tuple[View, View] | None = None
+        #: Whether the relations have the digits of an id.
+        self._known: Flags = np.zeros(0, np.bool_)
+        # What the relations have of an id, perhaps of another term that had it before.
+        self._whole: Words = np.zeros(0, np.int64)
+        self._has_others: Flags = np.zeros(0, np.bool_)
+        #: To be undone: ids, and what the relations had of them.
+        self._added: list[tuple[Words, Words, Flags]] = []
 
-    def make_view(self, name: str) -> View:
-        """The relation as a view; it is empty."""
-        relation = self._store.create(name, 2)
-        return DigitView(name, relation, COUNT)
-
-    def _follow(self, view: View) -> None:
-        """Take up a view that is not the last one: a new one, or an old one that an abort restored.
-        Zeros have no digits, so to take them for new terms does no harm.
-        """
-        self._view = view
-        self.commit()
-        ids = np.array(sorted({key[0] for key, _ in view.relation.scan()}), np.int64)
-        self._known = np.zeros(1 << 10, np.bool_)
-        self._stale = np.zeros(1 << 10, np.bool_)
-        if len(ids):
-            self._grow(int(ids[-1]) + 1)
-            self._known[ids] = True
-
-    def add(self, view: View, ids: Words) -> None:
-        """Add the digits of these terms, if they are not there."""
-        if view is not self._view:
-            self._follow(view)
-        if not len(ids):
+    def _follow(self, whole: View, others: View) -> None:
+        """Take up views that are not the last ones: new, or restored by an abort."""
+        if self._views == (whole, others):
             return
-        self._grow(int(ids.max()) + 1)
-        fresh = np.unique(ids[~self._known[ids]])
+        self._views = whole, others
+        self.commit()
+        digits = {key[0]: digit for key, digit in whole.relation.scan()}
+        wide = {key[0] for key, _ in others.relation.scan()}
+        self._known = np.zeros(0, np.bool_)
+        self._whole = np.zeros(0, np.int64)
+        self._has_others = np.zeros(0, np.bool_)
+        self._grow(1 + max([*digits, *wide], default=0))
+        self._whole[list(digits)] = list(digits.values())
+        self._has_others[list(wide)] = True
+
+    def add(self, whole: View, others: View, ids: Words) -> None:
+        """Add the digits of these terms, if they are not there."""
+        self._follow(whole, others)
+        if len(ids):
+            self._grow(int(ids.max()) + 1)
+            fresh = np.unique(ids[~self._known[ids]])
+            self._known[fresh] = True
+            self._add_fresh(whole, others, fresh)
+
+    def add_new(self, whole: View, others: View, flat: Words, watches: Sequence[Watch]) -> None:
+        """Add the digits of the terms that the insertions of an epoch bring."""
+        self._follow(whole, others)
+        fresh, count = np.empty(len(watches) * (flat.size // 4), np.int64), 0
+        for predicate, column in watches:
+            given = ANY if predicate is None else predicate
+            found = list_fresh(flat, given, column, self._known, fresh, count)
+            if found < 0:
+                self._grow(-found)
+                found = list_fresh(flat, given, column, self._known, fresh, count)
+            count = found
+        self._add_fresh(whole, others, fresh[:count])
+
+    def _add_fresh(self, whole: View, others: View, fresh: Words) -> None:
+        """Add the digits of distinct terms that are marked as known but are not there."""
         if not len(fresh):
             return
-        stale = fresh[self._stale[fresh]]
-        rows = [(key, -digit) for term in stale.tolist()
-                for key, digit in view.relation.scan((term,))]  # fmt: skip
-        columns = [np.array([(*key, digit) for key, digit in rows], np.int64).reshape(-1, 3)]
-        terms = self._read(fresh)
-        is_usual = terms.is_integer
-        usual = np.stack([fresh[is_usual], np.zeros(is_usual.sum(), np.int64), terms.integers], 1)
+        old, had_others = self._whole[fresh], self._has_others[fresh]
+        self._added.append((fresh, old, had_others))
+        new, rows = self._find_digits(fresh)
+        # Two changes, because the difference of two digits may not fit.
+        self._fill(whole, np.concatenate([fresh, fresh, -old, new]).reshape(2, -1))
+        if rows or had_others.any():
+            gone = [(*key, -digit) for term in fresh[had_others].tolist()
+                    for key, digit in others.relation.scan((term,))]  # fmt: skip
+            self._fill(others, np.array(gone + rows, np.int64).reshape(-1, 3).T)
+            self._has_others[fresh] = False
+            self._has_others[np.array([row[0] for row in rows], np.int64)] = True
+        self._whole[fresh] = new
+
+    def _find_digits(self, ids: Words) -> tuple[Words, list[tuple[int, int, int]]]:
+        """The whole digit of each term, and rows ``(id, digit number, digit)`` of all others."""
+        terms = self._read(ids)
+        whole = terms.integers
+        if len(whole) == len(ids) and not (whole == LEAST).any():
+            return whole, []
+        whole = np.zeros(len(ids), np.int64)
+        whole[terms.is_integer] = terms.integers
         # The least integer is no weight: kernels use it for one that does not fit.
-        columns.append(usual[(usual[:, 2] != 0) & (usual[:, 2] != LEAST)])
-        least = usual[usual[:, 2] == LEAST, 0].tolist()
-        other = [(term, *digit) for term in least for digit in _split(LEAST, LARGE)]
-        other += [
-            (term, *digit)
-            for term, text in zip(fresh[~is_usual].tolist(), terms.texts.to_pylist(), strict=True)
-            for digit in digits_of(text)
-        ]
-        columns.append(np.array(other, np.int64).reshape(-1, 3))
-        flat = np.ascontiguousarray(np.concatenate(columns).T).reshape(-1)
-        count, key, address = len(flat) // 3, np.empty(2, np.int64), find_address(view.relation)
+        is_least = whole == LEAST
+        whole[is_least] = 0
+        rows = [(term, *digit) for term in ids[is_least].tolist() for digit in _split(LEAST, LARGE)]
+        others = np.flatnonzero(~terms.is_integer).tolist()
+        for at, text in zip(others, terms.texts.to_pylist(), strict=True):
+            for place, digit in digits_of(text):
+                if place == WHOLE:
+                    whole[at] = digit
+                else:
+                    rows.append((int(ids[at]), place, digit))
+        return whole, rows
+
+    def _fill(self, view: View, columns: Words) -> None:
+        """Add to the digits of a relation."""
+        arity, count = len(columns) - 1, columns.shape[1]
+        if not count:
+            return
+        flat, key = np.ascontiguousarray(columns).reshape(-1), np.empty(arity, np.int64)
+        address = find_address(view.relation)
 
         def fill(words: Words, _: Words) -> None:
-            fill_tuples(words, key, address, flat, count, 2)
+            fill_tuples(words, key, address, flat, count, arity)
 
         self._store.run(fill)
-        self._known[fresh], self._stale[stale] = True, False
-        self._added.append(fresh)
-        self._cleaned.append(stale)
 
     def forget(self, ids: Words) -> None:
         """Forget freed ids, which may be reused for other terms."""
-        ids = ids[ids < len(self._known)]
-        self._stale[ids] |= self._known[ids]
-        self._known[ids] = False
+        self._known[ids[ids < len(self._known)]] = False
 
     def abort(self) -> None:
-        for ids in self._added:
-            self._known[ids] = False
-        for ids in self._cleaned:
-            self._stale[ids] = True
+        for ids, whole, has_others in reversed(self._added):
+            self._known[ids], self._whole[ids], self._has_others[ids] = False, whole, has_others
         self.commit()
 
     def commit(self) -> None:
         self._added.clear()
-        self._cleaned.clear()
 
     def _grow(self, least: int) -> None:
         if least > len(self._known):
-            size = 1 << (least - 1).bit_length()
-            self._known = np.concatenate([self._known, np.zeros(size - len(self._known), np.bool_)])
-            self._stale = np.concatenate([self._stale, np.zeros(size - len(self._stale), np.bool_)])
+            more = max(1 << 10, 1 << (least - 1).bit_length()) - len(self._known)
+            self._known = np.concatenate([self._known, np.zeros(more, np.bool_)])
+            self._whole = np.concatenate([self._whole, np.zeros(more, np.int64)])
+            self._has_others = np.concatenate([self._has_others, np.zeros(more, np.bool_)])

@@ -89,6 +89,7 @@ class Kind(Enum):
     RANKING = "ranking"
     RULE = "rule"
     LISTING = "listing"
+    WHOLE = "whole"
     DIGITS = "digits"
 
 
@@ -394,7 +395,8 @@ class _Describing:
         elif isinstance(view, Rule):
             found = self._describe_rule(view)
         elif isinstance(view, DigitView):
-            found = self._new(view, Kind.DIGITS, self._columns(view), is_exact=True)
+            kind = Kind.WHOLE if view.relation.arity == 1 else Kind.DIGITS
+            found = self._new(view, kind, self._columns(view), is_exact=True)
         else:
             found = self._new(view, Kind.FIXED, self._columns(view), is_exact=True)
         return found

@@ -12,13 +12,18 @@ from triegs.maintain.enumeration_plan import EnumerationPlan, GroupMeasure, Leve
 from triegs.maintain.kernels.tables import COUNT, PRESENCE
 from triegs.maintain.lowering import Encode
 from triegs.maintain.meaning import Held
-from triegs.maintain.model import Operand
+from triegs.maintain.model import Operand, Watch
 from triegs.maintain.sources import Marginal, SourceLowering
 from triegs.maintain.views import Views
 
+DISTINCT = (Measure.DISTINCT, Measure.DISTINCT_WHOLE_SUM, Measure.DISTINCT_SUM)
+SUMS = (Measure.WHOLE_SUM, Measure.SUM, *DISTINCT[1:])
+
 
 class Measures:
-    """The measures of one grouped query. `held` lists the views that they use."""
+    """The measures of one grouped query. `held` lists the views that they use, `watches`
+    where the terms of sums come from.
+    """
 
     def __init__(self, views: Views, plan: Plan, encode: Encode) -> None:
         assert plan.groups is not None
@@ -27,6 +32,7 @@ class Measures:
         self._query = plan.query
         self._encode = encode
         self.held: Held = {}
+        self.watches: dict[Watch, None] = {}
 
     def run(self) -> EnumerationPlan:
         """Create or find every view; returns the enumeration of the groups."""
@@ -45,8 +51,11 @@ class Measures:
     def _lower(self, source: Source) -> GroupMeasure:
         keys = self._groups.variables
         lowering = SourceLowering(self._views, source.plan, self._encode, keys)
+        if source.measure in SUMS:
+            lowering.add_digits(source.values[0])
+            self.watches |= lowering.watches
         view, names, totals = lowering.run_marginal()
-        is_distinct = source.measure in (Measure.DISTINCT, Measure.DISTINCT_SUM)
+        is_distinct = source.measure in DISTINCT
         if is_distinct:
             view, names, totals = self._lower_distinct(
                 lowering, source, Marginal(view, names, totals)
@@ -84,12 +93,9 @@ class Measures:
         """The number of distinct values, or their digits, from the relation of values."""
         names = values.names
         inputs = [(Operand(len(names), view=values.view), names, PRESENCE)]
-        keys, watch = self._groups.variables, None
-        if source.measure is Measure.DISTINCT_SUM:
-            variable = source.values[0]
-            digits, watch = lowering.find_digits(variable)
-            inputs.insert(0, (digits, (variable, DIGIT), COUNT))
-            keys = (*keys, DIGIT)
-        rule = lowering.rule(inputs, keys)
-        rule.watch = watch
-        return Marginal(rule, keys, values.totals)
+        keys = self._groups.variables
+        if source.measure is not Measure.DISTINCT:
+            is_whole = source.measure is Measure.DISTINCT_WHOLE_SUM
+            inputs.insert(0, (*lowering.name_digits(source.values[0], is_whole), COUNT))
+            keys = keys if is_whole else (*keys, DIGIT)
+        return Marginal(lowering.rule(inputs, keys), keys, values.totals)

@@ -64,7 +64,7 @@ class View:
 
 @dataclass(slots=True, eq=False)
 class DigitView(View):
-    """The digits of terms, see `triegs.maintain.digits`, which fills it."""
+    """The whole digits of terms, or all others; see `triegs.maintain.digits`, which fills it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -237,8 +237,6 @@ class Rule(View):
     symmetry: Symmetry | None = None
     #: With symmetry: the variables of each input.
     pairs: tuple[tuple[int, ...], ...] = ()
-    #: For a rule that multiplies by digits: the terms whose digits it needs.
-    watch: Watch | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -261,8 +259,8 @@ def is_counts(view: View) -> bool:
 
 
 def is_fixed(view: View) -> bool:
-    """Whether the view's rows never change."""
-    return type(view) is View
+    """Whether the view's rows never change, at least not those in use."""
+    return type(view) in (View, DigitView)
 
 
 def is_sorted(columns: Iterable[int]) -> bool:

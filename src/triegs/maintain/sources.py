@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from triegs.compiler.plan import DIGIT, Alias, Digits, Node, Plan, Static
+from triegs.compiler.plan import Alias, Digits, Node, Plan, Static, WholeDigit
 from triegs.maintain.kernels.tables import CONSTANT, COUNT, SORTED
 from triegs.maintain.lowering import Encode, Lowering, Named
-from triegs.maintain.model import Operand, Rule, View, Watch
+from triegs.maintain.model import Operand, View, Watch
 from triegs.maintain.views import Views
 from triegs.store.contract import Key
 from triegs.store.packed import PackedRelation
@@ -30,6 +30,8 @@ class SourceLowering(Lowering):
     def __init__(self, views: Views, plan: Plan, encode: Encode, keys: Sequence[str]) -> None:
         super().__init__(views, plan, encode)
         self.keys = keys
+        #: Where the terms of a sum come from.
+        self.watches: dict[Watch, None] = {}
 
     def run_marginal(self) -> Marginal:
         """Create or find every view; returns the relation of the measure."""
@@ -60,6 +62,11 @@ class SourceLowering(Lowering):
             return node.interface
         return tuple(sorted(node.interface, key=lambda v: v not in self.keys))
 
+    def guard(self, node: Node) -> View | None:
+        if isinstance(node.guard, WholeDigit):
+            return self.use(self.views.find_whole(), node, node.guard.variables)
+        return super().guard(node)
+
     def guard_view(self, node: Node) -> Named | None:
         guard = node.guard
         if not isinstance(guard, Digits):
@@ -67,36 +74,27 @@ class SourceLowering(Lowering):
         digits = self.use(self.views.find_digits(), node, guard.variables)
         return Operand(2, view=digits, is_fixed=True), guard.variables
 
-    def sum_out(self, node: Node, guard: Named | None) -> Named:
-        below = [self.plan.nodes[child].guard for child in node.children]
-        summed = next((each for each in below if isinstance(each, Digits)), None)
-        if summed is None:
-            return super().sum_out(node, guard)
-        assert guard is not None
-        watch = self._add_digits(node, guard, summed.variable)
-        operand, names = super().sum_out(node, guard)
-        assert isinstance(operand.view, Rule)
-        operand.view.watch = watch
-        return operand, names
+    def add_digits(self, variable: str) -> None:
+        """Add the digits of the terms that atoms or rows bind a variable to, and watch for more.
 
-    def find_digits(self, variable: str) -> tuple[Operand, Watch | None]:
-        """The digits of a variable of the plan, and where its new terms come from."""
-        node = next(n for n in self.plan.nodes if isinstance(n.guard, Alias | Static)
-                    and variable in n.guard.variables)  # fmt: skip
-        guard = self.guard_view(node)
-        assert guard is not None
-        watch = self._add_digits(node, guard, variable)
-        digits = self.use(self.views.find_digits(), node, (variable, DIGIT))
-        return Operand(2, view=digits, is_fixed=True), watch
-
-    def _add_digits(self, node: Node, guard: Named, variable: str) -> Watch | None:
-        """Add the digits of the terms that an atom or rows bind a variable to; returns where new
-        terms come from.
+        All atoms with the variable count: a factor of the digits may appear in an earlier epoch
+        than the atom that they are multiplied into, and is not computed again then.
         """
-        operand, names = guard
-        self.views.add_digits(self.views.read(operand)[names.index(variable)])
-        if not isinstance(node.guard, Alias):
-            return None
-        alias = node.guard
-        label = None if alias.label is None else self.encode(alias.relation or "")
-        return Watch(label, 1 + alias.atom.index(variable))
+        for node in self.plan.nodes:
+            guard = node.guard
+            if not isinstance(guard, Alias | Static) or variable not in guard.variables:
+                continue
+            named = super().guard_view(node)
+            assert named is not None
+            operand, names = named
+            self.views.add_digits(self.views.read(operand)[names.index(variable)])
+            if isinstance(guard, Alias):
+                label = None if guard.label is None else self.encode(guard.relation or "")
+                self.watches[Watch(label, 1 + guard.atom.index(variable))] = None
+
+    def name_digits(self, variable: str, is_whole: bool) -> Named:
+        """The whole digits of a variable of the plan, or all others, as an operand."""
+        node = next(n for n in self.plan.nodes if variable in n.bag)
+        names = WholeDigit(variable).variables if is_whole else Digits(variable).variables
+        view = self.views.find_whole() if is_whole else self.views.find_digits()
+        return Operand(len(names), view=self.use(view, node, names), is_fixed=True), names

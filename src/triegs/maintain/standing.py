@@ -10,6 +10,7 @@ from triegs.compiler.plan import Plan
 from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.meaning import Held
+from triegs.maintain.model import Watch
 from triegs.reasons import Reason, Why
 from triegs.store.contract import VersionGone
 from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
@@ -77,6 +78,8 @@ class RegisteredPlan:
     plan: Plan
     enumeration: EnumerationPlan
     views: Held = field(default_factory=dict)
+    #: Where the terms of its sums come from.
+    watches: tuple[Watch, ...] = ()
     error: MultiplicityOverflow | None = None
     is_closed: bool = False
     #: While a count does not fit: the number of updates at which it is retried.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from triegs.jit.words import Words
 from triegs.maintain.kernels import tables as t
-from triegs.maintain.kernels.tables import ANY, COUNT, PRESENCE, SAME
+from triegs.maintain.kernels.tables import ANY, COUNT, FIXED, PRESENCE, SAME
 from triegs.maintain.kernels.verdicts import COUNT as JUDGE_COUNT
 from triegs.maintain.kernels.verdicts import DIRECTORY
 from triegs.maintain.kernels.work import MOST_COLUMNS
@@ -303,13 +303,14 @@ class TableCheck:
     def check_factor(self, slot: int, changed: int, reads: int, is_ordered: bool) -> None:
         self.expect_before(slot)
         self.expect_list(changed, slot, 1)
-        known = (BESIDE, SETS, COUNTED, ANSWERED) if is_ordered else (PRESENCE, COUNT)
+        known = (BESIDE, SETS, COUNTED, ANSWERED) if is_ordered else (PRESENCE, COUNT, FIXED)
         self.expect(reads in known, f"[5] slot {slot} is read as {reads}")
         arity, is_plain = self.shape(slot)
         if is_ordered:
             self.expect(is_plain == (reads != BESIDE), f"[5] slot {slot} is read as {reads}")
         else:
-            is_good = arity == 1 if reads == COUNT else arity > 0
+            is_good = arity > 0 if reads == PRESENCE else arity == 1
+            self.expect(reads != FIXED or slot not in self.origins, f"[5] slot {slot} is not fixed")
             self.expect(is_good, f"[5] slot {slot} of {arity} columns is read as {reads}")
 
     def check_edge(self, number: int, at: int) -> None:

@@ -51,6 +51,7 @@ from triegs.maintain.kernels.tables import (
     FACTOR_READS,
     FACTOR_SLOT,
     FACTOR_WORDS,
+    FIXED,
     IS_ACCEPTED,
     IS_EQUAL_TO,
     IS_ID,
@@ -169,7 +170,7 @@ from triegs.maintain.views import Views
 from triegs.store.kernels.layout import SLOT_WORDS, SLOTS
 from triegs.store.kernels.order_statistics import ANSWERED, BESIDE, COUNTED, SETS
 
-USES = {PRESENCE: "there", COUNT: "count", LEADS: ""}
+USES = {PRESENCE: "there", COUNT: "count", LEADS: "", FIXED: "fixed count"}
 SIDES = {BOTH: "", BEFORE: " before", NOW: " now"}
 ROW_KINDS = ("pairs", "counts", "summed pairs", "tuples", "summed tuples", "sorted tuples")
 SIDES_OF_RANGES = {IS_LOWER: "from", IS_UPPER: "up to", IS_EQUAL_TO: "at"}

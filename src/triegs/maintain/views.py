@@ -24,6 +24,7 @@ from triegs.maintain.kernels.tables import (
     COUNT,
     COUNTS,
     EDGE,
+    FIXED,
     ORDERED_EDGE,
     PRESENCE,
     SAME,
@@ -36,6 +37,7 @@ from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.model import (
     LAYOUTS,
     Delta,
+    DigitView,
     Index,
     Operand,
     Order,
@@ -43,6 +45,7 @@ from triegs.maintain.model import (
     Step,
     Symmetry,
     View,
+    Watch,
     find_address,
     is_counts,
     list_keys_of,
@@ -57,7 +60,7 @@ from triegs.store.kernels.layout import (
 from triegs.store.kernels.order_statistics import fill_summed
 from triegs.store.packed import PackedStore
 
-DIGITS = "digits of terms"
+WHOLE, DIGITS = "whole digits of terms", "other digits of terms"
 Saved = list[tuple["View", int, bool, bool, bool]]
 
 
@@ -254,16 +257,29 @@ class Views(ViewRelations):
                 found.relation.set(row, found.relation.get(row) + 1)
         return found
 
+    def find_whole(self) -> View:
+        """The whole digits of terms, shared by all sums."""
+        return self._find_digits(WHOLE, 1, FIXED)
+
     def find_digits(self) -> View:
-        """The digits of terms, shared by all sums."""
-        found = self.by_name.get(DIGITS)
+        """All other digits of terms, shared by all sums."""
+        return self._find_digits(DIGITS, 2, COUNT)
+
+    def _find_digits(self, name: str, arity: int, reads: int) -> View:
+        found = self.by_name.get(name)
         if found is None:
-            found = self.by_name[DIGITS] = self.digits.make_view(DIGITS)
+            relation = self.store.create(name, arity)
+            found = self.by_name[name] = DigitView(name, relation, reads)
         return found
 
     def add_digits(self, ids: Words) -> None:
         """Add the digits of terms that a sum is about to read."""
-        self.digits.add(self.find_digits(), ids)
+        self.digits.add(self.find_whole(), self.find_digits(), ids)
+        self.check_faults(DIGITS)
+
+    def add_new_digits(self, flat: Words, watches: Sequence[Watch]) -> None:
+        """Add the digits of the terms that an epoch brings to sums."""
+        self.digits.add_new(self.find_whole(), self.find_digits(), flat, watches)
         self.check_faults(DIGITS)
 
     def order(self, view: View, columns: tuple[int, ...]) -> View:

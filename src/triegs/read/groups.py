@@ -15,15 +15,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from triegs.compiler.groups import choose_measure, is_direct, is_extreme
+from triegs.compiler.groups import WHOLE_SUMS, choose_measure, is_direct, is_extreme
 from triegs.compiler.plan import Groups, Measure
 from triegs.errors import MultiplicityOverflow
-from triegs.maintain.digits import sum_of
+from triegs.maintain.digits import WHOLE, sum_of
 from triegs.maintain.enumeration_plan import GroupMeasure
 from triegs.read.columns import BATCH_ROWS, LARGEST, Columns, Integers, Sizes, Words, read_columns
 from triegs.read.differences import Side
@@ -31,27 +32,49 @@ from triegs.read.group_rows import find_row, find_value
 from triegs.read.kernels.differences import difference_words
 from triegs.read.kernels.groups import (
     CURSOR,
+    DECIMALS,
+    INTEGERS,
+    OTHERS,
+    QUOTIENT_BYTES,
     list_changed,
     list_extremes,
     open_changed,
     read_counts,
+    read_decimals,
     read_extremes,
-    read_sums,
+    write_quotients,
 )
 from triegs.read.ordering import Load
 from triegs.read.rows import UNBOUND, RowReader
 from triegs.sparql.aggregates import aggregate
 from triegs.sparql.expressions import UNBOUND as NO_TERM
 from triegs.sparql.model import Aggregate, Expression, Grouping
-from triegs.sparql.values import ExpressionError, Number, Rank, number_term
+from triegs.sparql.values import DIVISION_PLACES, ExpressionError, Number, Rank, number_term
 from triegs.store.packed import PackedVersion
 from triegs.terms.decoder import Decoder, read_terms
 from triegs.terms.dictionary import Dictionary
+from triegs.terms.term import XSD
 
 Base = tuple[int, ...]
 Flags = NDArray[np.bool_]
 #: Changed keys that are listed at once.
 LISTED = 4096
+EMPTY = 0  # the root of a relation without entries
+MISSING = -2  # instead of an id
+#: What follows the digits in the term of a decimal.
+DECIMAL = np.frombuffer(bytearray(f'"^^<{XSD}decimal>'.encode()), np.uint8)
+
+
+class ComputedTerms:
+    """The terms that readers of one query compute, with ids of their own."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+
+    @cached_property
+    def dictionary(self) -> Dictionary:
+        """Made when it is first needed, because most snapshots compute nothing."""
+        return Dictionary()
 
 
 @dataclass(frozen=True)
@@ -61,8 +84,15 @@ class GroupReader(RowReader):
     Computed terms have ids of their own, in a dictionary of the reader. Threads may share it.
     """
 
-    values: Dictionary = field(default_factory=Dictionary)
-    lock: Lock = field(default_factory=Lock)
+    computed: ComputedTerms = field(default_factory=ComputedTerms)
+
+    @property
+    def values(self) -> Dictionary:
+        return self.computed.dictionary
+
+    @property
+    def lock(self) -> Lock:
+        return self.computed.lock
 
     @property
     def is_plain(self) -> bool:
@@ -233,7 +263,6 @@ class _State:
         self._grouping = reader._grouping
         self._measures = reader.enumeration.measures
         self._factors = [find_factor(measure, version) for measure in self._measures]
-        self._cursor = np.zeros(CURSOR, np.int64)
 
     def list_bases(self, sizes: Sizes) -> Iterator[Words]:
         """The bases of all groups, in batches."""
@@ -294,7 +323,7 @@ class _State:
             expression = self._grouping.columns[column].expression
             ids = groups[key] if key is not None else None
             if ids is None and self._reader._is_direct and isinstance(expression, Aggregate):
-                ids = self._read_integers(expression, bases, each)
+                ids = self._read_direct(expression, bases, each)
             if ids is None:
                 slow.append(column)
             else:
@@ -308,11 +337,11 @@ class _State:
                     rows[slow, place] = found
         return rows, is_there
 
-    def _read_integers(
+    def _read_direct(
         self, each: Aggregate, bases: Words, members: Sequence[list[Base]]
     ) -> Words | None:
-        """The ids of an aggregate whose values are 64-bit integers, or most of them; None if it is
-        of another kind.
+        """The ids of an extreme, or of an aggregate whose values are integers or decimals, or most
+        of them; None if it is of another kind.
         """
         measure, values = choose_measure(self._reader.plan.query, each)
         number = self._groups.find(measure, values)
@@ -320,11 +349,17 @@ class _State:
             return self._encode_integers(self._read_counts(number, bases))
         if is_extreme(each) and self._measures[number].by_value is not None:
             return self._read_extremes(each, number, bases)
-        if measure not in (Measure.SUM, Measure.DISTINCT_SUM) or each.function != "SUM":
+        if measure not in WHOLE_SUMS:
             return None
-        sums, is_other = self._read_sums(number, bases)
-        ids = self._encode_integers(sums)
-        for place in np.flatnonzero(is_other).tolist():
+        divisors = None
+        if each.function == "AVG":
+            divisors = self._read_counts(self._find_divisor(measure, values), bases)
+        sums = self._read_sums(number, bases)
+        ids = np.full(len(bases), MISSING)
+        is_integer = sums.kinds == INTEGERS if divisors is None else divisors == 0
+        ids[is_integer] = self._encode_integers(sums.whole[is_integer])
+        self._encode_quotients(sums, divisors, ids)
+        for place in np.flatnonzero(ids == MISSING).tolist():
             found = self._aggregate(each, members[place])
             ids[place] = self._encode(None if found is NO_TERM else str(found))
         return ids
@@ -336,10 +371,8 @@ class _State:
         found, counts = np.zeros(len(bases), np.int64), np.zeros(len(bases), np.int64)
         if self._factors[number] != 0:
             root, keys, width = self._open_sorted(number, bases)
-            is_last = each.function == "MAX"
-            read_extremes(
-                self._version.words, root, keys, width, is_last, self._cursor, found, counts
-            )
+            is_last, cursor = each.function == "MAX", np.zeros(CURSOR, np.int64)
+            read_extremes(self._version.words, root, keys, width, is_last, cursor, found, counts)
         ids = np.full(len(bases), UNBOUND, np.int64)
         is_one = counts == 1
         terms, places = np.unique(found[is_one], return_inverse=True)
@@ -357,13 +390,13 @@ class _State:
         """
         for base in bases if self._factors[number] != 0 else ():
             root, keys, width = self._open_sorted(number, np.array([base], np.int64))
+            is_last, cursor = each.function == "MAX", np.zeros(CURSOR, np.int64)
             found, count = np.empty(1, np.int64), 2
             while count > len(found):
                 found = np.empty(count, np.int64)
                 count = list_extremes(
-                    self._version.words, root, keys, width, each.function == "MAX", self._cursor,
-                    found,
-                )  # fmt: skip
+                    self._version.words, root, keys, width, is_last, cursor, found
+                )
             for identity in found[:count].tolist():
                 yield self._reader.decode(identity), 1
 
@@ -383,6 +416,27 @@ class _State:
         found[terms.is_integer] = self._encode_integers(terms.integers)
         found[~terms.is_integer] = self._reader.values.encode(terms.texts).ids
         return found
+
+    def _encode_quotients(self, sums: _Sums, divisors: Words | None, ids: Words) -> None:
+        """Fill in missing ids of sums of decimals, divided by divisors, that fit the kernel."""
+        is_chosen = (ids == MISSING) & (sums.kinds != OTHERS)
+        for digits in (sums.whole, sums.parts):
+            is_chosen &= (digits > -(2**62)) & (digits < 2**62)
+        if divisors is None:
+            divisors = np.ones(len(ids), np.int64)
+        is_chosen &= divisors < 2**59
+        count = int(is_chosen.sum())
+        if not count:
+            return
+        offsets = np.empty(count + 1, np.int64)
+        data = np.empty(count * (QUOTIENT_BYTES + len(DECIMAL)), np.uint8)
+        write_quotients(
+            sums.whole[is_chosen], sums.parts[is_chosen], divisors[is_chosen], DECIMAL,
+            np.empty(DIVISION_PLACES, np.int64), offsets, data,
+        )  # fmt: skip
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        texts = pa.Array.from_buffers(pa.large_string(), count, buffers)
+        ids[is_chosen] = self._reader.values.encode(texts).ids
 
     def _encode_integers(self, integers: Words) -> Words:
         ids: Words = self._reader.values.encode(pa.array(integers)).ids
@@ -424,15 +478,13 @@ class _State:
         if measure in (Measure.COUNT, Measure.DISTINCT):
             return number_term(Number(Rank.INTEGER, self._count(number, bases)))
         if measure in (Measure.SUM, Measure.DISTINCT_SUM):
-            digits: dict[int, int] = {}
+            digits = {WHOLE: self._count(self._find_whole(number), bases)}
             for base in bases:
                 for (place,), digit in self._scan(number, base):
                     digits[place] = digits.get(place, 0) + digit
             divisor = 0
             if each.function == "AVG":
-                is_distinct = measure is Measure.DISTINCT_SUM
-                counted = (Measure.DISTINCT, values) if is_distinct else (Measure.COUNT, ())
-                divisor = self._count(self._groups.find(*counted), bases)
+                divisor = self._count(self._find_divisor(measure, values), bases)
                 if divisor == 0:
                     return number_term(Number(Rank.INTEGER, 0))
             return number_term(sum_of(digits.items(), divisor))
@@ -480,12 +532,29 @@ class _State:
             read_counts(self._version.words, root, keys, width, counts)
         return multiply(counts, self._factors[number])
 
-    def _read_sums(self, number: int, bases: Words) -> tuple[Words, Flags]:
-        """The sum of each base, and whether it is the sum of more than 64-bit integers."""
-        sums, is_other = np.empty(len(bases), np.int64), np.empty(len(bases), np.int64)
+    def _read_sums(self, number: int, bases: Words) -> _Sums:
+        """The sum of each base, as far as it has digits of integers and decimals."""
+        whole = self._read_counts(self._find_whole(number), bases)
+        parts, kinds = np.zeros(len(bases), np.int64), np.full(len(bases), INTEGERS)
+        factor = self._factors[number]
         root, keys, width = self._open(number, bases)
-        read_sums(self._version.words, root, keys, width, self._cursor, sums, is_other)
-        return multiply(sums, self._factors[number]), is_other != 0
+        if factor != 0 and root != EMPTY:
+            cursor = np.zeros(CURSOR, np.int64)
+            read_decimals(self._version.words, root, keys, width, cursor, parts, kinds)
+            if factor != 1:
+                kinds[kinds == DECIMALS] = OTHERS
+        return _Sums(whole, parts, kinds)
+
+    def _find_divisor(self, measure: Measure, values: tuple[str, ...]) -> int:
+        """The source of the number of values that an average is taken of."""
+        if measure is Measure.DISTINCT_SUM:
+            return self._groups.find(Measure.DISTINCT, values)
+        return self._groups.find(Measure.COUNT, ())
+
+    def _find_whole(self, number: int) -> int:
+        """The source of the whole digits of a sum."""
+        source = self._groups.sources[number]
+        return self._groups.find(WHOLE_SUMS[source.measure], source.values)
 
     def _open(self, number: int, bases: Words) -> tuple[int, Words, int]:
         """The root of a measure, the bases in the order of its columns, and their width."""
@@ -496,6 +565,14 @@ class _State:
         self._version.check_held()
         root = int(self._version.roots[relation.root_at])
         return root, np.ascontiguousarray(bases[:, columns]).reshape(-1), len(variables)
+
+
+class _Sums(NamedTuple):
+    """The whole digits of sums, those of 9 decimal places, and which digits each has beside."""
+
+    whole: Words
+    parts: Words
+    kinds: Words
 
 
 class _OneBase(Sequence[list[Base]]):

@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from triegs.terms.arrays import (
     FREE_IDS,
     HEAP_LIVE,
+    INTEGER,
     LIMBO,
     NAMED,
     TOP,
@@ -45,6 +47,7 @@ from triegs.terms.values import TermForm
 # Up to this many ids are counted faster in Python than by a kernel.
 _FEW = 16
 _NO_PINS: Words = np.empty(0, np.int64)
+_NO_TEXTS = pa.array([], pa.large_string())
 
 
 class DictionaryMetrics(NamedTuple):
@@ -329,6 +332,10 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         >>> terms.is_integer.tolist(), terms.integers.tolist(), terms.texts.to_pylist()
         ([True, False], [3], ['<http://ex/a>'])
         """
+        spans = self._interner.arrays.spans[ids]
+        is_integer = spans[:, 1] == INTEGER
+        if is_integer.all():  # the usual case of a column that is summed
+            return Terms(is_integer, spans[:, 0].copy(), _NO_TEXTS)
         return read_terms(self._interner.arrays, ids)
 
     # Metrics and checks ------------------------------------------------------------------------

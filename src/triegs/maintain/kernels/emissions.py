@@ -12,6 +12,7 @@ from triegs.jit.words import (
     bit,
     checked_add,
     checked_multiply,
+    checked_subtract,
     load,
     store,
 )
@@ -88,6 +89,12 @@ def add(a: int, b: int) -> int:
     if overflow or a == TOO_LARGE or b == TOO_LARGE:
         return TOO_LARGE
     return total
+
+
+@inlined
+def subtract(a: int, b: int) -> int:
+    difference, overflow = checked_subtract(a, b)
+    return TOO_LARGE if overflow else difference
 
 
 @inlined

@@ -6,6 +6,7 @@ from triegs.jit.jit import inlined, kernel, merged
 from triegs.jit.words import (
     Words,
     checked_multiply,
+    checked_subtract,
     load,
     prefetch,
     store,
@@ -15,6 +16,7 @@ from triegs.maintain.kernels.tables import (
     ANY,
     COUNTS,
     ENTRY_WORDS,
+    FIXED,
     IS_ACCEPTED,
     IS_ID,
     IS_RDF,
@@ -84,6 +86,14 @@ def multiply(words: Words, a: int, b: int) -> int:
 
 
 @inlined
+def subtract(words: Words, a: int, b: int) -> int:
+    result, overflow = checked_subtract(a, b)
+    if overflow:
+        set_fault(words, OVERFLOW)
+    return result
+
+
+@inlined
 def value_now(words: Words, kind: int, slot: int, key: int) -> int:
     word = trie_get(words, load(words, slot), key)
     if kind == PRESENCE:
@@ -93,6 +103,8 @@ def value_now(words: Words, kind: int, slot: int, key: int) -> int:
 
 @inlined
 def value_before(words: Words, roots: Words, kind: int, slot: int, key: int) -> int:
+    if kind == FIXED:
+        return trie_get(words, load(words, slot), key)
     if slot - SLOTS >= roots.size:
         return 0
     word = trie_get(words, load(roots, slot - SLOTS), key)

@@ -34,6 +34,7 @@ from triegs.maintain.kernels.emissions import (
     passes,
     rank_pairs,
     sort_emissions,
+    subtract,
     weigh,
 )
 from triegs.maintain.kernels.intersection import (
@@ -433,7 +434,7 @@ def run_delta(
             now = load(log, at + width + 1) if width != 1 else 0
             if width == 1:
                 now = trie_get(words, load(words, slot), load(log, at))
-            weight = read_use(now, use) - read_use(before, use)
+            weight = subtract(read_use(now, use), read_use(before, use))
             if side != BOTH:
                 weight = now if side == NOW else -before
                 store(work, SEED_FIRST, load(log, at))

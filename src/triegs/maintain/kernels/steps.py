@@ -14,6 +14,7 @@ from triegs.maintain.kernels.entries import (
     fetch_leaves,
     multiply,
     sign,
+    subtract,
     value_before,
     value_now,
 )
@@ -76,7 +77,7 @@ def step_edge(
     for at in range(load(lists, 2 * changed), load(lists, 2 * changed + 1), 2):
         w, before = load(log, at), load(log, at + 1)
         now = value_now(words, kind, child, w)
-        change = now - before
+        change = subtract(words, now, before)
         if not is_exact:
             change = sign(now) - sign(before)
         if change == 0:
@@ -130,7 +131,7 @@ def step_product(words: Words, log: Words, lists: Words, table: Words, step: int
             product = product_now(words, table, at, count, key, is_exact)
             known = trie_get(words, load(words, out), key)
             if product != known:
-                map_add_logged(words, log, out, key, product - known)
+                map_add_logged(words, log, out, key, subtract(words, product, known))
 
 
 @kernel
@@ -161,7 +162,7 @@ def step_total(
             if is_counted:
                 continue
             now = product_now(words, table, at, count, key, 1)
-            total, overflow = checked_add(total, now - before)
+            total, overflow = checked_add(total, subtract(words, now, before))
             if overflow:
                 set_fault(words, OVERFLOW)
     entries = (1 if total != 0 else 0) - (1 if load(words, out) != 0 else 0)

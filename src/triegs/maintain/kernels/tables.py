@@ -97,7 +97,7 @@ COUNTER_WORDS = 4
     EDGE_STREAM,  # the stream of G
     EDGE_COLUMN,  # the column of v in G
     EDGE_BY_OTHER,  # the slot of G keyed by w
-    EDGE_READS,  # how N is read: PRESENCE or COUNT; with counts, where they are
+    EDGE_READS,  # how N is read: PRESENCE, COUNT or FIXED; with counts, where they are
     EDGE_CHILD,  # the slot of N
     EDGE_CHANGED,  # the list of N
     EDGE_IS_EXACT,  # sums, else live pairs; with counts: whether rows are kept
@@ -223,8 +223,9 @@ TERMS, IS_FINE, IS_COARSE = range(3)
 CHECK_JUDGE, CHECK_COUNT, CHECK_REGS_AT = range(3)
 CHECK_WORDS = 3
 
-# How a word is used: tested for presence, read as a count, or followed.
-PRESENCE, COUNT, LEADS = 0, 1, 2
+# How a word is used: tested for presence, read as a count, or followed. Steps also read FIXED
+# counts: no epoch changes the count of a key in use, but one may add keys before its steps run.
+PRESENCE, COUNT, LEADS, FIXED = 0, 1, 2, 3
 
 # Limits of a rule; lowering refuses a larger one.
 MOST_VALUES, MOST_WORDS, MOST_LEVELS = 1024, 8192, 1024

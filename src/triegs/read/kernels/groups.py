@@ -5,6 +5,9 @@ A key is a tuple of `width` ids; keys are stored consecutively.
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from triegs.jit.jit import inlined, kernel
 from triegs.jit.words import Words, load, store, trailing_zeros
 from triegs.maintain.kernels.sort_keys import KIND_SHIFT, KINDS, reverse_digits
@@ -22,8 +25,13 @@ from triegs.store.kernels.cursors import (
 from triegs.store.kernels.layout import HEAD, LOW, SMALLEST
 from triegs.store.kernels.relations import tuple_get
 
-WHOLE_DIGIT = 0  # see `triegs.maintain.digits`
+Bytes = NDArray[np.uint8]
 CURSOR = CURSOR_WORDS
+DECIMAL_DIGIT, SMALL_DIGIT = 1, 1 << 20  # as in `triegs.maintain.digits`
+INTEGERS, DECIMALS, OTHERS = range(3)
+BILLION = 10**9
+QUOTE, MINUS, POINT, ZERO = 34, 45, 46, 48
+QUOTIENT_BYTES = 1 + 1 + 19 + 1 + 18  # quotation mark, sign, digits, point, places
 
 
 @kernel
@@ -34,29 +42,92 @@ def read_counts(words: Words, root: int, keys: Words, width: int, counts: Words)
 
 
 @kernel
-def read_sums(
-    words: Words, root: int, keys: Words, width: int, cursor: Words, sums: Words, is_other: Words
+def read_decimals(
+    words: Words, root: int, keys: Words, width: int, cursor: Words, parts: Words, kinds: Words
 ) -> None:
-    """The sum of each key if it has no digit but the whole one; else `is_other` is 1."""
-    for place in range(sums.size):
+    """For each key of a sum: its digit of 9 decimal places, and the kind of its digits other than
+    the whole one, `INTEGERS` if there are none, `DECIMALS` for that digit, or `OTHERS`.
+    """
+    for place in range(kinds.size):
         below = tuple_get(words, root, keys[place * width :], width)
-        total, other = 0, 0
-        if width == 0:
-            trie_first(words, cursor, 0, below)
-            while trie_next(words, cursor, 0):
-                if load(cursor, KEY) == WHOLE_DIGIT:
-                    total = load(cursor, WORD)
+        part, kind = 0, INTEGERS
+        if below != 0:
+            if width == 0:
+                trie_first(words, cursor, 0, below)
+            else:
+                set_first(words, cursor, 0, below)
+            while trie_next(words, cursor, 0) if width == 0 else set_next(words, cursor, 0):
+                digit = load(cursor, KEY)
+                if digit == DECIMAL_DIGIT:
+                    kind = max(kind, DECIMALS)
+                elif digit == SMALL_DIGIT:
+                    part = load(cursor, WORD)
                 else:
-                    other = 1
-        elif below != 0:
-            set_first(words, cursor, 0, below)
-            while set_next(words, cursor, 0):
-                if load(cursor, KEY) == WHOLE_DIGIT:
-                    total = load(cursor, WORD)
-                else:
-                    other = 1
-        store(sums, place, total)
-        store(is_other, place, other)
+                    kind = OTHERS
+        store(parts, place, part)
+        store(kinds, place, kind)
+
+
+@kernel
+def write_quotients(
+    whole: Words, parts: Words, divisors: Words, suffix: Bytes, scratch: Words, offsets: Words,
+    data: Bytes,
+) -> None:  # fmt: skip
+    """Write ``(whole + part / 10**9) / divisor``, truncated to 18 places, as canonical decimals
+    between a quotation mark and the suffix.
+
+    A row takes at most `QUOTIENT_BYTES` and the suffix. Numbers must be below 2**62 and divisors
+    below 2**59, so that nothing overflows. `scratch` has 18 words.
+    """
+    at = 0
+    for row in range(whole.size):
+        store(offsets, row, at)
+        integer, part = load(whole, row), load(parts, row)
+        divisor = load(divisors, row)
+        carry = part // BILLION
+        integer, part = integer + carry, part - carry * BILLION
+        is_negative = integer < 0
+        if is_negative:
+            integer = -integer
+            if part > 0:
+                integer, part = integer - 1, BILLION - part
+        quotient = integer // divisor
+        left = integer - quotient * divisor
+        unit, places = BILLION, 0
+        for place in range(18):  # long division, digit by digit
+            left *= 10
+            if unit > 1:
+                unit //= 10
+                left += part // unit
+                part %= unit
+            digit = left // divisor
+            left -= digit * divisor
+            store(scratch, place, digit)
+            if digit != 0:
+                places = place + 1
+        data[at] = QUOTE
+        at += 1
+        if is_negative and (quotient != 0 or places != 0):
+            data[at] = MINUS
+            at += 1
+        size, rest = 1, quotient
+        while rest >= 10:
+            rest //= 10
+            size += 1
+        for place in range(at + size - 1, at - 1, -1):
+            data[place] = ZERO + quotient % 10
+            quotient //= 10
+        at += size
+        if places != 0:
+            data[at] = POINT
+            at += 1
+            for place in range(places):
+                data[at + place] = ZERO + load(scratch, place)
+            at += places
+        for place in range(suffix.size):
+            data[at + place] = suffix[place]
+        at += suffix.size
+    store(offsets, whole.size, at)
 
 
 # Extremes: a measure of values has a second relation, with the sort key of a value before it.
