@@ -17,6 +17,7 @@ from triegs.compiler.plan import Plan
 from triegs.copying import Uncopied
 from triegs.errors import InvalidUpdate, MemoryLimitReached, MultiplicityOverflow
 from triegs.jit.words import Words
+from triegs.maintain.choices import choose_statistics
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.program import (
@@ -30,7 +31,7 @@ from triegs.maintain.kernels.program import (
 from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS
 from triegs.maintain.kernels.work import PHASE
 from triegs.maintain.label_graphs import STATIC, LabelGraphs
-from triegs.maintain.lowering import Encode, Lowering, choose_statistics
+from triegs.maintain.lowering import Encode, Lowering
 from triegs.maintain.meaning import Held
 from triegs.maintain.measures import Measures
 from triegs.maintain.model import Index, Rule, View, is_counts

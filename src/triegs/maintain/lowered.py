@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from triegs.compiler.plan import Alias, Plan, Static
+from triegs.maintain.choices import choose_statistics
 from triegs.maintain.compiled import CompiledCore
+from triegs.maintain.empty_views import EmptyViews
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.tables import (
@@ -43,7 +45,7 @@ from triegs.maintain.kernels.tables import (
     TUPLES,
 )
 from triegs.maintain.label_graphs import LabelGraphs
-from triegs.maintain.lowering import Lowering, choose_statistics
+from triegs.maintain.lowering import Lowering
 from triegs.maintain.meaning import Held, Meaning
 from triegs.maintain.measures import Measures
 from triegs.maintain.model import (
@@ -61,7 +63,6 @@ from triegs.maintain.model import (
 )
 from triegs.maintain.standing import RegisteredPlan
 from triegs.maintain.tables import Table
-from triegs.maintain.views import Views
 from triegs.mode import Mode
 from triegs.sparql.model import Atom, Expression
 from triegs.sparql.scope import substitute
@@ -292,37 +293,6 @@ def describe_registered(
         name: other.views for other, name in names.items() if other is not registered
     }
     return describing.run()
-
-
-class EmptyViews(Views):
-    """Views over a graph without assertions: there is nothing to fill."""
-
-    def summed(self, view: View) -> View:
-        if isinstance(view, Index) and view.kind == ADJACENCY:
-            view.listed = True
-        view.is_summed = True
-        return view
-
-    def fixed(self, name: str, arity: int, rows: Sequence[tuple[int, ...]]) -> View:
-        return super().fixed(name, arity, rows[:0])
-
-    def _move(self, counts: Index, is_back: bool) -> None:
-        pass
-
-    def _fill_index(self, index: Index, counts: Index) -> None:
-        pass
-
-    def _fill_tuples(self, view: View, rows: object) -> None:
-        pass
-
-    def _fill_step(self, step: Step) -> None:
-        pass
-
-    def _fill_rule(self, rule: Rule) -> None:
-        pass
-
-    def add_digits(self, ids: object) -> None:
-        pass
 
 
 class _Describing:

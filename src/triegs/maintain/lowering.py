@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from enum import Enum
 from typing import Any
 
 from triegs.compiler.keys import static_text
@@ -32,12 +31,12 @@ from triegs.compiler.plan import (
     Alias,
     Join,
     Node,
-    Payload,
     Plan,
     Role,
     Static,
     Use,
 )
+from triegs.maintain.choices import OrderStatistics, is_by_variable, preferred_columns
 from triegs.maintain.deltas import find_symmetry, plan_deltas, plan_symmetric
 from triegs.maintain.enumeration import Enumeration
 from triegs.maintain.enumeration_plan import EnumerationPlan
@@ -73,59 +72,15 @@ from triegs.maintain.order_statistics import RuleStatistics, Used
 from triegs.maintain.rule_names import is_one_stream, name_rule
 from triegs.maintain.streams import Stream, find_stream, label_stream
 from triegs.maintain.views import Views
-from triegs.mode import Mode
 from triegs.sparql.comparisons import find_comparison
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import (
-    Duplicates,
     Expression,
-    Form,
     expression_variables,
     is_variable,
 )
 
 Encode = Callable[[str], int]
-
-
-class OrderStatistics(Enum):
-    """The statistics kept below each live tuple: none, answers, or answers and rows."""
-
-    NONE = 0
-    ANSWERS = 1
-    ROWS = 2
-
-
-def choose_statistics(plan: Plan, mode: Mode) -> list[OrderStatistics]:
-    """The statistics that a plan can keep, best first: the requested ones, then the fallbacks if a
-    count does not fit.
-
-    No statistics if rows are not the final answers, because a filter or a cut follows.
-    """
-    kept = plan.nodes[plan.root].payload
-    query = plan.query
-    if not {Payload.TOTAL, Payload.POSITION}.intersection(kept) or not query.free:
-        return [OrderStatistics.NONE]
-    if plan.filters or query.limit is not None or query.offset:
-        return [OrderStatistics.NONE]
-    drops_counts = query.form is Form.ASK or query.duplicates is Duplicates.DISTINCT
-    is_simple = mode is Mode.RDF and not query.values and set(query.variables) <= set(query.free)
-    if Payload.TOTAL in kept and not drops_counts and not is_simple:
-        return [OrderStatistics.ROWS, OrderStatistics.ANSWERS, OrderStatistics.NONE]
-    return [OrderStatistics.ANSWERS, OrderStatistics.NONE]
-
-
-def is_by_variable(plan: Plan, node: Node) -> bool:
-    """Whether a node is maintained as an edge, product or total; otherwise it is a rule."""
-    below = [plan.nodes[c].interface for c in node.children]
-    if any(len(interface) > 1 for interface in (node.interface, *below)):
-        return False
-    if isinstance(node.guard, Join) or len(node.bag) > 2:
-        return False
-    if not node.bag:  # one assertion, some rows, or a product of components
-        return node.guard is None or not below
-    if () in below:
-        return False
-    return isinstance(node.guard, Alias) or len(node.bag) == 1
 
 
 #: An operand with the names of its columns.
@@ -637,26 +592,3 @@ class Lowering:
             found = self.views.sorted_index(view.stream, order, view.column, view.condition)
             return self.use(found, guard=self.atoms.get(view.stream))
         return self.use(self.views.order(view, columns))
-
-
-def preferred_columns(plan: Plan) -> dict[Alias, int]:
-    """For each atom, the column of the first pair index of its label that the plan reads."""
-    columns: dict[str, int] = {}
-    for node in plan.nodes:
-        if isinstance(node.guard, Join):
-            for wanted in node.guard.inputs:
-                guard = plan.nodes[wanted.node].guard
-                if isinstance(guard, Alias) and len(wanted.variables) == 1:
-                    is_object = guard.atom.subject != wanted.variables[0]
-                    columns.setdefault(guard.relation or "", int(is_object))
-        if not isinstance(node.guard, Alias) or len(node.bag) != 2:
-            continue
-        above = node.interface[0] if node.interface else node.bag[0]
-        other = next(v for v in node.bag if v != above)
-        atom, label = node.guard.atom, node.guard.relation or ""
-        if any(plan.nodes[c].interface == (other,) for c in node.children):
-            columns.setdefault(label, 0 if atom.subject == other else 1)
-        elif node.role is Role.WITNESS:
-            columns.setdefault(label, 0 if atom.subject == above else 1)
-    aliases = [node.guard for node in plan.nodes if isinstance(node.guard, Alias)]
-    return {alias: columns.get(alias.relation or "", 0) for alias in aliases}
