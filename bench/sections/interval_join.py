@@ -24,7 +24,6 @@ from bench.timing import Rival, Samples, take_turns
 MATCHES, GAP = 10, 10  # of an event; between two events of a stream
 WIDTH = MATCHES * GAP
 DUCKDB_GOAL, BISECT_GOAL = 20.0, 3.0
-SHARE = 20  # the window by that of other sections: without an index, a slide costs a scan of it
 TURN_SLIDES = 4
 NAMES = 1 << 40  # posts are named from here, comments from twice this number
 LABELS = ("http://ex/post", "http://ex/comment")
@@ -83,8 +82,8 @@ class Events:
 def measure_interval_join(bench: Bench) -> Iterator[Figure]:
     bench.say("interval join")
     settings = bench.settings
-    window = max(4 * MATCHES, settings.window // SHARE)
-    events = Events(window, max(1, settings.slide // SHARE), settings.seed)
+    window = max(4 * MATCHES, settings.window)
+    events = Events(window, max(1, settings.slide), settings.seed)
     engine: Any = Engine("multigraph")
     query = engine.register(QUERY)
     apply_table(engine, events.live.table)
@@ -159,12 +158,17 @@ def open_database() -> Any | None:
 
 
 def imply_pairs(live: Step) -> Counter[tuple[int, int]]:
-    """The pairs of the window, by comparing each with each in columns."""
+    """The pairs of the window, by searching the times of comments for those of posts."""
     rows = live.is_post == 1
-    first, second = live.times[rows][:, None], live.times[~rows][None, :]
-    posts, comments = np.nonzero((first < second) & (second <= first + WIDTH))
-    names = live.names[rows][posts].tolist(), live.names[~rows][comments].tolist()
-    return Counter(zip(*names, strict=True))
+    order = np.argsort(live.times[~rows])
+    times, comments = live.times[~rows][order], live.names[~rows][order].tolist()
+    starts = np.searchsorted(times, live.times[rows], "right").tolist()
+    ends = np.searchsorted(times, live.times[rows] + WIDTH, "right").tolist()
+    posts = live.names[rows].tolist()
+    found: Counter[tuple[int, int]] = Counter()
+    for post, start, end in zip(posts, starts, ends, strict=True):
+        found.update((post, comment) for comment in comments[start:end])
+    return found
 
 
 def count_pairs(rows: pa.Table) -> Counter[tuple[int, int]]:
