@@ -149,6 +149,7 @@ def test_a_directory_that_is_open(state):
             f"in use by {owner}: checked the files only; no file is damaged"
         )
         engine.apply([("+", 1, "<a:p>", 1)])
+        engine.sync()  # or the log is written to while it is checked
         flip(list_files(state, "checkpoints")[-1], 100)
         assert "a file is damaged" in check(state, code=1).stdout
     assert find_owner(state) is None

@@ -275,6 +275,10 @@ def list_idle(places):
     for rows, words in pairs.items():
         for row in getattr(places, rows):
             idle |= {row + at for count, at in words if places.words[row + count] == 0}
+    for level in places.levels:  # any double is a good bound of a range
+        start, count = places.words[level + t.LEVEL_RANGES_AT], places.words[level + t.LEVEL_RANGES]
+        for row in range(start, start + t.RANGE_WORDS * count, t.RANGE_WORDS):
+            idle |= set(range(row + t.RANGE_SLOPE, row + t.RANGE_WORDS))
     return idle
 
 

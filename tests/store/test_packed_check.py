@@ -136,8 +136,8 @@ def misplace_a_key(example: Example) -> None:
     example.words[child + HEAD] = 4
 
 
-def use_a_key_that_is_no_id(example: Example) -> None:
-    example.words[example.block(9) + HEAD] = 2**31
+def use_a_key_that_is_too_large(example: Example) -> None:
+    example.words[example.block(9) + HEAD] = 2**60
 
 
 def overfill_a_block(example: Example) -> None:
@@ -301,7 +301,7 @@ CORRUPTIONS: list[tuple[int, Callable[[Example], None]]] = [
     (1, make_a_trie_too_high),
     (1, repeat_a_key),
     (1, misplace_a_key),
-    (1, use_a_key_that_is_no_id),
+    (1, use_a_key_that_is_too_large),
     (2, clear_bit),
     (2, set_bit_without_child),
     (2, flag_an_inner_node),

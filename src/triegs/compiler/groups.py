@@ -146,6 +146,13 @@ def is_direct(query: Query) -> bool:
     return all(isinstance(key, str) and key in bound for key in keys)
 
 
+def shows_all_keys(query: Query) -> bool:
+    """Whether different groups have different rows: all keys are variables, and all are shown."""
+    assert query.grouping is not None
+    shown = {column.name for column in query.grouping.columns}
+    return is_direct(query) and {key.name for key in query.grouping.keys} <= shown
+
+
 def compile_source(
     query: Query, variables: Sequence[str], measure: Measure, values: tuple[str, ...],
     choices: Choices | None = None,

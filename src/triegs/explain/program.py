@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from triegs.compiler.groups import shows_all_keys
 from triegs.compiler.hypergraph import cyclic_core
 from triegs.compiler.plan import Alias, Join, Node, Payload, Role, Static
 from triegs.explain.notation import Notation, plain, tuple_of
@@ -274,6 +275,11 @@ def describe_totals(lowered: Lowered) -> str:
     plan = lowered.plan
     top, query = plan.nodes[plan.root], plan.query
     if plan.groups is not None:
+        grouping = query.grouping
+        assert grouping is not None
+        is_cut = query.limit is not None or query.offset or grouping.having
+        if shows_all_keys(query) and not is_cut:
+            return "count() and support() are kept, as the number of groups; positions scan them"
         return "count() and support() scan the groups"
     if top.role is Role.EXISTENTIAL:
         return "the total multiplicity is kept as one exact number"

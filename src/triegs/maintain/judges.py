@@ -119,6 +119,7 @@ class Judges:
     `triegs.terms.dictionary.Dictionary.read_terms` does. Kernels must fetch `words` and `asked` for
     each call, because larger arrays may have replaced them.
 
+    >>> from triegs.sparql.model import Call
     >>> from triegs.terms.dictionary import Dictionary
     >>> dictionary = Dictionary()
     >>> judges = Judges(dictionary.decode_one, dictionary.read_terms)

@@ -61,6 +61,7 @@ from triegs.maintain.model import (
     Index,
     Input,
     Operand,
+    Order,
     Rule,
     Step,
     View,
@@ -353,8 +354,10 @@ class Lowering:
         order = (*node.interface, *node.introduces)
         tested = self._find_tested(node)
         if guard is None and len(tested) == 1 and self.is_folded(node, tested[0]):
-            guard = self.covers[number] = self.marginal(tested[0])  # it only repeats its child
-            tested = []
+            repeated = self.marginal(tested[0])
+            if repeated[0].stream is not None:  # the node only repeats its child
+                guard = self.covers[number] = repeated
+                tested = []
         if guard is not None and not tested:
             operand, names = guard
             live = self.find_order(operand, tuple(names.index(v) for v in order))
@@ -452,6 +455,8 @@ class Lowering:
             if guard[0].stream.arity == 2:
                 return self._support(*guard, node.interface)
             view: View = self.rule([(*guard, COUNT)], node.interface)
+        elif guard is not None and isinstance(live, Order) and not guard[0].is_fixed:
+            view = self.rule([(*guard, PRESENCE)], node.interface)  # an order has no list
         elif width == 1:
             list_keys_of(live)
             view = live

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from triegs.compiler.groups import WHOLE_SUMS, choose_measure, is_direct, is_extreme
+from triegs.compiler.groups import WHOLE_SUMS, choose_measure, is_direct, is_extreme, shows_all_keys
 from triegs.compiler.plan import Groups, Measure
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.digits import WHOLE, sum_of
@@ -124,7 +124,17 @@ class GroupReader(RowReader):
     @cached_property
     def _is_whole(self) -> bool:
         """Whether different groups have different rows: all keys are shown."""
-        return self._is_direct and set(range(len(self._grouping.keys))) <= set(self._shown)
+        return shows_all_keys(self.plan.query)
+
+    def count_rows(self, version: PackedVersion) -> int | None:
+        query = self.plan.query
+        is_cut = query.limit is not None or query.offset or self._grouping.having
+        if is_cut or not self._is_whole:
+            return None
+        measure = self.enumeration.measures[0]
+        if not self._grouping.keys or measure.relation is None:
+            return 1
+        return version.size(measure.relation) if find_factor(measure, version) else 0
 
     def list_decoders(self, decoder: Decoder) -> tuple[Decoder, ...]:
         computed = self.values.decoder()

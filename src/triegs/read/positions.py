@@ -160,6 +160,10 @@ class Positions:
         return Finder(self.reader.enumeration, self.version)
 
     @cached_property
+    def _known(self) -> int | None:
+        return self.reader.count_rows(self.version)
+
+    @cached_property
     def _orderly(self) -> Finder | None:
         """Finds rows by position; None if ORDER BY puts them in another order."""
         return None if self.reader.plan.query.order else self._finder
@@ -167,7 +171,7 @@ class Positions:
     @property
     def is_kept(self) -> bool:
         """Whether the number of rows is known without a scan."""
-        return self._finder is not None
+        return self._finder is not None or self._known is not None
 
     @property
     def is_asked_to_count(self) -> bool:
@@ -179,13 +183,15 @@ class Positions:
         """The number of distinct rows."""
         if self._finder is not None:
             return self._finder.total(by_rows=False)
+        if self._known is not None:
+            return self._known
         self._check_overflow()
         return sum(len(counts) for _, counts in self.scan())
 
     @cached_property
     def count(self) -> int:
         """The total multiplicity, of any size."""
-        if self._rows_are_answers():
+        if self._rows_are_answers() or self._known is not None:  # groups have one row each
             return self.support
         if self._finder is not None and self._finder.enumeration.has_rows:
             return self._finder.total(by_rows=True)

@@ -51,6 +51,12 @@ class RowReader:
         return not self.plan.filters and query.limit is None and not query.offset and (
             set(query.head) <= set(query.free))  # fmt: skip
 
+    def count_rows(self, version: PackedVersion) -> int | None:  # noqa: ARG002
+        """The number of distinct rows, if it is known without a scan and without order
+        statistics.
+        """
+        return None
+
     def list_decoders(self, decoder: Decoder) -> tuple[Decoder, ...]:
         """A decoder for each column."""
         return (decoder,) * len(self.plan.query.head)
