@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
 from threading import Lock
 from typing import NamedTuple
 
@@ -23,11 +22,11 @@ from numpy.typing import NDArray
 
 from triegs.compiler.groups import WHOLE_SUMS, choose_measure, is_direct, is_extreme, shows_all_keys
 from triegs.compiler.plan import Groups, Measure
-from triegs.errors import MultiplicityOverflow
 from triegs.maintain.digits import WHOLE, sum_of
 from triegs.maintain.enumeration_plan import GroupMeasure
-from triegs.read.columns import BATCH_ROWS, LARGEST, Columns, Integers, Sizes, Words, read_columns
+from triegs.read.columns import BATCH_ROWS, Columns, Integers, Sizes, Words, read_columns
 from triegs.read.differences import Side
+from triegs.read.group_measures import find_factor, multiply
 from triegs.read.group_rows import find_row, find_value
 from triegs.read.kernels.differences import difference_words
 from triegs.read.kernels.groups import (
@@ -255,12 +254,6 @@ def replace_side(reader: GroupReader, side: Side) -> GroupReader:
     if side.enumeration is reader.enumeration:
         return reader
     return replace(reader, enumeration=side.enumeration)
-
-
-def find_factor(measure: GroupMeasure, version: PackedVersion) -> int:
-    """What multiplies a measure of all groups alike."""
-    factor = prod(version.get(relation, key) for relation, key in measure.totals)
-    return min(factor, 1) if measure.is_distinct else factor
 
 
 class _State:
@@ -596,13 +589,3 @@ class _OneBase(Sequence[list[Base]]):
 
     def __getitem__(self, place: int) -> list[Base]:  # type: ignore[override]
         return [tuple(self._bases[place].tolist())]
-
-
-def multiply(counts: Words, factor: int) -> Words:
-    """Counts times a factor of all groups; `MultiplicityOverflow` if one does not fit 64 bits."""
-    if factor in (0, 1) or not len(counts):
-        return counts * factor
-    if max(-int(counts.min()), int(counts.max())) > LARGEST // abs(factor):
-        message = "an aggregate of a disconnected pattern does not fit 64 bits"
-        raise MultiplicityOverflow(message, "aggregate")
-    return counts * factor
