@@ -128,7 +128,11 @@ class _Planner:
                 sort_key = len(bound_at) + v
                 levels.append(Binding(sort_key, (sort_keys[v],), False, (), tuple(ranged[v])))
             checked = tuple(when.get(bound_at[v], ()))
-            levels.append(Binding(v, tuple(sources[v]), v in self.shown, checked))
+            bounds = [each.comparison for each in ranged.get(v, ())]
+            is_covered = v in sort_keys and all(
+                check.comparison is not None and check.solve(v) in bounds for check in checked
+            )
+            levels.append(Binding(v, tuple(sources[v]), v in self.shown, checked, (), is_covered))
         first = tuple(check for at in range(bound) for check in when.get(at, ()))
         return Delta(
             own.operand, own.variables, own.use, first, tuple(roots), tuple(probes), tuple(levels)

@@ -174,6 +174,8 @@ class Binding:
     is_shown: bool
     checks: tuple[Check, ...]
     ranges: tuple[Range, ...] = ()
+    #: Whether the ranges of the binding before are all its checks.
+    is_covered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

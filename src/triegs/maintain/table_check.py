@@ -427,7 +427,10 @@ class TableCheck:
         )  # fmt: skip
         for level in self.read(levels, levels_at, t.LEVEL_WORDS):
             (reg, count, sources_at, is_shown, level_checks, level_checks_at, ranges,
-             ranges_at) = level  # fmt: skip
+             ranges_at, is_covered) = level  # fmt: skip
+            before = found.levels[-1][4] if found.levels else []
+            is_good = is_covered == 0 or (is_covered == 1 and len(before) >= max(level_checks, 1))
+            self.expect(is_good, "[7] a check that no range implies is left out")
             sources = self.read(count, sources_at, t.SOURCE_WORDS)
             tests = self.read_checks(level_checks, level_checks_at)
             self.expect(ranges > 0 or ranges_at == 0, "[1] an offset of no ranges")

@@ -334,7 +334,8 @@ class Writer:
             level_checks = self._write_checks(level.checks) if level.checks else 0
             ranges_at = self.put(*map(write_range, level.ranges)) if level.ranges else 0
             levels += (level.variable, len(level.sources), at, int(level.is_shown),
-                       len(level.checks), level_checks, len(level.ranges), ranges_at)  # fmt: skip
+                       len(level.checks), level_checks, len(level.ranges), ranges_at,
+                       int(level.is_covered))  # fmt: skip
         assert len(roots) == ROOT_WORDS * len(delta.roots)
         assert len(probes) == PROBE_WORDS * len(delta.probes)
         assert len(levels) == LEVEL_WORDS * len(delta.levels)

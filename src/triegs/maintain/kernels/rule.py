@@ -71,6 +71,7 @@ from triegs.maintain.kernels.tables import (
     LEADS,
     LEVEL_CHECKS,
     LEVEL_CHECKS_AT,
+    LEVEL_IS_COVERED,
     LEVEL_IS_SHOWN,
     LEVEL_REG,
     LEVEL_SOURCES,
@@ -105,6 +106,7 @@ from triegs.maintain.kernels.work import (
     AHEAD,
     EMITTED,
     END,
+    IS_SURE,
     LEVEL_STATE,
     LEVELS,
     NEXT,
@@ -143,16 +145,26 @@ from triegs.store.kernels.trie import find_leaf, trie_get
 # Levels
 
 
+@inlined
+def count_checks(table: Words, work: Words, level: int, base: int) -> int:
+    """The number of checks of a level; none if the range of the level before implies them all."""
+    checks = load(table, level + LEVEL_CHECKS)
+    if checks != 0 and load(table, level + LEVEL_IS_COVERED):
+        return 0 if load(work, base - LEVEL_STATE + IS_SURE) else checks
+    return checks
+
+
 @merged
 def walk_last(
     words: Words, table: Words, work: Words, verdicts: Words, asked: Words, level: int, base: int,
-    weight: int, arity: int, head_at: int,
+    weight: int, arity: int, head_at: int, checks: int,
 ) -> None:  # fmt: skip
     """The last level with one source: emit all its entries, block by block."""
     source = load(table, level + LEVEL_SOURCES_AT)
     register = VALUES + load(table, level + LEVEL_REG)
-    is_shown = load(table, level + LEVEL_IS_SHOWN)
-    checks, checks_at = load(table, level + LEVEL_CHECKS), load(table, level + LEVEL_CHECKS_AT)
+    is_shown, checks_at = (
+        load(table, level + LEVEL_IS_SHOWN), load(table, level + LEVEL_CHECKS_AT)
+    )  # fmt: skip
     use = load(table, source + SOURCE_USE)
     word = load(work, WORDS_AT + load(table, source + SOURCE_IN))
     total = 0
@@ -239,7 +251,10 @@ def run_levels(
         if is_new:
             is_new = False
             if count == 1 and number == last:
-                walk_last(words, table, work, verdicts, asked, level, base, weight, arity, head_at)
+                walk_last(
+                    words, table, work, verdicts, asked, level, base, weight, arity, head_at,
+                    count_checks(table, work, level, base),
+                )  # fmt: skip
                 number -= 1
                 continue
             end = top
@@ -286,7 +301,7 @@ def run_levels(
                 store(work, WORDS_AT + load(table, source + SOURCE_OUT), word)
                 weight = weigh(weight, word, load(table, source + SOURCE_USE))
         store(work, VALUES + load(table, level + LEVEL_REG), key)
-        checks = load(table, level + LEVEL_CHECKS)
+        checks = count_checks(table, work, level, base)
         if checks != 0 and not passes(
             table, work, verdicts, asked, checks, load(table, level + LEVEL_CHECKS_AT)
         ):

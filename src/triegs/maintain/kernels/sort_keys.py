@@ -23,8 +23,8 @@ from triegs.jit.words import Words, bit, load, store, trailing_zeros
 from triegs.maintain.kernels.tables import (
     CONSTANT,
     IS_COARSE,
+    IS_EQUAL_TO,
     IS_LOWER,
-    IS_UPPER,
     LEVEL_RANGES,
     LEVEL_RANGES_AT,
     RANGE_INTERCEPT,
@@ -63,10 +63,13 @@ from triegs.maintain.kernels.verdicts import (
 )
 from triegs.maintain.kernels.work import (
     HIGH_BOUND,
+    IS_SURE,
     LOW_BOUND,
     NEXT_HIGH,
     NEXT_LOW,
     RANGE_ROOT,
+    SURE_HIGH,
+    SURE_LOW,
     VALUES,
 )
 from triegs.store.kernels.cursors import (
@@ -202,15 +205,16 @@ def clamp(payload: int) -> int:
 
 
 @short_kernel
-def bound_range(table: Words, row: int, sort_key: int, kind: int) -> tuple[int, int]:
+def bound_range(table: Words, row: int, sort_key: int, kind: int) -> tuple[int, int, int, int]:
     """The lowest and highest sort key of a kind that may satisfy a comparison with the value of a
-    sort key; (1, 0) if there is none.
+    sort key; and the lowest and highest that certainly do. Either is (1, 0) if there is none.
     """
     own = sort_key >> KIND_SHIFT
     how = load(table, row + RANGE_KIND)
     low = high = sort_key
+    start, end = kind << KIND_SHIFT, kind << KIND_SHIFT | PAYLOAD
     if kind >> 1 != own >> 1:
-        return 1, 0
+        return 1, 0, 1, 0
     if own >> 1 == NUMBERS >> 1:
         if how != TERMS or kind != own:
             number = read_number(sort_key)
@@ -218,7 +222,7 @@ def bound_range(table: Words, row: int, sort_key: int, kind: int) -> tuple[int, 
             limit = as_double(load(table, row + RANGE_LIMIT))
             is_coarse = kind != NUMBERS or own != NUMBERS or how == IS_COARSE
             if not size <= (limit * FLOATS_PER_DOUBLE if is_coarse else limit):  # also for NaN
-                return kind << KIND_SHIFT, kind << KIND_SHIFT | PAYLOAD
+                return start, end, 1, 0
             if how != TERMS:
                 slope = as_double(load(table, row + RANGE_SLOPE))
                 number = slope * number + as_double(load(table, row + RANGE_INTERCEPT))
@@ -226,17 +230,20 @@ def bound_range(table: Words, row: int, sort_key: int, kind: int) -> tuple[int, 
             error = size * COARSE + LEAST_FLOAT if is_coarse else size * FINE + LEAST_DOUBLE
             low, high = sort_number(number - error, kind), sort_number(number + error, kind)
     elif how != TERMS:
-        return 1, 0
+        return 1, 0, 1, 0
     elif kind != own:
         payload = sort_key & PAYLOAD
-        low = kind << KIND_SHIFT | clamp(payload - ZONES)
-        high = kind << KIND_SHIFT | clamp(payload + ZONES)
+        low, high = start | clamp(payload - ZONES), start | clamp(payload + ZONES)
     side = load(table, row + RANGE_SIDE)
+    if side == IS_EQUAL_TO:
+        return low, high, 1, 0
     if side == IS_LOWER:
-        high = kind << KIND_SHIFT | PAYLOAD
-    elif side == IS_UPPER:
-        low = kind << KIND_SHIFT
-    return low, high
+        first, last, sure_first, sure_last = low, end, high + 1, end
+    else:
+        first, last, sure_first, sure_last = start, high, start, low - 1
+    if kind != own:  # whether it holds depends on more than the order
+        sure_first, sure_last = 1, 0
+    return first, last, sure_first, sure_last
 
 
 @inlined
@@ -302,15 +309,19 @@ def open_range(
             kind = sort_key >> KIND_SHIFT
             if kind == UNORDERED:
                 return
-            for other in range(2):
-                bound = base + LOW_BOUND + 2 * other
-                store(work, bound, (kind ^ other) << KIND_SHIFT)
-                store(work, bound + 1, (kind ^ other) << KIND_SHIFT | PAYLOAD)
+            for other in range(3):  # two kinds, and what is certain of the first
+                bound, which = base + LOW_BOUND + 2 * other, kind ^ (other & 1)
+                store(work, bound, which << KIND_SHIFT)
+                store(work, bound + 1, which << KIND_SHIFT | PAYLOAD)
         for other in range(2):
             bound = base + LOW_BOUND + 2 * other
-            low, high = bound_range(table, row, sort_key, kind ^ other)
+            low, high, sure_low, sure_high = bound_range(table, row, sort_key, kind ^ other)
             store(work, bound, max(load(work, bound), low))
             store(work, bound + 1, min(load(work, bound + 1), high))
+            if other == 0:
+                bound = base + SURE_LOW
+                store(work, bound, max(load(work, bound), sure_low))
+                store(work, bound + 1, min(load(work, bound + 1), sure_high))
     start_range(words, work, base, reference)
 
 
@@ -322,7 +333,10 @@ def range_next(words: Words, work: Words, base: int) -> bool:
         at = load(work, base + BLOCK) + HEAD
         while place < size:
             key = load(words, at + place)
-            if is_between(work, base, reverse_digits(key)):
+            sort_key = reverse_digits(key)
+            if is_between(work, base, sort_key):
+                is_sure = load(work, base + SURE_LOW) <= sort_key <= load(work, base + SURE_HIGH)
+                store(work, base + IS_SURE, 1 if is_sure else 0)
                 store(work, base + CURSOR_KEY, key)
                 store(work, base + WORD, load(words, at + load(work, base + CAPACITY) + place))
                 store(work, base + PLACE, place + 1)

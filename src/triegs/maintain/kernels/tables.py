@@ -194,8 +194,9 @@ PROBE_WORDS = 5
     LEVEL_CHECKS_AT,
     LEVEL_RANGES,  # number of comparisons that restrict the sort keys of a ranged source
     LEVEL_RANGES_AT,
-) = range(8)
-LEVEL_WORDS = 8
+    LEVEL_IS_COVERED,  # whether the comparisons of the level before are all its checks
+) = range(9)
+LEVEL_WORDS = 9
 
 # A source of a level, like a probe. The only source of a level may be RANGED instead of a trie: a
 # set of sort keys.

@@ -50,8 +50,11 @@ AHEAD = ADDED + 64
 LEVELS = AHEAD + SEEDS_AHEAD * PROBES_AHEAD  # LEVEL_STATE words each
 
 # State of a level: a cursor, then its run (start, next entry, end), and the weight; for a range its
-# bounds, those of the other kind of sort keys, and the hub where the search for these begins.
+# bounds, those of the other kind of sort keys, those of what certainly passes, the hub where the
+# search for the other kind begins, and whether the current sort key certainly passes.
 RUN, NEXT, END, WEIGHT = (CURSOR_WORDS + n for n in range(4))
-LOW_BOUND, HIGH_BOUND, NEXT_LOW, NEXT_HIGH, RANGE_ROOT = (CURSOR_WORDS + n for n in range(4, 9))
+(
+    LOW_BOUND, HIGH_BOUND, NEXT_LOW, NEXT_HIGH, SURE_LOW, SURE_HIGH, RANGE_ROOT, IS_SURE
+) = (CURSOR_WORDS + n for n in range(4, 12))  # fmt: skip
 LEVEL_STATE = CURSOR_WORDS + 12
 FIXED_WORDS = LEVELS + LEVEL_STATE * MOST_LEVELS
