@@ -64,6 +64,15 @@ def test_queries_with_other_names_share_their_views():
         assert read_pairs(first) == read_pairs(second) == {("<u:a>", "<u:b>")}
 
 
+def test_hidden_subjects_count():
+    """The value that is shown supports the join, and multiplies it."""
+    with Engine() as engine:
+        query = engine.register("SELECT ?w { ?x <u:p> ?v . ?y <u:p> ?w FILTER(?v >= ?w) }")
+        engine.apply([("+", "<u:a>", "<u:p>", 1), ("+", "<u:b>", "<u:p>", 1)])
+        with query.snapshot() as snapshot:
+            assert [answer.multiplicity for answer in snapshot] == [4]
+
+
 def test_ids_are_reused_for_other_values():
     """A freed id means another term, with another place in the order."""
     with Engine() as engine:

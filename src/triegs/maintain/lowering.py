@@ -92,12 +92,9 @@ class Lowering:
     """Lowers one plan to views; `held` lists all views it uses, children first."""
 
     def __init__(
-        self,
-        views: Views,
-        plan: Plan,
-        encode: Encode,
+        self, views: Views, plan: Plan, encode: Encode,
         statistics: OrderStatistics = OrderStatistics.NONE,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.views = views
         self.plan = plan
         self.encode = encode
@@ -410,12 +407,15 @@ class Lowering:
         return node.interface
 
     def _find_tested(self, node: Node) -> list[int]:
-        """The children that a node's tuples are tested for. A join whose support is the very
-        relation that a child shows has only tuples for which that child is nonempty.
+        """The children that a node's tuples are multiplied by, or tested for. A join whose support
+        is the very relation that a child shows has only tuples for which that child is nonempty.
         """
         if not isinstance(node.guard, Join) or self.rule_statistics is not None:
             return list(node.children)
-        return [c for c in node.children if self.marginal(c) not in self.supports]
+        return [
+            c for c in node.children
+            if self.is_folded(node, c) or self.marginal(c) not in self.supports
+        ]  # fmt: skip
 
     def _live_rule(
         self, number: int, node: Node, guard: Named | None, order: tuple[str, ...],
