@@ -17,6 +17,7 @@ import pyarrow as pa
 from bench.answers import Edges, WrongAnswer
 from bench.report import Figure, Sense
 from bench.run import NO_PEER, Bench, LeftOut
+from bench.sections.beds import find_peer
 from bench.sections.interval_join import measure_interval_join
 from bench.sections.swag import measure_swag
 from bench.subject import LOAD_ROWS, Bed, Engine, apply_table
@@ -65,7 +66,7 @@ class GroupedBed(Bed):
 
 
 def measure_aggregates(bench: Bench) -> Iterator[Figure]:
-    peer_class = find_peer()
+    peer_class = find_peer("polars_groups", "PolarsGroups")
     settings = bench.settings
     workload = path3(8, window=settings.window, slide=settings.slide, seed=settings.seed)
     for names, goal in CASES.items():
@@ -200,14 +201,3 @@ def unite(
         if target in below:
             found.setdefault(subject, set()).update(below[target])
     return {subject: frozenset(values) for subject, values in found.items()}
-
-
-def find_peer() -> Any | None:
-    """The class `PolarsGroups`, if Polars is installed."""
-    try:
-        from bench.peers.polars_groups import PolarsGroups
-    except ModuleNotFoundError as missing:
-        if missing.name != "polars":
-            raise
-        return None
-    return PolarsGroups

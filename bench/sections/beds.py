@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 from bench.run import Bench
@@ -40,12 +41,11 @@ def each_bed(bench: Bench) -> Iterator[tuple[str, Bed]]:
         yield name, keep_bed(bench, name)
 
 
-def find_peer() -> Any | None:
-    """The class `PolarsRecompute`, if Polars is installed."""
+def find_peer(module: str = "polars_recompute", name: str = "PolarsRecompute") -> Any | None:
+    """A class of `bench.peers`, if Polars is installed."""
     try:
-        from bench.peers.polars_recompute import PolarsRecompute
+        return getattr(import_module(f"bench.peers.{module}"), name)
     except ModuleNotFoundError as missing:
         if missing.name != "polars":
             raise
         return None
-    return PolarsRecompute

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.aggregates.drawing import KINDS
+from tests.aggregates.drawing import KINDS, typed
 
 from triegs.maintain.kernels.sort_keys import (
     KIND_SHIFT,
@@ -33,7 +33,17 @@ from triegs.store.kernels.cursors import KEY as CURSOR_KEY
 from triegs.store.kernels.relations import adjacency_change, tuple_get
 from triegs.store.packed import PackedStore
 
-TERMS_OF_ALL_KINDS = [term for terms in KINDS.values() for term in terms]
+#: With and without a time zone, less and more than the 14 hours apart that decide.
+TIMES = [
+    typed(f"2020-01-0{day}T{hour}:00:00{zone}", "dateTime")
+    for day in (1, 2)
+    for hour in ("00", "09", "13", "15")
+    for zone in ("", "Z")
+]
+TIMES += [
+    typed(f"2020-01-0{day}{zone}", "date") for day in (1, 2, 3) for zone in ("", "Z", "+13:00")
+]
+TERMS_OF_ALL_KINDS = [*TIMES, *(term for terms in KINDS.values() for term in terms)]
 keys = st.integers(0, (1 << 60) - 1)
 
 

@@ -39,7 +39,6 @@ class SplitQuery:
         links += [expression_variables(e) for e in filters.across_body]
         linking = [e for e in self._between(filters.across_head, links) if can_link(e)]
         links += [expression_variables(e) for e in linking]
-        crossing = [*filters.across_body, *linking]
         free = query.free
         self.components: list[QueryComponent] = []
         self.atoms: list[tuple[int, ...]] = []
@@ -51,9 +50,8 @@ class SplitQuery:
                 tuple(v for v in free if v in inside),
                 tuple(e for e in filters.across_body if inside.issuperset(expression_variables(e))),
                 tuple(e for e in filters.across_head if inside.issuperset(expression_variables(e))),
-                tuple(crossing[i - len(guards)] for i in group
-                      if i >= len(guards) + len(filters.across_body)),
-            )  # fmt: skip
+                tuple(e for e in linking if inside.issuperset(expression_variables(e))),
+            )
             self.components.append(component)
             self.atoms.append(tuple(i for i in group if i < len(query.atoms)))
 
@@ -77,11 +75,7 @@ def can_link(expression: Expression) -> bool:
     (True, False)
     """
     found = find_comparison(expression)
-    return (
-        found is not None
-        and found.operator != "!="
-        and (found.operator != "=" or found.has_arithmetic)
-    )
+    return found is not None and found.is_range
 
 
 def shift_draft(draft: Draft, offset: int) -> Draft:

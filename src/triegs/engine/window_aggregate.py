@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -103,14 +104,8 @@ class WindowAggregate(Uncopied):
         import pyarrow as pa
 
         function, live = self._open()
-        version = self._pin(epoch)
-        try:
-            rows = live.rows.read(version.number)
-            if rows is None:
-                raise self._state.pins.refuse(epoch)
+        with self._hold(live, epoch) as (version, rows):
             columns = self._write_keys(rows, terms)
-        finally:
-            self._state.store.unpin(version)
         names = [*self.group, self._name_column("value")]
         table = pa.Table.from_arrays([*columns, write_values(function, rows)], names)
         number, time = self._describe(version)
@@ -134,15 +129,23 @@ class WindowAggregate(Uncopied):
         if len(group) != len(self.group):
             names = ", ".join(self.group) or "nothing"
             raise StateError(f"the aggregate {self.name!r} is grouped by {names}; give their terms")
+        with self._hold(live, epoch) as (_, rows):
+            found = self._find_group(rows, group)
+        return write_values(function, found)[0].as_py() if len(found.counts) else None
+
+    @contextmanager
+    def _hold(
+        self, live: AggregateWindow | AnswerWindow, epoch: int | str | None
+    ) -> Iterator[tuple[PackedVersion, Rows]]:
+        """The rows of an epoch, which is pinned meanwhile."""
         version = self._pin(epoch)
         try:
             rows = live.rows.read(version.number)
             if rows is None:
                 raise self._state.pins.refuse(epoch)
-            found = self._find_group(rows, group)
+            yield version, rows
         finally:
             self._state.store.unpin(version)
-        return write_values(function, found)[0].as_py() if len(found.counts) else None
 
     def _find_group(self, rows: Rows, group: Sequence[Any]) -> Rows:
         """The row of a group, if it has one. Terms are compared as texts, because only the updater

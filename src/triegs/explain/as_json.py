@@ -40,8 +40,9 @@ A guard is null for a product, else has a ``kind``: ``atom`` (with ``atom``), ``
 An input has ``relation`` (null for an epoch's changes of an atom), ``atom`` (or null),
 ``variables``, ``use`` (``count``, ``presence``) and ``fixed``. A difference is the effect of a
 change of an input: ``input`` (its index), ``side`` (``both``; in a symmetric rule ``before`` or
-``now``), ``lookups``, ``filters``, ``bindings`` (``variable``, ``sources`` and ``filters``; one
-source is scanned, several are intersected). A lookup or source has ``relation``, ``variables`` and
+``now``), ``lookups``, ``filters``, ``bindings`` (``variable``, ``sources``, ``filters`` and
+``range``, those of the filters that an index by value finds; one source is scanned, several are
+intersected). A lookup or source has ``relation``, ``variables`` and
 ``before`` (whether it is read as of before the epoch). At most 64 differences are listed.
 """
 

@@ -71,16 +71,10 @@ class _Planner:
         for number, each in enumerate(inputs):
             for variable in each.variables:
                 self.holders.setdefault(variable, []).append(number)
-        #: For each variable the checks that compare it with another one, except for inequality and
-        #: for the equality of terms, which need not be numbers.
+        #: For each variable the checks that allow a range of its values.
         self.compared: dict[int, list[Check]] = {}
         for check in checks:
-            found = check.comparison
-            if (
-                found is not None
-                and found.operator in SIDES
-                and (found.operator != "=" or found.has_arithmetic)
-            ):
+            if check.comparison is not None and check.comparison.is_range:
                 for variable in check.variables:
                     self.compared.setdefault(variable, []).append(check)
         #: Keyed by input, column order, first word, and whether the old version is read.

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from triegs.compiler.assembly import can_link
 from triegs.compiler.keys import static_text
 from triegs.compiler.plan import (
     Alias,
@@ -516,7 +517,7 @@ class Lowering:
 
         Inputs that never change come first, because a rule is filled from its last input.
         """
-        compared = {v for e in filters if find_comparison(e) for v in expression_variables(e)}
+        compared = {v for e in filters if can_link(e) for v in expression_variables(e)}
         inputs = [
             (*self.copy_step(operand, columns), use)
             if compared.intersection(columns) else (operand, columns, use)

@@ -40,6 +40,13 @@ class Comparison:
     is_coarse: bool = False
 
     @property
+    def is_range(self) -> bool:
+        """Whether the values that pass are a range: not for inequality, nor for the equality of
+        terms, which need no order.
+        """
+        return self.operator != "!=" and (self.operator != "=" or self.has_arithmetic)
+
+    @property
     def limit(self) -> float:
         """Doubles up to this size do not overflow on the way."""
         return LARGE / float(self.peak + self.spread)

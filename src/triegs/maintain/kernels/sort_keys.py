@@ -5,10 +5,10 @@ value itself, rounded down. So values of one kind are ordered like their sort ke
 close values may share one. Terms without an order have the sort key 0.
 
 A range is found in two steps: the index yields all terms whose sort keys may be in it, and a judge
-decides about each. Numbers of kind `FLOATS` have a kind of their own because comparing an exact
-number with an xsd:float rounds it to a float. Likewise times with and without a time zone are
-compared up to some hours. Two kinds that differ in their last bit are comparable in this way: of
-the other kind a wider range is taken.
+decides about those near its bounds. Values of type xsd:float have a kind of their own, because
+comparing an exact number with one rounds it to a float. So have times without a time zone: they
+compare with others if they are hours apart. Two kinds that differ only in their last bit are
+comparable in this way, and of the other kind a wider range is taken.
 
 Sets distribute ids by their low bits first, so a set of sort keys stores them with their digits in
 reverse order: then its hubs are ordered by value.
@@ -99,8 +99,7 @@ TEXT_SHIFT = 7
 SECOND_BITS = 16  # of a sort key: parts of a second
 SECOND_PART = 10**18 >> SECOND_BITS
 SECONDS = 1 << (KIND_SHIFT - SECOND_BITS)
-ZONES = 15 * 3600 << SECOND_BITS  # more than two time zones differ from UTC
-
+ZONES = 15 * 3600 << SECOND_BITS  # more than a time zone differs from UTC
 
 _FIFTEENS = (1 << 15) - 1 | ((1 << 15) - 1) << 30
 _OUTER = 31 | 31 << 15 | 31 << 30 | 31 << 45
@@ -238,12 +237,8 @@ def bound_range(table: Words, row: int, sort_key: int, kind: int) -> tuple[int, 
     if side == IS_EQUAL_TO:
         return low, high, 1, 0
     if side == IS_LOWER:
-        first, last, sure_first, sure_last = low, end, high + 1, end
-    else:
-        first, last, sure_first, sure_last = start, high, start, low - 1
-    if kind != own:  # whether it holds depends on more than the order
-        sure_first, sure_last = 1, 0
-    return first, last, sure_first, sure_last
+        return low, end, high + 1, end
+    return start, high, start, low - 1
 
 
 @inlined
