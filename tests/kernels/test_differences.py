@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from triegs.read.kernels.answers import weigh
+from triegs.read.kernels.expansion import weigh
 from triegs.read.kernels.differences import (
     KEY,
     NEW,
