@@ -39,9 +39,7 @@ def find_types(kernel: Any) -> list[tuple[Any, ...]]:
     """
     names = [each.annotation for each in signature(kernel.py_func).parameters.values()]
     kinds = ("Ids", "Words") if "Numbers" in names else ("Words",)
-    return [
-        tuple(TYPES[kind if name == "Numbers" else name] for name in names) for kind in kinds
-    ]
+    return [tuple(TYPES[kind if name == "Numbers" else name] for name in names) for kind in kinds]
 
 
 def compile_now(kernel: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,8 @@ from triegs.terms.decoder import allocate
 LARGEST = 2**63 - 1
 BATCH_ROWS = 65_536
 Words: TypeAlias = NDArray[np.int64]
-Ids: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+#: Of 32 bits; values of integers have 64.
+Ids: TypeAlias = NDArray[Any]
 #: Ids, one row per column, and the multiplicities.
 Columns = tuple[Ids, Words]
 #: The maximum number of rows of the next batch.
@@ -51,8 +52,8 @@ def read_columns(
 ) -> Iterator[Columns]:
     """The answers in batches. Memory: one batch, and one chunk per head variable.
 
-    Ids have 32 bits. With `integers` columns have values instead, of 64 bits, or `NotIntegers` is raised. A multiplicity
-    that does not fit 64 bits is negative.
+    Ids have 32 bits. With `integers` columns have values instead, of 64 bits, or `NotIntegers` is
+    raised. A multiplicity that does not fit 64 bits is negative.
     """
     factor = 1
     for relation, key in enumeration.totals:
@@ -126,17 +127,16 @@ def new_state(levels: int) -> Words:
 
 def list_ones(count: int) -> Words:
     """That many ones, as a view of an array that all readers share."""
-    global _ones
-    if len(_ones) < count:
-        ones = np.ones(max(count, 2 * len(_ones), BATCH_ROWS), np.int64)
+    if len(_ONES[0]) < count:
+        ones = np.ones(max(count, 2 * len(_ONES[0]), BATCH_ROWS), np.int64)
         ones.flags.writeable = False
-        _ones = ones
-    return _ones[:count]
+        _ONES[0] = ones
+    return _ONES[0][:count]
 
 
 def are_ones(counts: Words) -> bool:
     """Whether these are known to be ones without reading them."""
-    return counts.base is _ones
+    return counts.base is _ONES[0]
 
 
-_ones: Words = np.ones(0, np.int64)
+_ONES: list[Words] = [np.ones(0, np.int64)]

@@ -74,8 +74,8 @@ def goes_on(level: Level, before: Level) -> bool:
 
 
 def find_parents(needs: Sequence[Sequence[int]]) -> list[int]:
-    """A tree of levels such that those that a level needs are its ancestors, and that the numbers of
-    levels are depth first. A level is attached as high as possible.
+    """A tree of levels such that those that a level needs are its ancestors, and that levels are
+    numbered depth first. A level is attached as high as possible.
 
     >>> find_parents([[], [0], [1], [0]])
     [-1, 0, 1, 0]

@@ -116,9 +116,7 @@ class Finder:
         version = self.version
         version.check_held()
         if start < stop:
-            seek_answer(
-                version.words, version.roots, levels, counts, count, filling.state, start
-            )
+            seek_answer(version.words, version.roots, levels, counts, count, filling.state, start)
         while start < stop:
             rows = min(sizes(), stop - start)
             found = filling.fill(rows)

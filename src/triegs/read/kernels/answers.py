@@ -368,9 +368,9 @@ def begin(words: Words, roots: Words, levels: Words, count: int, state: Words) -
     """Open the first level; false if a component is empty, so that there are no answers."""
     for level in range(count):
         store(state, base_of(level) + MOST, 1)
-        if load(levels, LEVEL_WORDS * level) == TRIE:
-            if load(roots, load(levels, LEVEL_WORDS * level + 1)) == 0:
-                return False
+        row = LEVEL_WORDS * level
+        if load(levels, row) == TRIE and load(roots, load(levels, row + 1)) == 0:
+            return False
     open_level(words, roots, levels, state, 0)
     store(state, LEVEL, 0)
     return True
@@ -416,8 +416,8 @@ def fill_answers(
     words: Words, roots: Words, levels: Words, count: int, state: Words, integers: Words,
     scratch: Words, shown: Numbers, out: Numbers, counts: Words, rows: int,
 ) -> int:  # fmt: skip
-    """Write the next answers to columns of `rows + WIDE` numbers, and their multiplicities, negative
-    if they exceed 64 bits, to `counts`, unless `IS_PLAIN` says that all are one.
+    """Write the next answers to columns of `rows + WIDE` numbers, and their multiplicities, which
+    are negative if they exceed 64 bits, to `counts`, unless `IS_PLAIN` says that all are one.
 
     Returns the number of answers; fewer than `rows` means the end.
     """
@@ -446,9 +446,7 @@ def fill_answers(
             continue
         first, room = load(state, base + NEXT), rows - filled
         until = first
-        if try_chunk(
-            words, roots, levels, count, state, integers, scratch, shown, level, room
-        ):
+        if try_chunk(words, roots, levels, count, state, integers, scratch, shown, level, room):
             until = find_fitting(scratch, level, room)
         if until == first:
             fix_entry(words, roots, levels, state, scratch, level, filled)

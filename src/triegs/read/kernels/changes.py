@@ -46,7 +46,6 @@ from triegs.read.kernels.expansion import (
     IS_HEAVY,
     KEYS,
     LEVEL_WORDS,
-    POSITIONS_AT,
     PRODUCTS,
     START,
     UNTIL,
@@ -284,7 +283,15 @@ def take_entry(
     store(state, at + HERE, weight)
     store(state, at + THERE, weight_there)
     return pass_checks(
-        words, here, there, table, load(table, row + CHECKS), load(table, row + CHECKS_AT), state, at, side
+        words,
+        here,
+        there,
+        table,
+        load(table, row + CHECKS),
+        load(table, row + CHECKS_AT),
+        state,
+        at,
+        side,
     )
 
 
@@ -337,7 +344,9 @@ def get_at(words: Words, reference: int, place: int, key: int) -> int:
 
 
 @inlined
-def recall_values(tree: Words, state: Words, scratch: Words, top: int, level: int, entry: int) -> None:
+def recall_values(
+    tree: Words, state: Words, scratch: Words, top: int, level: int, entry: int
+) -> None:
     """Make the values of a gathered entry and of those above it the current ones."""
     while level > top:
         key = load(scratch, section(level, KEYS) + entry)
