@@ -35,6 +35,7 @@ from triegs.read.kernels.differences import (
     NEW,
     OLD,
     column_at,
+    get_at,
     next_difference,
     open_difference,
 )
@@ -72,7 +73,6 @@ from triegs.store.kernels.cursors import (
 )
 from triegs.store.kernels.cursors import KEY as CURSOR_KEY
 from triegs.store.kernels.cursors import WORD as CURSOR_WORD
-from triegs.store.kernels.layout import HEAD, LOW, SMALLEST
 from triegs.store.kernels.sets import set_get
 from triegs.store.kernels.trie import trie_get
 
@@ -331,16 +331,6 @@ def write_value(
         place = load(table, first + number)
         value = show(integers, state, load(state, VALUES + place))
         write_run(out, place * stride + start, value, end - start)
-
-
-@inlined
-def get_at(words: Words, reference: int, place: int, key: int) -> int:
-    """The word of an id that most likely is at this index of a block, as in another version."""
-    if reference & 1 == 0:
-        header = load(words, reference + 1)
-        if place < header & LOW and load(words, reference + HEAD + place) == key:
-            return load(words, reference + HEAD + (SMALLEST << (header >> 32)) + place)
-    return set_get(words, reference, key)
 
 
 @inlined
