@@ -13,7 +13,7 @@ import numpy as np
 
 from triegs.errors import MultiplicityOverflow
 from triegs.jit.words import WIDE
-from triegs.maintain.enumeration_plan import EnumerationPlan, order_depth_first
+from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.read.columns import (
     LARGEST,
     NO_INTEGERS,
@@ -40,14 +40,13 @@ from triegs.read.kernels.changes import (
     NO_LEVEL,
     OVERFLOWN,
     PHASE_WORDS,
+    SEED_LEVEL_WORDS,
     TABLE_HEAD,
     WEIGHS,
     fill_changes,
     state_words,
 )
 from triegs.read.kernels.differences import difference_words, share_roots
-from triegs.read.kernels.expansion import LEVEL_WORDS, scratch_words, shown_numbers
-from triegs.read.levels import find_end, find_parents
 from triegs.store.packed import PackedRelation, PackedVersion
 from triegs.terms.decoder import allocate
 
@@ -111,9 +110,6 @@ def _fill(
     state[EARLIER] = min(numbers) if old.enumeration is new.enumeration else NEVER
     state[IS_BACKWARDS] = numbers[0] > numbers[1]
     kind = np.int32 if integers is None else np.int64
-    scratch = allocate(scratch_words(phases.levels), np.int64)
-    shown = allocate(shown_numbers(phases.levels), kind)
-    tree = np.empty(LEVEL_WORDS * phases.levels, np.int64)
     while True:
         rows = sizes()
         values = NO_INTEGERS if integers is None else integers().reshape(-1)
@@ -122,8 +118,8 @@ def _fill(
         old.version.check_held()
         new.version.check_held()
         found = fill_changes(
-            words, old.version.roots, new.version.roots, phases.table, state, values, tree,
-            scratch, shown, out, counts, rows, width, is_distinct,
+            words, old.version.roots, new.version.roots, phases.table, state, values, out, counts,
+            rows, width, is_distinct,
         )  # fmt: skip
         if state[OVERFLOWN]:
             _refuse()
@@ -236,19 +232,6 @@ def _order(old: EnumerationPlan, new: EnumerationPlan, seed: int | None) -> _Pha
     return phase
 
 
-def _arrange(phase: _Phase, old: EnumerationPlan, seed: Sequence[int]) -> None:
-    """Put the scans of a phase in depth-first order."""
-    scan_of = dict.fromkeys(seed, -1)
-    for number, scan in enumerate(phase.scans):
-        scan_of |= dict.fromkeys(scan.binds, number)
-    above = [max((scan_of[c] for c in scan.known), default=-1) for scan in phase.scans]
-    for factor, _ in phase.checks:
-        *others, at = sorted({scan_of[c] for c in old.factors[factor].columns})
-        if at >= 0:
-            above[at] = max([above[at], *others])
-    phase.scans = [phase.scans[number] for number in order_depth_first(above)]
-
-
 def write_phases(old: EnumerationPlan, new: EnumerationPlan, seeds: Sequence[int | None]) -> Phases:
     """The table that `triegs.read.kernels.changes` reads; a seed of None is the whole result."""
     words = [len(seeds), 0, *([0] * len(seeds))]
@@ -258,10 +241,8 @@ def write_phases(old: EnumerationPlan, new: EnumerationPlan, seeds: Sequence[int
         at = words[TABLE_HEAD + number] = len(words)
         words += [0] * PHASE_WORDS
         columns = new.factors[seed].columns if seed is not None else ()
-        _arrange(phase, new, columns)
         level_of = dict.fromkeys(columns, 0)
-        levels = [[0] * LEVEL_WORDS]  # of the seed
-        needs: list[list[int]] = [[]]
+        levels: list[list[int]] = []
         for scan in phase.scans:
             first = len(words)
             words += scan.known
@@ -269,13 +250,10 @@ def write_phases(old: EnumerationPlan, new: EnumerationPlan, seeds: Sequence[int
                 is_last = step == len(scan.binds) - 1
                 kind = INSIDE if step else SET if scan.known else TRIE
                 use = scan.use if is_last else LEADS if scan.use == LEADS else BEGINS
-                keys, first_key = (0, 0) if step else (len(scan.known), first)
-                needs.append([len(levels) - 1] if step else [0, *(level_of[c] for c in scan.known)])
+                keys = [0, 0] if step else [len(scan.known), first]
+                roots = [scan.old.root_at, scan.new.root_at]
+                levels.append([kind, *roots, *keys, column, use, int(scan.is_same), 0, 0])
                 level_of[column] = len(levels)
-                levels.append(
-                    [kind, scan.old.root_at, scan.new.root_at, keys, column, first_key, use,
-                     int(scan.is_same), 0, 0, 0, 0]
-                )  # fmt: skip
         checks: dict[int, list[list[int]]] = {}
         for factor, is_same in phase.checks:
             before, after = old.factors[factor], new.factors[factor]
@@ -288,17 +266,14 @@ def write_phases(old: EnumerationPlan, new: EnumerationPlan, seeds: Sequence[int
             words += after.columns
             check += [int(after.weighs), int(is_same)]
             assert len(check) == CHECK_WORDS
-            *others, level = sorted({level_of[c] for c in after.columns})
-            needs[level] += others
-            checks.setdefault(level, []).append(check)
+            checks.setdefault(max(level_of[p] for p in after.columns), []).append(check)
         spans = {}
         for level, found in checks.items():
             spans[level] = [len(found), len(words)]
             words += [word for check in found for word in check]
-        parents = find_parents(needs)
-        for level, row in enumerate(levels):
-            row[8:] = [parents[level], find_end(parents, level), *spans.get(level, [0, 0])]
-            assert len(row) == LEVEL_WORDS
+        for level, row in enumerate(levels, 1):
+            row[8:] = spans.get(level, [0, 0])
+            assert len(row) == SEED_LEVEL_WORDS
         first_column, first_level = len(words), len(words) + len(columns)
         words += columns
         words += [word for row in levels for word in row]
@@ -306,10 +281,10 @@ def write_phases(old: EnumerationPlan, new: EnumerationPlan, seeds: Sequence[int
         words[at : at + PHASE_WORDS] = [
             len(columns), *(factor.relation.root_at for factor in relation or ()),
             *([] if relation else [0, 0]), first_column,
-            int(seed is not None and new.factors[seed].weighs), len(levels) - 1, first_level,
+            int(seed is not None and new.factors[seed].weighs), len(levels), first_level,
             *spans.get(0, [0, 0]),
         ]  # fmt: skip
-        most_levels = max(most_levels, len(levels))
+        most_levels = max(most_levels, len(levels) + 1)
         most_columns = max(most_columns, len(columns))
     words[1] = most_levels
     return Phases(np.array(words, np.int64), most_levels, most_columns)

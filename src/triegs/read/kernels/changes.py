@@ -11,74 +11,48 @@ new version has. If it has a weight in the old version, it is then followed ther
 that are gone. The version being followed is *here*, the other one *there*. Both multiplicities are
 carried along; the one there is looked up only while it is nonzero.
 
-Most seeds exist in one version alone. Then no multiplicity there is carried, and all levels below
-an entry are gathered at once and expanded as in `triegs.read.kernels.expansion`, each set once; an
-entry that must be the same in both versions and is not is left out. If a chunk is too large, or a
-multiplicity there is carried, the levels have one entry at a time.
-
 The table is `[phases, maximum levels, (first word of a phase)…]`. A phase is `[columns, old root,
 new root, first position, weighs, levels, first level, checks, first check]`; without columns its
-only seed is the whole result. A level is `[kind, old root, new root, keys, position, first key,
-use, is same, parent, end, checks, first check]`, where kind is `TRIE`, `SET` or `INSIDE` as in
-`triegs.read.kernels.answers`, the keys are positions in the row, `use` is how an entry is used, and
-parent and end are those of `triegs.read.kernels.expansion`; before the first level there is a row
-for the seed. A check is `[old root, new root, keys, first key, weighs, is same]`.
+only seed is the whole result. A level is `[kind, old root, new root, keys, first key, position,
+use, is same, checks, first check]`, where kind is `TRIE`, `SET` or `INSIDE` as in
+`triegs.read.kernels.answers`, the keys are positions in the row, and `use` is how an entry is used.
+A check is `[old root, new root, keys, first key, weighs, is same]`.
 """
 
 from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel
 from triegs.jit.words import Numbers, Words, load, store, write_run
-from triegs.read.kernels.answers import INSIDE, MISFIT, TRIE, show, show_entries
+from triegs.read.kernels.answers import INSIDE, MISFIT, SET, TRIE, show
 from triegs.read.kernels.differences import (
     KEY,
     NEW,
     OLD,
     column_at,
-    get_at,
     next_difference,
     open_difference,
 )
-from triegs.read.kernels.expansion import (
-    ABOVE,
-    CAPACITY,
-    COLUMN,
-    FIRST,
-    IS_HEAVY,
-    KEYS,
-    LEVEL_WORDS,
-    PRODUCTS,
-    START,
-    UNTIL,
-    WEIGHTS,
-    WORDS,
-    build_tables,
-    meta,
-    parent_of,
-    section,
-    size_chunk,
-    span_of,
-    weigh,
-    write_below,
-    write_weights,
-)
+from triegs.read.kernels.expansion import weigh
 from triegs.store.kernels.cursors import (
+    BLOCK,
+    CAPACITY,
     CURSOR_WORDS,
-    copy_set,
+    PLACE,
+    SIZE,
     set_first,
     set_next,
-    take_trie,
+    set_next_block,
     trie_first,
     trie_next,
 )
 from triegs.store.kernels.cursors import KEY as CURSOR_KEY
 from triegs.store.kernels.cursors import WORD as CURSOR_WORD
+from triegs.store.kernels.layout import HEAD, LOW, SMALLEST
 from triegs.store.kernels.sets import set_get
 from triegs.store.kernels.trie import trie_get
 
 TABLE_HEAD = 2
-PHASE_WORDS, CHECK_WORDS = 9, 6
-KEYS_AT, USE, IS_SAME, CHECKS, CHECKS_AT = 5, 6, 7, 10, 11
+PHASE_WORDS, SEED_LEVEL_WORDS, CHECK_WORDS = 9, 10, 6
 # Uses of a level's entry: it only leads further; it is the first section of an entry; its presence
 # counts; its weight counts.
 LEADS, BEGINS, COUNTS_AS_ONE, WEIGHS = 0, 1, 2, 3
@@ -237,11 +211,11 @@ def open_change_level(
         found = load(state, at - RANGE_WORDS + WORD_HERE)
         found_there = load(state, at - RANGE_WORDS + WORD_THERE)
     else:
-        keys, first = load(table, row + 3), load(table, row + KEYS_AT)
+        keys, first = load(table, row + 3), load(table, row + 4)
         root = load(here, load(table, row + 2 - side))
         root_there = root
         is_carried = load(state, at - RANGE_WORDS + THERE) != 0
-        if load(table, row + USE) != LEADS and (is_carried or load(table, row + IS_SAME)):
+        if load(table, row + 6) != LEADS and (is_carried or load(table, row + 7)):
             root_there = load(there, load(table, row + 1 + side))
         found, found_there = find_both(
             words, root, root_there, table, keys, first, state, side, True
@@ -261,7 +235,7 @@ def take_entry(
 ) -> bool:  # fmt: skip
     """Record the entry at the level's cursor; false if this phase must skip it."""
     key, word = load(state, at + CURSOR_KEY), load(state, at + CURSOR_WORD)
-    store(state, VALUES + load(table, row + COLUMN), key)
+    store(state, VALUES + load(table, row + 5), key)
     word_there = word
     set_there = load(state, at + SET_THERE)
     if set_there != load(state, at + SET_HERE):
@@ -273,25 +247,17 @@ def take_entry(
     store(state, at + WORD_THERE, word_there)
     weight = load(state, at - RANGE_WORDS + HERE)
     weight_there = load(state, at - RANGE_WORDS + THERE)
-    use = load(table, row + USE)
+    use = load(table, row + 6)
     if use > BEGINS:
         if use == COUNTS_AS_ONE:
             word, word_there = 1, 1 if word_there != 0 else 0
-        if load(table, row + IS_SAME) and word != word_there:
+        if load(table, row + 7) and word != word_there:
             return False
         weight, weight_there = weigh(weight, word), weigh(weight_there, word_there)
     store(state, at + HERE, weight)
     store(state, at + THERE, weight_there)
     return pass_checks(
-        words,
-        here,
-        there,
-        table,
-        load(table, row + CHECKS),
-        load(table, row + CHECKS_AT),
-        state,
-        at,
-        side,
+        words, here, there, table, load(table, row + 8), load(table, row + 9), state, at, side
     )
 
 
@@ -308,11 +274,6 @@ def change_of(here: int, there: int, is_old: int, is_distinct: bool) -> int:
 
 
 @inlined
-def row_of(table: Words, phase: int, level: int) -> int:
-    return load(table, phase + 6) + LEVEL_WORDS * level
-
-
-@inlined
 def write_value(
     table: Words, phase: int, state: Words, width: int, level: int, integers: Words, out: Numbers,
     stride: int, end: int,
@@ -324,7 +285,8 @@ def write_value(
     if start == end:
         return
     if level > 0:
-        first, count = row_of(table, phase, level) + COLUMN, 1
+        row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
+        first, count = row + 5, 1
     else:
         first, count = load(table, phase + 3), load(table, phase)
     for number in range(count):
@@ -334,185 +296,145 @@ def write_value(
 
 
 @inlined
-def recall_values(
-    tree: Words, state: Words, scratch: Words, top: int, level: int, entry: int
-) -> None:
-    """Make the values of a gathered entry and of those above it the current ones."""
-    while level > top:
-        key = load(scratch, section(level, KEYS) + entry)
-        store(state, VALUES + load(tree, LEVEL_WORDS * level + COLUMN), key)
-        entry = load(scratch, section(level, ABOVE) + entry)
-        level = parent_of(tree, level)
-
-
-@inlined
-def find_sets(
-    words: Words, here: Words, there: Words, table: Words, tree: Words, state: Words,
-    scratch: Words, width: int, top: int, level: int, entry: int, side: int,
-) -> tuple[int, int]:  # fmt: skip
-    """The sets of a level below an entry of its parent, whose values are the current ones. The one
-    there is looked up only if entries must be the same.
-    """
-    row, parent = LEVEL_WORDS * level, parent_of(tree, level)
-    if load(tree, row) == INSIDE:
-        if parent <= top:
-            at = range_at(width, parent)
-            return load(state, at + WORD_HERE), load(state, at + WORD_THERE)
-        found = load(scratch, section(parent, WORDS) + entry)
-        return found, load(scratch, section(parent, PRODUCTS) + entry)
-    root = load(here, load(tree, row + 2 - side))
-    root_there = root
-    if load(tree, row + IS_SAME) and load(tree, row + USE) != LEADS:
-        root_there = load(there, load(tree, row + 1 + side))
-    keys, first = load(tree, row + 3), load(tree, row + KEYS_AT)
-    return find_both(words, root, root_there, table, keys, first, state, side, True)
-
-
-@inlined
-def keep_entries(
-    words: Words, here: Words, there: Words, table: Words, tree: Words, state: Words,
-    scratch: Words, width: int, level: int, size: int, taken: int, found: int, found_there: int,
-    side: int,
+def write_block(
+    words: Words, state: Words, at: int, integers: Words, out: Numbers, keys: int, counts: Words,
+    filled: int, room: int, factor: int, is_distinct: bool,
 ) -> int:  # fmt: skip
-    """Leave out entries that this phase must skip, and record the weights of the others; returns
-    the number of entries kept.
+    """Write entries of the last level's block while there is room; returns their number."""
+    place = load(state, at + PLACE)
+    taken = min(load(state, at + SIZE) - place, room)
+    entries = load(state, at + BLOCK) + HEAD + place
+    weights = entries + load(state, at + CAPACITY)
+    for step in range(taken):
+        store(out, keys + step, show(integers, state, load(words, entries + step)))  # type: ignore[arg-type]
+    if is_distinct:
+        for step in range(taken):
+            store(counts, filled + step, factor)
+    elif factor == 1:
+        for step in range(taken):
+            store(counts, filled + step, load(words, weights + step))
+    elif factor == -1:
+        for step in range(taken):
+            store(counts, filled + step, -load(words, weights + step))
+    else:
+        for step in range(taken):
+            change = weigh(abs(factor), load(words, weights + step))
+            if change < 0:
+                store(state, OVERFLOWN, 1)
+            store(counts, filled + step, change if factor > 0 else -change)
+    store(state, at + PLACE, place + taken)
+    return taken
+
+
+@inlined
+def get_at(words: Words, reference: int, place: int, key: int) -> int:
+    """The word of an id that most likely is at this index of a block, as in another version."""
+    if reference & 1 == 0:
+        header = load(words, reference + 1)
+        if place < header & LOW and load(words, reference + HEAD + place) == key:
+            return load(words, reference + HEAD + (SMALLEST << (header >> 32)) + place)
+    return set_get(words, reference, key)
+
+
+@inlined
+def write_pairs(
+    words: Words, here: Words, there: Words, table: Words, phase: int, state: Words, width: int,
+    level: int, integers: Words, out: Numbers, counts: Words, rows: int, filled: int, side: int,
+) -> int:  # fmt: skip
+    """Write the entries of the last two levels, for an answer that exists only here, while they are
+    blocks that fit; returns the rows filled by then. The level's own steps handle the remainder.
     """
-    row, at = LEVEL_WORDS * level, range_at(width, level)
-    use, checks, first_check = (
-        load(tree, row + USE), load(tree, row + CHECKS), load(tree, row + CHECKS_AT),
-    )  # fmt: skip
-    keys, inner = section(level, KEYS) + size, section(level, WORDS) + size
-    weights, others = section(level, WEIGHTS) + size, section(level, PRODUCTS) + size
-    is_trie, is_same = load(tree, row) == TRIE, load(tree, row + IS_SAME)
-    kept = 0
-    for place in range(taken):
-        key, word = load(scratch, keys + place), load(scratch, inner + place)
-        word_there = word
-        if is_same and found != found_there:
-            if is_trie:
-                word_there = trie_get(words, found_there, key)
-            else:
-                word_there = get_at(words, found_there, place, key)
-            if word_there == 0 or (use == WEIGHS and word != word_there):
-                continue
-        weight = word if use == WEIGHS else 1
+    at = range_at(width, level)
+    row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
+    below = row + SEED_LEVEL_WORDS
+    place, last_place = load(table, row + 5), load(table, below + 5)
+    weighs, checks, first_check = load(table, row + 6), load(table, row + 8), load(table, row + 9)
+    key_place, is_same = load(table, load(table, below + 4)), load(table, below + 7)
+    root = load(here, load(table, below + 2 - side))
+    other = load(there, load(table, below + 1 + side))
+    stride = out.size // width
+    column, keys = place * stride, last_place * stride
+    factor = load(state, at - RANGE_WORDS + HERE)
+    sign = -1 if side else 1
+    key = load(state, VALUES + key_place)
+    found = found_there = 0
+    if not is_same:
+        other = root
+    if key_place != place:
+        found, found_there = get_sets(words, root, other, key, state, side)
+    entry, size = load(state, at + PLACE), load(state, at + SIZE)
+    block = load(state, at + BLOCK) + HEAD
+    capacity = load(state, at + CAPACITY)
+    while entry < size:
+        value = load(words, block + entry)
+        weight = factor
+        if weighs == WEIGHS:
+            weight = weigh(weight, load(words, block + capacity + entry))
         if checks:
-            store(state, VALUES + load(tree, row + COLUMN), key)
+            store(state, VALUES + place, value)
             store(state, at + HERE, weight)
             store(state, at + THERE, 0)
             if not pass_checks(words, here, there, table, checks, first_check, state, at, side):
+                entry += 1
                 continue
             weight = load(state, at + HERE)
-        store(scratch, keys + kept, key)
-        store(scratch, inner + kept, word)
-        store(scratch, others + kept, word_there)
-        store(scratch, weights + kept, weight)
-        kept += 1
-    return kept
-
-
-@kernel
-def gather_changes(
-    words: Words, here: Words, there: Words, table: Words, tree: Words, state: Words,
-    scratch: Words, width: int, top: int, level: int, side: int,
-) -> int:  # fmt: skip
-    """Gather the sets of a level below a chunk, for answers that do not exist there; returns the
-    number of entries, or -1 if there are too many.
-    """
-    start, above, parent = section(level, START), section(level, ABOVE), parent_of(tree, level)
-    keys, inner = section(level, KEYS), section(level, WORDS)
-    row = LEVEL_WORDS * level
-    is_plain = load(tree, row + CHECKS) == 0 and load(tree, row + USE) == WEIGHS
-    first, until = span_of(tree, scratch, top, level)
-    size = 0
-    for entry in range(first, until):
-        store(scratch, start + entry, size)
-        recall_values(tree, state, scratch, top, parent, entry)
-        found, found_there = find_sets(
-            words, here, there, table, tree, state, scratch, width, top, level, entry, side
-        )
-        is_whole = is_plain and (found == found_there or load(tree, row + IS_SAME) == 0)
-        to = section(level, WEIGHTS) if is_whole else inner
-        if load(tree, row) == TRIE:
-            trie_first(words, scratch, 0, found)
-            taken = take_trie(words, scratch, 0, scratch, keys + size, to + size,
-                              CAPACITY - size + 1)  # fmt: skip
-            if taken > CAPACITY - size:
-                return -1
+        if key_place == place:
+            found, found_there = get_sets(words, root, other, value, state, side)
+        if found == 0:
+            entry += 1
+            continue
+        header = load(words, found + 1)
+        taken = header & LOW
+        if found & 1 or weight != 1 or taken > rows - filled:
+            break
+        entries = found + HEAD
+        weights = entries + (SMALLEST << (header >> 32))
+        shown = show(integers, state, value)
+        if found == found_there:
+            # One loop over all columns: sizes are small, and every loop has a start-up cost.
+            for step in range(taken):
+                store(out, column + filled + step, shown)  # type: ignore[arg-type]
+                last = load(words, entries + step)
+                store(out, keys + filled + step, show(integers, state, last))  # type: ignore[arg-type]
+                store(counts, filled + step, sign * load(words, weights + step))
+            filled += taken
         else:
-            taken = copy_set(
-                words, scratch, 0, found, scratch, keys + size, to + size, CAPACITY - size
-            )
-            if taken < 0:
-                return -1
-        if not is_whole:
-            taken = keep_entries(
-                words, here, there, table, tree, state, scratch, width, level, size, taken, found,
-                found_there, side,
-            )  # fmt: skip
-        for place in range(size, size + taken):
-            store(scratch, above + place, entry)
-        size += taken
-    store(scratch, start + until, size)
-    others = 0
-    for entry in range(size):
-        others |= load(scratch, section(level, WEIGHTS) + entry) ^ 1
-    store(scratch, meta(level) + FIRST, 0)
-    store(scratch, meta(level) + UNTIL, size)
-    store(scratch, meta(level) + IS_HEAVY, 1 if others != 0 else 0)
-    return size
-
-
-@kernel
-def try_expansion(
-    words: Words, here: Words, there: Words, table: Words, tree: Words, levels: int, state: Words,
-    integers: Words, scratch: Words, shown: Numbers, width: int, top: int, side: int,
-) -> int:  # fmt: skip
-    """Gather all levels below the entry of a level; returns the number of rows, or -1 if there are
-    too many.
-    """
-    store(scratch, meta(top) + FIRST, 0)
-    store(scratch, meta(top) + UNTIL, 1)
-    store(scratch, meta(top) + IS_HEAVY, 0)
-    for level in range(top + 1, levels):
-        size = gather_changes(
-            words, here, there, table, tree, state, scratch, width, top, level, side
-        )
-        if size <= 0:
-            return size
-        show_entries(scratch, shown, state, integers, level, 0, size)
-    if not build_tables(tree, levels, scratch, shown, top):
-        return -1
-    return size_chunk(tree, levels, scratch, top)
-
-
-@kernel
-def sign_changes(
-    state: Words, counts: Words, start: int, end: int, side: int, is_distinct: bool
-) -> None:
-    """From multiplicities that only one version has to changes."""
-    sign = -1 if side else 1
-    for row in range(start, end):
-        weight = load(counts, row)
-        if weight < 0:
-            store(state, OVERFLOWN, 1)
-        store(counts, row, sign if is_distinct else sign * weight)
+            for step in range(taken):
+                last, count = load(words, entries + step), load(words, weights + step)
+                if get_at(words, found_there, step, last) == count:
+                    store(out, column + filled, shown)  # type: ignore[arg-type]
+                    store(out, keys + filled, show(integers, state, last))  # type: ignore[arg-type]
+                    store(counts, filled, sign * count)
+                    filled += 1
+        entry += 1
+    store(state, at + PLACE, entry)
+    store(state, at + SINCE, filled)
+    return filled
 
 
 @inlined
-def open_phase(table: Words, phase: int, tree: Words) -> int:
-    """Copy the levels of a phase; returns their number, with the seed."""
-    levels = load(table, phase + 5) + 1
-    for word in range(LEVEL_WORDS * levels):
-        store(tree, word, load(table, load(table, phase + 6) + word))
-    return levels
+def has_pairs(table: Words, phase: int, state: Words, width: int, level: int) -> bool:
+    """Whether `write_pairs` may continue at this level: two sets, the last with plain weights, and
+    nothing to carry for the other version.
+    """
+    at = range_at(width, level)
+    row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
+    below = row + SEED_LEVEL_WORDS
+    use = load(table, row + 6)
+    is_shared = load(state, at + SET_HERE) == load(state, at + SET_THERE)
+    return bool(
+        load(state, at - RANGE_WORDS + THERE) == 0
+        and load(table, row) != TRIE
+        and (use == LEADS or (use == WEIGHS and is_shared))
+        and load(table, below) == SET and load(table, below + 3) == 1
+        and load(table, below + 6) == WEIGHS and load(table, below + 8) == 0
+    )  # fmt: skip
 
 
 @kernel
 def fill_changes(
-    words: Words, old: Words, new: Words, table: Words, state: Words, integers: Words, tree: Words,
-    scratch: Words, shown: Numbers, out: Numbers, counts: Words, rows: int, width: int,
-    is_distinct: bool,
+    words: Words, old: Words, new: Words, table: Words, state: Words, integers: Words,
+    out: Numbers, counts: Words, rows: int, width: int, is_distinct: bool,
 ) -> int:  # fmt: skip
     """Write the next changed answers to columns of `rows + WIDE` numbers, and the signed changes to
     `counts`.
@@ -524,16 +446,14 @@ def fill_changes(
     stride = out.size // width
     number, level = load(state, PHASE), load(state, LEVEL)
     phase = load(table, TABLE_HEAD + number) if number < load(table, 0) else 0
-    levels = open_phase(table, phase, tree) if number < load(table, 0) else 0
     for each in range(load(table, 1)):
         store(state, range_at(width, each) + SINCE, 0)
     while filled < rows and number < load(table, 0):
         if level == NO_LEVEL:
             phase = load(table, TABLE_HEAD + number)
-            levels = open_phase(table, phase, tree)
             open_seed(words, old, new, table, phase, state)
             level = 0
-        last = levels - 1
+        last = load(table, phase + 5)
         at = range_at(width, level)
         write_value(table, phase, state, width, level, integers, out, stride, filled)
         if level == 0 and not next_seed(words, table, phase, state, width):
@@ -550,7 +470,40 @@ def fill_changes(
             if not found:
                 continue
         else:
-            row = row_of(table, phase, level)
+            row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
+            is_shared = load(state, at + SET_HERE) == load(state, at + SET_THERE)
+            if (
+                level == last and is_shared and load(table, row) != TRIE
+                and load(table, row + 6) == WEIGHS and load(table, row + 8) == 0
+            ):  # fmt: skip
+                weight = load(state, at - RANGE_WORDS + HERE)
+                other = load(state, at - RANGE_WORDS + THERE)
+                if weight < 0 or other < 0:
+                    store(state, OVERFLOWN, 1)
+                factor = change_of(weight, other, side, is_distinct)
+                keys = load(table, row + 5) * stride
+                while factor != 0 and filled < rows:
+                    filled += write_block(
+                        words, state, at, integers, out, keys + filled, counts, filled,
+                        rows - filled, factor, is_distinct,
+                    )  # fmt: skip
+                    if filled < rows and not set_next_block(words, state, at):
+                        factor = 0
+                store(state, at + SINCE, filled)
+                if factor == 0:
+                    level -= 1
+                continue
+            if (
+                level == last - 1
+                and not is_distinct
+                and has_pairs(table, phase, state, width, level)
+            ):
+                filled = write_pairs(
+                    words, here, there, table, phase, state, width, level, integers, out, counts,
+                    rows, filled, side,
+                )  # fmt: skip
+                if filled == rows:
+                    continue
             if load(table, row) == TRIE:
                 found = trie_next(words, state, at)
             else:
@@ -560,26 +513,13 @@ def fill_changes(
                 continue
             if not take_entry(words, here, there, table, row, state, at, side):
                 continue
-        weight, other = load(state, at + HERE), load(state, at + THERE)
-        if level < last and other == 0:
-            size = try_expansion(
-                words, here, there, table, tree, levels, state, integers, scratch, shown, width,
-                level, side,
-            )  # fmt: skip
-            if size == 0:
-                continue
-            if 0 < size <= rows - filled:
-                write_below(tree, levels, scratch, shown, level, 1, out, stride, filled)
-                write_weights(tree, levels, scratch, level, 1, weight, counts, filled)
-                sign_changes(state, counts, filled, filled + size, side, is_distinct)
-                filled += size
-                continue
         if level < last:
             level += 1
-            row = row_of(table, phase, level)
+            row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
             open_change_level(words, here, there, table, row, state, width, level, side)
             store(state, range_at(width, level) + SINCE, filled)
             continue
+        weight, other = load(state, at + HERE), load(state, at + THERE)
         if weight < 0 or other < 0:
             store(state, OVERFLOWN, 1)
         change = change_of(weight, other, side, is_distinct)

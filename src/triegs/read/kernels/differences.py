@@ -16,7 +16,7 @@ from triegs.jit.words import Words, load, store, trailing_zeros
 from triegs.store.kernels.cursors import CURSOR_WORDS, set_first, set_next
 from triegs.store.kernels.cursors import KEY as CURSOR_KEY
 from triegs.store.kernels.cursors import WORD as CURSOR_WORD
-from triegs.store.kernels.layout import BITS, DIGIT, HEAD, HEIGHT_SHIFT, LOW, OFFSET, SMALLEST
+from triegs.store.kernels.layout import BITS, DIGIT, HEAD, HEIGHT_SHIFT, LOW, OFFSET
 from triegs.store.kernels.sets import set_get
 
 # A cursor is the current column, then a range per column: its state, frames, and for a set one
@@ -248,13 +248,3 @@ def next_difference(words: Words, state: Words, base: int, columns: int, weighs:
             return True
     store(state, base, -1)
     return False
-
-
-@inlined
-def get_at(words: Words, reference: int, place: int, key: int) -> int:
-    """The word of an id that most likely is at this index of a block, as in another version."""
-    if reference & 1 == 0:
-        header = load(words, reference + 1)
-        if place < header & LOW and load(words, reference + HEAD + place) == key:
-            return load(words, reference + HEAD + (SMALLEST << (header >> 32)) + place)
-    return set_get(words, reference, key)

@@ -1,4 +1,4 @@
-"""From gathered levels to rows: the part of enumeration that is the same for all readers.
+"""From gathered levels to rows.
 
 The levels of a query form a tree: the set of a level depends on values of its ancestors alone. They
 are numbered depth first, so the levels below a level follow it, up to its *end*.
@@ -38,7 +38,7 @@ from triegs.jit.words import (
 )
 from triegs.store.kernels.cursors import CURSOR_WORDS
 
-# A row of levels: see `triegs.read.kernels.answers`, or `changes` for its own use of the others.
+# Of a row of levels, see `triegs.read.kernels.answers`.
 COLUMN, PARENT, END = 4, 8, 9
 LEVEL_WORDS = 12
 
@@ -315,27 +315,6 @@ def has_weights(levels: Words, count: int, scratch: Words, top: int) -> bool:
 
 
 @kernel
-def write_below(
-    levels: Words, count: int, scratch: Words, shown: Numbers, top: int, until: int, out: Numbers,
-    stride: int, filled: int,
-) -> None:  # fmt: skip
-    """Write the columns of all levels after the top for the chunk's entries before `until`."""
-    first = load(scratch, meta(top) + FIRST)
-    for entry in range(first, until):
-        store(scratch, BEFORE_AT + entry, 1)
-    child = top + 1
-    while child < count:
-        step = 1 if parent_of(levels, child) == top else 0
-        begin, after = load(scratch, meta(child) + BEGIN_AT), section(child, AFTER)
-        for each in range(child, end_of(levels, child)):
-            source = side_at(each, load(scratch, meta(each) + SIDE))
-            to = load(levels, LEVEL_WORDS * each + COLUMN) * stride + filled
-            spread_column(scratch, shown, source, begin, step, after, first, until, out, to)
-        pass_child(scratch, begin, step, first, until)
-        child = end_of(levels, child)
-
-
-@kernel
 def write_chunk(
     levels: Words, count: int, scratch: Words, shown: Numbers, top: int, until: int, out: Numbers,
     stride: int, filled: int,
@@ -350,7 +329,17 @@ def write_chunk(
         row = load(scratch, POSITIONS_AT + entry)
         size = load(scratch, POSITIONS_AT + entry + 1) - row
         write_run(out, to + row, load(shown, values + entry), size)  # type: ignore[arg-type]
-    write_below(levels, count, scratch, shown, top, until, out, stride, filled)
+        store(scratch, BEFORE_AT + entry, 1)
+    child = top + 1
+    while child < count:
+        step = 1 if parent_of(levels, child) == top else 0
+        begin, after = load(scratch, meta(child) + BEGIN_AT), section(child, AFTER)
+        for each in range(child, end_of(levels, child)):
+            source = side_at(each, load(scratch, meta(each) + SIDE))
+            to = load(levels, LEVEL_WORDS * each + COLUMN) * stride + filled
+            spread_column(scratch, shown, source, begin, step, after, first, until, out, to)
+        pass_child(scratch, begin, step, first, until)
+        child = end_of(levels, child)
 
 
 @kernel
