@@ -39,7 +39,7 @@ def draw_edges(random: Random, count: int, nodes: int) -> list[tuple[str, str, s
 
 
 def read_rows(result, rows: int) -> list[tuple]:
-    found = []
+    found: list[tuple] = []
     for batch in result.batches(rows):
         assert batch.num_rows <= rows
         *columns, counts = (column.to_pylist() for column in batch.columns)
