@@ -26,7 +26,7 @@ from triegs.workloads.stream import name_iri
 
 NAME = "changes"
 #: How many times the rows per second of each peer.
-GOALS = {"DuckDB delta SQL": 3.0, "dict delta join": 10.0}
+GOALS = {"DuckDB delta SQL": 10.0, "dict delta join": 12.0}
 GROWTH_GOAL, EMPTY_GOAL_US = 1.3, 20.0
 COPIES = 9
 #: Farther than any two nodes of one window are apart.

@@ -21,7 +21,9 @@ from triegs.workloads import Slide
 MAINTAINING = {
     "path3 f8": 25.0, "path3 f3": 10.0, "star5 b3": 40.0, "spider4x2 b2": 40.0, "reply": 10.0,
 }  # fmt: skip
-READING = 2.5
+READING = {
+    "path3 f8": 2.5, "path3 f3": 2.0, "star5 b3": 2.5, "spider4x2 b2": 2.0, "reply": 2.5,
+}  # fmt: skip
 #: Slides of one turn: only maintained, then read as values, then read as ids.
 MAINTAINED, READ, READ_IDS = 16, 4, 2
 
@@ -69,7 +71,7 @@ def _measure(bench: Bench, name: str, bed: Bed, peer: Any) -> Iterator[Figure]:
         yield Figure(name, "Polars /s", maintaining.theirs.rate)
         yield Figure(name, "Polars count /s", count.rate)
         yield Figure(name, "maintain : Polars", maintaining.ratio, "x", MAINTAINING[name])
-        yield Figure(name, "and read : Polars", reading.ratio, "x", READING)
+        yield Figure(name, "and read : Polars", reading.ratio, "x", READING[name])
 
 
 def _take_our_turn(bed: Bed, slides: list[Slide], ids: Samples) -> tuple[Samples, Samples, int]:

@@ -8,7 +8,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from triegs.read.kernels.answers import weigh
 from triegs.read.kernels.differences import (
     KEY,
     NEW,
@@ -18,6 +17,7 @@ from triegs.read.kernels.differences import (
     next_difference,
     open_difference,
 )
+from triegs.read.kernels.expansion import weigh
 from triegs.store.kernels.layout import SLOT_WORDS
 from triegs.store.packed import PackedStore
 

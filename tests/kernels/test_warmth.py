@@ -108,9 +108,10 @@ def test_the_helper_compiles_what_the_engine_calls():
             engine.apply([("+", 1, "<a:p>", n) for n in range(2_000)])
             with query.snapshot() as after:
                 after.to_arrow(), after[:2].to_arrow(), after.diff(before).to_arrow()
+                after.to_arrow("python"), after.diff(before).to_arrow("python")
                 after.sample(2).to_arrow()
     for kernel in (*ahead.HELPED, *ahead.OWN):
-        assert ahead.find_types(kernel) in kernel.signatures, kernel.__name__
+        assert set(ahead.find_types(kernel)) <= set(kernel.signatures), kernel.__name__
 
 
 @pytest.mark.parametrize("executable", ["", "/nowhere/python3", "/bin/app"])

@@ -24,22 +24,28 @@ from triegs.read.kernels.answers import fill_answers
 from triegs.read.kernels.changes import fill_changes
 from triegs.read.kernels.positions import pick_answers
 
-TYPES: dict[str, Any] = {"Words": types.int64[::1], "int": types.int64, "bool": types.boolean}
+TYPES: dict[str, Any] = {
+    "Words": types.int64[::1], "Ids": types.int32[::1], "int": types.int64, "bool": types.boolean,
+}  # fmt: skip
 #: What the helper compiles, in this order, and after which of them this process goes on.
 HELPED: tuple[Any, ...] = (run_epoch, run_and_publish, pick_answers)
 AWAITED: Any = run_and_publish
 OWN: tuple[Any, ...] = (fill_answers, fill_changes)
 
 
-def find_types(kernel: Any) -> tuple[Any, ...]:
-    """The types that a kernel of words and numbers is called with, by its annotations."""
-    parameters = signature(kernel.py_func).parameters.values()
-    return tuple(TYPES[parameter.annotation] for parameter in parameters)
+def find_types(kernel: Any) -> list[tuple[Any, ...]]:
+    """The types that a kernel of words and numbers is called with, by its annotations: `Numbers`
+    are either all ids or all words.
+    """
+    names = [each.annotation for each in signature(kernel.py_func).parameters.values()]
+    kinds = ("Ids", "Words") if "Numbers" in names else ("Words",)
+    return [tuple(TYPES[kind if name == "Numbers" else name] for name in names) for kind in kinds]
 
 
 def compile_now(kernel: Any) -> None:
     """Have the code of a kernel: from the disk, or compiled and put there."""
-    kernel.compile(find_types(kernel))
+    for found in find_types(kernel):
+        kernel.compile(found)
 
 
 class Helper:

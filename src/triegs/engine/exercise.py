@@ -113,6 +113,7 @@ def _run_compiled(engine: Any) -> None:
         _read(snapshot)
         with query.snapshot() as newest:
             newest.diff(snapshot).to_arrow("ids")
+            newest.diff(snapshot).to_arrow("python")
         snapshot.close()
     engine.apply([("-", *assertion) for assertion in fresh])
     engine.apply(_edges(B, MANY, "-"))

@@ -14,6 +14,8 @@ from numba.extending import intrinsic
 
 WORD, BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 FALSE = ir.Constant(ir.IntType(1), 0)
+#: The numbers that `spread` and `copy_wide` write at once.
+WIDE = 8
 READ, KEEP, DATA = (ir.Constant(ir.IntType(32), value) for value in (0, 3, 1))
 
 
@@ -95,3 +97,38 @@ def prefetch(_typing: Any, words: Any, _at: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(words, types.int64), build
+
+
+def point(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
+    """The address of some adjacent numbers of an array, as one of a vector."""
+    data = context.make_array(kind)(context, builder, array).data
+    vector = ir.VectorType(data.type.pointee, WIDE)
+    return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
+
+
+@intrinsic
+def spread(_typing: Any, numbers: Any, _at: Any, _number: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = point(context, builder, signature.args[0], args[0], args[1])
+        number = context.cast(builder, args[2], types.int64, signature.args[0].dtype)
+        vector = ir.Constant(place.type.pointee, ir.Undefined)
+        for lane in range(WIDE):
+            vector = builder.insert_element(vector, number, ir.Constant(ir.IntType(32), lane))
+        builder.store(vector, place).align = signature.args[0].dtype.bitwidth // 8
+        return context.get_dummy_value()
+
+    return types.void(numbers, types.int64, types.int64), build
+
+
+@intrinsic
+def copy_wide(_typing: Any, numbers: Any, _to: Any, source: Any, _start: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        size = signature.args[0].dtype.bitwidth // 8
+        target = point(context, builder, signature.args[0], args[0], args[1])
+        start = point(context, builder, signature.args[2], args[2], args[3])
+        vector = builder.load(start)
+        vector.align = size
+        builder.store(vector, target).align = size
+        return context.get_dummy_value()
+
+    return types.void(numbers, types.int64, source, types.int64), build

@@ -174,10 +174,16 @@ def compiled_as(intrinsic: Any) -> Callable[[Function], Function]:
     def call_with_two(a: Any, b: Any) -> Any:
         return intrinsic(a, b)
 
+    def call_with_three(a: Any, b: Any, c: Any) -> Any:
+        return intrinsic(a, b, c)
+
     def call_with_four(a: Any, b: Any, c: Any, d: Any) -> Any:
         return intrinsic(a, b, c, d)
 
-    calls = {0: call_with_none, 1: call_with_one, 2: call_with_two, 4: call_with_four}
+    calls = {
+        0: call_with_none, 1: call_with_one, 2: call_with_two, 3: call_with_three,
+        4: call_with_four,
+    }  # fmt: skip
     options: Any = {**OPTIONS, "forceinline": True}
 
     def attach(twin: Function) -> Function:

@@ -22,6 +22,9 @@ from triegs.jit import intrinsics
 from triegs.jit.jit import BOUNDS_CHECKED, compiled_as, inlined
 
 Words = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
+Numbers = Words | Ids
+WIDE = intrinsics.WIDE
 
 
 @inlined
@@ -103,3 +106,36 @@ def copy_words(words: Words, target: int, source: int, count: int) -> None:
         load(words, target + count - 1)
         load(words, source + count - 1)
     move_words(words, target, source, count)
+
+
+@compiled_as(intrinsics.spread)
+def spread(numbers: Numbers, at: int, number: int) -> None:
+    """Write a number to `WIDE` adjacent places, without bounds checks."""
+    numbers[at : at + WIDE] = number
+
+
+@compiled_as(intrinsics.copy_wide)
+def copy_wide(numbers: Numbers, to: int, source: Numbers, start: int) -> None:
+    """Copy `WIDE` numbers of the same type, without bounds checks."""
+    numbers[to : to + WIDE] = source[start : start + WIDE]
+
+
+@inlined
+def write_run(numbers: Numbers, at: int, number: int, size: int) -> None:
+    """Write a number to `size` adjacent places, and anything to less than `WIDE` after them."""
+    if BOUNDS_CHECKED and size > 0:
+        load(numbers, at + size - 1 + (-size) % WIDE)  # type: ignore[arg-type]
+    for step in range(0, size, WIDE):
+        spread(numbers, at + step, number)
+
+
+@inlined
+def copy_run(numbers: Numbers, to: int, source: Numbers, start: int, size: int) -> None:
+    """Copy `size` numbers, and anything to less than `WIDE` places after them; both arrays must
+    have these.
+    """
+    if BOUNDS_CHECKED and size > 0:
+        load(numbers, to + size - 1 + (-size) % WIDE)  # type: ignore[arg-type]
+        load(source, start + size - 1 + (-size) % WIDE)  # type: ignore[arg-type]
+    for step in range(0, size, WIDE):
+        copy_wide(numbers, to + step, source, start + step)

@@ -51,6 +51,7 @@ class Enumeration:
         for component in self.plan.components:
             if self.plan.nodes[component.top].role is Role.EXISTENTIAL:
                 self.enumeration.totals.append(self.lowering.scalar(component.top))
+        self.enumeration.arrange_levels()
         return self.enumeration
 
     def _add_level(self, number: int) -> None:

@@ -8,7 +8,7 @@ local weights: of the entries that weigh, and of the counts attached to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -167,5 +167,42 @@ class EnumerationPlan:
         self.factors.append(Factor(relation, wanted, True, parent_path))
         return len(self.factors) - 1
 
+    def arrange_levels(self) -> None:
+        """Put levels in depth-first order: each directly after its parent and the levels below
+        earlier siblings, of which small ones come first. Then the answers below a level's entry
+        are a product of adjacent levels.
+        """
+        above = []
+        for level in self.levels:
+            columns = {*level.interface, *(c for _, key in level.counts for c in key)}
+            above.append(max((self._level_of(c) for c in columns - {*level.binds}), default=-1))
+        order = order_depth_first(above)
+        self.levels = [self.levels[number] for number in order]
+        if self.counts is not None:
+            self.counts = [self.counts[number] for number in order]
+
     def _level_of(self, column: int) -> int:
         return next(i for i, level in enumerate(self.levels) if column in level.binds)
+
+
+def order_depth_first(parents: Sequence[int]) -> list[int]:
+    """The nodes of a forest, each directly after its parent (-1 if none) and the nodes below
+    earlier siblings; siblings with fewer nodes below them come first.
+
+    >>> order_depth_first([-1, 0, 0, 1])
+    [0, 2, 1, 3]
+    """
+    sizes = [1] * len(parents)
+    for node, parent in reversed([*enumerate(parents)]):
+        if parent >= 0:
+            sizes[parent] += sizes[node]
+    order: list[int] = []
+
+    def place(parent: int) -> None:
+        children = [node for node, each in enumerate(parents) if each == parent]
+        for node in sorted(children, key=sizes.__getitem__) if parent >= 0 else children:
+            order.append(node)
+            place(node)
+
+    place(-1)
+    return order

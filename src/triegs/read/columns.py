@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from triegs.maintain.enumeration_plan import Count, EnumerationPlan, Level
+from triegs.jit.words import WIDE
+from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.read.kernels.answers import (
     FACTOR,
-    INSIDE,
-    LEVEL_WORDS,
+    IS_PLAIN,
     MISFIT,
-    SET,
     STATE_HEAD,
     STATE_WORDS,
-    TILE_WORDS,
-    TRIE,
     fill_answers,
 )
+from triegs.read.kernels.expansion import scratch_words, shown_numbers
+from triegs.read.levels import write_levels
 from triegs.store.packed import PackedVersion
 from triegs.terms.decoder import allocate
 
 LARGEST = 2**63 - 1
 BATCH_ROWS = 65_536
 Words: TypeAlias = NDArray[np.int64]
+#: Of 32 bits; values of integers have 64.
+Ids: TypeAlias = NDArray[Any]
 #: Ids, one row per column, and the multiplicities.
-Columns = tuple[Words, Words]
+Columns = tuple[Ids, Words]
 #: The maximum number of rows of the next batch.
 Sizes = Callable[[], int]
 
 #: The integers of a dictionary: value and kind by id.
 Integers = Callable[[], Words]
 
+NO_INTEGERS = np.empty(0, np.int64)
 TOO_LARGE = -1
 
 
@@ -48,10 +50,10 @@ def read_columns(
     sizes: Sizes,
     integers: Integers | None = None,
 ) -> Iterator[Columns]:
-    """The answers in batches. Memory: one batch, and one cursor per head variable.
+    """The answers in batches. Memory: one batch, and one chunk per head variable.
 
-    With `integers` columns have values instead of ids, or `NotIntegers` is raised. A multiplicity
-    that does not fit 64 bits is negative.
+    Ids have 32 bits. With `integers` columns have values instead, of 64 bits, or `NotIntegers` is
+    raised. A multiplicity that does not fit 64 bits is negative.
     """
     factor = 1
     for relation, key in enumeration.totals:
@@ -61,7 +63,7 @@ def read_columns(
     if factor > LARGEST:
         factor = TOO_LARGE
     if not enumeration.levels:
-        yield np.empty((0, 1), np.int64), np.array([factor], np.int64)
+        yield np.empty((0, 1), np.int32), np.array([factor], np.int64)
     else:
         yield from _fill(enumeration, version, factor, sizes, integers)
 
@@ -73,65 +75,68 @@ def _fill(
     sizes: Sizes,
     integers: Integers | None,
 ) -> Iterator[Columns]:
-    if enumeration.tables is None:
-        enumeration.tables = write_levels(enumeration)
-    levels, count = enumeration.tables
-    state = np.zeros(STATE_HEAD + STATE_WORDS * count, np.int64)
-    state[FACTOR] = factor
-    tile = np.empty(TILE_WORDS, np.int64)
-    values = np.empty(0, np.int64)
+    filling = Filling(enumeration, version, integers)
+    filling.state[FACTOR] = factor
     while True:
         rows = sizes()
-        if integers is not None:
-            values = integers().reshape(-1)
-        out = allocate((enumeration.width + 1) * rows, np.int64)
-        version.check_held()
-        found = fill_answers(
-            version.words, version.roots, levels, count, state, values, tile, out, rows,
-            enumeration.width,
-        )  # fmt: skip
-        if state[MISFIT]:
-            raise NotIntegers
-        columns = out.reshape(enumeration.width + 1, rows)
-        if found:
-            yield columns[:-1, :found], columns[-1, :found]
-        if found < rows:
+        found = filling.fill(rows)
+        if len(found[1]):
+            yield found
+        if len(found[1]) < rows:
             return
 
 
-def write_levels(enumeration: EnumerationPlan) -> tuple[Words, int]:
-    """The enumeration plan as the kernel reads it, one level per variable, and their number."""
-    rows: list[list[int]] = []
-    factors: list[Sequence[Count]] = []
-    interfaces: list[Sequence[int]] = []
-    level_of: dict[int, int] = {}
-    before: Level | None = None
-    for level in enumeration.levels:
-        is_inside = before is not None and goes_on(level, before)
-        before = level
-        for number, place in enumerate(level.binds):
-            level_of[place] = len(rows)
-            is_last = number == len(level.binds) - 1
-            kind = INSIDE if number or is_inside else SET if level.interface else TRIE
-            weighs = int(is_last and level.weighs)
-            rows.append([kind, level.relation.root_at, 0, 0, place, weighs, 0, 0])
-            factors.append(level.counts if is_last else ())
-            interfaces.append(() if kind == INSIDE else level.interface)
-    words = [word for row in rows for word in row]
-    for at, row in enumerate(rows):
-        words[LEVEL_WORDS * at + 2 : LEVEL_WORDS * at + 4] = [len(interfaces[at]), len(words)]
-        words += [level_of[place] for place in interfaces[at]]
-        keys = []
-        for _, places in factors[at]:
-            keys.append(len(words))
-            words += [level_of[place] for place in places]
-        words[LEVEL_WORDS * at + 6 : LEVEL_WORDS * at + 8] = [len(factors[at]), len(words)]
-        for first, (relation, places) in zip(keys, factors[at], strict=True):
-            words += [relation.root_at, len(places), first]
-        assert len(row) == LEVEL_WORDS
-    return np.array(words, np.int64), len(rows)
+class Filling:
+    """An enumeration in progress, for one thread: the state of the kernel and its memory."""
+
+    def __init__(
+        self, enumeration: EnumerationPlan, version: PackedVersion, integers: Integers | None = None
+    ) -> None:
+        if enumeration.tables is None:
+            enumeration.tables = write_levels(enumeration)
+        self.levels, self.count = enumeration.tables
+        self.state = new_state(self.count)
+        self._version = version
+        self._integers = integers
+        self._kind = np.int32 if integers is None else np.int64
+        self._scratch = allocate(scratch_words(self.count), np.int64)
+        self._shown = allocate(shown_numbers(self.count), self._kind)
+
+    def fill(self, rows: int) -> Columns:
+        """The next answers; fewer than `rows` means the end. `NotIntegers` if a value is asked for
+        and there is none.
+        """
+        values = NO_INTEGERS if self._integers is None else self._integers().reshape(-1)
+        out = allocate(self.count * (rows + WIDE), self._kind)
+        counts = allocate(rows + WIDE, np.int64)
+        self._version.check_held()
+        found = fill_answers(
+            self._version.words, self._version.roots, self.levels, self.count, self.state, values,
+            self._scratch, self._shown, out, counts, rows,
+        )  # fmt: skip
+        if self.state[MISFIT]:
+            raise NotIntegers
+        columns = out.reshape(self.count, rows + WIDE)[:, :found]
+        return columns, list_ones(found) if self.state[IS_PLAIN] else counts[:found]
 
 
-def goes_on(level: Level, before: Level) -> bool:
-    """Whether a level continues from the same entries as the one before it."""
-    return level.relation is before.relation and level.interface == before.interface + before.binds
+def new_state(levels: int) -> Words:
+    """The state of an enumeration, of which `FACTOR` is still to be set."""
+    return np.zeros(STATE_HEAD + STATE_WORDS * levels, np.int64)
+
+
+def list_ones(count: int) -> Words:
+    """That many ones, as a view of an array that all readers share."""
+    if len(_ONES[0]) < count:
+        ones = np.ones(max(count, 2 * len(_ONES[0]), BATCH_ROWS), np.int64)
+        ones.flags.writeable = False
+        _ONES[0] = ones
+    return _ONES[0][:count]
+
+
+def are_ones(counts: Words) -> bool:
+    """Whether these are known to be ones without reading them."""
+    return counts.base is _ONES[0]
+
+
+_ONES: list[Words] = [np.ones(0, np.int64)]

@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from triegs.errors import MultiplicityOverflow
+from triegs.jit.words import WIDE
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.read.columns import (
     LARGEST,
+    NO_INTEGERS,
     TOO_LARGE,
     Columns,
     Integers,
@@ -73,7 +75,7 @@ def read_differences(
         if is_distinct:
             change = (factors[1] > 0) - (factors[0] > 0)
         if change:
-            yield np.empty((0, 1), np.int64), np.array([change], np.int64)
+            yield np.empty((0, 1), np.int32), np.array([change], np.int64)
     else:
         yield from _fill(old, new, factors, sizes, is_distinct, integers)
 
@@ -107,25 +109,24 @@ def _fill(
     # Another plan has other relations, so shared nodes prove nothing.
     state[EARLIER] = min(numbers) if old.enumeration is new.enumeration else NEVER
     state[IS_BACKWARDS] = numbers[0] > numbers[1]
-    values = np.empty(0, np.int64)
+    kind = np.int32 if integers is None else np.int64
     while True:
         rows = sizes()
-        if integers is not None:
-            values = integers().reshape(-1)
-        out = allocate((width + 1) * rows, np.int64)
+        values = NO_INTEGERS if integers is None else integers().reshape(-1)
+        out = allocate(width * (rows + WIDE), kind)
+        counts = allocate(rows + WIDE, np.int64)
         old.version.check_held()
         new.version.check_held()
         found = fill_changes(
-            words, old.version.roots, new.version.roots, phases.table, state, values,
-            out, rows, width, is_distinct,
+            words, old.version.roots, new.version.roots, phases.table, state, values, out, counts,
+            rows, width, is_distinct,
         )  # fmt: skip
         if state[OVERFLOWN]:
             _refuse()
         if state[MISFIT]:
             raise NotIntegers
-        columns = out.reshape(width + 1, rows)
         if found:
-            yield columns[:-1, :found], columns[-1, :found]
+            yield out.reshape(width, rows + WIDE)[:, :found], counts[:found]
         if found < rows:
             return
 

@@ -273,7 +273,7 @@ class _State:
             yield np.empty((1, 0), np.int64)
             return
         for ids, _ in read_columns(self._reader.enumeration, self._version, sizes):
-            yield np.ascontiguousarray(ids.T)
+            yield np.ascontiguousarray(ids.T, np.int64)
 
     def list_all(self) -> Words:
         """The bases of all groups."""

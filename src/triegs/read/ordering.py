@@ -149,7 +149,7 @@ def _rank_distinct(ids: Words, rank: Callable[[Words], Words]) -> Words:
     ranks = np.full(len(distinct), -1, np.int64)
     bound = np.flatnonzero(distinct >= 0)
     if len(bound):
-        ranks[bound] = rank(np.ascontiguousarray(distinct[bound]))
+        ranks[bound] = rank(np.ascontiguousarray(distinct[bound], np.int64))
     found: Words = ranks[rows.reshape(-1)]
     return found
 

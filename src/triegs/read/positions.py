@@ -20,17 +20,18 @@ from triegs.read.columns import (
     LARGEST,
     TOO_LARGE,
     Columns,
+    Filling,
     Sizes,
     Words,
-    write_levels,
+    are_ones,
+    new_state,
 )
-from triegs.read.kernels.answers import FACTOR, STATE_HEAD, STATE_WORDS, TILE_WORDS, fill_answers
+from triegs.read.kernels.answers import FACTOR
 from triegs.read.kernels.positions import COUNT_WORDS, pick_answers, seek_answer
+from triegs.read.levels import write_levels
 from triegs.read.rows import UNBOUND, WIDE, RowReader
 from triegs.store.kernels.layout import FANOUT, HEAD, OFFSET
 from triegs.store.packed import PackedRelation, PackedVersion
-
-NO_INTEGERS = np.empty(0, np.int64)
 
 
 class Finder:
@@ -39,7 +40,9 @@ class Finder:
     def __init__(self, enumeration: EnumerationPlan, version: PackedVersion) -> None:
         self.enumeration = enumeration
         self.version = version
-        self._one = np.empty(1, np.int64), np.empty(enumeration.width + 1, np.int64)
+        self._one = (
+            np.empty(1, np.int64), np.empty(enumeration.width, np.int32), np.empty(1, np.int64),
+        )  # fmt: skip
 
     def total(self, by_rows: bool) -> int:
         """The number of answers of all components together, or of rows. Cost: constant."""
@@ -71,7 +74,7 @@ class Finder:
         if enumeration.count_table is None:
             enumeration.count_table = write_counts(enumeration)
         levels, count = enumeration.tables
-        state = np.zeros(STATE_HEAD + STATE_WORDS * count, np.int64)
+        state = new_state(count)
         scalar = self._scalar()
         state[FACTOR] = scalar if scalar <= LARGEST else TOO_LARGE
         return levels, count, enumeration.count_table, state
@@ -81,47 +84,44 @@ class Finder:
         levels, count, counts, state = self._tables
         if by_rows:
             positions = positions // self._scalar()
-        rows, width = len(positions), self.enumeration.width
-        out = np.empty((width + 1, rows), np.int64)
+        rows = len(positions)
+        out = np.empty((self.enumeration.width, rows), np.int32)
+        found = np.empty(rows, np.int64)
         self.version.check_held()
         pick_answers(
             self.version.words, self.version.roots, levels, counts, count, state, positions,
-            by_rows, out.reshape(-1), rows, width,
+            by_rows, out.reshape(-1), found,
         )  # fmt: skip
-        return out[:-1], out[-1]
+        return out, found
 
     def pick_one(self, position: int) -> list[int]:
         """The ids of the answer at a position, and its multiplicity."""
         levels, count, counts, state = self._tables
-        positions, out = self._one
+        positions, out, weight = self._one
         positions[0] = position
         version = self.version
         version.check_held()
         pick_answers(
-            version.words, version.roots, levels, counts, count, state, positions, False, out, 1,
-            self.enumeration.width,
+            version.words, version.roots, levels, counts, count, state, positions, False, out,
+            weight,
         )  # fmt: skip
-        found: list[int] = out.tolist()
+        found: list[int] = out.tolist() + weight.tolist()
         return found
 
     def stream(self, start: int, stop: int, sizes: Sizes) -> Iterator[Columns]:
         """The answers of a valid range, in batches. Memory: one batch."""
         levels, count, counts, state = self._tables
-        state = state.copy()  # other searches may run meanwhile
-        tile = np.empty(TILE_WORDS, np.int64)
-        words, roots, width = self.version.words, self.version.roots, self.enumeration.width
-        self.version.check_held()
+        filling = Filling(self.enumeration, self.version)
+        filling.state[FACTOR] = state[FACTOR]
+        version = self.version
+        version.check_held()
         if start < stop:
-            seek_answer(words, roots, levels, counts, count, state, start)
+            seek_answer(version.words, version.roots, levels, counts, count, filling.state, start)
         while start < stop:
             rows = min(sizes(), stop - start)
-            out = np.empty((width + 1, rows), np.int64)
-            self.version.check_held()
-            found = fill_answers(
-                words, roots, levels, count, state, NO_INTEGERS, tile, out.reshape(-1), rows, width
-            )
-            assert found == rows, "a range ends before its counts do"
-            yield out[:-1], out[-1]
+            found = filling.fill(rows)
+            assert len(found[1]) == rows, "a range ends before its counts do"
+            yield found
             start += rows
 
 
@@ -269,7 +269,7 @@ class Positions:
             picked_counts.append(counts[rows])
             at, done = int(ends[-1]), upto
         width = len(self.reader.plan.query.head)
-        ids = np.concatenate([np.empty((width, 0), np.int64), *picked_ids], axis=1)
+        ids = np.concatenate([np.empty((width, 0), np.int32), *picked_ids], axis=1)
         counts = np.concatenate([np.empty(0, np.int64), *picked_counts])
         back = np.argsort(order, kind="stable")
         return ids[:, back], counts[back]
@@ -284,6 +284,8 @@ def check_size(size: int) -> int:
 
 def add_exactly(counts: Words) -> int:
     """The exact sum, of any size."""
+    if are_ones(counts):
+        return len(counts)
     if len(counts) and int(counts.max()) < 2**62 // len(counts):
         return int(counts.sum())
     return sum(counts.tolist())

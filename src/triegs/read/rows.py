@@ -13,7 +13,18 @@ from numpy.typing import NDArray
 from triegs.compiler.plan import Plan
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.enumeration_plan import EnumerationPlan
-from triegs.read.columns import BATCH_ROWS, LARGEST, Columns, Integers, Sizes, Words, read_columns
+from triegs.read.columns import (
+    BATCH_ROWS,
+    LARGEST,
+    Columns,
+    Ids,
+    Integers,
+    Sizes,
+    Words,
+    are_ones,
+    list_ones,
+    read_columns,
+)
 from triegs.read.differences import Side, read_differences
 from triegs.read.ordering import Load, RowOrder, join_columns, no_terms, select_first
 from triegs.sparql.expressions import holds
@@ -78,7 +89,7 @@ class RowReader:
             return
         for ids, counts in self._read(version, sizes, integers):
             if self.drops_counts:
-                counts = np.ones(len(counts), np.int64)
+                counts = list_ones(len(counts))
             if query.offset or end is not None:
                 ids, counts, start = cut_rows(ids, counts, start, query.offset, end)
             _check_counts(counts)
@@ -119,7 +130,7 @@ class RowReader:
         else:
             found = select_first(self._order, self._unsorted(version), end) if end else None
         if found is None:
-            return np.empty((width, 0), np.int64), np.empty(0, np.int64)
+            return np.empty((width, 0), np.int32), np.empty(0, np.int64)
         ids, counts = found[0][:width], found[1]
         if query.offset or end is not None:
             ids, counts, _ = cut_rows(ids, counts, 0, query.offset, end)
@@ -139,7 +150,7 @@ class RowReader:
         for ids, counts in read_columns(self.enumeration, version, lambda: BATCH_ROWS):
             ids, counts = self._filter(ids, counts)
             if self.drops_counts:
-                counts = np.ones(len(counts), np.int64)
+                counts = list_ones(len(counts))
             if len(counts):
                 yield self._pick(ids), counts
 
@@ -178,10 +189,10 @@ class RowReader:
     def _column_of(self) -> Mapping[str, int]:
         return {name: i for i, name in enumerate(self.plan.query.free)}
 
-    def show(self, ids: Words, counts: Words) -> Columns:
+    def show(self, ids: Ids, counts: Words) -> Columns:
         """Answers as rows, without filters and limits."""
         if self.drops_counts:
-            counts = np.ones(len(counts), np.int64)
+            counts = list_ones(len(counts))
         _check_counts(counts)
         return self._pick(ids), counts
 
@@ -195,22 +206,22 @@ class RowReader:
         """Whether the head has the columns of an answer in their order."""
         return self.picks == list(range(len(self._column_of)))
 
-    def _pick(self, ids: Words) -> Words:
+    def _pick(self, ids: Ids) -> Ids:
         if self._is_whole:
             return ids
-        out = np.full((len(self.picks), ids.shape[1]), UNBOUND, np.int64)
+        out = np.full((len(self.picks), ids.shape[1]), UNBOUND, ids.dtype)
         for column, pick in enumerate(self.picks):
             if pick is not None:
                 out[column] = ids[pick]
         return out
 
-    def _filter(self, ids: Words, counts: Words) -> Columns:
+    def _filter(self, ids: Ids, counts: Words) -> Columns:
         for expression in self.plan.filters:
             kept = self._keep(expression, ids)
             ids, counts = ids[:, kept], counts[kept]
         return ids, counts
 
-    def _keep(self, expression: Expression, ids: Words) -> NDArray[np.bool_]:
+    def _keep(self, expression: Expression, ids: Ids) -> NDArray[np.bool_]:
         names = list(expression_variables(expression))
         columns = [self._column_of[v] for v in names]
         distinct, rows = np.unique(ids[columns], axis=1, return_inverse=True)
@@ -222,13 +233,13 @@ class RowReader:
 
 
 def _check_counts(counts: Words) -> None:
-    if len(counts) and counts.min() < 0:
+    if not are_ones(counts) and len(counts) and counts.min() < 0:
         raise MultiplicityOverflow(*WIDE)
 
 
 def cut_rows(
-    ids: Words, counts: Words, start: int, offset: int, end: int | None
-) -> tuple[Words, Words, int]:
+    ids: Ids, counts: Words, start: int, offset: int, end: int | None
+) -> tuple[Ids, Words, int]:
     """Apply OFFSET and LIMIT, which count expanded rows, to a batch whose first row has the number
     `start`; also returns the number after its last row.
     """

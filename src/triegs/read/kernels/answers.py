@@ -1,18 +1,25 @@
-"""Enumeration into columns: an odometer of cursors, one per variable of the head.
+"""Enumeration into columns: chunk by chunk, each expanded level by level.
 
-A row of levels is `[kind, root, keys, first key, column, weighs, factors, first factor]`:
+A row of levels is `[kind, root, keys, first key, column, weighs, factors, first factor, parent,
+end, is deep, 0]`:
 
 - kind `TRIE`: the first ids of a relation; `SET`: the ids below the values of some earlier levels;
-  `INSIDE`: the ids below the entry of the previous level;
+  `INSIDE`: the ids below the entry of the parent;
 - root: the word of the root vector that leads to the relation;
 - keys: the levels whose values lead to the set;
 - weighs: whether the word of an entry multiplies the multiplicity;
 - factors: relations keyed by values of this level and earlier ones, whose counts also multiply it;
-  each is `[root, keys, first key]`.
+  each is `[root, keys, first key]`;
+- parent and end: the tree of levels, see `triegs.read.kernels.expansion`; all keys are ancestors;
+- is deep: whether a key of the level, or of one below it, is neither its own value nor its
+  parent's.
 
-Outer columns are written only when their level advances, a whole range at a time. The entries of
-the last level are copied block by block. If the last level, or the last two, are the same for all
-values of the level before, they are gathered once into a *tile*, which is copied for each value.
+Each level has a cursor and a *queue*, the next entries of the cursor. A chunk is the next entries
+of one level's queue, with those of all later levels; the values of earlier levels are *fixed*. It
+is as large as its gathered levels and the room in the columns allow. If a single entry is too
+large, it is fixed, too, and the next level has the chunks below it, until its cursor ends. So the
+work between two answers is bounded by the capacity of a chunk. Chunks start small, so the first
+answers come at once.
 
 With a table of integers, `(value, INTEGER)` by id, columns receive values instead of ids; an id
 that is not an integer sets `MISFIT`.
@@ -21,54 +28,62 @@ that is not an integer sets `MISFIT`.
 from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel
-from triegs.jit.words import Words, checked_multiply, load, store
-from triegs.store.kernels.cursors import (
-    BLOCK,
+from triegs.jit.words import Numbers, Words, load, prefetch, store, write_run
+from triegs.read.kernels.expansion import (
+    ABOVE,
     CAPACITY,
+    COLUMN,
+    FIRST,
+    IS_HEAVY,
+    KEYS,
+    LEVEL_WORDS,
+    POSITIONS_AT,
+    START,
+    UNTIL,
+    WEIGHTS,
+    WORDS,
+    build_tables,
+    find_fitting,
+    has_weights,
+    meta,
+    parent_of,
+    section,
+    side_at,
+    size_chunk,
+    span_of,
+    weigh,
+    write_chunk,
+    write_weights,
+)
+from triegs.store.kernels.cursors import (
     KEY,
-    PLACE,
-    SIZE,
     WORD,
+    copy_set,
     set_first,
     set_next,
-    set_next_block,
+    take_set,
+    take_trie,
     trie_first,
     trie_next,
 )
-from triegs.store.kernels.layout import HEAD
 from triegs.store.kernels.sets import set_get
 from triegs.store.kernels.trie import trie_get
 
 TRIE, SET, INSIDE = 0, 1, 2
-LEVEL_WORDS = 8
+WEIGHS, FACTORS, FACTORS_AT, IS_DEEP = 5, 6, 7, 10
 FACTOR_WORDS = 3
 
 # The state: some words, then one range per level, its cursor first.
 PHASE, FACTOR, MISFIT = 0, 1, 2  # FACTOR multiplies every answer
-# Whether there is a tile now, the position in it, its size, and the sets it was made from.
-TILED, TILE_PLACE, TILE_SIZE, TILE_OF, TILE_OF_TOO = 3, 4, 5, 6, 7
+LEVEL, IS_PLAIN = 3, 4  # the level of the chunks; whether all multiplicities so far are one
 NEW, RUNNING, DONE = 0, 1, 2
 STATE_HEAD = 8
-# Maximum rows of a tile. It holds ids of the last level, multiplicities, and ids of the level
-# before if that is included; then come the two sets, ids and counts each.
-TILE = 1024
-TILE_WORDS = 7 * TILE
 INTEGER = -1  # as in triegs.terms.arrays
-STATE_WORDS = 40
-# After the cursor: value, multiplicity so far, first row of the value; how often the level
-# advanced; and for its set, how often the level of its key had advanced then, and the set's
-# reference.
-VALUE, WEIGHT, SINCE, MOVED, SEEN, REFERENCE = 32, 33, 34, 35, 36, 37
-
-
-@inlined
-def weigh(a: int, b: int) -> int:
-    """The product of two multiplicities; negative if it does not fit, as are all products of it.
-
-    Two factors that do not fit give a product that does not fit.
-    """
-    product, overflow = checked_multiply(a, b)
-    return -1 if overflow or (a & b) < 0 else product
+STATE_WORDS = 44
+# After the cursor: value and multiplicity of the fixed entry, and its first row; the next entry of
+# the queue and its end; the reference of the level's set; the total below it, for positions; the
+# maximum size of a chunk, and how many rows an entry had.
+VALUE, WEIGHT, SINCE, NEXT, HELD, REFERENCE, TOTAL, MOST, USUAL = 32, 33, 34, 35, 36, 37, 38, 39, 40
 
 
 @inlined
@@ -80,7 +95,7 @@ def base_of(level: int) -> int:
 def find_below(
     words: Words, roots: Words, levels: Words, state: Words, root: int, keys: int, first: int
 ) -> int:
-    """The word that the values of some levels lead to in a relation."""
+    """The word that the values of some fixed levels lead to in a relation."""
     word = load(roots, root)
     for number in range(keys):
         value = load(state, base_of(load(levels, first + number)) + VALUE)
@@ -89,22 +104,43 @@ def find_below(
 
 
 @inlined
+def find_gathered(
+    words: Words, roots: Words, levels: Words, state: Words, scratch: Words, top: int, level: int,
+    entry: int, root: int, keys: int, first: int,
+) -> int:  # fmt: skip
+    """The same for an entry of a gathered level and its ancestors."""
+    word = load(roots, root)
+    for number in range(keys):
+        wanted = load(levels, first + number)
+        if wanted < top:
+            value = load(state, base_of(wanted) + VALUE)
+        else:
+            at, place = level, entry
+            while at != wanted:
+                place = load(scratch, section(at, ABOVE) + place)
+                at = parent_of(levels, at)
+            value = load(scratch, section(at, KEYS) + place)
+        word = trie_get(words, word, value) if number == 0 else set_get(words, word, value)
+    return word
+
+
+@inlined
 def open_level(words: Words, roots: Words, levels: Words, state: Words, level: int) -> None:
-    row = LEVEL_WORDS * level
+    """Place the cursor of a level before its first entry; earlier levels are fixed."""
+    row, base = LEVEL_WORDS * level, base_of(level)
     kind, root = load(levels, row), load(levels, row + 1)
     if kind == TRIE:
-        trie_first(words, state, base_of(level), load(roots, root))
-    elif kind == SET:
-        base = base_of(level)
-        keys, first = load(levels, row + 2), load(levels, row + 3)
-        moved = load(state, base_of(load(levels, first)) + MOVED)
-        if keys > 1 or load(state, base + SEEN) != moved:
-            below = find_below(words, roots, levels, state, root, keys, first)
-            store(state, base + SEEN, moved)
-            store(state, base + REFERENCE, below)
-        set_first(words, state, base, load(state, base + REFERENCE))
+        trie_first(words, state, base, load(roots, root))
     else:
-        set_first(words, state, base_of(level), load(state, base_of(level - 1) + WORD))
+        if kind == SET:
+            keys, first = load(levels, row + 2), load(levels, row + 3)
+            reference = find_below(words, roots, levels, state, root, keys, first)
+        else:
+            reference = load(state, base_of(parent_of(levels, level)) + WORD)
+        store(state, base + REFERENCE, reference)
+        set_first(words, state, base, reference)
+    store(state, base + NEXT, 0)
+    store(state, base + HELD, 0)
 
 
 @inlined
@@ -115,16 +151,21 @@ def move_level(words: Words, levels: Words, state: Words, level: int) -> bool:
 
 
 @inlined
+def weight_above(state: Words, level: int) -> int:
+    """The product of the weights of fixed entries."""
+    return load(state, base_of(level - 1) + WEIGHT) if level > 0 else load(state, FACTOR)
+
+
+@inlined
 def take_value(words: Words, roots: Words, levels: Words, state: Words, level: int) -> None:
-    """Record the value and the multiplicity of the entry at the level's cursor."""
+    """Fix the entry at the level's cursor."""
     row, base = LEVEL_WORDS * level, base_of(level)
     store(state, base + VALUE, load(state, base + KEY))
-    store(state, base + MOVED, load(state, base + MOVED) + 1)
-    weight = load(state, base_of(level - 1) + WEIGHT) if level > 0 else load(state, FACTOR)
-    if load(levels, row + 5):
+    weight = weight_above(state, level)
+    if load(levels, row + WEIGHS):
         weight = weigh(weight, load(state, base + WORD))
-    for number in range(load(levels, row + 6)):
-        factor = load(levels, row + 7) + FACTOR_WORDS * number
+    for number in range(load(levels, row + FACTORS)):
+        factor = load(levels, row + FACTORS_AT) + FACTOR_WORDS * number
         keys, first = load(levels, factor + 1), load(levels, factor + 2)
         count = find_below(words, roots, levels, state, load(levels, factor), keys, first)
         weight = weigh(weight, count)
@@ -133,7 +174,7 @@ def take_value(words: Words, roots: Words, levels: Words, state: Words, level: i
 
 @inlined
 def show(integers: Words, state: Words, key: int) -> int:
-    """The word that a column receives for an id."""
+    """The number that a column receives for an id."""
     if integers.size == 0:
         return key
     if load(integers, 2 * key + 1) != INTEGER:
@@ -141,304 +182,286 @@ def show(integers: Words, state: Words, key: int) -> int:
     return load(integers, 2 * key)
 
 
+@kernel
+def show_entries(
+    scratch: Words, shown: Numbers, state: Words, integers: Words, level: int, first: int,
+    until: int,
+) -> None:  # fmt: skip
+    """Write what columns show for the entries of a level."""
+    keys, values = section(level, KEYS), side_at(level, 0)
+    if integers.size == 0:
+        for entry in range(first, until):
+            store(shown, values + entry, load(scratch, keys + entry))  # type: ignore[arg-type]
+    else:
+        for entry in range(first, until):
+            value = show(integers, state, load(scratch, keys + entry))
+            store(shown, values + entry, value)  # type: ignore[arg-type]
+
+
 @inlined
 def write_stretch(
-    levels: Words, state: Words, integers: Words, level: int, out: Words, rows: int, end: int
+    levels: Words, state: Words, integers: Words, level: int, out: Numbers, stride: int, end: int
 ) -> None:
-    """Write the level's value to all rows since it was taken."""
+    """Write the value of a fixed level to all rows since it was fixed."""
     base = base_of(level)
-    start = load(levels, LEVEL_WORDS * level + 4) * rows
-    value = show(integers, state, load(state, base + VALUE))
-    for row in range(load(state, base + SINCE), end):
-        store(out, start + row, value)
+    since = load(state, base + SINCE)
+    start = load(levels, LEVEL_WORDS * level + COLUMN) * stride
+    write_run(out, start + since, show(integers, state, load(state, base + VALUE)), end - since)
     store(state, base + SINCE, end)
 
 
 @inlined
-def open_from(
-    words: Words, roots: Words, levels: Words, state: Words, level: int, last: int
-) -> bool:
-    """Open the levels from here on, the last one before its first entry; false if one is empty,
-    which only the root of another component can be.
+def weigh_entries(
+    words: Words, roots: Words, levels: Words, state: Words, scratch: Words, top: int, level: int,
+    size: int,
+) -> None:  # fmt: skip
+    """Record the weights of gathered entries, whose words are there, and whether one is not 1."""
+    row, weights = LEVEL_WORDS * level, section(level, WEIGHTS)
+    weighs, factors = load(levels, row + WEIGHS), load(levels, row + FACTORS)
+    if factors:
+        for entry in range(size):
+            weight = load(scratch, weights + entry) if weighs else 1
+            for number in range(factors):
+                factor = load(levels, row + FACTORS_AT) + FACTOR_WORDS * number
+                count = find_gathered(
+                    words, roots, levels, state, scratch, top, level, entry, load(levels, factor),
+                    load(levels, factor + 1), load(levels, factor + 2),
+                )  # fmt: skip
+                weight = weigh(weight, count)
+            store(scratch, weights + entry, weight)
+    others = 0
+    if weighs or factors:
+        for entry in range(size):
+            others |= load(scratch, weights + entry) ^ 1
+    store(scratch, meta(level) + IS_HEAVY, 1 if others != 0 else 0)
+
+
+@inlined
+def list_references(
+    words: Words, roots: Words, levels: Words, state: Words, scratch: Words, top: int, level: int
+) -> None:
+    """Look up the set of a level for each entry of its parent. All at once: lookups wait for
+    memory, and these do not wait for each other.
     """
-    while True:
-        open_level(words, roots, levels, state, level)
-        if level == last:
-            return True
-        if not move_level(words, levels, state, level):
-            return False
-        take_value(words, roots, levels, state, level)
-        level += 1
-
-
-@inlined
-def is_free(levels: Words, level: int, least: int) -> bool:
-    """Whether a level is a set with plain weights that depends only on levels before `least`."""
-    row = LEVEL_WORDS * level
-    if load(levels, row) != SET or load(levels, row + 5) == 0 or load(levels, row + 6) != 0:
-        return False
-    for number in range(load(levels, row + 2)):
-        if load(levels, load(levels, row + 3) + number) >= least:
-            return False
-    return True
-
-
-@inlined
-def choose_depth(levels: Words, last: int) -> int:
-    """The number of last levels that are the same for all values of the level before them."""
-    if last < 1 or not is_free(levels, last, last - 1):
-        return 0
-    if last > 1 and is_free(levels, last, last - 2) and is_free(levels, last - 1, last - 2):
-        return 2
-    return 1
-
-
-@inlined
-def gather(
-    words: Words, state: Words, integers: Words, level: int, tile: Words, keys: int, counts: int
-) -> int:
-    """Copy the entries of a level's set; returns their number, or -1 if there are too many."""
-    base = base_of(level)
-    size = 0
-    while True:
-        block = load(state, base + BLOCK) + HEAD
-        found, room = load(state, base + SIZE), load(state, base + CAPACITY)
-        if size + found > TILE:
-            return -1
-        for place in range(found):
-            store(tile, keys + size + place, show(integers, state, load(words, block + place)))
-            store(tile, counts + size + place, load(words, block + room + place))
-        size += found
-        if not set_next_block(words, state, base):
-            return size
+    row, start, parent = LEVEL_WORDS * level, section(level, START), parent_of(levels, level)
+    root, keys, first_key = load(levels, row + 1), load(levels, row + 2), load(levels, row + 3)
+    first, until = span_of(levels, scratch, top, level)
+    if load(levels, row) == INSIDE:
+        for entry in range(first, until):
+            if parent < top:
+                reference = load(state, base_of(parent) + WORD)
+            else:
+                reference = load(scratch, section(parent, WORDS) + entry)
+            store(scratch, start + entry, reference)
+    elif parent >= top and keys == 1 and load(levels, first_key) == parent:
+        trie, above = load(roots, root), section(parent, KEYS)
+        for entry in range(first, until):
+            reference = trie_get(words, trie, load(scratch, above + entry))
+            prefetch(words, reference)
+            store(scratch, start + entry, reference)
+    else:
+        for entry in range(first, until):
+            reference = find_gathered(
+                words, roots, levels, state, scratch, top, parent, entry, root, keys, first_key
+            )
+            store(scratch, start + entry, reference)
 
 
 @kernel
-def make_tile(
-    words: Words, state: Words, integers: Words, last: int, depth: int, tile: Words
-) -> None:
-    """Gather the levels of the tile, which are open, unless they are too large together."""
-    store(state, TILED, 0)
-    if depth == 1:
-        size = gather(words, state, integers, last, tile, 0, TILE)
-        if size >= 0:
-            store(state, TILED, 1)
-            store(state, TILE_SIZE, size)
-        return
-    inner = gather(words, state, integers, last, tile, 3 * TILE, 4 * TILE)
-    outer = gather(words, state, integers, last - 1, tile, 5 * TILE, 6 * TILE)
-    if inner < 0 or outer < 0 or inner * outer > TILE:
-        return
-    row = 0
-    for first in range(outer):
-        value, weight = load(tile, 5 * TILE + first), load(tile, 6 * TILE + first)
-        for second in range(inner):
-            store(tile, row, load(tile, 3 * TILE + second))
-            store(tile, TILE + row, weigh(weight, load(tile, 4 * TILE + second)))
-            store(tile, 2 * TILE + row, value)
-            row += 1
-    store(state, TILED, 1)
-    store(state, TILE_SIZE, row)
-
-
-@inlined
-def open_tile(
-    words: Words, roots: Words, levels: Words, state: Words, integers: Words, last: int,
-    depth: int, tile: Words, filled: int,
-) -> None:  # fmt: skip
-    """Update the tile after an earlier level advanced. Without a tile, its levels are opened."""
-    for level in range(last - depth + 1, last + 1):
-        open_level(words, roots, levels, state, level)
-    inner = load(state, base_of(last) + REFERENCE)
-    outer = load(state, base_of(last - 1) + REFERENCE) if depth == 2 else inner
-    if inner != load(state, TILE_OF) or outer != load(state, TILE_OF_TOO):
-        store(state, TILE_OF, inner)
-        store(state, TILE_OF_TOO, outer)
-        make_tile(words, state, integers, last, depth, tile)
-    store(state, TILE_PLACE, 0)
-    if load(state, TILED) == 0:
-        for level in range(last - depth + 1, last):
-            store(state, base_of(level) + SINCE, filled)
-        open_from(words, roots, levels, state, last - depth + 1, last)
-
-
-@inlined
-def write_tile(
-    tile: Words, depth: int, place: int, taken: int, weight: int, out: Words, keys: int, too: int,
-    counts: int,
-) -> None:  # fmt: skip
-    """Write some rows of the tile."""
-    if depth == 2:
-        for step in range(taken):
-            store(out, too + step, load(tile, 2 * TILE + place + step))
-    if weight == 1:
-        for step in range(taken):
-            store(out, keys + step, load(tile, place + step))
-            store(out, counts + step, load(tile, TILE + place + step))
+def gather_level(
+    words: Words, roots: Words, levels: Words, state: Words, scratch: Words, top: int, level: int
+) -> int:
+    """Gather the sets of a level for all entries of its parent; returns the number of entries, or
+    -1 if there are too many.
+    """
+    row = LEVEL_WORDS * level
+    keys, start = section(level, KEYS), section(level, START)
+    found = section(level, WEIGHTS if load(levels, row + WEIGHS) else WORDS)
+    first, until = span_of(levels, scratch, top, level)
+    size = 0
+    if load(levels, row) == TRIE:
+        trie_first(words, scratch, 0, load(roots, load(levels, row + 1)))
+        size = take_trie(words, scratch, 0, scratch, keys, found, CAPACITY + 1)
+        if size > CAPACITY:
+            return -1
+        store(scratch, start, 0)
     else:
-        for step in range(taken):
-            store(out, keys + step, load(tile, place + step))
-            store(out, counts + step, weigh(weight, load(tile, TILE + place + step)))
+        list_references(words, roots, levels, state, scratch, top, level)
+        for entry in range(first, until):
+            reference = load(scratch, start + entry)
+            store(scratch, start + entry, size)
+            taken = copy_set(
+                words, scratch, 0, reference, scratch, keys + size, found + size, CAPACITY - size
+            )
+            if taken < 0:
+                return -1
+            size += taken
+    store(scratch, start + until, size)
+    if load(levels, row + IS_DEEP):
+        above = section(level, ABOVE)
+        for entry in range(first, until):
+            for place in range(load(scratch, start + entry), load(scratch, start + entry + 1)):
+                store(scratch, above + place, entry)
+    store(scratch, meta(level) + FIRST, 0)
+    store(scratch, meta(level) + UNTIL, size)
+    weigh_entries(words, roots, levels, state, scratch, top, level, size)
+    return size
 
 
-@inlined
-def write_pairs(
-    words: Words, levels: Words, state: Words, integers: Words, tile: Words, depth: int,
-    level: int, out: Words, rows: int, keys: int, too: int, counts: int, filled: int,
+@kernel
+def gather_chunk(
+    words: Words, roots: Words, levels: Words, count: int, state: Words, scratch: Words, top: int,
+    first: int, until: int,
 ) -> int:  # fmt: skip
-    """Write the tile for each further entry of a block while it fits; returns the rows filled."""
-    base = base_of(level)
-    column = load(levels, LEVEL_WORDS * level + 4) * rows
-    above = load(state, base_of(level - 1) + WEIGHT) if level > 0 else load(state, FACTOR)
-    size, place = load(state, TILE_SIZE), load(state, base + PLACE)
-    at, room = load(state, base + BLOCK) + HEAD, load(state, base + CAPACITY)
-    end = min(load(state, base + SIZE), place + (rows - filled) // size)
-    while place < end:
-        value = show(integers, state, load(words, at + place))
-        weight = weigh(above, load(words, at + room + place))
-        # One loop over all columns: sizes are small, and every loop has a start-up cost.
-        if weight == 1 and depth == 1:
-            for step in range(size):
-                store(out, column + filled + step, value)
-                store(out, keys + filled + step, load(tile, step))
-                store(out, counts + filled + step, load(tile, TILE + step))
-        elif weight == 1:
-            for step in range(size):
-                store(out, column + filled + step, value)
-                store(out, keys + filled + step, load(tile, step))
-                store(out, counts + filled + step, load(tile, TILE + step))
-                store(out, too + filled + step, load(tile, 2 * TILE + step))
-        else:
-            for step in range(size):
-                store(out, column + filled + step, value)
-            at_keys, at_counts = keys + filled, counts + filled
-            write_tile(tile, depth, 0, size, weight, out, at_keys, too + filled, at_counts)
-        filled += size
-        place += 1
-    store(state, base + PLACE, place)
+    """Gather all levels after the top for some entries of its queue; returns the size of the
+    largest level, or -1 if it is too large.
+    """
+    store(scratch, meta(top) + FIRST, first)
+    store(scratch, meta(top) + UNTIL, until)
+    most = until - first
+    for level in range(top + 1, count):
+        size = gather_level(words, roots, levels, state, scratch, top, level)
+        if size < 0:
+            return -1
+        most = max(most, size)
+    return most
+
+
+@kernel
+def fill_queue(
+    words: Words, roots: Words, levels: Words, state: Words, scratch: Words, level: int
+) -> bool:
+    """Take the next entries of a level's cursor; false if there are none."""
+    row, base = LEVEL_WORDS * level, base_of(level)
+    keys, most = section(level, KEYS), load(state, base + MOST)
+    found = section(level, WEIGHTS if load(levels, row + WEIGHS) else WORDS)
+    if load(levels, row) == TRIE:
+        taken = take_trie(words, state, base, scratch, keys, found, most)
+    else:
+        taken = take_set(words, state, base, scratch, keys, found, most)
+    store(state, base + NEXT, 0)
+    store(state, base + HELD, taken)
+    weigh_entries(words, roots, levels, state, scratch, level, level, taken)
+    return taken > 0
+
+
+@kernel
+def fix_entry(
+    words: Words, roots: Words, levels: Words, state: Words, scratch: Words, level: int, filled: int
+) -> None:
+    """Fix the next entry of a level's queue, and open the next level below it."""
+    row, base = LEVEL_WORDS * level, base_of(level)
+    entry = load(state, base + NEXT)
+    store(state, base + NEXT, entry + 1)
+    store(state, base + VALUE, load(scratch, section(level, KEYS) + entry))
+    store(state, base + WORD, load(scratch, section(level, WORDS) + entry))
+    weight = weight_above(state, level)
+    if load(levels, row + WEIGHS) or load(levels, row + FACTORS):
+        weight = weigh(weight, load(scratch, section(level, WEIGHTS) + entry))
+    store(state, base + WEIGHT, weight)
     store(state, base + SINCE, filled)
-    return filled
+    open_level(words, roots, levels, state, level + 1)
 
 
 @inlined
-def write_entries(
-    words: Words, at: int, room: int, taken: int, weight: int, integers: Words, state: Words,
-    out: Words, keys: int, counts: int,
-) -> None:  # fmt: skip
-    """Write some entries of a block, one per row."""
-    for step in range(taken):
-        store(out, keys + step, show(integers, state, load(words, at + step)))
-    for step in range(taken):
-        store(out, counts + step, weigh(weight, load(words, at + room + step)))
-
-
-@inlined
-def open_below(
-    words: Words, roots: Words, levels: Words, state: Words, integers: Words, level: int,
-    last: int, depth: int, tile: Words, filled: int,
-) -> bool:  # fmt: skip
-    """Open all levels from here on, ending in a tile where possible."""
-    pair = last - depth
-    if depth == 0 or level > pair:
-        return open_from(words, roots, levels, state, level, last)
-    if not open_from(words, roots, levels, state, level, pair):
-        return False
-    if not move_level(words, levels, state, pair):
-        return False
-    take_value(words, roots, levels, state, pair)
-    open_tile(words, roots, levels, state, integers, last, depth, tile, filled)
+def begin(words: Words, roots: Words, levels: Words, count: int, state: Words) -> bool:
+    """Open the first level; false if a component is empty, so that there are no answers."""
+    for level in range(count):
+        store(state, base_of(level) + MOST, 1)
+        row = LEVEL_WORDS * level
+        if load(levels, row) == TRIE and load(roots, load(levels, row + 1)) == 0:
+            return False
+    open_level(words, roots, levels, state, 0)
+    store(state, LEVEL, 0)
     return True
+
+
+@kernel
+def try_chunk(
+    words: Words, roots: Words, levels: Words, count: int, state: Words, integers: Words,
+    scratch: Words, shown: Numbers, level: int, room: int,
+) -> int:  # fmt: skip
+    """Gather a chunk, as large as possible; returns the number of its rows, 0 if a single entry is
+    too large.
+    """
+    base = base_of(level)
+    usual = load(state, base + USUAL)
+    if usual > room:
+        store(state, base + USUAL, 0)  # the next one may be smaller
+        return 0
+    first = load(state, base + NEXT)
+    size = min(load(state, base + HELD) - first, load(state, base + MOST))
+    if usual > 0:
+        size = min(size, max(room // usual, 1))
+    while size > 0:
+        until = first + size
+        largest = gather_chunk(words, roots, levels, count, state, scratch, level, first, until)
+        if largest >= 0:
+            for each in range(level, count):
+                start, end = load(scratch, meta(each) + FIRST), load(scratch, meta(each) + UNTIL)
+                show_entries(scratch, shown, state, integers, each, start, end)
+            if build_tables(levels, count, scratch, shown, level):
+                rows = size_chunk(levels, count, scratch, level)
+                store(state, base + USUAL, (rows + size - 1) // size)
+                if size == load(state, base + MOST) and 3 * largest < CAPACITY:
+                    store(state, base + MOST, 2 * size)
+                return rows
+        size //= 2
+        store(state, base + MOST, max(size, 1))
+    return 0
 
 
 @kernel
 def fill_answers(
     words: Words, roots: Words, levels: Words, count: int, state: Words, integers: Words,
-    tile: Words, out: Words, rows: int, columns: int,
+    scratch: Words, shown: Numbers, out: Numbers, counts: Words, rows: int,
 ) -> int:  # fmt: skip
-    """Write the next answers: `rows` words per column, then the multiplicities, negative if they
-    exceed 64 bits. Returns the number of answers; fewer than `rows` means the end.
+    """Write the next answers to columns of `rows + WIDE` numbers, and their multiplicities, which
+    are negative if they exceed 64 bits, to `counts`, unless `IS_PLAIN` says that all are one.
+
+    Returns the number of answers; fewer than `rows` means the end.
     """
-    last = count - 1
-    base, row = base_of(last), LEVEL_WORDS * last
-    is_plain = load(levels, row) != TRIE and load(levels, row + 5) and load(levels, row + 6) == 0
-    depth = choose_depth(levels, last)
-    pair = last - depth
-    before = LEVEL_WORDS * pair
-    has_pairs = depth > 0 and load(levels, before) != TRIE and load(levels, before + 6) == 0
-    if has_pairs and load(levels, before + 5) == 0:
-        has_pairs = False
-    keys, counts = load(levels, row + 4) * rows, columns * rows
-    too = load(levels, row - LEVEL_WORDS + 4) * rows if depth == 2 else 0
+    stride = out.size // count
     filled = 0
-    if load(state, PHASE) == DONE:
-        return 0
-    for level in range(last):
-        store(state, base_of(level) + SINCE, 0)
     if load(state, PHASE) == NEW:
         store(state, PHASE, RUNNING)
-        if not open_below(words, roots, levels, state, integers, 0, last, depth, tile, 0):
+        if not begin(words, roots, levels, count, state):
             store(state, PHASE, DONE)
-            return 0
+    if load(state, PHASE) == DONE:
+        return 0
+    store(state, IS_PLAIN, 1)
+    for level in range(count):
+        store(state, base_of(level) + SINCE, 0)
+    level = load(state, LEVEL)
     while filled < rows:
-        level = last - 1
-        if load(state, TILED):
-            place, weight = load(state, TILE_PLACE), load(state, base_of(pair) + WEIGHT)
-            taken = min(load(state, TILE_SIZE) - place, rows - filled)
-            write_tile(
-                tile, depth, place, taken, weight, out, keys + filled, too + filled,
-                counts + filled,
-            )  # fmt: skip
-            filled += taken
-            store(state, TILE_PLACE, place + taken)
-            if place + taken < load(state, TILE_SIZE):
-                break
-            level = pair
-            if has_pairs:
-                write_stretch(levels, state, integers, pair, out, rows, filled)
-                filled = write_pairs(
-                    words, levels, state, integers, tile, depth, pair, out, rows, keys, too,
-                    counts, filled,
-                )  # fmt: skip
-        elif is_plain:
-            place, size = load(state, base + PLACE), load(state, base + SIZE)
-            if place < size:
-                taken = min(size - place, rows - filled)
-                weight = load(state, FACTOR)
-                if last > 0:
-                    weight = load(state, base_of(last - 1) + WEIGHT)
-                at = load(state, base + BLOCK) + HEAD + place
-                write_entries(
-                    words, at, load(state, base + CAPACITY), taken, weight, integers, state, out,
-                    keys + filled, counts + filled,
-                )  # fmt: skip
-                filled += taken
-                store(state, base + PLACE, place + taken)
-                continue
-            if set_next_block(words, state, base):
-                continue
-        elif move_level(words, levels, state, last):
-            take_value(words, roots, levels, state, last)
-            store(out, keys + filled, show(integers, state, load(state, base + VALUE)))
-            store(out, counts + filled, load(state, base + WEIGHT))
-            filled += 1
-            continue
-        while level >= 0:
-            write_stretch(levels, state, integers, level, out, rows, filled)
-            if move_level(words, levels, state, level):
+        base = base_of(level)
+        if load(state, base + NEXT) == load(state, base + HELD) and not fill_queue(
+            words, roots, levels, state, scratch, level
+        ):
+            if level == 0:
+                store(state, PHASE, DONE)
                 break
             level -= 1
-        if level < 0:
-            store(state, PHASE, DONE)
-            break
-        take_value(words, roots, levels, state, level)
-        if level == pair and load(state, TILED):
-            store(state, TILE_PLACE, 0)
-        elif not open_below(
-            words, roots, levels, state, integers, level + 1, last, depth, tile, filled
-        ):
-            store(state, PHASE, DONE)
-            break
-    end = pair + 1 if load(state, TILED) else last
-    for level in range(end):
-        write_stretch(levels, state, integers, level, out, rows, filled)
+            write_stretch(levels, state, integers, level, out, stride, filled)
+            continue
+        first, room = load(state, base + NEXT), rows - filled
+        until = first
+        if try_chunk(words, roots, levels, count, state, integers, scratch, shown, level, room):
+            until = find_fitting(scratch, level, room)
+        if until == first:
+            fix_entry(words, roots, levels, state, scratch, level, filled)
+            level += 1
+            continue
+        write_chunk(levels, count, scratch, shown, level, until, out, stride, filled)
+        weight = weight_above(state, level)
+        if load(state, IS_PLAIN) and (weight != 1 or has_weights(levels, count, scratch, level)):
+            store(state, IS_PLAIN, 0)
+            write_run(counts, 0, 1, filled)
+        if load(state, IS_PLAIN) == 0:
+            write_weights(levels, count, scratch, level, until, weight, counts, filled)
+        filled += load(scratch, POSITIONS_AT + until)
+        store(state, base + NEXT, until)
+    for each in range(level):
+        write_stretch(levels, state, integers, each, out, stride, filled)
+    store(state, LEVEL, level)
     return filled

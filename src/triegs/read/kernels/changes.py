@@ -22,8 +22,8 @@ A check is `[old root, new root, keys, first key, weighs, is same]`.
 from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel
-from triegs.jit.words import Words, load, store
-from triegs.read.kernels.answers import INSIDE, MISFIT, SET, TRIE, show, weigh
+from triegs.jit.words import Numbers, Words, load, store, write_run
+from triegs.read.kernels.answers import INSIDE, MISFIT, SET, TRIE, show
 from triegs.read.kernels.differences import (
     KEY,
     NEW,
@@ -32,6 +32,7 @@ from triegs.read.kernels.differences import (
     next_difference,
     open_difference,
 )
+from triegs.read.kernels.expansion import weigh
 from triegs.store.kernels.cursors import (
     BLOCK,
     CAPACITY,
@@ -274,8 +275,8 @@ def change_of(here: int, there: int, is_old: int, is_distinct: bool) -> int:
 
 @inlined
 def write_value(
-    table: Words, phase: int, state: Words, width: int, level: int, integers: Words, out: Words,
-    rows: int, end: int,
+    table: Words, phase: int, state: Words, width: int, level: int, integers: Words, out: Numbers,
+    stride: int, end: int,
 ) -> None:  # fmt: skip
     """Write a level's value to all rows since it was taken."""
     at = range_at(width, level)
@@ -291,14 +292,13 @@ def write_value(
     for number in range(count):
         place = load(table, first + number)
         value = show(integers, state, load(state, VALUES + place))
-        for at_row in range(place * rows + start, place * rows + end):
-            store(out, at_row, value)
+        write_run(out, place * stride + start, value, end - start)
 
 
 @inlined
 def write_block(
-    words: Words, state: Words, at: int, integers: Words, out: Words, keys: int, counts: int,
-    room: int, factor: int, is_distinct: bool,
+    words: Words, state: Words, at: int, integers: Words, out: Numbers, keys: int, counts: Words,
+    filled: int, room: int, factor: int, is_distinct: bool,
 ) -> int:  # fmt: skip
     """Write entries of the last level's block while there is room; returns their number."""
     place = load(state, at + PLACE)
@@ -306,22 +306,22 @@ def write_block(
     entries = load(state, at + BLOCK) + HEAD + place
     weights = entries + load(state, at + CAPACITY)
     for step in range(taken):
-        store(out, keys + step, show(integers, state, load(words, entries + step)))
+        store(out, keys + step, show(integers, state, load(words, entries + step)))  # type: ignore[arg-type]
     if is_distinct:
         for step in range(taken):
-            store(out, counts + step, factor)
+            store(counts, filled + step, factor)
     elif factor == 1:
         for step in range(taken):
-            store(out, counts + step, load(words, weights + step))
+            store(counts, filled + step, load(words, weights + step))
     elif factor == -1:
         for step in range(taken):
-            store(out, counts + step, -load(words, weights + step))
+            store(counts, filled + step, -load(words, weights + step))
     else:
         for step in range(taken):
             change = weigh(abs(factor), load(words, weights + step))
             if change < 0:
                 store(state, OVERFLOWN, 1)
-            store(out, counts + step, change if factor > 0 else -change)
+            store(counts, filled + step, change if factor > 0 else -change)
     store(state, at + PLACE, place + taken)
     return taken
 
@@ -339,7 +339,7 @@ def get_at(words: Words, reference: int, place: int, key: int) -> int:
 @inlined
 def write_pairs(
     words: Words, here: Words, there: Words, table: Words, phase: int, state: Words, width: int,
-    level: int, integers: Words, out: Words, rows: int, filled: int, side: int,
+    level: int, integers: Words, out: Numbers, counts: Words, rows: int, filled: int, side: int,
 ) -> int:  # fmt: skip
     """Write the entries of the last two levels, for an answer that exists only here, while they are
     blocks that fit; returns the rows filled by then. The level's own steps handle the remainder.
@@ -352,7 +352,8 @@ def write_pairs(
     key_place, is_same = load(table, load(table, below + 4)), load(table, below + 7)
     root = load(here, load(table, below + 2 - side))
     other = load(there, load(table, below + 1 + side))
-    column, keys, counts = place * rows, last_place * rows, width * rows
+    stride = out.size // width
+    column, keys = place * stride, last_place * stride
     factor = load(state, at - RANGE_WORDS + HERE)
     sign = -1 if side else 1
     key = load(state, VALUES + key_place)
@@ -392,18 +393,18 @@ def write_pairs(
         if found == found_there:
             # One loop over all columns: sizes are small, and every loop has a start-up cost.
             for step in range(taken):
-                store(out, column + filled + step, shown)
+                store(out, column + filled + step, shown)  # type: ignore[arg-type]
                 last = load(words, entries + step)
-                store(out, keys + filled + step, show(integers, state, last))
-                store(out, counts + filled + step, sign * load(words, weights + step))
+                store(out, keys + filled + step, show(integers, state, last))  # type: ignore[arg-type]
+                store(counts, filled + step, sign * load(words, weights + step))
             filled += taken
         else:
             for step in range(taken):
                 last, count = load(words, entries + step), load(words, weights + step)
                 if get_at(words, found_there, step, last) == count:
-                    store(out, column + filled, shown)
-                    store(out, keys + filled, show(integers, state, last))
-                    store(out, counts + filled, sign * count)
+                    store(out, column + filled, shown)  # type: ignore[arg-type]
+                    store(out, keys + filled, show(integers, state, last))  # type: ignore[arg-type]
+                    store(counts, filled, sign * count)
                     filled += 1
         entry += 1
     store(state, at + PLACE, entry)
@@ -432,15 +433,17 @@ def has_pairs(table: Words, phase: int, state: Words, width: int, level: int) ->
 
 @kernel
 def fill_changes(
-    words: Words, old: Words, new: Words, table: Words, state: Words, integers: Words, out: Words,
-    rows: int, width: int, is_distinct: bool,
+    words: Words, old: Words, new: Words, table: Words, state: Words, integers: Words,
+    out: Numbers, counts: Words, rows: int, width: int, is_distinct: bool,
 ) -> int:  # fmt: skip
-    """Write the next changed answers: `rows` words per column, then the signed changes.
+    """Write the next changed answers to columns of `rows + WIDE` numbers, and the signed changes to
+    `counts`.
 
     Returns their number; fewer than `rows` means the end. A multiplicity that does not fit sets
     `OVERFLOWN`. With a table of integers, columns hold values as in `triegs.read.kernels.answers`.
     """
     filled = 0
+    stride = out.size // width
     number, level = load(state, PHASE), load(state, LEVEL)
     phase = load(table, TABLE_HEAD + number) if number < load(table, 0) else 0
     for each in range(load(table, 1)):
@@ -452,7 +455,7 @@ def fill_changes(
             level = 0
         last = load(table, phase + 5)
         at = range_at(width, level)
-        write_value(table, phase, state, width, level, integers, out, rows, filled)
+        write_value(table, phase, state, width, level, integers, out, stride, filled)
         if level == 0 and not next_seed(words, table, phase, state, width):
             number += 1
             level = NO_LEVEL
@@ -478,10 +481,10 @@ def fill_changes(
                 if weight < 0 or other < 0:
                     store(state, OVERFLOWN, 1)
                 factor = change_of(weight, other, side, is_distinct)
-                keys, counts = load(table, row + 5) * rows, width * rows
+                keys = load(table, row + 5) * stride
                 while factor != 0 and filled < rows:
                     filled += write_block(
-                        words, state, at, integers, out, keys + filled, counts + filled,
+                        words, state, at, integers, out, keys + filled, counts, filled,
                         rows - filled, factor, is_distinct,
                     )  # fmt: skip
                     if filled < rows and not set_next_block(words, state, at):
@@ -496,8 +499,8 @@ def fill_changes(
                 and has_pairs(table, phase, state, width, level)
             ):
                 filled = write_pairs(
-                    words, here, there, table, phase, state, width, level, integers, out, rows,
-                    filled, side,
+                    words, here, there, table, phase, state, width, level, integers, out, counts,
+                    rows, filled, side,
                 )  # fmt: skip
                 if filled == rows:
                     continue
@@ -521,11 +524,11 @@ def fill_changes(
             store(state, OVERFLOWN, 1)
         change = change_of(weight, other, side, is_distinct)
         if change != 0:
-            store(out, width * rows + filled, change)
+            store(counts, filled, change)
             filled += 1
     if number < load(table, 0) and level != NO_LEVEL:
         for each in range(level + 1):
-            write_value(table, phase, state, width, each, integers, out, rows, filled)
+            write_value(table, phase, state, width, each, integers, out, stride, filled)
     store(state, PHASE, number)
     store(state, LEVEL, level)
     return filled

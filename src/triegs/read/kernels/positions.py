@@ -19,17 +19,15 @@ of the first two relations are summed.
 from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel
-from triegs.jit.words import Words, load, store, trailing_zeros
+from triegs.jit.words import Ids, Words, load, store, trailing_zeros
 from triegs.read.kernels.answers import (
-    FACTOR,
     INSIDE,
-    LEVEL_WORDS,
+    LEVEL,
+    MOST,
     PHASE,
     REFERENCE,
     RUNNING,
-    TILE_OF,
-    TILE_OF_TOO,
-    TILED,
+    TOTAL,
     TRIE,
     VALUE,
     WEIGHT,
@@ -38,13 +36,14 @@ from triegs.read.kernels.answers import (
     move_level,
     open_level,
     take_value,
+    weight_above,
 )
+from triegs.read.kernels.expansion import COLUMN, LEVEL_WORDS, parent_of
 from triegs.store.kernels.cursors import (
     DEPTH,
     HEIGHT,
     PLACE,
     STACK,
-    WORD,
     open_block,
 )
 from triegs.store.kernels.layout import (
@@ -71,7 +70,6 @@ from triegs.store.kernels.sets import set_get
 NUMBER_KIND, COUNT_ROOT, COUNT_ROWS, COUNT_ALL, COUNT_ALL_ROWS = range(5)
 COUNT_KEYS, COUNT_KEYS_AT = 5, 6
 COUNT_WORDS = 7
-TOTAL = 38  # in a level's range of the state: the total below its set or trie
 
 
 @inlined
@@ -223,8 +221,6 @@ def sum_level(
     open_level(words, roots, levels, state, level)
     root = load(roots, load(levels, row + 1))
     number = COUNT_WORDS * level
-    if load(levels, row) == INSIDE:
-        store(state, base + REFERENCE, load(state, base_of(level - 1) + WORD))
     if load(levels, row) == TRIE:
         total = sum_trie(words, root, far)
     elif load(numbers, number) == LOOKED_UP:
@@ -250,7 +246,7 @@ def last_key(levels: Words, level: int) -> int:
     """
     row = LEVEL_WORDS * level
     if load(levels, row) == INSIDE:
-        return level - 1
+        return parent_of(levels, level)
     last = -1
     for number in range(load(levels, row + 2)):
         last = max(last, load(levels, load(levels, row + 3) + number))
@@ -290,15 +286,13 @@ def seek(
             move_level(words, levels, state, level)
             take_value(words, roots, levels, state, level)
             if far != FANOUT:
-                above = load(state, base_of(level - 1) + WEIGHT) if level else load(state, FACTOR)
-                left //= load(state, base + WEIGHT) // above
+                left //= load(state, base + WEIGHT) // weight_above(state, level)
             for other in range(level + 1, count):
                 if last_key(levels, other) == level:
                     sum_level(words, roots, levels, numbers, state, other, far)
+        store(state, base + MOST, 1)
     store(state, PHASE, RUNNING)
-    store(state, TILED, 0)
-    store(state, TILE_OF, 0)
-    store(state, TILE_OF_TOO, 0)
+    store(state, LEVEL, last)
     return left
 
 
@@ -314,16 +308,16 @@ def seek_answer(
 @kernel
 def pick_answers(
     words: Words, roots: Words, levels: Words, numbers: Words, count: int, state: Words,
-    positions: Words, by_rows: bool, out: Words, rows: int, columns: int,
+    positions: Words, by_rows: bool, out: Ids, counts: Words,
 ) -> None:  # fmt: skip
-    """Write the answers at some positions, of answers or of rows, as `fill_answers` does."""
-    last = count - 1
+    """Write the answers at some positions, of answers or of rows, and their multiplicities."""
+    last, rows = count - 1, positions.size
     for row in range(rows):
         far = 2 * FANOUT if by_rows else FANOUT
         seek(words, roots, levels, numbers, count, state, load(positions, row), far)
         move_level(words, levels, state, last)
         take_value(words, roots, levels, state, last)
         for level in range(count):
-            column = load(levels, LEVEL_WORDS * level + 4)
-            store(out, column * rows + row, load(state, base_of(level) + VALUE))
-        store(out, columns * rows + row, load(state, base_of(last) + WEIGHT))
+            column = load(levels, LEVEL_WORDS * level + COLUMN)
+            store(out, column * rows + row, load(state, base_of(level) + VALUE))  # type: ignore[arg-type]
+        store(counts, row, load(state, base_of(last) + WEIGHT))

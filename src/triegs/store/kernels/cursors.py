@@ -7,7 +7,7 @@ that returns true leaves an id in word `KEY` and its word in `WORD`.
 
 from __future__ import annotations
 
-from triegs.jit.jit import inlined, short_kernel
+from triegs.jit.jit import inlined, kernel, short_kernel
 from triegs.jit.words import Words, load, store, trailing_zeros
 from triegs.store.kernels.layout import BITS, HEAD, HEIGHT_SHIFT, LOW, OFFSET, SMALLEST
 
@@ -129,6 +129,91 @@ def trie_next(words: Words, cursor: Words, base: int) -> bool:
         store(cursor, top + 5, key)
         store(cursor, base + DEPTH, depth + 1)
         store(cursor, base + HEIGHT, height - 1)
+
+
+@kernel
+def take_set(
+    words: Words, cursor: Words, base: int, out: Words, keys: int, found: int, most: int
+) -> int:
+    """Copy the next entries of a set, at most so many: ids to `keys`, words to `found`.
+
+    Returns their number; fewer than `most` means the end.
+    """
+    taken = 0
+    while True:
+        place = load(cursor, base + PLACE)
+        count = min(load(cursor, base + SIZE) - place, most - taken)
+        at = load(cursor, base + BLOCK) + HEAD + place
+        room = load(cursor, base + CAPACITY)
+        for step in range(count):
+            store(out, keys + taken + step, load(words, at + step))
+            store(out, found + taken + step, load(words, at + room + step))
+        taken += count
+        store(cursor, base + PLACE, place + count)
+        if taken == most or not set_next_block(words, cursor, base):
+            return taken
+
+
+@inlined
+def copy_set(
+    words: Words, cursor: Words, base: int, reference: int, out: Words, keys: int, found: int,
+    most: int,
+) -> int:  # fmt: skip
+    """Copy all entries of a set, ids to `keys` and words to `found`, and anything to less than four
+    words after them. Returns their number; -1 if there are more than `most`.
+
+    The cursor is used for a set of several blocks.
+    """
+    if reference & 1:
+        set_first(words, cursor, base, reference)
+        taken = take_set(words, cursor, base, out, keys, found, most + 1)
+        return taken if taken <= most else -1
+    header = load(words, reference + 1)
+    size = header & LOW
+    if size > most:
+        return -1
+    at, room = reference + HEAD, SMALLEST << (header >> 32)
+    # Slots come in fours, so nothing beyond the block is read.
+    for step in range(0, size, 4):
+        first, second = load(words, at + step), load(words, at + step + 1)
+        third, fourth = load(words, at + step + 2), load(words, at + step + 3)
+        store(out, keys + step, first)
+        store(out, keys + step + 1, second)
+        store(out, keys + step + 2, third)
+        store(out, keys + step + 3, fourth)
+    at += room
+    for step in range(0, size, 4):
+        first, second = load(words, at + step), load(words, at + step + 1)
+        third, fourth = load(words, at + step + 2), load(words, at + step + 3)
+        store(out, found + step, first)
+        store(out, found + step + 1, second)
+        store(out, found + step + 2, third)
+        store(out, found + step + 3, fourth)
+    return size
+
+
+@kernel
+def take_trie(
+    words: Words, cursor: Words, base: int, out: Words, keys: int, found: int, most: int
+) -> int:
+    """Like `take_set`, for a trie."""
+    taken = 0
+    while taken < most and trie_next(words, cursor, base):
+        # Then the other ids of the same leaf, which is on top of the stack.
+        top = base + STACK + 3 * (load(cursor, base + DEPTH) - 1)
+        leaf, prefix = load(cursor, top) + HEAD, load(cursor, top + 2) << BITS
+        children = load(cursor, top + 1)
+        store(out, keys + taken, load(cursor, base + KEY))
+        store(out, found + taken, load(cursor, base + WORD))
+        taken += 1
+        while children != 0 and taken < most:
+            digit = trailing_zeros(children)
+            children &= children - 1
+            store(out, keys + taken, prefix | digit)
+            store(out, found + taken, load(words, leaf + digit))
+            taken += 1
+        store(cursor, top + 1, children)
+    return taken
 
 
 # A scan is a nest of cursors, one per id below the prefix. Its first word is the current level.
