@@ -17,7 +17,7 @@ from triegs.events.mapping.rows import SAME_ROW
 from triegs.events.signs import CHANGES
 from triegs.events.updates import Batch, check_many, encode_table, encode_tuples
 from triegs.jit.words import Words
-from triegs.maintain.standing import Epoch, Refused
+from triegs.maintain.standing import NO_EVENT, Epoch, Refused
 from triegs.windows.encoding import read_time
 from triegs.windows.rows import RowReading, judge_rows, read_rows
 
@@ -33,6 +33,8 @@ class UpdateOptions(NamedTuple):
 
 #: Without options: not made anew for each update.
 PLAIN = UpdateOptions()
+#: Of an epoch whose only update is refused.
+REFUSED_ONE = (Refused(0, NO_EVENT),)
 
 
 class Epochs:
@@ -129,17 +131,17 @@ class Epochs:
             row[1], row[2], row[3] = encode(subject), encode(predicate), encode(obj)
         except (KeyError, TypeError, ValueError):
             return None  # the long path says what is wrong
-        epoch = state.core.apply_at_once(self._row, True)
+        epoch = state.core.apply_one(self._row)
         if epoch is None:
             return None
-        version, refused = epoch
-        if refused:
+        found, version = epoch
+        if found:
             state.refused += 1
         else:
             state.updates += 1
         if state.is_watched:
             state.end_epoch()
-        return Report(version.number - state.clock.first, refused)
+        return Report(version.number - state.clock.first, REFUSED_ONE if found else ())
 
     def _apply_batch(self, batch: Batch, strict: bool, time: int | None = None) -> Report:
         state = self._state

@@ -133,7 +133,8 @@ def define_view(element: Any) -> Any:
             array = context.make_array(kind)(context, builder)
             width = context.get_constant(types.intp, element.bitwidth // 8)
             data = builder.inttoptr(args[0], array.data.type)
-            populate_array(array, data, [args[1]], [width], width, None)
+            populate: Any = populate_array  # untyped
+            populate(array, data, [args[1]], [width], width, None)
             return array._getvalue()
 
         return kind(types.int64, types.int64), build

@@ -23,23 +23,25 @@ from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.program import (
     ASKED,
     CALL_BAD,
-    CALL_BEGINS,
     CALL_CACHED,
-    CALL_COUNTS,
     CALL_FREED,
+    CALL_HAS_NEWS,
     CALL_HELD,
-    CALL_IS_LONG,
+    CALL_MODE,
     CALL_TICKS,
     CALL_TOUCHED,
-    CALL_VERSION,
     CALL_WORDS,
+    COUNTING,
     FREED_BESIDE,
+    JUDGE,
     LISTED_PER_UPDATE,
     PACKED_WORDS,
+    WITHOUT_LOCK,
     read_clock,
     run_epoch,
 )
 from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS
+from triegs.maintain.kernels.work import PHASE
 from triegs.maintain.label_graphs import STATIC, LabelGraphs
 from triegs.maintain.lowering import Encode, Lowering
 from triegs.maintain.meaning import Held
@@ -99,7 +101,6 @@ class CompiledCore(Uncopied, Publisher):
         #: For each label: its graph, and its predicate there.
         self.label_graphs = LabelGraphs()
         self.views = Views(store, mode, judges, self.label_graphs)
-        self._touched = 0
         self._judged = 0  # updates of epochs that took the slow path
         self._encode = encode
         self._log = np.zeros(1 << 16, np.int64)
@@ -211,10 +212,7 @@ class CompiledCore(Uncopied, Publisher):
                 self._abort(None)
                 return None
         told, judges, store = self._told, self.judges, self.store
-        told[CALL_BEGINS] = 1
-        told[CALL_IS_LONG] = expected > LONG_NS
-        told[CALL_COUNTS] = counts
-        told[CALL_VERSION] = store.newest.number + 1
+        told[CALL_MODE] = (WITHOUT_LOCK if expected > LONG_NS else 0) | (COUNTING if counts else 0)
         has_asked = False
         while True:
             found, version = store.run_and_publish(
@@ -228,36 +226,58 @@ class CompiledCore(Uncopied, Publisher):
                 self._abort(None)
                 return None
             has_asked = True
-            told[CALL_BEGINS] = 0
             try:
                 judges.answer()
             except BaseException:
                 self._abort(None)
                 raise
-        self._note_work(count)
+        if count > FEW_UPDATES:
+            self._note_pace(count)
         if has_asked:
             judges.end_epoch()
         if self._watches:
             self.views.digits.commit()
-        if counts:
-            if told[CALL_FREED] or told[CALL_HELD]:
-                freed = told[CALL_FREED], told[CALL_CACHED], told[CALL_HELD]
-                self._terms.note_sifted(self._kept, *freed)
-            if told[CALL_BAD] >= 0:
-                raise explain_row(flat, told[CALL_BAD])
+        if counts and told[CALL_HAS_NEWS]:
+            self._follow_terms(flat)
         return Epoch(version, self._list_refused(self._refused, found) if found else ())
+
+    def apply_one(self, row: Words) -> tuple[int, PackedVersion] | None:
+        """`apply_at_once` for the most frequent call: one update, with nothing to be asked for.
+
+        Returns whether it was refused, and the version.
+        """
+        if not self._is_plain or self._watches or not self._room:
+            return None
+        told, judges = self._told, self.judges
+        told[CALL_MODE] = COUNTING
+        outcome = self.store.run_and_publish(
+            run_epoch, row, self._log, self.views.work, self._packed, self.label_graphs.words,
+            self._entries, self._refused, judges.words, judges.asked, self._call, self._kept,
+            *self._terms.arrays,
+        )  # fmt: skip
+        if outcome[0] < 0:
+            self._abort(None)
+            return None
+        if told[CALL_HAS_NEWS]:
+            self._follow_terms(row)
+        return outcome
+
+    def _follow_terms(self, flat: Words) -> None:
+        """Follow a call that settled terms and has something to tell."""
+        told = self._told
+        freed = told[CALL_FREED], told[CALL_CACHED], told[CALL_HELD]
+        self._terms.note_sifted(self._kept, *freed)
+        if told[CALL_BAD] >= 0:
+            raise explain_row(flat, told[CALL_BAD])
 
     def _expect(self, count: int) -> float:
         """The nanoseconds that a call with so many updates should take, at the recent pace."""
         tick = self.find_tick()
         return 1e9 * tick * self._pace * count if tick else USUAL_NS * count
 
-    def _note_work(self, count: int) -> None:
-        """Add up the work of a call, and learn from its time without any wait for the lock."""
-        told = self._told
-        self._touched += told[CALL_TOUCHED]
-        if count > FEW_UPDATES:
-            self._pace += (told[CALL_TICKS] / count - self._pace) / 4
+    def _note_pace(self, count: int) -> None:
+        """Learn from the time of a call, in which it never waited for the lock."""
+        self._pace += (self._told[CALL_TICKS] / count - self._pace) / 4
 
     def _make_scratch(self, count: int) -> None:
         """Make the arrays that a call needs for its updates."""
@@ -283,8 +303,7 @@ class CompiledCore(Uncopied, Publisher):
             self._add_digits(flat)
         entries = np.empty(count * ENTRY_WORDS * (1 + table.selections), np.int64)
         refused = np.empty(2 * count, np.int64)
-        told = self._told
-        told[CALL_BEGINS], told[CALL_IS_LONG] = 1, count > FEW_UPDATES
+        self._told[CALL_MODE] = WITHOUT_LOCK if count > FEW_UPDATES else 0
 
         def run(words: Words, roots: Words) -> int:
             return run_epoch(
@@ -294,14 +313,14 @@ class CompiledCore(Uncopied, Publisher):
             )  # fmt: skip
 
         found = self.store.run(run)
-        told[CALL_BEGINS] = 0
         while found == ASKED:
             judges.answer()
             found = self.store.run(run)
         if found < 0:
             judges.answer()
             raise _Fault(self.store.faults, -2 - found)
-        self._note_work(count)
+        if count > FEW_UPDATES:
+            self._note_pace(count)
         self._judged += count
         return self._list_refused(refused, found)
 
@@ -389,6 +408,7 @@ class CompiledCore(Uncopied, Publisher):
 
     def _abort(self, saved: _Saved | None) -> None:
         self.store.abort()
+        self.views.work[PHASE] = JUDGE  # it may have waited for verdicts
         if saved is not None:
             views, plans = saved
             self.views.restore(views)
@@ -557,7 +577,7 @@ class CompiledCore(Uncopied, Publisher):
     @property
     def affected(self) -> int:
         """The number of bindings that epochs have touched so far."""
-        return self._touched
+        return self._told[CALL_TOUCHED]
 
     def count_stored(self) -> int:
         """Entries of materialised joins; 0 if every query is free-connex."""

@@ -91,11 +91,12 @@ from triegs.maintain.kernels.tables import (
 from triegs.maintain.kernels.work import EMITTED, FOUND, KEY, PHASE, STEP, UNMERGED
 from triegs.store.kernels.epochs import publish_epoch
 from triegs.store.kernels.layout import (
+    EPOCH,
     FAULTS,
     NODE_CLASS,
     SUMMED_CLASS,
 )
-from triegs.terms.arrays import Arrays, Bytes, Pairs
+from triegs.terms.arrays import LIMBO, Arrays, Bytes, Pairs
 from triegs.terms.counting import count_rows, sift_last
 
 JUDGE, SELECT, FILL, RUN_STEPS = range(4)
@@ -103,15 +104,16 @@ JUDGE, SELECT, FILL, RUN_STEPS = range(4)
 # arrays instead of one would take a noticeable share of a single update.
 PACKED_TABLE, PACKED_LISTS, PACKED_LABELS, PACKED_BOUNDS = range(4)
 PACKED_WORDS = 5
-# What `run_epoch` is to do: whether the epoch begins or resumes, whether to run without the
-# interpreter's lock, whether to settle terms, as of which version. Then what it did: the bindings
-# it touched, the ticks it took; of settling, the index of a bad id or -1, and the results of
-# `sift_last`.
+# What `run_epoch` is to do: one of the modes, or several. Then what it did: the bindings that all
+# calls have touched, the ticks of this one, whether settling has results that Python must see; the
+# index of a bad id or -1, and the results of `sift_last`.
 (
-    CALL_BEGINS, CALL_IS_LONG, CALL_COUNTS, CALL_VERSION, CALL_TOUCHED, CALL_TICKS, CALL_BAD,
-    CALL_FREED, CALL_CACHED, CALL_HELD, CALL_WORDS,
-) = range(11)  # fmt: skip
+    CALL_MODE, CALL_TOUCHED, CALL_TICKS, CALL_HAS_NEWS, CALL_BAD, CALL_FREED, CALL_CACHED,
+    CALL_HELD, CALL_WORDS,
+) = range(9)  # fmt: skip
+WITHOUT_LOCK, COUNTING = 1, 2
 LISTED_PER_UPDATE = 6  # three new terms, and three that lose their last reference
+MOST_LISTED = 16  # ids that small epochs leave in limbo
 FREED_BESIDE = 2
 ASKED = -1 << 40  # returned by a kernel that waits for verdicts
 
@@ -334,23 +336,26 @@ def read_clock() -> int:
 
 @inlined
 def settle_terms(
-    updates: Words, refused: Words, found: int, holds: Words, kept: Words, call: Words,
-    arrays: Arrays,
+    updates: Words, refused: Words, found: int, version: int, holds: Words, kept: Words,
+    call: Words, arrays: Arrays,
 ) -> None:  # fmt: skip
-    """Count the terms of a published epoch, except those of refused updates; free a few.
+    """Count the terms of a published epoch, except those of refused updates, and free some.
 
-    An update adds at most `LISTED_PER_UPDATE` ids to limbo, so limbo gets shorter in the long run,
-    and no epoch pays for many others.
+    An update adds at most `LISTED_PER_UPDATE` ids to limbo, so limbo stays short, and no epoch pays
+    for many others.
     """
     for index in range(found):
         store(updates, 4 * load(refused, index), 0)
-    version = load(call, CALL_VERSION)
-    store(call, CALL_BAD, count_rows(
-        updates, version, arrays.counts, arrays.births, arrays.stamps, arrays.states,
-        arrays.limbo, arrays.meta,
-    ))  # fmt: skip
+    bad = count_rows(
+        updates, version, arrays.counts, arrays.births, arrays.stamps, arrays.states, arrays.limbo,
+        arrays.meta,
+    )  # fmt: skip
+    freed, cached, held = 0, 0, 0
     most = min(LISTED_PER_UPDATE * (updates.size // 4) + FREED_BESIDE, kept.size // 2)
-    freed, cached, held = sift_last(most, version, holds, 2, kept, arrays)
+    if most > MOST_LISTED or arrays.meta[LIMBO] > MOST_LISTED:
+        freed, cached, held = sift_last(most, version, holds, 2, kept, arrays)
+    store(call, CALL_HAS_NEWS, freed + held + (bad >= 0))
+    store(call, CALL_BAD, bad)
     store(call, CALL_FREED, freed)
     store(call, CALL_CACHED, cached)
     store(call, CALL_HELD, held)
@@ -364,14 +369,14 @@ def run_epoch(
     integers: Pairs, counts: Words, births: Words, stamps: Words, states: Bytes, cached: Bytes,
     free: Words, limbo: Words, meta: Words,
 ) -> int:  # fmt: skip
-    """`run_phases`; then, as `call` says, publish the epoch unless there is a fault, and settle the
-    terms of its updates. What the latter did is in `call` and `kept`.
+    """`run_phases` of a new epoch, or of one that waited for verdicts.
+
+    With `next_roots` it is also published, unless there is a fault; then, if `call` says so, the
+    terms of its updates are settled. What that did is in `call` and `kept`.
     """
-    is_long = load(call, CALL_IS_LONG) != 0
+    is_long = load(call, CALL_MODE) & WITHOUT_LOCK != 0
     lock = release_lock() if is_long else 0
-    started = read_ticks()
-    if load(call, CALL_BEGINS) != 0:
-        store(work, PHASE, JUDGE)
+    started, version = read_ticks(), load(words, EPOCH)
     found = run_phases(
         words, log, packed[packed[PACKED_LISTS]:packed[PACKED_LISTS + 1]], work,
         packed[packed[PACKED_TABLE]:packed[PACKED_TABLE + 1]],
@@ -381,13 +386,16 @@ def run_epoch(
     )  # fmt: skip
     if found >= 0 and next_roots.size != 0:
         publish_epoch(words, next_roots, holds)
-        if load(call, CALL_COUNTS) != 0:
+        if load(call, CALL_MODE) & COUNTING != 0:
             arrays = Arrays(
                 heap, spans, texts, integers, counts, births, stamps, states, cached, free, limbo,
                 meta,
             )  # fmt: skip
-            settle_terms(updates, refused, found, holds, kept, call, arrays)
-    store(call, CALL_TOUCHED, load(log, 0) >> 1)
+            settle_terms(updates, refused, found, version, holds, kept, call, arrays)
+    if found != ASKED:
+        store(work, PHASE, JUDGE)  # the next call begins an epoch
+    if found >= 0:
+        note(call, CALL_TOUCHED, load(log, 0) >> 1)
     store(call, CALL_TICKS, read_ticks() - started)
     if is_long:
         take_lock(lock)
