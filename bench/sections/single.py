@@ -17,7 +17,7 @@ from bench.timing import Samples, take_turns
 from triegs.workloads import Slide, path3
 
 #: Microseconds: the median and the 99th of a hundred.
-GOALS = {"strings": (12.0, 50.0), "integers": (6.0, 25.0)}
+GOALS = {"strings": (8.0, 35.0), "integers": (6.0, 30.0)}
 PREFIX, SUFFIX = "<http://ex/node/", ">"
 Update = tuple[str, object, str, object]
 

@@ -19,7 +19,7 @@ from bench.timing import Rival, Samples, take_turns
 from triegs.workloads import Slide
 
 MAINTAINING = {
-    "path3 f8": 25.0, "path3 f3": 10.0, "star5 b3": 40.0, "spider4x2 b2": 40.0, "reply": 10.0,
+    "path3 f8": 35.0, "path3 f3": 14.0, "star5 b3": 40.0, "spider4x2 b2": 40.0, "reply": 20.0,
 }  # fmt: skip
 READING = {
     "path3 f8": 2.5, "path3 f3": 2.0, "star5 b3": 2.5, "spider4x2 b2": 2.0, "reply": 2.5,

@@ -291,7 +291,7 @@ def test_closing_does_not_fail_for_lack_of_memory():
     engine.advance(to=10)
     apply, calls = engine._core.apply, []
 
-    def fail(rows, is_strict=False):
+    def fail(rows, is_strict=False, counts=False):
         calls.append(len(rows))
         raise triegs.MemoryLimitReached("no room")
 

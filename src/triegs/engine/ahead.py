@@ -19,17 +19,18 @@ from typing import Any
 from numba import types
 
 from triegs.jit.jit import PACKAGE
-from triegs.maintain.kernels.program import run_and_publish, run_epoch
+from triegs.maintain.kernels.program import run_epoch
 from triegs.read.kernels.answers import fill_answers
 from triegs.read.kernels.changes import fill_changes
 from triegs.read.kernels.positions import pick_answers
 
 TYPES: dict[str, Any] = {
-    "Words": types.int64[::1], "Ids": types.int32[::1], "int": types.int64, "bool": types.boolean,
+    "Words": types.int64[::1], "Ids": types.int32[::1], "Pairs": types.int64[:, ::1],
+    "Bytes": types.uint8[::1], "int": types.int64, "bool": types.boolean,
 }  # fmt: skip
 #: What the helper compiles, in this order, and after which of them this process goes on.
-HELPED: tuple[Any, ...] = (run_epoch, run_and_publish, pick_answers)
-AWAITED: Any = run_and_publish
+HELPED: tuple[Any, ...] = (run_epoch, pick_answers)
+AWAITED: Any = run_epoch
 OWN: tuple[Any, ...] = (fill_answers, fill_changes)
 
 

@@ -16,7 +16,8 @@ from triegs.events.load import read_statements
 from triegs.events.mapping.rows import SAME_ROW
 from triegs.events.signs import CHANGES
 from triegs.events.updates import Batch, check_many, encode_table, encode_tuples
-from triegs.maintain.standing import Refused
+from triegs.jit.words import Words
+from triegs.maintain.standing import NO_EVENT, Epoch, Refused
 from triegs.windows.encoding import read_time
 from triegs.windows.rows import RowReading, judge_rows, read_rows
 
@@ -32,6 +33,8 @@ class UpdateOptions(NamedTuple):
 
 #: Without options: not made anew for each update.
 PLAIN = UpdateOptions()
+#: Of an epoch whose only update is refused.
+REFUSED_ONE = (Refused(0, NO_EVENT),)
 
 
 class Epochs:
@@ -39,9 +42,8 @@ class Epochs:
 
     def __init__(self, state: EngineState) -> None:
         self._state = state
-        self._row = np.zeros((1, 4), np.int64)  # of an epoch of one update
-        self._flat_row = self._row.reshape(4)
-        self._row_words = self._flat_row.data
+        self._row = np.zeros(4, np.int64)  # of an epoch of one update
+        self._row_words = self._row.data
 
     def apply(self, updates: Any, options: UpdateOptions) -> Report:
         state = self._state
@@ -129,18 +131,17 @@ class Epochs:
             row[1], row[2], row[3] = encode(subject), encode(predicate), encode(obj)
         except (KeyError, TypeError, ValueError):
             return None  # the long path says what is wrong
-        epoch = state.core.apply_one(self._flat_row)
+        epoch = state.core.apply_one(self._row)
         if epoch is None:
             return None
-        version, refused = epoch
-        if refused:
+        found, version = epoch
+        if found:
             state.refused += 1
         else:
-            state.dictionary.settle(self._row, version.number)
             state.updates += 1
         if state.is_watched:
             state.end_epoch()
-        return Report(version.number - state.clock.first, refused)
+        return Report(version.number - state.clock.first, REFUSED_ONE if found else ())
 
     def _apply_batch(self, batch: Batch, strict: bool, time: int | None = None) -> Report:
         state = self._state
@@ -148,19 +149,13 @@ class Epochs:
         if malformed and strict:
             message = f"{len(malformed)} updates are malformed; nothing changed"
             raise InvalidUpdate(message, tuple(malformed))
-        apply = state.windows.apply_static if state.windows.is_used else state.core.apply
         if state.journal is None:
-            version, refused = apply(rows, strict)
+            version, refused = self._apply_rows(rows, strict)
         else:
             fields = {"strict": strict, "time": time, "malformed": len(malformed)}
             columns = state.journal.describe_rows(rows)
             with state.journal.record(Kind.APPLY, state.epoch, fields, columns):
-                version, refused = apply(rows, strict)
-        if refused:
-            kept = np.delete(rows, [row for row, _ in refused], axis=0)
-            state.dictionary.settle(kept, version.number)
-        else:
-            state.dictionary.settle(rows, version.number)
+                version, refused = self._apply_rows(rows, strict)
         state.updates += len(rows) - len(refused)
         if refused or malformed:
             if kept_rows is not None:
@@ -170,6 +165,16 @@ class Epochs:
         if state.is_watched:
             state.end_epoch()
         return self._report(version.number - state.clock.first, refused)
+
+    def _apply_rows(self, rows: Words, strict: bool) -> Epoch:
+        """Apply rows to the static graph, and count their terms."""
+        state = self._state
+        if not state.windows.is_used:
+            return state.core.apply(rows, strict, counts=True)
+        epoch = state.windows.apply_static(rows, strict)
+        kept = np.delete(rows, [row for row, _ in epoch.refused], axis=0)
+        state.dictionary.settle(kept, epoch.version.number)
+        return epoch
 
     def _report(self, epoch: int, refused: tuple[Refused, ...]) -> Report:
         journal = self._state.journal

@@ -66,7 +66,7 @@ class EngineState:
         self.dictionary.base = options.base
         self.store = store
         judges = Judges(self.dictionary.decode_one, self.dictionary.read_terms)
-        self.core = CompiledCore(store, self._encode, judges, options.mode)
+        self.core = CompiledCore(store, self._encode, judges, options.mode, self.dictionary)
         self.dictionary.on_free = self.core.forget_terms
         self.clock = Clock(store)
         self.windows = Windows(

@@ -25,6 +25,8 @@ from triegs.terms.dictionary import Dictionary
 from triegs.terms.validation import DamagedColumn, clean_column
 
 OP = "op"
+#: The columns of an update, in the order of its row.
+ENCODED = (OP, *TERMS)
 _WORD = np.dtype(np.int64)
 _FORM = "an update must be (sign, subject, predicate, object), not "
 
@@ -147,7 +149,8 @@ def encode_table(dictionary: Dictionary, updates: Any) -> Batch:
 def take_columns(
     table: pa.Table, names: Sequence[str], needed: Sequence[str] = TERMS
 ) -> tuple[dict[str, Any], dict[int, Why]]:
-    """The named columns of a table, validated, and the rows with invalid UTF-8.
+    """The named columns of a table, and the rows with invalid UTF-8. Those that `encode_columns`
+    encodes are not validated yet.
 
     `InvalidUpdate` if a column is missing, ambiguous or damaged.
     """
@@ -159,14 +162,22 @@ def take_columns(
     except InputError as problem:
         raise InvalidUpdate(f"{problem}; nothing changed") from None
     for name, number in found.items():
-        try:
-            columns[name], is_bad = clean_column(table.column(number))
-        except DamagedColumn as problem:
-            raise InvalidUpdate(f"{name}: {problem}; nothing changed") from None
-        if is_bad is not None:
-            for row in np.flatnonzero(is_bad).tolist():
-                reasons.setdefault(row, Reason.NOT_UTF8.describe(name))
+        columns[name] = table.column(number)
+        if name not in ENCODED:
+            columns[name], texts = _clean(columns[name], name)
+            reasons = {**texts, **reasons}
     return columns, reasons
+
+
+def _clean(column: Any, name: str) -> tuple[Any, dict[int, Why]]:
+    """A validated column, and the rows with invalid UTF-8."""
+    try:
+        column, is_bad = clean_column(column)
+    except DamagedColumn as problem:
+        raise InvalidUpdate(f"{name}: {problem}; nothing changed") from None
+    if is_bad is None:
+        return column, {}
+    return column, dict.fromkeys(np.flatnonzero(is_bad).tolist(), Reason.NOT_UTF8.describe(name))
 
 
 def encode_columns(
@@ -174,24 +185,40 @@ def encode_columns(
 ) -> Batch:
     """Encode `count` rows, except those in `reasons`; more reasons are added to it."""
     rows = np.empty((count, 4), np.int64)
-    rows[:, 0] = 1
-    try:
-        if OP in columns and read_signs(columns[OP], rows):
-            for row in np.flatnonzero(rows[:, 0] == 0).tolist():
-                reasons.setdefault(row, explain_sign(show_cell(columns[OP][row])))
-        for number, name in enumerate(TERMS, 1):
-            for row, problem in _encode(dictionary, columns[name], name, rows[:, number]):
-                if show_cell(columns[name][row]) is None:
-                    reasons.setdefault(row, Reason(f"no {name}").describe())
-                else:
-                    reasons.setdefault(row, Reason.BAD_TERM.describe(f"{name}: {problem}"))
-    except TypeError as problem:
-        raise InvalidUpdate(f"{problem}; nothing changed") from None
+    left = dictionary.encode_rows([columns.get(name) for name in ENCODED], rows)
+    if left:
+        _encode_left(dictionary, dict(columns), [ENCODED[number] for number in left], rows, reasons)
     if not reasons:
         return Batch(rows, None, [])
     refused = [Refused(row, reason) for row, reason in sorted(reasons.items())]
     kept = _list_kept(len(rows), refused)
     return Batch(rows[kept], kept, refused)
+
+
+def _encode_left(
+    dictionary: Dictionary, columns: dict[str, Any], names: Sequence[str],
+    rows: NDArray[np.int64], reasons: dict[int, Why],
+) -> None:  # fmt: skip
+    """Validate and encode the columns that need more than a kernel."""
+    for name in reversed(names):  # invalid UTF-8 comes first, that of the first column before all
+        columns[name], texts = _clean(columns[name], name)
+        reasons.update(texts)
+    try:
+        for name in names:
+            number, column = ENCODED.index(name), columns[name]
+            if name == OP:
+                rows[:, 0] = 1
+                if read_signs(column, rows):
+                    for row in np.flatnonzero(rows[:, 0] == 0).tolist():
+                        reasons.setdefault(row, explain_sign(show_cell(column[row])))
+                continue
+            for row, problem in _encode(dictionary, column, name, rows[:, number]):
+                if show_cell(column[row]) is None:
+                    reasons.setdefault(row, Reason(f"no {name}").describe())
+                else:
+                    reasons.setdefault(row, Reason.BAD_TERM.describe(f"{name}: {problem}"))
+    except TypeError as problem:
+        raise InvalidUpdate(f"{problem}; nothing changed") from None
 
 
 def _encode(

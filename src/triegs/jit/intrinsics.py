@@ -11,6 +11,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 WORD, BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 FALSE = ir.Constant(ir.IntType(1), 0)
@@ -132,3 +133,53 @@ def copy_wide(_typing: Any, numbers: Any, _to: Any, source: Any, _start: Any) ->
         return context.get_dummy_value()
 
     return types.void(numbers, types.int64, source, types.int64), build
+
+
+@intrinsic
+def release_lock(_typing: Any) -> Any:
+    def build(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+        save = declare(builder, "PyEval_SaveThread", ir.FunctionType(BYTES, []))
+        return builder.ptrtoint(builder.call(save, []), WORD)
+
+    return types.int64(), build
+
+
+@intrinsic
+def take_lock(_typing: Any, _state: Any) -> Any:
+    def build(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        restore = declare(builder, "PyEval_RestoreThread", ir.FunctionType(ir.VoidType(), [BYTES]))
+        builder.call(restore, [builder.inttoptr(args[0], BYTES)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), build
+
+
+def declare(builder: Any, name: str, kind: Any) -> Any:
+    """A function of the interpreter, which the linker finds by its name."""
+    found = builder.module.globals.get(name)
+    return ir.Function(builder.module, kind, name) if found is None else found
+
+
+def define_view(element: Any) -> Any:
+    """The memory at an address as a read-only array of so many elements, which it does not own."""
+    kind: Any = types.Array(element, 1, "C", readonly=True)
+
+    @intrinsic
+    def view(_typing: Any, _address: Any, _size: Any) -> Any:
+        def build(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            array = context.make_array(kind)(context, builder)
+            width = context.get_constant(types.intp, element.bitwidth // 8)
+            data = builder.inttoptr(args[0], array.data.type)
+            populate: Any = populate_array  # untyped
+            populate(array, data, [args[1]], [width], width, None)
+            return array._getvalue()
+
+        return kind(types.int64, types.int64), build
+
+    return view
+
+
+view_bytes = define_view(types.uint8)
+view_signs = define_view(types.int8)
+view_halves = define_view(types.int32)
+view_words = define_view(types.int64)

@@ -13,13 +13,15 @@ arithmetic, because Numba converts the result to float.
 
 from __future__ import annotations
 
+import ctypes
 from time import perf_counter_ns
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from triegs.jit import intrinsics
-from triegs.jit.jit import BOUNDS_CHECKED, compiled_as, inlined
+from triegs.jit.jit import BOUNDS_CHECKED, COMPILED, compiled_as, inlined
 
 Words = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
@@ -139,3 +141,39 @@ def copy_run(numbers: Numbers, to: int, source: Numbers, start: int, size: int) 
         load(source, start + size - 1 + (-size) % WIDE)  # type: ignore[arg-type]
     for step in range(0, size, WIDE):
         copy_wide(numbers, to + step, source, start + step)
+
+
+@compiled_as(intrinsics.release_lock)
+def release_lock() -> int:
+    """Let other threads run Python until `take_lock`. Only for a kernel that Python calls and that
+    holds the interpreter's lock, which is to say a `short_kernel`.
+
+    So one kernel serves short work, for which the lock would take longer to change hands, and long
+    work. Returns what `take_lock` needs.
+    """
+    return 0
+
+
+@compiled_as(intrinsics.take_lock)
+def take_lock(state: int) -> None:
+    """Wait for the interpreter's lock again."""
+
+
+def _choose_view(intrinsic: Any, element: Any) -> Any:
+    """A kernel calls the intrinsic itself: without reference counts, it may call no function that
+    returns an array of its own.
+    """
+
+    def view(address: int, size: int) -> Any:
+        if size == 0:
+            return np.empty(0, element)
+        return np.ctypeslib.as_array((element * int(size)).from_address(int(address)))
+
+    return intrinsic if COMPILED else view
+
+
+#: So many elements at an address, to be read only; the caller keeps their owner alive.
+view_words = _choose_view(intrinsics.view_words, ctypes.c_int64)
+view_halves = _choose_view(intrinsics.view_halves, ctypes.c_int32)
+view_bytes = _choose_view(intrinsics.view_bytes, ctypes.c_uint8)
+view_signs = _choose_view(intrinsics.view_signs, ctypes.c_int8)

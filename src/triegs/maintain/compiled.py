@@ -22,10 +22,22 @@ from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.program import (
     ASKED,
+    CALL_BAD,
+    CALL_CACHED,
+    CALL_FREED,
+    CALL_HAS_NEWS,
+    CALL_HELD,
+    CALL_MODE,
+    CALL_TICKS,
+    CALL_TOUCHED,
+    CALL_WORDS,
+    COUNTING,
+    FREED_BESIDE,
     JUDGE,
+    LISTED_PER_UPDATE,
     PACKED_WORDS,
+    WITHOUT_LOCK,
     read_clock,
-    run_and_publish,
     run_epoch,
 )
 from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS
@@ -52,10 +64,17 @@ from triegs.mode import Mode
 from triegs.store.contract import Key
 from triegs.store.kernels.layout import LOG_FULL, OVERFLOW
 from triegs.store.packed import PackedStore, PackedVersion
+from triegs.terms.dictionary import Dictionary, explain_row
 
 ENTRIES_PER_UPDATE = 4  # entries that can be rebuilt in about the time of one update
 PREDICATE = 2  # its column in an update
 FEW_UPDATES = 64  # an epoch this small ends sooner than a lock changes hands
+MOST_AT_ONCE = 4096  # updates of an epoch that one call makes and publishes
+# A call that is expected to take longer runs without the interpreter's lock; one that takes much
+# longer does not publish, because readers cannot pin meanwhile.
+LONG_NS, LONGEST_NS = 250_000, 2_000_000
+USUAL_NS = 200  # an update where the time is not known
+_NO_WORDS: Words = np.empty(0, np.int64)
 TOUCH_SECONDS = 1e-7  # approximate time for a kernel to touch one entry
 CHECKS_TABLES = False  # whether every table is checked before use, as in tests
 Result = TypeVar("Result")
@@ -73,17 +92,23 @@ class CompiledCore(Uncopied, Publisher):
     """
 
     def __init__(
-        self, store: PackedStore, encode: Encode, judges: Judges, mode: Mode = Mode.MULTIGRAPH
-    ) -> None:
+        self, store: PackedStore, encode: Encode, judges: Judges, mode: Mode = Mode.MULTIGRAPH,
+        terms: Dictionary | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(store)
+        self._terms = terms or Dictionary()
         self.judges = judges
         #: For each label: its graph, and its predicate there.
         self.label_graphs = LabelGraphs()
         self.views = Views(store, mode, judges, self.label_graphs)
-        self._touched = 0
         self._judged = 0  # updates of epochs that took the slow path
         self._encode = encode
         self._log = np.zeros(1 << 16, np.int64)
+        self._entries = self._refused = self._kept = _NO_WORDS
+        self._room = 0  # updates that these arrays are large enough for
+        self._call = np.zeros(CALL_WORDS, np.int64)
+        self._told = self._call.data  # a memoryview is faster for single words
+        self._pace = 0.0  # recent ticks per update
         self._is_plain = True  # nothing is stalled
         #: Describes held versions, for the error message when memory runs out.
         self.describe_pins: Callable[[], str] = str
@@ -94,31 +119,36 @@ class CompiledCore(Uncopied, Publisher):
 
     # Epochs
 
-    def apply(self, rows: Words, is_strict: bool = False) -> Epoch:
+    def apply(self, rows: Words, is_strict: bool = False, counts: bool = False) -> Epoch:
         """Apply one epoch of `(change, subject, predicate, object)` rows, judged in order.
 
         Cost: the affected state. A deletion that finds no event is refused; with `is_strict` it
-        fails the whole epoch with `InvalidUpdate`.
+        fails the whole epoch with `InvalidUpdate`. With `counts` the references that the rows make
+        and drop are counted in the dictionary, which also frees some terms; `rows` may then be
+        overwritten.
 
         Freeing memory must not fail for lack of it, so an epoch with deletions may exceed the limit
         while it runs. It is kept if the result is within the limit, or if it only deletes.
         """
         flat = rows.reshape(-1)
-        if self._is_plain and not is_strict and flat.size <= 4 * FEW_UPDATES:
-            found, version = self._run_few(flat)
-            if found >= 0:
-                return Epoch(version, self._list_refused(self._refused, found))
-            self._abort(None)  # the slow path handles this
+        if self._is_plain and not is_strict and flat.size <= 4 * MOST_AT_ONCE:
+            epoch = self.apply_at_once(flat, counts)
+            if epoch is not None:
+                return epoch
         try:
-            return self._apply(rows, is_strict)
+            epoch = self._apply(rows, is_strict)
         except MemoryLimitReached:
             if not (flat[::4] < 0).any():
                 raise
-        self.store.lift_limit()
-        try:
-            return self._apply(rows, is_strict, is_lifted=True)
-        finally:
-            self.store.restore_limit()
+            self.store.lift_limit()
+            try:
+                epoch = self._apply(rows, is_strict, is_lifted=True)
+            finally:
+                self.store.restore_limit()
+        if counts:
+            kept = np.delete(rows, [row for row, _ in epoch.refused], axis=0)
+            self._terms.settle(kept if epoch.refused else rows, epoch.version.number)
+        return epoch
 
     def _apply(self, rows: Words, is_strict: bool, is_lifted: bool = False) -> Epoch:
         flat = rows.reshape(-1)
@@ -165,14 +195,98 @@ class CompiledCore(Uncopied, Publisher):
         if not self.store.make_room():
             raise self.store.refuse(what, self.describe_pins())
 
-    def apply_one(self, row: Words) -> tuple[PackedVersion, tuple[Refused, ...]] | None:
-        if not self._is_plain:
+    def apply_at_once(self, flat: Words, counts: bool) -> Epoch | None:
+        """An epoch in one call, see `apply`; None, with nothing changed, if that is not possible:
+        something is stalled, there is no room, the call would take long, or it met a fault.
+        """
+        count = flat.size >> 2
+        expected = self._expect(count) if count > FEW_UPDATES else 0.0
+        if not self._is_plain or expected > LONGEST_NS:
             return None
-        found, version = self._run_few(row)
-        if found < 0:
+        if count > self._room:
+            self._make_scratch(count)
+        if self._watches:
+            try:
+                self._add_digits(flat)
+            except MemoryLimitReached:
+                self._abort(None)
+                return None
+        told, judges, store = self._told, self.judges, self.store
+        told[CALL_MODE] = (WITHOUT_LOCK if expected > LONG_NS else 0) | (COUNTING if counts else 0)
+        has_asked = False
+        while True:
+            found, version = store.run_and_publish(
+                run_epoch, flat, self._log, self.views.work, self._packed, self.label_graphs.words,
+                self._entries, self._refused, judges.words, judges.asked, self._call, self._kept,
+                *self._terms.arrays,
+            )  # fmt: skip
+            if found >= 0:
+                break
+            if found != ASKED:
+                self._abort(None)
+                return None
+            has_asked = True
+            try:
+                judges.answer()
+            except BaseException:
+                self._abort(None)
+                raise
+        if count > FEW_UPDATES:
+            self._note_pace(count)
+        if has_asked:
+            judges.end_epoch()
+        if self._watches:
+            self.views.digits.commit()
+        if counts and told[CALL_HAS_NEWS]:
+            self._follow_terms(flat)
+        return Epoch(version, self._list_refused(self._refused, found) if found else ())
+
+    def apply_one(self, row: Words) -> tuple[int, PackedVersion] | None:
+        """`apply_at_once` for the most frequent call: one update, with nothing to be asked for.
+
+        Returns whether it was refused, and the version.
+        """
+        if not self._is_plain or self._watches or not self._room:
+            return None
+        told, judges = self._told, self.judges
+        told[CALL_MODE] = COUNTING
+        outcome = self.store.run_and_publish(
+            run_epoch, row, self._log, self.views.work, self._packed, self.label_graphs.words,
+            self._entries, self._refused, judges.words, judges.asked, self._call, self._kept,
+            *self._terms.arrays,
+        )  # fmt: skip
+        if outcome[0] < 0:
             self._abort(None)
             return None
-        return version, self._list_refused(self._refused, found)
+        if told[CALL_HAS_NEWS]:
+            self._follow_terms(row)
+        return outcome
+
+    def _follow_terms(self, flat: Words) -> None:
+        """Follow a call that settled terms and has something to tell."""
+        told = self._told
+        freed = told[CALL_FREED], told[CALL_CACHED], told[CALL_HELD]
+        self._terms.note_sifted(self._kept, *freed)
+        if told[CALL_BAD] >= 0:
+            raise explain_row(flat, told[CALL_BAD])
+
+    def _expect(self, count: int) -> float:
+        """The nanoseconds that a call with so many updates should take, at the recent pace."""
+        tick = self.find_tick()
+        return 1e9 * tick * self._pace * count if tick else USUAL_NS * count
+
+    def _note_pace(self, count: int) -> None:
+        """Learn from the time of a call, in which it never waited for the lock."""
+        self._pace += (self._told[CALL_TICKS] / count - self._pace) / 4
+
+    def _make_scratch(self, count: int) -> None:
+        """Make the arrays that a call needs for its updates."""
+        self._room = max(FEW_UPDATES, 1 << (count - 1).bit_length())
+        words = ENTRY_WORDS * (1 + self.table.selections)
+        self._entries = np.empty(self._room * words, np.int64)
+        self._refused = np.empty(2 * self._room, np.int64)
+        kept = LISTED_PER_UPDATE * self._room + FREED_BESIDE
+        self._kept = np.empty(2 * kept, np.int64)
 
     def _run(
         self, flat: Words, overflown: dict[RegisteredPlan, MultiplicityOverflow]
@@ -189,13 +303,13 @@ class CompiledCore(Uncopied, Publisher):
             self._add_digits(flat)
         entries = np.empty(count * ENTRY_WORDS * (1 + table.selections), np.int64)
         refused = np.empty(2 * count, np.int64)
-        views.work[PHASE] = JUDGE
+        self._told[CALL_MODE] = WITHOUT_LOCK if count > FEW_UPDATES else 0
 
         def run(words: Words, roots: Words) -> int:
             return run_epoch(
-                words, self._log, self._lists, views.work, table.words, self._label_of,
-                self.label_graphs.words, flat, self._bounds, entries, refused, roots, judges.words,
-                judges.asked,
+                words, roots, _NO_WORDS, _NO_WORDS, flat, self._log, views.work, self._packed,
+                self.label_graphs.words, entries, refused, judges.words, judges.asked, self._call,
+                _NO_WORDS, *self._terms.arrays,
             )  # fmt: skip
 
         found = self.store.run(run)
@@ -205,26 +319,10 @@ class CompiledCore(Uncopied, Publisher):
         if found < 0:
             judges.answer()
             raise _Fault(self.store.faults, -2 - found)
-        self._touched += int(self._log[0]) >> 1
+        if count > FEW_UPDATES:
+            self._note_pace(count)
         self._judged += count
         return self._list_refused(refused, found)
-
-    def _run_few(self, flat: Words) -> tuple[int, PackedVersion]:
-        """Run and publish in one call; the work must fit the scratch space of `FEW_UPDATES`."""
-        if self._watches:
-            try:
-                self._add_digits(flat)
-            except MemoryLimitReached:
-                return -1, self.store.newest  # the slow path makes room
-        judges = self.judges
-        result = self.store.run_and_publish(
-            run_and_publish, flat, self._log, self.views.work, self._packed,
-            self.label_graphs.words, judges.words, judges.asked,
-        )  # fmt: skip
-        self._touched += int(self._log[0]) >> 1
-        if self._watches and result[0] >= 0:
-            self.views.digits.commit()
-        return result
 
     @staticmethod
     def _list_refused(refused: Words, found: int) -> tuple[Refused, ...]:
@@ -310,6 +408,7 @@ class CompiledCore(Uncopied, Publisher):
 
     def _abort(self, saved: _Saved | None) -> None:
         self.store.abort()
+        self.views.work[PHASE] = JUDGE  # it may have waited for verdicts
         if saved is not None:
             views, plans = saved
             self.views.restore(views)
@@ -328,13 +427,13 @@ class CompiledCore(Uncopied, Publisher):
         bounds = [0] * (2 * (len(table.lists) + len(table.keys)) + 2)
         counters = (counted.get(step, [0] * COUNTER_WORDS) for step in table.steps)
         lists = np.array([*bounds, *chain.from_iterable(counters)], np.int64)
-        entries = FEW_UPDATES * ENTRY_WORDS * (1 + table.selections)
         self._packed, views_of = pack_arrays(
-            table.words, lists, label_of, np.zeros(len(table.streams) + 2, np.int64),
-            np.zeros(entries, np.int64), np.zeros(2 * FEW_UPDATES, np.int64),
-        )  # fmt: skip
-        table.words, self._lists, self._label_of, self._bounds, _, self._refused = views_of
+            table.words, lists, label_of, np.zeros(len(table.streams) + 2, np.int64)
+        )
+        table.words, self._lists, _, self._bounds = views_of
         table.counters = self._lists[len(bounds) :]
+        if table.selections != self.table.selections:
+            self._room = 0
         self.table = table  # replaced as a whole: other threads read it to explain
         self._follow_watches()
         self._has_new_table = True
@@ -478,7 +577,7 @@ class CompiledCore(Uncopied, Publisher):
     @property
     def affected(self) -> int:
         """The number of bindings that epochs have touched so far."""
-        return self._touched
+        return self._told[CALL_TOUCHED]
 
     def count_stored(self) -> int:
         """Entries of materialised joins; 0 if every query is free-connex."""

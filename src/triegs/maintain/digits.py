@@ -241,7 +241,8 @@ class Digits:
 
     def forget(self, ids: Words) -> None:
         """Forget freed ids, which may be reused for other terms."""
-        self._known[ids[ids < len(self._known)]] = False
+        if len(self._known):
+            self._known[ids[ids < len(self._known)]] = False
 
     def abort(self) -> None:
         for ids, whole, has_others in reversed(self._added):

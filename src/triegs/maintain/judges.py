@@ -271,7 +271,7 @@ class Judges:
 
     def forget(self, ids: NDArray[np.int64]) -> None:
         """Discard all verdicts on freed ids, which may be reused for other terms."""
-        if len(ids) == 0:
+        if len(ids) == 0 or not (self._judges or self.has_sorted):
             return
         forget_ids(self.words, self._capacity, np.ascontiguousarray(ids, np.int64))
         self.end_epoch()

@@ -49,16 +49,13 @@ from triegs.store.kernels.epochs import (
     WALK_WORDS,
     abort_epoch,
     clear_slot,
-    publish_large,
-    publish_small,
+    publish_roots,
     walk_relation,
 )
 from triegs.store.kernels.layout import (
     BUMP,
     COPIED,
     FAULTS,
-    FRESH,
-    FRESH_LAST,
     PLAIN,
     RETAINED,
     RETIRED,
@@ -142,7 +139,7 @@ class PackedStore(LimitedArena):
     def run_and_publish(
         self, work: Callable[..., int], *arguments: Any
     ) -> tuple[int, PackedVersion]:
-        """Run a kernel that makes and publishes a small epoch; returns its result and the newest
+        """Run a kernel that makes and publishes an epoch; returns its result and the newest
         version.
 
         It gets the words, the roots of the newest version, those of the next one, to be written,
@@ -213,14 +210,11 @@ class PackedStore(LimitedArena):
             raise MemoryLimitReached("the epoch is incomplete; abort it")
         roots = np.empty(SLOT_WORDS * len(self._shapes), np.int64)
         version = PackedVersion(self, self._newest.number + 1, roots, self.members)
-        words = self.words
         with self._memory, self._pins:
             # A reader has pinned the newest version before this, or pins the next one after it.
             if self._held_changed:
                 self._follow_pins()
-            is_small = words[FRESH] == words[FRESH_LAST]
-            publish = publish_small if is_small else publish_large
-            publish(words, roots, self.holds)
+            publish_roots(self.words, roots, self.holds)
             self._newest = version
         if self._created or self._dropped:
             self._settle_slots()

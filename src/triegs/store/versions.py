@@ -13,11 +13,9 @@ import numpy as np
 from triegs.copying import Uncopied
 from triegs.jit.words import Words
 from triegs.store.contract import Key, RelationUnknown, Version, VersionGone
-from triegs.store.kernels.epochs import WALK_WORDS, change_holds_large, change_holds_small
-from triegs.store.kernels.layout import RETAINED, SLOT_WORDS, SLOTS
+from triegs.store.kernels.epochs import WALK_WORDS, change_holds
+from triegs.store.kernels.layout import SLOT_WORDS, SLOTS
 from triegs.store.relations import PackedRelation, PackedVersion
-
-FEW_WORDS = 10_000  # retained words that are freed without releasing the GIL
 
 
 class VersionedArena(Uncopied):
@@ -111,9 +109,7 @@ class VersionedArena(Uncopied):
         holds = np.zeros(2 * len(numbers), np.int64)
         holds[::2] = numbers
         if self.holds.size:
-            is_small = self.words[RETAINED] < FEW_WORDS
-            change = change_holds_small if is_small else change_holds_large
-            change(self.words, self.holds, holds)
+            change_holds(self.words, self.holds, holds)
         self.holds = holds
         return True
 

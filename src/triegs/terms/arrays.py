@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 Bytes: TypeAlias = NDArray[np.uint8]
 Words: TypeAlias = NDArray[np.int64]
+Pairs: TypeAlias = NDArray[np.int64]  # rows of two words
 # A 64-bit integer in compiled code; without compilation a NumPy scalar or a Python int.
 Word: TypeAlias = Any
 
@@ -55,9 +56,9 @@ class Arrays(NamedTuple):
     """All arrays of a dictionary; see the module docstring."""
 
     heap: Bytes
-    spans: Words
+    spans: Pairs
     texts: Words
-    integers: Words
+    integers: Pairs
     counts: Words
     births: Words
     stamps: Words

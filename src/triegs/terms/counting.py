@@ -1,18 +1,17 @@
 """Reference-counting kernels that free unreferenced terms.
 
 `acquire`, `release` and `settle` change counts. A term whose count drops to zero enters limbo,
-stamped with the first epoch that no longer references it; `sift` later processes limbo. A term is
-visible in the epochs from its birth up to, but excluding, its stamp. It can be freed once its stamp
-is published and no pin lies in between, by the same rule as nodes of the store.
+stamped with the first epoch that no longer references it; later epochs sift limbo, each some of it.
+A term is visible in the epochs from its birth up to, but excluding, its stamp. It can be freed once
+its stamp is published and no pin lies in between, by the same rule as nodes of the store.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from triegs.jit.jit import kernel, short_kernel
+from triegs.jit.jit import inlined, kernel, short_kernel
+from triegs.jit.words import release_lock, take_lock
 from triegs.terms.arrays import (
     FREE,
     INTEGER,
@@ -27,7 +26,7 @@ from triegs.terms.arrays import (
     Word,
     Words,
 )
-from triegs.terms.table import AHEAD, drop_id, prefetch_integer
+from triegs.terms.table import AHEAD, FEW, drop_id, prefetch_integer
 
 
 @kernel
@@ -81,7 +80,7 @@ def release_ids(ids: Words, epoch: Word, *all_arrays: Any) -> Word:
     return -1
 
 
-@kernel
+@short_kernel
 def settle_rows(
     rows: Words,
     epoch: Word,
@@ -92,24 +91,43 @@ def settle_rows(
     limbo: Words,
     meta: Words,
 ) -> Word:
-    """Count the ids of rows ``(change, s, p, o)``: all insertions, then all deletions.
+    """Count the ids of rows ``(change, s, p, o)…``: all insertions, then all deletions.
 
-    Returns -1, or the flat index of a bad id in ``rows`` and changes nothing. Takes single arrays
-    and no others, because a batch is often a single row and argument passing dominates.
+    Returns -1, or the index of a bad id in ``rows`` and changes nothing.
     """
+    if len(rows) <= 4 * FEW:
+        return count_rows(rows, epoch, counts, births, stamps, states, limbo, meta)
+    lock = release_lock()
+    bad = count_rows(rows, epoch, counts, births, stamps, states, limbo, meta)
+    take_lock(lock)
+    return bad
+
+
+@kernel
+def count_rows(
+    rows: Words,
+    epoch: Word,
+    counts: Words,
+    births: Words,
+    stamps: Words,
+    states: Bytes,
+    limbo: Words,
+    meta: Words,
+) -> Word:
+    """`settle_rows`, for calls from kernels."""
     named = meta[NAMED]
     bad = -1
-    for row in range(len(rows)):
-        if rows[row, 0] > 0:
-            for column in range(1, 4):
-                term = rows[row, column]
+    for row in range(0, len(rows), 4):
+        if rows[row] > 0:
+            for at in range(row + 1, row + 4):
+                term = rows[at]
                 if term < 0 or term >= len(counts):
-                    bad = 4 * row + column
+                    bad = at
                     break
                 count = counts[term]
                 if count == 0:
                     if states[term] == FREE:
-                        bad = 4 * row + column
+                        bad = at
                         break
                     meta[NAMED] += 1
                     if births[term] == UNBORN:
@@ -120,18 +138,18 @@ def settle_rows(
                 meta[NAMED] = named
                 return bad
     empty = 0
-    for row in range(len(rows)):
-        if rows[row, 0] < 0:
-            for column in range(1, 4):
-                term = rows[row, column]
+    for row in range(0, len(rows), 4):
+        if rows[row] < 0:
+            for at in range(row + 1, row + 4):
+                term = rows[at]
                 if term < 0 or term >= len(counts) or counts[term] == 0:
-                    bad = 4 * row + column
+                    bad = at
                     break
                 counts[term] -= 1
                 empty += counts[term] == 0
             if bad >= 0:
                 undo_rows(rows, bad, -1, counts, births, stamps)
-                undo_rows(rows, 4 * len(rows), 1, counts, births, stamps)
+                undo_rows(rows, len(rows), 1, counts, births, stamps)
                 meta[NAMED] = named
                 return bad
     if empty > 0:
@@ -144,13 +162,13 @@ def settle_rows(
 def undo_rows(
     rows: Words, end: Word, change: Word, counts: Words, births: Words, stamps: Words
 ) -> None:
-    """Undo `settle_rows` for the rows with this change, up to a flat index."""
-    for row in range(len(rows)):
-        if rows[row, 0] * change > 0:
-            for column in range(1, 4):
-                if 4 * row + column >= end:
+    """Undo `settle_rows` for the rows with this change, up to an index."""
+    for row in range(0, len(rows), 4):
+        if rows[row] * change > 0:
+            for at in range(row + 1, row + 4):
+                if at >= end:
                     return
-                term = rows[row, column]
+                term = rows[at]
                 counts[term] -= change
                 # Unreferenced and never released: it was not yet born.
                 if counts[term] == 0 and stamps[term] == UNBORN:
@@ -169,10 +187,10 @@ def list_empty(
 ) -> None:
     """Stamp the terms that these rows left unreferenced, and add them to limbo."""
     listed = meta[LIMBO]
-    for row in range(len(rows)):
-        if rows[row, 0] < 0:
-            for column in range(1, 4):
-                term = rows[row, column]
+    for row in range(0, len(rows), 4):
+        if rows[row] < 0:
+            for at in range(row + 1, row + 4):
+                term = rows[at]
                 if counts[term] == 0:
                     stamps[term] = epoch
                     if states[term] == USED:
@@ -182,57 +200,56 @@ def list_empty(
     meta[LIMBO] = listed
 
 
-@short_kernel
-def settle_few(
-    rows: Words,
-    epoch: Word,
-    counts: Words,
-    births: Words,
-    stamps: Words,
-    states: Bytes,
-    limbo: Words,
-    meta: Words,
-) -> Word:
-    """`settle_rows` for a few rows, without releasing the interpreter lock."""
-    return settle_rows(rows, epoch, counts, births, stamps, states, limbo, meta)
+@inlined
+def find_pin(pins: Words, stride: Word, stamp: Word) -> Word:
+    """The newest pin before a stamp, or -1. ``pins`` has one in every ``stride`` words."""
+    low, high = 0, len(pins) // stride
+    while low < high:
+        middle = (low + high) // 2
+        if pins[stride * middle] < stamp:
+            low = middle + 1
+        else:
+            high = middle
+    return pins[stride * (low - 1)] if low > 0 else -1
 
 
 @kernel
-def sift(
-    ids: Words, horizon: Word, pins: Words, kept: Words, *all_arrays: Any
+def sift_last(
+    most: Word, horizon: Word, pins: Words, stride: Word, kept: Words, arrays: Arrays
 ) -> tuple[Word, Word, Word]:
-    """Free the listed ids that can be freed.
+    """Free those of the last ``most`` ids in limbo that can be freed.
 
     Returns how many were freed, how many of those Python caches, and how many a pin holds. The
-    cached ids come first in ``kept[0]``; held ids fill it from the end, with the newest pin that
-    sees them in ``kept[1]``. Ids whose stamp is not published yet return to limbo (overwriting
-    entries of ``ids`` that were already read, if it is limbo itself); referenced ids leave it.
+    cached ids are first in ``kept``; at its end are pairs of a held id and the newest pin that sees
+    it. Twice ``most`` words are enough. Ids whose stamp is not published yet stay in limbo;
+    referenced ids leave it.
     """
-    arrays = Arrays(*all_arrays)
     freed, cached, held = 0, 0, 0
-    listed = 0
-    for index in range(len(ids)):
-        if index + AHEAD < len(ids):
-            later = ids[index + AHEAD]
+    limbo, end = arrays.limbo, arrays.meta[LIMBO]
+    listed = max(0, end - most)
+    for index in range(listed, end):
+        if index + AHEAD < end:
+            later = limbo[index + AHEAD]
             if arrays.spans[later, 1] == INTEGER:
                 prefetch_integer(arrays.integers, arrays.spans[later, 0])
-        term = ids[index]
+        term = limbo[index]
         if arrays.counts[term] > 0:
             arrays.states[term] = USED
             continue
         stamp = arrays.stamps[term]
         if stamp > horizon:
-            arrays.limbo[listed] = term
+            limbo[listed] = term
             listed += 1
             continue
-        below = np.searchsorted(pins, stamp) if len(pins) > 0 else 0
-        if below > 0 and arrays.births[term] != UNBORN and pins[below - 1] >= arrays.births[term]:
+        birth = arrays.births[term]
+        pin = find_pin(pins, stride, stamp) if birth != UNBORN else -1
+        if pin >= 0 and pin >= birth:
             held += 1
-            kept[0, len(ids) - held] = term
-            kept[1, len(ids) - held] = pins[below - 1]
+            kept[len(kept) - 2 * held] = term
+            kept[len(kept) - 2 * held + 1] = pin
             continue
         if arrays.cached[term] != 0:
-            kept[0, cached] = term
+            kept[cached] = term
             cached += 1
         drop_id(arrays, term)
         freed += 1
@@ -241,8 +258,13 @@ def sift(
 
 
 @short_kernel
-def sift_few(
-    ids: Words, horizon: Word, pins: Words, kept: Words, *all_arrays: Any
-) -> tuple[Word, Word, Word]:
-    """`sift` for a few ids, without releasing the interpreter lock."""
-    return sift(ids, horizon, pins, kept, *all_arrays)
+def sift(horizon: Word, pins: Words, kept: Words, *all_arrays: Any) -> tuple[Word, Word, Word]:
+    """`sift_last` of all of limbo, for calls from Python."""
+    arrays = Arrays(*all_arrays)
+    most = arrays.meta[LIMBO]
+    if most <= FEW:
+        return sift_last(most, horizon, pins, 1, kept, arrays)
+    lock = release_lock()
+    freed, cached, held = sift_last(most, horizon, pins, 1, kept, arrays)
+    take_lock(lock)
+    return freed, cached, held

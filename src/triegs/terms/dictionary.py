@@ -30,18 +30,12 @@ from triegs.terms.arrays import (
     count_bytes,
 )
 from triegs.terms.checks import check_dictionary
-from triegs.terms.counting import (
-    acquire_ids,
-    release_ids,
-    settle_few,
-    settle_rows,
-    sift,
-    sift_few,
-)
+from triegs.terms.counting import acquire_ids, release_ids, settle_rows, sift
 from triegs.terms.decoder import Decoder, Terms, read_term, read_terms, to_words
 from triegs.terms.encoding import ColumnEncoder, Encoded, Problem
 from triegs.terms.interning import Interner
-from triegs.terms.table import BAD, FEW
+from triegs.terms.row_encoding import RowEncoder
+from triegs.terms.table import BAD
 from triegs.terms.values import TermForm
 
 # Up to this many ids are counted faster in Python than by a kernel.
@@ -76,6 +70,7 @@ class Dictionary:
     def __init__(self) -> None:
         self._interner = Interner()
         self._columns = ColumnEncoder(self._interner)
+        self._rows = RowEncoder(self._interner)
         # Plain attributes, because looking up a cached term takes nanoseconds.
         self._texts = self._interner.cache.texts
         self._integers = self._interner.cache.integers
@@ -163,6 +158,21 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         """
         return self._columns.encode_into(column, out)
 
+    def encode_rows(self, columns: Sequence[Any], rows: Words) -> list[int]:
+        """Encode four Arrow columns, changes or None and three of terms, into ``rows`` at once.
+
+        Returns the numbers of the columns that are left for `encode_into`, because they are of
+        other kinds than signs, integers and texts, have nulls, or have something that must be
+        parsed or refused. Cost: one pass over the columns. They need not be validated before.
+
+        >>> import pyarrow as pa
+        >>> rows = np.zeros((2, 4), np.int64)
+        >>> columns = [None, pa.array([7, 8]), pa.array(["<a:p>", "a"]), pa.array([8, 7])]
+        >>> Dictionary().encode_rows(columns, rows), rows[:, 3].tolist()
+        ([2], [1, 0])
+        """
+        return self._rows.encode(columns, rows)
+
     def find(self, column: Any, scope: str = "") -> Encoded:
         """Like `encode`, but adds nothing: an unknown term has id -1 and is not a problem.
 
@@ -228,14 +238,10 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         >>> words.metrics().live
         2
         """
-        settle = settle_few if len(rows) <= FEW else settle_rows
-        index = settle(rows, epoch, *self._interner.counted)
+        flat = rows.reshape(-1)
+        index = settle_rows(flat, epoch, *self._interner.counted)
         if index >= 0:
-            row, column = divmod(int(index), 4)
-            identity = int(rows[row, column])
-            if rows[row, 0] > 0:
-                raise KeyError(f"{identity} is not the id of a term")
-            raise KeyError(f"{identity} was released more often than acquired")
+            raise explain_row(flat, int(index))
 
     def is_due(self, at_least: int) -> bool:
         """Whether `collect` may have work: enough terms in limbo, or terms held by a pin."""
@@ -258,29 +264,36 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         >>> words.collect(3, pins=[2]), words.collect(3)
         (0, 1)
         """
-        listed = self._interner.meta[LIMBO]
-        held = self._held
+        held, arrays = self._held, self._interner.arrays
         gone = held.keys() - set(pins) if held else ()
-        if listed < at_least and not gone:
+        if self._interner.meta[LIMBO] < at_least and not gone:
             return 0
-        arrays = self._interner.arrays
-        ids = arrays.limbo[:listed]
-        if gone:
-            ids = np.concatenate([ids, *(part for pin in gone for part in held.pop(pin))])
-        kept = np.empty((2, len(ids)), np.int64)
+        for pin in gone:
+            for part in held.pop(pin):
+                end = self._interner.meta[LIMBO]
+                arrays.limbo[end : end + len(part)] = part
+                self._interner.meta[LIMBO] = end + len(part)
+        kept = np.empty(2 * self._interner.meta[LIMBO], np.int64)
         seen_by = np.array(pins, np.int64) if pins else _NO_PINS
-        look = sift_few if len(ids) <= FEW else sift
-        freed, cached, waiting = look(ids, horizon, seen_by, kept, *arrays)
-        if waiting:
-            self._hold(kept[0, -waiting:], kept[1, -waiting:])
+        freed, cached, waiting = sift(horizon, seen_by, kept, *arrays)
+        self.note_sifted(kept, freed, cached, waiting)
+        return int(freed)
+
+    def note_sifted(self, kept: Words, freed: int, cached: int, held: int) -> None:
+        """Follow a kernel that sifted limbo: its results, see `triegs.terms.counting.sift_last`.
+
+        To be called before anything is encoded. Cost: what was freed.
+        """
+        if held:
+            pairs = kept[len(kept) - 2 * held :].reshape(-1, 2)
+            self._hold(pairs[:, 0], pairs[:, 1])
         if cached:
-            self._interner.cache.forget(kept[0, :cached], arrays)
+            self._interner.forget_cached(kept[:cached])
         if freed:
             if self.on_free is not None:
-                end = int(arrays.meta[FREE_IDS])
-                self.on_free(arrays.free[end - freed : end].copy())
+                end = self._interner.meta[FREE_IDS]
+                self.on_free(self._interner.arrays.free[end - freed : end])
             self._interner.give_room_back()
-        return int(freed)
 
     def _hold(self, ids: Words, holders: Words) -> None:
         order = np.argsort(holders, kind="stable")
@@ -362,3 +375,10 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         """Raise `DictionaryCorrupt` if an invariant of `triegs.terms.arrays` is violated."""
         held = [part for parts in self._held.values() for part in parts]
         check_dictionary(self._interner.arrays, held, self._interner.cache)
+
+
+def explain_row(rows: Words, index: int) -> KeyError:
+    """The error for the index of a bad id that `settle_rows` returned."""
+    if rows[index - index % 4] > 0:
+        return KeyError(f"{rows[index]} is not the id of a term")
+    return KeyError(f"{rows[index]} was released more often than acquired")

@@ -25,12 +25,10 @@ from triegs.terms.columns import (
 from triegs.terms.interning import Interner
 from triegs.terms.table import (
     BAD,
-    FEW,
     MISSING,
     UNSURE,
     find_integers,
     find_texts,
-    intern_few_integers,
     intern_integers,
     intern_texts,
     take_ids,
@@ -211,11 +209,10 @@ class ColumnEncoder:
         if not create:
             find_integers(self._interner.arrays.integers, values, out)
             return
-        intern = intern_few_integers if len(out) <= FEW else intern_integers
-        row = intern(values, out, 0, *self._interner.arrays)
+        row = intern_integers(values, out, 0, *self._interner.arrays)
         while row < len(out):
             self._interner.reserve(0)
-            row = intern(values, out, row, *self._interner.arrays)
+            row = intern_integers(values, out, row, *self._interner.arrays)
 
     def _encode_floats(self, column: Any, create: bool) -> Encoded:
         # Compared by bits: 0.0 and -0.0 are different terms.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from triegs.errors import BadTerm
-from triegs.terms.arrays import Arrays, make_arrays
+from triegs.terms.arrays import Arrays, Words, make_arrays
 from triegs.terms.room import give_room_back, make_room
 from triegs.terms.table import NO_ROOM, UNSURE, intern_one, intern_one_integer
 from triegs.terms.term import canonical_term, scope_label
@@ -31,6 +31,8 @@ class Interner:
         # Memoryviews are faster than NumPy for single numbers.
         self.counts = arrays.counts.data
         self.meta = arrays.meta.data
+        self._spans = arrays.spans.data
+        self._cached = arrays.cached.data
         self.counted = (
             arrays.counts,
             arrays.births,
@@ -50,6 +52,14 @@ class Interner:
         smaller = give_room_back(arrays, self.meta)
         if smaller is not arrays:
             self.replace(smaller)
+
+    def forget_cached(self, ids: Words) -> None:
+        """Remove freed ids, marked as cached, from the caches. Cost: a Python step each."""
+        spans, flags = self._spans, self._cached
+        forget = self.cache.forget
+        for identity in ids.tolist():
+            forget(identity, spans[identity, 0])
+            flags[identity] = 0
 
     def seek(self, term: object, scope: str, create: bool) -> int:
         """The id of a term, created if needed with ``create``, else a negative number.

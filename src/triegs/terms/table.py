@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from triegs.jit.jit import inlined, kernel, short_kernel
-from triegs.jit.words import prefetch
+from triegs.jit.words import prefetch, release_lock, take_lock
 from triegs.terms.arrays import (
     FREE,
     FREE_IDS,
@@ -266,9 +266,8 @@ def take_ids(ids: Words, indices: Any, out: Words) -> None:
 
 
 @kernel
-def intern_integers(values: Words, out: Words, row: Word, *all_arrays: Any) -> Word:
+def intern_values(arrays: Arrays, values: Words, out: Words, row: Word) -> Word:
     """Assign ids to all rows from ``row`` on, in one pass; stops when out of room."""
-    arrays = Arrays(*all_arrays)
     while row < len(out):
         if row + AHEAD < len(out):
             prefetch_integer(arrays.integers, values[row + AHEAD])
@@ -281,9 +280,15 @@ def intern_integers(values: Words, out: Words, row: Word, *all_arrays: Any) -> W
 
 
 @short_kernel
-def intern_few_integers(values: Words, out: Words, row: Word, *all_arrays: Any) -> Word:
-    """`intern_integers` for a few rows, without releasing the interpreter lock."""
-    return intern_integers(values, out, row, *all_arrays)
+def intern_integers(values: Words, out: Words, row: Word, *all_arrays: Any) -> Word:
+    """`intern_values` for calls from Python."""
+    arrays = Arrays(*all_arrays)
+    if len(out) <= FEW:
+        return intern_values(arrays, values, out, row)
+    lock = release_lock()
+    row = intern_values(arrays, values, out, row)
+    take_lock(lock)
+    return row
 
 
 @inlined

@@ -6,7 +6,7 @@ is freed, and all are removed when there are too many.
 
 from __future__ import annotations
 
-from triegs.terms.arrays import Arrays, Bytes, Words
+from triegs.terms.arrays import Bytes
 
 MOST_ENTRIES = 1 << 20
 # Cached spellings per term, whose number is unbounded.
@@ -56,16 +56,13 @@ class TermCache:
         self.integers[value] = identity
         cached[identity] = 1
 
-    def forget(self, ids: Words, arrays: Arrays) -> None:
-        """Remove the entries of freed ids that are marked as cached. Cost: a Python step each."""
-        integers, spellings = self.integers, self._spellings
-        for identity, value in zip(ids.tolist(), arrays.spans[ids, 0].tolist(), strict=True):
-            if integers.get(value) == identity:
-                del integers[value]
-            for text in spellings.pop(identity, ()):
-                del self.texts[text]
-                self._text_bytes -= len(text)
-        arrays.cached[ids] = 0
+    def forget(self, identity: int, value: int) -> None:
+        """Remove the entries of a freed id; `value` is its number if it was an integer."""
+        if self.integers.get(value) == identity:
+            del self.integers[value]
+        for text in self._spellings.pop(identity, ()):
+            del self.texts[text]
+            self._text_bytes -= len(text)
 
     def clear(self, cached: Bytes) -> None:
         self.texts.clear()

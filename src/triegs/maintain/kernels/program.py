@@ -15,6 +15,9 @@ which this epoch does not touch. Steps that keep order statistics are in
 
 A phase or step that needs missing verdicts stops before it changes anything. The caller evaluates
 them and calls again, and the epoch resumes at that point.
+
+`run_epoch` is the one kernel of an epoch. If it is told to, it also publishes the epoch, counts the
+references to terms and frees some: then nothing of an epoch runs in the interpreter.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ from triegs.jit.words import (
     Words,
     load,
     read_ticks,
+    release_lock,
     store,
+    take_lock,
 )
 from triegs.maintain.kernels.entries import (
     close_list,
@@ -86,16 +91,30 @@ from triegs.maintain.kernels.tables import (
 from triegs.maintain.kernels.work import EMITTED, FOUND, KEY, PHASE, STEP, UNMERGED
 from triegs.store.kernels.epochs import publish_epoch
 from triegs.store.kernels.layout import (
+    EPOCH,
     FAULTS,
     NODE_CLASS,
     SUMMED_CLASS,
 )
+from triegs.terms.arrays import LIMBO, Arrays, Bytes, Pairs
+from triegs.terms.counting import count_rows, sift_last
 
 JUDGE, SELECT, FILL, RUN_STEPS = range(4)
-# A packed program: the offset of each of its arrays and their end, then the arrays. Unboxing six
+# A packed program: the offset of each of its arrays and their end, then the arrays. Unboxing four
 # arrays instead of one would take a noticeable share of a single update.
-PACKED_TABLE, PACKED_LISTS, PACKED_LABELS, PACKED_BOUNDS, PACKED_ENTRIES, PACKED_REFUSED = range(6)
-PACKED_WORDS = 7
+PACKED_TABLE, PACKED_LISTS, PACKED_LABELS, PACKED_BOUNDS = range(4)
+PACKED_WORDS = 5
+# What `run_epoch` is to do: one of the modes, or several. Then what it did: the bindings that all
+# calls have touched, the ticks of this one, whether settling has results that Python must see; the
+# index of a bad id or -1, and the results of `sift_last`.
+(
+    CALL_MODE, CALL_TOUCHED, CALL_TICKS, CALL_HAS_NEWS, CALL_BAD, CALL_FREED, CALL_CACHED,
+    CALL_HELD, CALL_WORDS,
+) = range(9)  # fmt: skip
+WITHOUT_LOCK, COUNTING = 1, 2
+LISTED_PER_UPDATE = 6  # three new terms, and three that lose their last reference
+MOST_LISTED = 16  # ids that small epochs leave in limbo
+FREED_BESIDE = 2
 ASKED = -1 << 40  # returned by a kernel that waits for verdicts
 
 
@@ -244,8 +263,8 @@ def note_step(
         note(lists, at + C_CHANGED, count_listed(lists, number, 2))
 
 
-@kernel
-def run_epoch(
+@merged
+def run_phases(
     words: Words, log: Words, lists: Words, work: Words, table: Words, label_of: Words,
     graph_of: Words, updates: Words, bounds: Words, entries: Words, refused: Words, roots: Words,
     verdicts: Words, asked: Words,
@@ -315,21 +334,69 @@ def read_clock() -> int:
     return read_ticks()
 
 
+@inlined
+def settle_terms(
+    updates: Words, refused: Words, found: int, version: int, holds: Words, kept: Words,
+    call: Words, arrays: Arrays,
+) -> None:  # fmt: skip
+    """Count the terms of a published epoch, except those of refused updates, and free some.
+
+    An update adds at most `LISTED_PER_UPDATE` ids to limbo, so limbo stays short, and no epoch pays
+    for many others.
+    """
+    for index in range(found):
+        store(updates, 4 * load(refused, index), 0)
+    bad = count_rows(
+        updates, version, arrays.counts, arrays.births, arrays.stamps, arrays.states, arrays.limbo,
+        arrays.meta,
+    )  # fmt: skip
+    freed, cached, held = 0, 0, 0
+    most = min(LISTED_PER_UPDATE * (updates.size // 4) + FREED_BESIDE, kept.size // 2)
+    if most > MOST_LISTED or arrays.meta[LIMBO] > MOST_LISTED:
+        freed, cached, held = sift_last(most, version, holds, 2, kept, arrays)
+    store(call, CALL_HAS_NEWS, freed + held + (bad >= 0))
+    store(call, CALL_BAD, bad)
+    store(call, CALL_FREED, freed)
+    store(call, CALL_CACHED, cached)
+    store(call, CALL_HELD, held)
+
+
 @short_kernel
-def run_and_publish(
+def run_epoch(
     words: Words, roots: Words, next_roots: Words, holds: Words, updates: Words, log: Words,
-    work: Words, packed: Words, graph_of: Words, verdicts: Words, asked: Words,
+    work: Words, packed: Words, graph_of: Words, entries: Words, refused: Words, verdicts: Words,
+    asked: Words, call: Words, kept: Words, heap: Bytes, spans: Pairs, texts: Words,
+    integers: Pairs, counts: Words, births: Words, stamps: Words, states: Bytes, cached: Bytes,
+    free: Words, limbo: Words, meta: Words,
 ) -> int:  # fmt: skip
-    """`run_epoch` for a few updates, followed by `publish_epoch` unless there is a fault."""
-    store(work, PHASE, JUDGE)
-    found = run_epoch(
+    """`run_phases` of a new epoch, or of one that waited for verdicts.
+
+    With `next_roots` it is also published, unless there is a fault; then, if `call` says so, the
+    terms of its updates are settled. What that did is in `call` and `kept`.
+    """
+    is_long = load(call, CALL_MODE) & WITHOUT_LOCK != 0
+    lock = release_lock() if is_long else 0
+    started, version = read_ticks(), load(words, EPOCH)
+    found = run_phases(
         words, log, packed[packed[PACKED_LISTS]:packed[PACKED_LISTS + 1]], work,
         packed[packed[PACKED_TABLE]:packed[PACKED_TABLE + 1]],
         packed[packed[PACKED_LABELS]:packed[PACKED_LABELS + 1]], graph_of, updates,
-        packed[packed[PACKED_BOUNDS]:packed[PACKED_BOUNDS + 1]],
-        packed[packed[PACKED_ENTRIES]:packed[PACKED_ENTRIES + 1]],
-        packed[packed[PACKED_REFUSED]:packed[PACKED_REFUSED + 1]], roots, verdicts, asked,
+        packed[packed[PACKED_BOUNDS]:packed[PACKED_BOUNDS + 1]], entries, refused, roots, verdicts,
+        asked,
     )  # fmt: skip
-    if found >= 0:
+    if found >= 0 and next_roots.size != 0:
         publish_epoch(words, next_roots, holds)
+        if load(call, CALL_MODE) & COUNTING != 0:
+            arrays = Arrays(
+                heap, spans, texts, integers, counts, births, stamps, states, cached, free, limbo,
+                meta,
+            )  # fmt: skip
+            settle_terms(updates, refused, found, version, holds, kept, call, arrays)
+    if found != ASKED:
+        store(work, PHASE, JUDGE)  # the next call begins an epoch
+    if found >= 0:
+        note(call, CALL_TOUCHED, load(log, 0) >> 1)
+    store(call, CALL_TICKS, read_ticks() - started)
+    if is_long:
+        take_lock(lock)
     return found

@@ -10,7 +10,7 @@ held versions, ascending: `[version, first chunk of its list]` each.
 from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel, short_kernel
-from triegs.jit.words import Words, load, store, trailing_zeros
+from triegs.jit.words import Words, load, release_lock, store, take_lock, trailing_zeros
 from triegs.store.kernels.arena import class_of, push_entry, retire, take_fresh
 from triegs.store.kernels.free import has_room, release, size_words
 from triegs.store.kernels.layout import (
@@ -19,6 +19,8 @@ from triegs.store.kernels.layout import (
     CLASS_BITS,
     EPOCH,
     FAULTS,
+    FRESH,
+    FRESH_LAST,
     HEAD,
     HEIGHT_SHIFT,
     LAYOUT_SHIFT,
@@ -37,6 +39,7 @@ from triegs.store.kernels.layout import (
 
 # Purposes of a walk over a relation.
 MEASURE, RETIRE, FREE_BORN = 0, 1, 2
+FEW_WORDS = 10_000  # retained words that are freed without releasing the lock
 WALK_WORDS = 1 << 14  # stack of a walk: 3 words, 32 children, at most 127 levels
 
 
@@ -83,7 +86,7 @@ def find_hold(holds: Words, version: int) -> int:
     return row
 
 
-@inlined
+@kernel
 def publish_epoch(words: Words, roots: Words, holds: Words) -> None:
     """Copy the slots into a root vector, begin the next epoch, and process retired nodes.
 
@@ -98,19 +101,18 @@ def publish_epoch(words: Words, roots: Words, holds: Words) -> None:
 
 
 @short_kernel
-def publish_small(words: Words, roots: Words, holds: Words) -> None:
-    """Publish an epoch that retired only a few nodes."""
-    publish_epoch(words, roots, holds)
+def publish_roots(words: Words, roots: Words, holds: Words) -> None:
+    """`publish_epoch`, for calls from Python."""
+    if load(words, FRESH) == load(words, FRESH_LAST):  # it retired only a few nodes
+        publish_epoch(words, roots, holds)
+    else:
+        lock = release_lock()
+        publish_epoch(words, roots, holds)
+        take_lock(lock)
 
 
 @kernel
-def publish_large(words: Words, roots: Words, holds: Words) -> None:
-    """Publish any epoch, without the GIL."""
-    publish_epoch(words, roots, holds)
-
-
-@inlined
-def change_holds(words: Words, old: Words, new: Words) -> None:
+def move_holds(words: Words, old: Words, new: Words) -> None:
     """Replace the held versions by those of another table, whose lists are still empty."""
     for row in range(old.size // 2 - 1, -1, -1):
         version = load(old, 2 * row)
@@ -133,15 +135,14 @@ def change_holds(words: Words, old: Words, new: Words) -> None:
 
 
 @short_kernel
-def change_holds_small(words: Words, old: Words, new: Words) -> None:
-    """Change the holds if little is retained."""
-    change_holds(words, old, new)
-
-
-@kernel
-def change_holds_large(words: Words, old: Words, new: Words) -> None:
-    """Change the holds, without the GIL."""
-    change_holds(words, old, new)
+def change_holds(words: Words, old: Words, new: Words) -> None:
+    """`move_holds`, for calls from Python."""
+    if load(words, RETAINED) < FEW_WORDS:
+        move_holds(words, old, new)
+    else:
+        lock = release_lock()
+        move_holds(words, old, new)
+        take_lock(lock)
 
 
 @inlined
