@@ -148,7 +148,8 @@ def test_a_centre_of_which_several_edges_change_is_counted_once(atoms):
 
 def count_stars(live, labels):
     """Answers and rows of a star with these labels, from the numbers of edges."""
-    edges, rows = Counter(), Counter()
+    edges: Counter[tuple[int, int]] = Counter()
+    rows: Counter[tuple[int, int]] = Counter()
     for (centre, label, _), count in live.items():
         edges[centre, label] += count > 0
         rows[centre, label] += count
