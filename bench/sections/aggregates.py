@@ -175,7 +175,7 @@ def imply_rows(workload: Workload, edges: Edges, names: tuple[str, ...]) -> Rows
     for atom in reversed(workload.atoms):
         counts = add_up(edges, atom.label, counts)
         sums = add_up(edges, atom.label, sums)
-        if "distinct" in names:
+        if {"min", "max", "distinct"} & set(names):
             values = unite(edges, atom.label, values)
     found: dict[str, Callable[[int], int]] = {
         "count": lambda key: counts[key], "sum": lambda key: sums[key],

@@ -20,7 +20,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from triegs.compiler.groups import WHOLE_SUMS, choose_measure, is_direct, is_extreme, shows_all_keys
+from triegs.compiler.groups import (
+    CARRIED,
+    WHOLE_SUMS,
+    choose_extreme,
+    choose_measure,
+    is_direct,
+    is_extreme,
+    shows_all_keys,
+)
 from triegs.compiler.plan import Groups, Measure
 from triegs.maintain.digits import WHOLE, sum_of
 from triegs.maintain.enumeration_plan import GroupMeasure
@@ -346,10 +354,13 @@ class _State:
         """The ids of an extreme, or of an aggregate whose values are integers or decimals, or most
         of them; None if it is of another kind.
         """
-        measure, values = choose_measure(self._reader.plan.query, each)
-        number = self._groups.find(measure, values)
+        number = self._find_source(each)
+        source = self._groups.sources[number]
+        measure, values = source.measure, source.values
         if measure in (Measure.COUNT, Measure.DISTINCT):
             return self._encode_integers(self._read_counts(number, bases))
+        if source.measure in CARRIED:
+            return self._read_carried(number, bases)
         if is_extreme(each) and self._measures[number].by_value is not None:
             return self._read_extremes(each, number, bases)
         if measure not in WHOLE_SUMS:
@@ -365,6 +376,24 @@ class _State:
         for place in np.flatnonzero(ids == MISSING).tolist():
             found = self._aggregate(each, members[place])
             ids[place] = self._encode(None if found is NO_TERM else str(found))
+        return ids
+
+    def _find_source(self, each: Aggregate) -> int:
+        """The number of the source that an aggregate is computed from."""
+        if is_extreme(each):
+            wanted = choose_extreme(each), (each.argument,)
+            for number, source in enumerate(self._groups.sources):
+                if (source.measure, source.values) == wanted:
+                    return number
+        return self._groups.find(*choose_measure(self._reader.plan.query, each))
+
+    def _read_carried(self, number: int, bases: Words) -> Words:
+        """The ids of an extreme that is carried to each base."""
+        words = self._read_counts(number, bases)
+        ids = np.full(len(bases), UNBOUND, np.int64)
+        is_there = words > 0
+        terms, places = np.unique(words[is_there] - 1, return_inverse=True)
+        ids[is_there] = self._encode_terms(terms)[places]
         return ids
 
     def _read_extremes(self, each: Aggregate, number: int, bases: Words) -> Words:
@@ -476,8 +505,9 @@ class _State:
             return NO_TERM
 
     def _find_aggregate(self, each: Aggregate, bases: list[Base]) -> str:
-        measure, values = choose_measure(self._reader.plan.query, each)
-        number = self._groups.find(measure, values)
+        number = self._find_source(each)
+        source = self._groups.sources[number]
+        measure, values = source.measure, source.values
         if measure in (Measure.COUNT, Measure.DISTINCT):
             return number_term(Number(Rank.INTEGER, self._count(number, bases)))
         if measure in (Measure.SUM, Measure.DISTINCT_SUM):
@@ -491,6 +521,10 @@ class _State:
                 if divisor == 0:
                     return number_term(Number(Rank.INTEGER, 0))
             return number_term(sum_of(digits.items(), divisor))
+        if measure in CARRIED:
+            words = self._read_counts(number, np.array(bases, np.int64))
+            carried = ((self._reader.decode(word - 1), 1) for word in words.tolist() if word)
+            return aggregate(each.function, carried, each.duplicates)
         if is_extreme(each) and self._measures[number].by_value is not None:
             extremes = self._list_extremes(number, each, bases)
             return aggregate(each.function, extremes, each.duplicates)
@@ -533,7 +567,9 @@ class _State:
         if self._measures[number].relation is not None:
             root, keys, width = self._open(number, bases)
             read_counts(self._version.words, root, keys, width, counts)
-        return multiply(counts, self._factors[number])
+        factor = self._factors[number]
+        is_carried = self._groups.sources[number].measure in CARRIED
+        return multiply(counts, min(factor, 1) if is_carried else factor)
 
     def _read_sums(self, number: int, bases: Words) -> _Sums:
         """The sum of each base, as far as it has digits of integers and decimals."""
