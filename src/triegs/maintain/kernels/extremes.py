@@ -229,17 +229,33 @@ def step_extreme_edge(
     by_other, by_own = load(table, step + EDGE_BY_OTHER), load(table, step + EDGE_BY_OWN)
     changed, out = load(table, step + EDGE_CHANGED), load(table, step + EDGE_OUT)
     start, end = load(bounds, stream), load(bounds, stream + 1)
+    if load(table, step + EDGE_READS) != CARRIED:
+        # New terms enter here, so all their values are asked for at once.
+        for at in range(start, end, ENTRY_WORDS):
+            w = load(entries, at + 1 - column)
+            if load(entries, at + 2) > 0 and value_at(verdicts, w) == 0:
+                ask_one(asked, VALUE_JUDGE, w)
+        if load(asked, 0) > 1:
+            return
     for at in range(start, end, ENTRY_WORDS):
         fetch_ahead(words, load(words, out), entries, column, start, at, end, False)
-        if load(entries, at + 2) == 0:
+        change = load(entries, at + 2)
+        if change == 0:
             continue
         v, w = load(entries, at + column), load(entries, at + 1 - column)
-        before = word_before(words, roots, table, step, w)
+        known = trie_get(words, load(words, out), v)
+        if change < 0:
+            # If the pair is still there, or its word has changed, this is right all the same.
+            if known != 0 and word_before(words, roots, table, step, w) == known:
+                read_neighbours(words, log, work, table, step, v, known, verdicts, asked)
+            continue
         now = word_now(words, table, step, w)
-        if now != 0 and set_get(words, trie_get(words, load(words, by_own), v), w) == 0:
-            now = 0
-        if before != 0 or now != 0:
-            change_word(words, log, work, table, step, v, before, now, verdicts, asked)
+        if now == 0 or now == known:
+            continue
+        if known != 0 and is_better(verdicts, asked, work, table, step, now, known) != 1:
+            continue
+        if set_get(words, trie_get(words, load(words, by_own), v), w) != 0:
+            map_add_logged(words, log, out, v, now - known)
     if changed < 0:
         return
     for at in range(load(lists, 2 * changed), load(lists, 2 * changed + 1), 2):
