@@ -12,6 +12,7 @@ from tests.stress.standing import read
 from triegs import compile_query, parse
 from triegs.compiler.plan import Measure
 from triegs.engine import Engine
+from triegs.options import ModeName
 from triegs.testing import oracle
 
 QUERY = (
@@ -62,7 +63,7 @@ COLUMNS = "(MIN(?v) AS ?least) (MAX(?v) AS ?most) (SAMPLE(?v) AS ?any)"
 
 @pytest.mark.parametrize("kinds", [["integers"], ["texts", "others"], list(KINDS)])
 @pytest.mark.parametrize("mode", ["multigraph", "rdf"])
-def test_carried_extremes(mode: str, kinds: list[str]) -> None:
+def test_carried_extremes(mode: ModeName, kinds: list[str]) -> None:
     """Hubs and small sets, ties, terms that only a judge orders; shared by related queries."""
     random = Random(len(kinds))
     values = [term for kind in kinds for term in KINDS[kind]]
