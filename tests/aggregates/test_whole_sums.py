@@ -20,7 +20,7 @@ from tests.stress.standing import read
 from triegs.engine import Engine
 from triegs.explain import explain
 from triegs.maintain.kernels.digits import ANY, list_fresh
-from triegs.read.groups import DECIMAL
+from triegs.read.group_state import DECIMAL
 from triegs.read.kernels.groups import QUOTIENT_BYTES, write_quotients
 from triegs.sparql.values import DIVISION_PLACES, Number, Rank, divide, number_term
 from triegs.testing import oracle

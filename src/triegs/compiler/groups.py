@@ -3,15 +3,16 @@
 A group is identified by the variables of its keys. The number of its answers is a marginal over
 these variables, so a `COUNT` needs no stored answers. A `SUM` is the same marginal with the digits
 of the summed variable multiplied in. The whole digit has a source of its own, because integers have
-no other: it has the shape of the count, while all other digits add a column. Every other aggregate
-needs the values of its argument by group.
+no other: it has the shape of the count, while all other digits add a column. An extreme of a
+variable is carried along the path from that variable to the key, if there is one and it has more
+than one edge. Every other aggregate needs the values of its argument by group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 
 from triegs.compiler.assembly import SplitQuery, make_nodes, refuse_wide, shift_draft
 from triegs.compiler.choices import Chooser, run_all
@@ -22,6 +23,7 @@ from triegs.compiler.plan import (
     DIGIT,
     Component,
     Digits,
+    Extreme,
     Groups,
     Input,
     Join,
@@ -32,6 +34,7 @@ from triegs.compiler.plan import (
     Source,
     Use,
     WholeDigit,
+    is_by_variable,
 )
 from triegs.errors import PlanError
 from triegs.sparql.model import (
@@ -53,27 +56,42 @@ WHOLE_SUMS = {
     Measure.DISTINCT_SUM: Measure.DISTINCT_WHOLE_SUM,
 }
 _SUMMED = {Measure.SUM: (DIGIT,), Measure.WHOLE_SUM: ()}
+#: The measures that carry an extreme: whether it is the highest.
+CARRIED = {Measure.LOWEST: False, Measure.HIGHEST: True}
 
 
 def compile_groups(query: Query, choices: Choices | None = None) -> Groups:
-    """The sources of a grouped query; the first one counts, and `choices` are for that one."""
+    """The sources of a grouped query. `choices` are for the first one, and for all extremes."""
     grouping = query.grouping
     assert grouping is not None
     bound = set(query.variables)
     named = [v for key in grouping.keys for v in expression_variables(key.expression)]
     variables = tuple(dict.fromkeys(v for v in named if v in bound))
-    wanted: dict[tuple[Measure, tuple[str, ...]], None] = {(Measure.COUNT, ()): None}
+    wanted: dict[tuple[Measure, tuple[str, ...]], None] = {}
+    carried: dict[tuple[Measure, tuple[str, ...]], Plan | None] = {}
     for each in list_aggregates(grouping):
         measure, values = choose_measure(query, each)
+        if measure is Measure.VALUES and is_extreme(each):
+            extreme = choose_extreme(each), values
+            if extreme not in carried:
+                carried[extreme] = _carry(query, variables, *extreme, choices)
+            if carried[extreme] is not None:
+                wanted[extreme] = None
+                continue
         wanted[measure, values] = None
         if measure in WHOLE_SUMS:
             wanted[WHOLE_SUMS[measure], values] = None
         if measure is Measure.DISTINCT_SUM:  # an average also needs their number
             wanted[Measure.DISTINCT, values] = None
+    if not wanted or not all(measure in CARRIED for measure, _ in wanted):
+        # A group with an extreme has answers, so extremes alone need no count.
+        wanted = {(Measure.COUNT, ()): None, **wanted}
     sources: list[Source] = []
     first = 0
     for number, (measure, values) in enumerate(wanted):
-        plan = compile_source(query, variables, measure, values, None if number else choices)
+        plan = carried.get((measure, values)) or compile_source(
+            query, variables, measure, values, None if number else choices
+        )
         if number:  # names are unique within the query
             nodes = tuple(replace(node, name=f"{node.name}.{number}") for node in plan.nodes)
             plan = replace(plan, nodes=nodes)
@@ -138,6 +156,49 @@ def is_extreme(aggregate: Aggregate) -> bool:
     return is_plain and aggregate.function in ("MIN", "MAX", "SAMPLE")
 
 
+def choose_extreme(aggregate: Aggregate) -> Measure:
+    """The measure that an extreme of a variable is read from, if it is carried."""
+    return Measure.HIGHEST if aggregate.function == "MAX" else Measure.LOWEST
+
+
+def _carry(
+    query: Query, keys: tuple[str, ...], measure: Measure, values: tuple[str, ...],
+    choices: Choices | None,
+) -> Plan | None:  # fmt: skip
+    """The plan of an extreme that is carried along a path of edges from its variable to the key.
+
+    None if there is no such path, or if it is a single edge, whose values are as easily kept in
+    order themselves. Partial groups are merged from all their values.
+    """
+    assert query.grouping is not None
+    if query.grouping.is_partial or len(keys) != 1 or values == keys:
+        return None
+    try:
+        plan = compile_source(query, keys, measure, values, choices)
+    except PlanError:
+        return None  # these choices are for the shape of another source
+    path = list_carrying(plan)
+    edges = 0
+    for number, below in pairwise(path):
+        node = plan.nodes[number]
+        if not node.interface or not is_by_variable(plan, node):
+            return None
+        edges += plan.nodes[below].interface != node.interface
+    return plan if edges > 1 and path[0] == plan.root else None
+
+
+def list_carrying(plan: Plan) -> list[int]:
+    """The nodes that carry an extreme, from the top of its component to the leaf."""
+    found = [i for i, node in enumerate(plan.nodes) if isinstance(node.guard, Extreme)]
+    for number, node in enumerate(plan.nodes):  # children precede parents
+        below = list(node.children)
+        if isinstance(node.guard, Join):
+            below += [each.node for each in node.guard.inputs]
+        if found[-1] in below:
+            found.append(number)
+    return found[::-1]
+
+
 def is_direct(query: Query) -> bool:
     """Whether each group has one tuple of the variables of its keys: all keys are variables."""
     assert query.grouping is not None
@@ -158,7 +219,8 @@ def compile_source(
     choices: Choices | None = None,
 ) -> Plan:  # fmt: skip
     """The plan of one source: the count, or the digits of a sum, of each tuple of its head."""
-    shown = variables if measure in _SUMMED else dict.fromkeys((*variables, *values))
+    is_multiplied = measure in _SUMMED or measure in CARRIED
+    shown = variables if is_multiplied else dict.fromkeys((*variables, *values))
     part = replace(
         query, form=Form.SELECT, head=tuple(shown), duplicates=Duplicates.KEEP, limit=None,
         offset=0, grouping=None, order=(),
@@ -178,8 +240,8 @@ def compile_source(
         drafts += own
         top = built.top + offset
         bound = {v for draft in own for v in draft.bag}
-        if measure in _SUMMED and values[0] in bound:
-            top = _multiply_digits(drafts, top, values[0], _SUMMED[measure])
+        if is_multiplied and values[0] in bound:
+            top = _multiply(drafts, top, _find_guard(measure, values[0]))
         components.append(
             Component(atoms, built.plan_class, top, built.root, picks, cost, built.warnings)
         )
@@ -226,34 +288,40 @@ def _join_components(
     return len(drafts) - 1
 
 
-def _multiply_digits(drafts: list[Draft], top: int, variable: str, column: tuple[str, ...]) -> int:
-    """Add rules that multiply digits of a variable into the marginal of a rule, with a column for
-    their numbers unless it is the whole digit; returns the new top. Only the rules on the way from
+def _find_guard(measure: Measure, variable: str) -> Digits | WholeDigit | Extreme:
+    if measure in CARRIED:
+        return Extreme(variable, CARRIED[measure])
+    return Digits(variable) if _SUMMED[measure] else WholeDigit(variable)
+
+
+def _multiply(drafts: list[Draft], top: int, guard: Digits | WholeDigit | Extreme) -> int:
+    """Add rules that multiply a relation over a variable into the marginal of a rule, with a column
+    for the numbers of its digits if it has any; returns the new top. Only the rules on the way from
     an atom with that variable to the top are new.
     """
-    path = _find_path(drafts, top, variable)
-    digits = Digits(variable) if column else WholeDigit(variable)
-    drafts.append(Draft(digits.variables, digits, (), digits.variables))
+    path = _find_path(drafts, top, guard.variable)
+    column = guard.variables[1:]
+    drafts.append(Draft(guard.variables, guard, (), guard.variables))
     below, old = len(drafts) - 1, -1
     for number in reversed(path):
         draft = drafts[number]
-        guard, children = draft.guard, draft.children
+        own, children = draft.guard, draft.children
         if old < 0:
             children = (*children, below)
         elif old in children:
             children = tuple(below if child == old else child for child in children)
         else:
-            assert isinstance(guard, Join)
-            guard = replace(guard, inputs=tuple(
+            assert isinstance(own, Join)
+            own = replace(own, inputs=tuple(
                 Input(below, Use.COUNT, (*each.variables, *column))
-                if each.node == old and each.use is Use.COUNT else each for each in guard.inputs
+                if each.node == old and each.use is Use.COUNT else each for each in own.inputs
             ))  # fmt: skip
         bag = (*draft.bag, *column)
-        if column and guard is None and not set(bag) <= set(drafts[below].interface):
+        if column and own is None and not set(bag) <= set(drafts[below].interface):
             # No child covers the bag, as a rule without a guard needs: join them instead.
             inputs = tuple(Input(each, Use.COUNT, drafts[each].interface) for each in children)
-            guard, children = Join(inputs, (), len(inputs)), ()
-        drafts.append(Draft(bag, guard, children, (*draft.interface, *column)))
+            own, children = Join(inputs, (), len(inputs)), ()
+        drafts.append(Draft(bag, own, children, (*draft.interface, *column)))
         below, old = len(drafts) - 1, number
     return below
 

@@ -5,8 +5,8 @@ answers. A key is therefore a hash of the node's whole meaning, with variables r
 numbers:
 
 1. the guard: the atom with its graph, constants, repetitions and filters; the rows of ``VALUES``;
-   the digits of all terms; or the inputs of a join, each with its use, its key, and the join's
-   column *for each column of the input's marginal*;
+   the digits of all terms; their lowest or highest values; or the inputs of a join, each with its
+   use, its key, and the join's column *for each column of the input's marginal*;
 2. the children, each with its key and the column for each column of its marginal;
 3. the columns of the bag and of the interface, in storage order;
 4. the role and the payload.
@@ -30,7 +30,17 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from triegs.compiler.elimination import Draft
-from triegs.compiler.plan import DIGIT, Alias, Digits, Join, Payload, Role, Static, WholeDigit
+from triegs.compiler.plan import (
+    DIGIT,
+    Alias,
+    Digits,
+    Extreme,
+    Join,
+    Payload,
+    Role,
+    Static,
+    WholeDigit,
+)
 from triegs.sparql.model import Aggregate, Call, Expression, is_variable
 
 #: Nested tuples of strings and numbers, on which `repr` is injective.
@@ -81,6 +91,8 @@ def _number_columns(draft: Draft, keyed: Sequence[Keyed]) -> tuple[tuple[str, ..
         return guard.variables, ("values", static_text(guard))
     if isinstance(guard, WholeDigit):
         return guard.variables, ("whole digit",)
+    if isinstance(guard, Extreme):
+        return guard.variables, ("extreme", guard.is_last)
     if isinstance(guard, Digits):
         return guard.variables, ("digits",)
     if isinstance(guard, Join):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from triegs.compiler.elimination import Draft
-from triegs.compiler.plan import Alias, Digits, Join, Static, WholeDigit
+from triegs.compiler.plan import Alias, Digits, Extreme, Join, Static, WholeDigit
 
 
 def local_name(term: str) -> str:
@@ -55,6 +55,8 @@ def _initial(draft: Draft) -> str:
         return "Whole"
     if isinstance(draft.guard, Digits):
         return "Digits"
+    if isinstance(draft.guard, Extreme):
+        return "Highest" if draft.guard.is_last else "Lowest"
     label = None
     if isinstance(draft.guard, Alias):
         label = draft.guard.event_label or draft.guard.label

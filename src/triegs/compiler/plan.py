@@ -184,7 +184,22 @@ class Digits:
         return (self.variable, DIGIT)
 
 
-Guard = Alias | Static | Join | WholeDigit | Digits
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """Every value of a variable as its own lowest, or highest. A node above it keeps the lowest or
+    highest value below each tuple of its interface, instead of a sum of products.
+    """
+
+    variable: str
+    is_last: bool
+    filters: tuple[Expression, ...] = ()  # none, as for other guards
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return (self.variable,)
+
+
+Guard = Alias | Static | Join | WholeDigit | Digits | Extreme
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +253,8 @@ class Measure(Enum):
     WHOLE_SUM = "the sum of whole digits"
     SUM = "its sum, by all other digits"
     VALUES = "its values, with their numbers of answers"
+    LOWEST = "its lowest value"
+    HIGHEST = "its highest value"
     DISTINCT = "its number of distinct values"
     DISTINCT_WHOLE_SUM = "the sum of the whole digits of its distinct values"
     DISTINCT_SUM = "the sum of its distinct values, by all other digits"
@@ -264,7 +281,7 @@ class Source:
 class Groups:
     """How the groups of a query are kept: the variables of their keys, and the sources.
 
-    The first source counts the answers of each group.
+    The first source lists the groups: it counts their answers, unless only extremes are asked for.
     """
 
     variables: tuple[str, ...]
@@ -310,3 +327,17 @@ class Plan:
     def node(self, name: str) -> Node:
         """The node of that name, as ``explain`` prints it."""
         return next(node for node in self.nodes if node.name == name)
+
+
+def is_by_variable(plan: Plan, node: Node) -> bool:
+    """Whether a node is maintained as an edge, product or total; otherwise it is a rule."""
+    below = [plan.nodes[c].interface for c in node.children]
+    if any(len(interface) > 1 for interface in (node.interface, *below)):
+        return False
+    if isinstance(node.guard, Join) or len(node.bag) > 2:
+        return False
+    if not node.bag:  # one assertion, some rows, or a product of components
+        return node.guard is None or not below
+    if () in below:
+        return False
+    return isinstance(node.guard, Alias) or len(node.bag) == 1

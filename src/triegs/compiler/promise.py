@@ -31,10 +31,19 @@ def describe_groups(plan: Plan) -> str:
     """What a query with aggregates keeps, and what an update costs."""
     assert plan.groups is not None
     sources = plan.groups.sources
+    measures = {source.measure for source in sources}
     kept = "counts and sums"
-    if any(source.measure in (Measure.VALUES, Measure.DISTINCT) for source in sources):
+    if measures & {Measure.VALUES, Measure.DISTINCT}:
         kept = "counts, sums and values"
     sentences = [f"the {kept} of each group are kept, and its row is computed when it is read"]
+    extremes = {Measure.LOWEST, Measure.HIGHEST}
+    if measures & extremes:
+        if measures <= extremes:
+            sentences = []
+        sentences.append(
+            "extremes are carried to each group: a change stops where the extreme stays, and one "
+            "that goes is sought among the neighbours"
+        )
     classes = {source.plan.plan_class for source in sources}
     if PlanClass.MATERIALIZED in classes or PlanClass.CYCLIC in classes:
         sentences.append("update cost and space include the materialised components")

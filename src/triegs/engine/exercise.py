@@ -28,6 +28,8 @@ MANY = 3_000  # enough for hubs, large epochs, and arrays that grow
 COMPILED = f"""SELECT ?x ?y ?z {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w . ?x {C} 1 . ?y {A} ?y }}"""
 ORDERED = f"SELECT * {{ ?x {A} ?y . ?y {B} ?z . ?y {C} ?u . ?x {C} ?w . ?x {B} ?v }}"
 COUNTED = f"SELECT ?y {{ ?x {A} ?y . ?y {B} ?z . ?z {C} ?w VALUES ?y {{ 1 2 2 }} }}"
+GROUPED = f"""SELECT ?x (MIN(?z) AS ?low) (MAX(?y) AS ?high) (COUNT(*) AS ?n) (AVG(?z) AS ?mean) {{
+    ?x {A} ?y . ?y {B} ?z . ?x {C} ?w }} GROUP BY ?x"""
 HIDDEN = f"ASK {{ ?x {A} ?y . ?y {B} ?z }}"
 RULES = (
     f"SELECT ?x ?p ?z {{ ?x ?p ?y . ?y {B} ?z FILTER(?z > 1) }}",
@@ -87,7 +89,7 @@ def _run_terms() -> None:
 
 def _run_compiled(engine: Any) -> None:
     engine.apply(_edges(A, MANY) + _edges(B, MANY))
-    queries = [engine.register(text) for text in (COMPILED, COUNTED, HIDDEN)]
+    queries = [engine.register(text) for text in (COMPILED, COUNTED, GROUPED, HIDDEN)]
     ordered = engine.register(ORDERED, keep=["count", "slice"])
     engine.apply([("+", 1, A, 2)])
     engine.apply([("-", 1, A, 2), ("-", 1, A, 2), ("-", 7, B, "'never said'"), ("?", 1, 2, 3)])

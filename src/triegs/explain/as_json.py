@@ -53,7 +53,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from triegs.compiler.plan import Alias, Digits, Guard, Static, WholeDigit
+from triegs.compiler.plan import Alias, Digits, Extreme, Guard, Static, WholeDigit
 from triegs.explain.expressions import write_column, write_expression
 from triegs.explain.facts import place_filters
 from triegs.explain.notation import Notation, kind_of
@@ -253,6 +253,9 @@ def _guard(guard: Guard, names: Sequence[str]) -> dict[str, Any]:
         return {"kind": "values", "variables": variables, "rows": rows, "filters": filters}
     if isinstance(guard, WholeDigit | Digits):
         kind = "digits" if isinstance(guard, Digits) else "whole digit"
+        return {"kind": kind, "variables": [guard.variable], "filters": filters}
+    if isinstance(guard, Extreme):
+        kind = "highest" if guard.is_last else "lowest"
         return {"kind": kind, "variables": [guard.variable], "filters": filters}
     inputs = [
         {"node": names[each.node], "use": each.use.value, "variables": list(each.variables)}

@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from triegs.compiler.plan import Alias, Digits, Input, Join, Node, Plan, Static, Use, WholeDigit
+from triegs.compiler.plan import (
+    Alias,
+    Digits,
+    Extreme,
+    Input,
+    Join,
+    Node,
+    Plan,
+    Static,
+    Use,
+    WholeDigit,
+)
 from triegs.explain.expressions import write_column, write_expression
 from triegs.explain.names import Names, query_constants
 from triegs.sparql.model import Column, Expression, is_variable
@@ -114,7 +125,7 @@ class Notation:
         own = [] if guard is None else [self.relation(guard), *self.brackets(guard.filters)]
         return own + children or ["1"]
 
-    def relation(self, guard: Alias | Static | WholeDigit | Digits) -> str:
+    def relation(self, guard: Alias | Static | WholeDigit | Digits | Extreme) -> str:
         """The guard without its filters: ``hasReply(v,z)``, or ``hasReply@t(v,z)`` with the times
         of events.
         """
@@ -122,6 +133,8 @@ class Notation:
             return f"whole({plain(guard.variable)})"
         if isinstance(guard, Digits):
             return f"digits({plain(guard.variable)})"
+        if isinstance(guard, Extreme):
+            return f"{'highest' if guard.is_last else 'lowest'}({plain(guard.variable)})"
         if isinstance(guard, Static):
             return "VALUES" + tuple_of(guard.variables)
         subject, predicate, target = guard.atom

@@ -33,6 +33,8 @@ REASONS = {
     Kind.ORDERED_EDGE: "an edge that counts answers, because the query keeps counts",
     Kind.ORDERED_PRODUCT: "a product that counts answers, because the query keeps counts",
     Kind.RANKING: "the top of a component that counts answers; positions are looked up here",
+    Kind.EXTREME_EDGE: "the lowest or highest value below each key: a change stops where it stays",
+    Kind.EXTREME_PRODUCT: "the extreme of a key, if all other factors have the key",
     Kind.WHOLE: "the integer values of terms: multiplied into a count they make a sum",
     Kind.DIGITS: "the values of terms as digits: multiplied into a count they make an exact sum",
     Kind.LISTING: "the net changes of an index, for a rule that must not see them twice",

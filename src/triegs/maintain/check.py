@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,11 @@ from triegs.maintain.kernels.tables import (
     COUNT,
     COUNTS,
     EDGE,
+    EXTREME_EDGE,
+    EXTREME_PRODUCT,
     ORDERED_EDGE,
+    OWN,
+    OWN_IF_PRESENT,
     PRESENCE,
     PRODUCT,
     SAME,
@@ -22,6 +26,7 @@ from triegs.maintain.kernels.tables import (
 )
 from triegs.maintain.model import LAYOUTS, Check, Delta, Index, Order, Rule, Step, View, is_counts
 from triegs.maintain.views import Views
+from triegs.sparql.term_order import total_key
 from triegs.store.contract import Key, StoreCorrupt
 from triegs.store.kernels.layout import FANOUT, HEAD, LOW
 from triegs.store.kernels.order_statistics import ANSWERED, BESIDE, SETS
@@ -51,7 +56,8 @@ def check_views(views: Views) -> None:
         elif isinstance(view, Index):
             compare(name, found, make_index(views, view))
         elif isinstance(view, Step):
-            compare(name, found, make_step(view))
+            is_edge = view.kind == EXTREME_EDGE
+            compare(name, found, make_extreme_edge(views, view) if is_edge else make_step(view))
             if view.kind in LAYOUTS:
                 check_counts(views, view)
         elif isinstance(view, Rule):
@@ -253,9 +259,33 @@ def sum_set(
     return answers, rows
 
 
+def make_extreme_edge(views: Views, step: Step) -> Rows:
+    """The best word of the neighbours of each key."""
+    assert step.by_own is not None
+    words: dict[int, int] = read_factor(step.factors[0]) if step.factors else {}
+    choose = max if step.is_last else min
+    found: dict[int, list[int]] = {}
+    for (v, w), _ in step.by_own.relation.scan():
+        word = w + 1 if step.neighbours == OWN else words.get(w, 0)
+        if step.neighbours == OWN_IF_PRESENT and word:
+            word = w + 1
+        if word:
+            found.setdefault(v, []).append(word)
+
+    def place(word: int) -> tuple[Any, str]:
+        return total_key(views.judges.decode(word - 1))
+
+    return {(v,): choose(each, key=place) for v, each in found.items()}
+
+
 def make_step(step: Step) -> Rows:
     factors = [read_factor(view) for view in step.factors]
     rows: Rows = {}
+    if step.kind == EXTREME_PRODUCT:
+        return {
+            (key,): word for key, word in factors[0].items()
+            if all(factor.get(key) for factor in factors[1:])
+        }  # fmt: skip
     if step.kind in (EDGE, ORDERED_EDGE):
         assert step.by_other is not None
         for (w, v), weight in step.by_other.relation.scan():

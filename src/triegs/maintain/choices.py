@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from triegs.compiler.plan import Alias, Join, Node, Payload, Plan, Role
+from triegs.compiler.plan import Alias, Join, Payload, Plan, Role
 from triegs.mode import Mode
 from triegs.sparql.model import Duplicates, Form
 
@@ -34,20 +34,6 @@ def choose_statistics(plan: Plan, mode: Mode) -> list[OrderStatistics]:
     if Payload.TOTAL in kept and not drops_counts and not is_simple:
         return [OrderStatistics.ROWS, OrderStatistics.ANSWERS, OrderStatistics.NONE]
     return [OrderStatistics.ANSWERS, OrderStatistics.NONE]
-
-
-def is_by_variable(plan: Plan, node: Node) -> bool:
-    """Whether a node is maintained as an edge, product or total; otherwise it is a rule."""
-    below = [plan.nodes[c].interface for c in node.children]
-    if any(len(interface) > 1 for interface in (node.interface, *below)):
-        return False
-    if isinstance(node.guard, Join) or len(node.bag) > 2:
-        return False
-    if not node.bag:  # one assertion, some rows, or a product of components
-        return node.guard is None or not below
-    if () in below:
-        return False
-    return isinstance(node.guard, Alias) or len(node.bag) == 1
 
 
 def preferred_columns(plan: Plan) -> dict[Alias, int]:

@@ -40,13 +40,13 @@ from triegs.maintain.kernels.program import (
     read_clock,
     run_epoch,
 )
-from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS
+from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS, EXTREME_EDGE
 from triegs.maintain.kernels.work import PHASE
 from triegs.maintain.label_graphs import STATIC, LabelGraphs
 from triegs.maintain.lowering import Encode, Lowering
 from triegs.maintain.meaning import Held
 from triegs.maintain.measures import Measures
-from triegs.maintain.model import Index, Rule, View, is_counts
+from triegs.maintain.model import Index, Rule, Step, View, is_counts
 from triegs.maintain.standing import (
     NO_EVENT,
     BaseRelation,
@@ -453,6 +453,8 @@ class CompiledCore(Uncopied, Publisher):
         for view in self.views.by_name.values():
             if isinstance(view, Rule):
                 judges.update(judge for delta in view.deltas for judge in delta.judges)
+            elif isinstance(view, Step) and view.kind == EXTREME_EDGE:
+                judges.add(view.judge)
         self.judges.keep(judges)
         self._has_new_table = False
 

@@ -71,8 +71,9 @@ from triegs.maintain.value_words import value_words, values_of_integers, values_
 from triegs.sparql.batches import FEW, Batch
 from triegs.sparql.comparisons import Comparison, find_comparison
 from triegs.sparql.expressions import holds
-from triegs.sparql.model import Expression
+from triegs.sparql.model import Call, Expression
 from triegs.sparql.scope import substitute
+from triegs.sparql.term_order import total_key
 from triegs.terms.decoder import Terms
 
 LEAST_IDS = 1 << 10
@@ -84,6 +85,8 @@ LEAST_ASKED, MOST_ASKED = 1 << 12, 1 << 20
 MOST_ROWS = 1 << 14
 
 # The comparison results that each operator accepts, and those that the values alone do not decide.
+#: Not an operator of SPARQL.
+IS_AFTER = Call("is after", ("?left", "?right"))
 _OPERATORS = {
     "=": (EQUAL | SAME, UNSURE),
     "!=": (LESS | GREATER | DIFFERENT | TEXTS, UNSURE),
@@ -177,6 +180,15 @@ class Judges:
             raise
         self._numbers[key] = number
         return number
+
+    def find_order(self) -> int:
+        """The number of the judge that accepts a pair of terms if the first comes after the second
+        in the order of terms, `triegs.sparql.term_order.total_key`.
+        """
+        if not self.has_sorted:
+            self.has_sorted = True
+            self._lay_out()
+        return self.find(IS_AFTER, ("?left", "?right"))
 
     def express(self, number: int, variables: Sequence[str]) -> Expression:
         """The expression of a judge, over these variables in the order of ids."""
@@ -338,6 +350,9 @@ class Judges:
         bindings = (
             {v: terms[place] for v, place in zip(judge.variables, row, strict=True)} for row in rows
         )
+        if judge.expression == IS_AFTER:
+            keys = list(map(total_key, terms))
+            return np.array([keys[left] > keys[right] for left, right in rows], np.int64)
         answers = (holds(judge.expression, binding) for binding in bindings)
         return np.fromiter(answers, np.int64, len(tuples))
 

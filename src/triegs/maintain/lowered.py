@@ -33,6 +33,8 @@ from triegs.maintain.kernels.tables import (
     COUNT,
     COUNTS,
     EDGE,
+    EXTREME_EDGE,
+    EXTREME_PRODUCT,
     LEADS,
     NOW,
     ORDERED_EDGE,
@@ -49,6 +51,7 @@ from triegs.maintain.lowering import Lowering
 from triegs.maintain.meaning import Held, Meaning
 from triegs.maintain.measures import Measures
 from triegs.maintain.model import (
+    LAYOUTS,
     Check,
     Delta,
     DigitView,
@@ -88,6 +91,8 @@ class Kind(Enum):
     ORDERED_EDGE = "ordered edge"
     ORDERED_PRODUCT = "ordered product"
     RANKING = "ranking"
+    EXTREME_EDGE = "extreme edge"
+    EXTREME_PRODUCT = "extreme product"
     RULE = "rule"
     LISTING = "listing"
     WHOLE = "whole"
@@ -97,6 +102,7 @@ class Kind(Enum):
 STEPS = {
     EDGE: Kind.EDGE, PRODUCT: Kind.PRODUCT, TOTAL: Kind.TOTAL, ORDERED_EDGE: Kind.ORDERED_EDGE,
     ORDERED_PRODUCT: Kind.ORDERED_PRODUCT, RANKING: Kind.RANKING,
+    EXTREME_EDGE: Kind.EXTREME_EDGE, EXTREME_PRODUCT: Kind.EXTREME_PRODUCT,
 }  # fmt: skip
 
 
@@ -105,6 +111,7 @@ class Reads(Enum):
 
     COUNT = "count"
     PRESENCE = "presence"
+    EXTREME = "extreme"
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,9 +472,11 @@ class _Describing:
     def _describe_step(self, step: Step) -> Relation:
         meaning, kind = self._meaning(step), STEPS[step.kind]
         names = meaning.variables
-        is_ordered = step.kind not in (EDGE, PRODUCT, TOTAL)
+        is_ordered = step.kind in LAYOUTS
         reads = Reads.COUNT if step.is_exact or is_ordered else Reads.PRESENCE
         inputs = [Input(self.row_of[f], None, names[-1:], reads) for f in step.factors]
+        if step.kind in (EXTREME_EDGE, EXTREME_PRODUCT):
+            inputs[:1] = [replace(each, reads=Reads.EXTREME) for each in inputs[:1]]
         back = None
         if step.by_other is not None:
             assert isinstance(meaning.guard, Alias)

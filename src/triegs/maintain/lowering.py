@@ -36,8 +36,9 @@ from triegs.compiler.plan import (
     Role,
     Static,
     Use,
+    is_by_variable,
 )
-from triegs.maintain.choices import OrderStatistics, is_by_variable, preferred_columns
+from triegs.maintain.choices import OrderStatistics, preferred_columns
 from triegs.maintain.deltas import find_symmetry, plan_deltas, plan_symmetric
 from triegs.maintain.enumeration import Enumeration
 from triegs.maintain.enumeration_plan import EnumerationPlan

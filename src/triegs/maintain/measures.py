@@ -6,9 +6,10 @@ measures when it is read.
 
 from __future__ import annotations
 
-from triegs.compiler.groups import choose_measure, is_extreme, list_aggregates
+from triegs.compiler.groups import CARRIED, choose_measure, is_extreme, list_aggregates
 from triegs.compiler.plan import DIGIT, Groups, Measure, Plan, Source
 from triegs.maintain.enumeration_plan import EnumerationPlan, GroupMeasure, Level
+from triegs.maintain.extremes import ExtremeLowering
 from triegs.maintain.kernels.tables import COUNT, PRESENCE
 from triegs.maintain.lowering import Encode
 from triegs.maintain.meaning import Held
@@ -43,14 +44,16 @@ class Measures:
         found.totals += totals
         if relation is not None:
             binds = tuple(keys.index(name) for name in names)
-            found.add_level(Level(relation, (), binds, weighs=True))
+            is_count = self._groups.sources[0].measure not in CARRIED
+            found.add_level(Level(relation, (), binds, weighs=is_count))
         for view in self.held:
             view.uses += 1
         return found
 
     def _lower(self, source: Source) -> GroupMeasure:
         keys = self._groups.variables
-        lowering = SourceLowering(self._views, source.plan, self._encode, keys)
+        lower = ExtremeLowering if source.measure in CARRIED else SourceLowering
+        lowering = lower(self._views, source.plan, self._encode, keys)
         if source.measure in SUMS:
             lowering.add_digits(source.values[0])
             self.watches |= lowering.watches

@@ -17,6 +17,7 @@ from triegs.maintain.kernels.tables import (
     BOTH,
     ORDERED_EDGE,
     ORDERED_PRODUCT,
+    OWN,
     PRODUCT,
     RANKING,
     SORTED,
@@ -88,6 +89,12 @@ class Step(View):
     is_exact: bool = False
     factors: tuple[View, ...] = ()
     by_other: Index | None = None
+    #: An edge that carries extremes: the index of the stream by its first variable, whether they
+    #: are the highest, how it reads its neighbours, and the judge of the order of terms.
+    by_own: Index | None = None
+    is_last: bool = False
+    neighbours: int = OWN
+    judge: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import numpy as np
 from triegs.errors import MemoryLimitReached, MultiplicityOverflow
 from triegs.jit.words import Words
 from triegs.maintain.judges import Judges
+from triegs.maintain.kernels.extremes import step_extreme_edge, step_extreme_product
 from triegs.maintain.kernels.fill import (
     FILL_CURSOR_WORDS,
     fill_index,
@@ -20,7 +21,7 @@ from triegs.maintain.kernels.fill import (
 from triegs.maintain.kernels.order_statistics import step_ordered_edge, step_ordered_product
 from triegs.maintain.kernels.rule import step_rule
 from triegs.maintain.kernels.steps import step_edge, step_product, step_total
-from triegs.maintain.kernels.tables import EDGE, PRODUCT, RANKING, TOTAL
+from triegs.maintain.kernels.tables import EDGE, EXTREME_PRODUCT, PRODUCT, RANKING, TOTAL
 from triegs.maintain.kernels.work import BUFFER_WORDS, FIXED_WORDS, RAW, RUNS, RUNS_END, SCRATCH
 from triegs.maintain.model import Index, Rule, Step, View, find_address
 from triegs.maintain.streams import Columns
@@ -160,12 +161,38 @@ class ViewRelations:
                 fill_edge(words, log, lists, self.work, nothing, nothing, table, row, nothing[:0])
             elif step.kind == PRODUCT:
                 step_product(words, log, lists, table, row)
+            elif step.kind == EXTREME_PRODUCT:
+                step_extreme_product(words, log, lists, table, row)
             elif step.kind == TOTAL:
                 step_total(words, log, lists, table, row, nothing[:0])
             else:
                 step_ordered_product(words, log, lists, self.work, table, row, step.kind == RANKING)
 
         self.store.run(fill)
+        self.check_faults(step.name)
+
+    def _fill_extreme_edge(self, step: Step) -> None:
+        """Run the step with all pairs of its stream as new ones."""
+        assert step.by_other is not None
+        w, v, weights = self.read_rows(step.by_other)
+        pairs = (w, v) if step.by_other.column == 0 else (v, w)
+        entries = np.stack([*pairs, weights, weights], axis=1).reshape(-1)
+        bounds = np.array([0, entries.size], np.int64)
+        log = np.empty(2 * len(w) + 16, np.int64)
+        log[0] = 1
+        lists = np.zeros(2 * len(step.factors) + 2, np.int64)
+        table, row = write_step(step)
+        judges, nothing = self.judges, np.zeros(0, np.int64)
+
+        def fill(words: Words, _: Words) -> None:
+            step_extreme_edge(
+                words, log, lists, self.work, bounds, entries, table, row, nothing, judges.words,
+                judges.asked,
+            )  # fmt: skip
+
+        self.store.run(fill)
+        while judges.answer():
+            self.store.run(fill)
         self.check_faults(step.name)
 
     def _fill_from(self, rule: Rule, rows: Columns) -> None:

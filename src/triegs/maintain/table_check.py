@@ -252,7 +252,7 @@ class TableCheck:
     def outputs(self, at: int) -> list[int]:
         """The slots that a step writes."""
         words, kind = self.words, self.words[at]
-        if kind in (t.EDGE, t.ORDERED_EDGE):
+        if kind in (t.EDGE, t.ORDERED_EDGE, t.EXTREME_EDGE):
             return [words[at + t.EDGE_OUT]]
         if kind != t.RULE:
             return [words[at + t.PRODUCT_OUT]]
@@ -269,12 +269,17 @@ class TableCheck:
 
     def check_step(self, number: int, at: int) -> None:
         kind = self.words[at]
-        used = {t.RULE: t.RULE_SORTED_AT, t.EDGE: t.EDGE_LIST, t.ORDERED_EDGE: t.EDGE_LIST}
+        used = {
+            t.RULE: t.RULE_SORTED_AT, t.EDGE: t.EDGE_LIST, t.ORDERED_EDGE: t.EDGE_LIST,
+            t.EXTREME_EDGE: t.EDGE_JUDGE,
+        }  # fmt: skip
         rest = self.words[at + 1 + used.get(kind, t.PRODUCT_FACTORS_AT) : at + t.STEP_WORDS]
         self.expect(not any(rest), "[1] a word after the last one is not zero")
         if kind in (t.EDGE, t.ORDERED_EDGE):
             self.check_edge(number, at)
-        elif kind in (t.PRODUCT, t.TOTAL, t.ORDERED_PRODUCT, t.RANKING):
+        elif kind == t.EXTREME_EDGE:
+            self.check_extreme_edge(number, at)
+        elif kind in (t.EXTREME_PRODUCT, t.PRODUCT, t.TOTAL, t.ORDERED_PRODUCT, t.RANKING):
             self.check_product(number, at)
         elif kind == t.RULE:
             self.check_rule(number, at)
@@ -325,6 +330,23 @@ class TableCheck:
         self.check_factor(child, changed, reads, is_ordered)
         self.expect_arity(out, 1 if is_exact and not is_ordered else 2)
         self.finish_step(number, out, own, is_ordered)
+
+    def check_extreme_edge(self, number: int, at: int) -> None:
+        (_, stream, column, by_other, reads, child, changed, is_last, out, own, by_own, judge) = (
+            self.words[at : at + t.EDGE_JUDGE + 1]
+        )
+        self.expect(column in (0, 1) and is_last in (0, 1), "[5] a column and a flag are 0 or 1")
+        for slot, by in ((by_other, 1 - column), (by_own, column)):
+            self.expect(self.pairs.get(slot) == (stream, by),
+                        f"[5] slot {slot} is no index of stream {stream} by {by}")  # fmt: skip
+        self.expect(reads in (t.OWN, t.OWN_IF_PRESENT, t.CARRIED), f"[5] words read as {reads}")
+        if reads == t.OWN:
+            self.expect((child, changed) == (0, -1), "[5] a child that is not read")
+        else:
+            self.check_factor(child, changed, COUNT if reads == t.CARRIED else PRESENCE, False)
+        self.expect(judge in self.judges, f"[7] there is no judge {judge}")
+        self.expect_arity(out, 1)
+        self.finish_step(number, out, own, False)
 
     def check_product(self, number: int, at: int) -> None:
         kind, is_exact, out, own, factors, factors_at = (

@@ -14,6 +14,7 @@ from triegs.maintain.kernels.tables import (
     ANY,
     BEFORE,
     BOTH,
+    CARRIED,
     CHECK_COUNT,
     CHECK_JUDGE,
     CHECK_REGS_AT,
@@ -38,15 +39,20 @@ from triegs.maintain.kernels.tables import (
     DELTA_WORDS,
     EDGE,
     EDGE_BY_OTHER,
+    EDGE_BY_OWN,
     EDGE_CHANGED,
     EDGE_CHILD,
     EDGE_COLUMN,
     EDGE_IS_EXACT,
+    EDGE_IS_LAST,
+    EDGE_JUDGE,
     EDGE_LIST,
     EDGE_OUT,
     EDGE_READS,
     EDGE_STREAM,
     ENTRIES,
+    EXTREME_EDGE,
+    EXTREME_PRODUCT,
     FACTOR_CHANGED,
     FACTOR_READS,
     FACTOR_SLOT,
@@ -72,6 +78,7 @@ from triegs.maintain.kernels.tables import (
     NOW,
     ORDERED_EDGE,
     ORDERED_PRODUCT,
+    OWN,
     PRESENCE,
     PROBE_IN,
     PROBE_OUT,
@@ -175,6 +182,7 @@ SIDES = {BOTH: "", BEFORE: " before", NOW: " now"}
 ROW_KINDS = ("pairs", "counts", "summed pairs", "tuples", "summed tuples", "sorted tuples")
 SIDES_OF_RANGES = {IS_LOWER: "from", IS_UPPER: "up to", IS_EQUAL_TO: "at"}
 KINDS = {
+    EXTREME_EDGE: "extreme edge", EXTREME_PRODUCT: "extreme product",
     EDGE: "edge", PRODUCT: "product", TOTAL: "total", ORDERED_EDGE: "ordered edge",
     ORDERED_PRODUCT: "ordered product", RANKING: "ranking", RULE: "rule",
 }  # fmt: skip
@@ -294,11 +302,14 @@ class TableText:
             yield from self.rule(number, at)
         elif kind in (EDGE, ORDERED_EDGE):
             yield from self.edge(number, at)
+        elif kind == EXTREME_EDGE:
+            yield from self.extreme_edge(number, at)
         else:
             yield from self.product(number, at)
 
     def reads(self, kind: int, reads: int) -> str:
-        return USES[reads] if kind in (EDGE, PRODUCT, TOTAL) else NUMBERS[reads]
+        is_plain = kind in (EDGE, PRODUCT, TOTAL, EXTREME_PRODUCT)
+        return USES[reads] if is_plain else NUMBERS[reads]
 
     def edge(self, number: int, at: int) -> Iterator[str]:
         words, kind = self.words, self.words[at]
@@ -313,6 +324,23 @@ class TableText:
         reads = self.reads(kind, words[at + EDGE_READS])
         yield self.factor(words[at + EDGE_CHILD], words[at + EDGE_CHANGED], reads)
 
+    def extreme_edge(self, number: int, at: int) -> Iterator[str]:
+        words = self.words
+        what = "highest" if words[at + EDGE_IS_LAST] else "lowest"
+        out, changed = self.relation(words[at + EDGE_OUT]), self.listed(words[at + EDGE_LIST])
+        yield f"step {number}, {KINDS[EXTREME_EDGE]}: {what} into {out}{changed}"
+        stream, column = words[at + EDGE_STREAM], words[at + EDGE_COLUMN]
+        by, own = (self.relation(words[at + place]) for place in (EDGE_BY_OTHER, EDGE_BY_OWN))
+        yield f"  stream {stream} by column {column}, back by {by}, again by {own}"
+        reads = words[at + EDGE_READS]
+        if reads == OWN:
+            yield "  of its neighbours"
+        else:
+            kind = "carried" if reads == CARRIED else "the neighbour itself, if present"
+            child = self.relation(words[at + EDGE_CHILD])
+            yield f"  of {child} ({kind}), changed in list {words[at + EDGE_CHANGED]}"
+        yield f"  order of terms by judge {words[at + EDGE_JUDGE]}"
+
     def factor(self, slot: int, changed: int, reads: str) -> str:
         return f"  times {self.relation(slot)} ({reads}), changed in list {changed}"
 
@@ -321,6 +349,8 @@ class TableText:
         is_exact = words[at + PRODUCT_IS_EXACT]
         if kind in (PRODUCT, TOTAL):
             what = "exact" if is_exact else "0 or 1"
+        elif kind == EXTREME_PRODUCT:
+            what = "the first factor where all others are present"
         else:
             what = "with rows" if is_exact else "answers"
         out, changed = words[at + PRODUCT_OUT], words[at + PRODUCT_LIST]

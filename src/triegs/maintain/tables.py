@@ -17,6 +17,7 @@ from triegs.maintain.kernels.tables import (
     DELTA_WORDS,
     EDGE,
     ENTRIES,
+    EXTREME_EDGE,
     FACTOR_WORDS,
     IS_ACCEPTED,
     IS_COARSE,
@@ -232,6 +233,8 @@ class Writer:
     def write_step(self, step: Computed) -> list[int]:
         if isinstance(step, Rule):
             words = self._write_rule(step)
+        elif step.kind == EXTREME_EDGE:
+            words = self._write_extreme_edge(step)
         elif step.kind in (EDGE, ORDERED_EDGE):
             words = self._write_edge(step)
         else:
@@ -246,6 +249,19 @@ class Writer:
             step.kind, self.streams[guard.stream], 1 - guard.column, guard.address, reads,
             factor.address, self.find_keys(factor), int(step.is_exact), step.address,
             self.lists[step],
+        ]  # fmt: skip
+
+    def _write_extreme_edge(self, step: Step) -> list[int]:
+        guard, own = step.by_other, step.by_own
+        assert guard is not None
+        assert own is not None
+        slot, changed = 0, NO_LIST
+        if step.factors:
+            slot, changed = step.factors[0].address, self.find_keys(step.factors[0])
+        return [
+            EXTREME_EDGE, self.streams[guard.stream], own.column, guard.address, step.neighbours,
+            slot, changed, int(step.is_last), step.address, self.lists[step], own.address,
+            step.judge,
         ]  # fmt: skip
 
     def _write_product(self, step: Step) -> list[int]:

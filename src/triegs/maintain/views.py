@@ -24,6 +24,7 @@ from triegs.maintain.kernels.tables import (
     COUNT,
     COUNTS,
     EDGE,
+    EXTREME_EDGE,
     FIXED,
     ORDERED_EDGE,
     PRESENCE,
@@ -298,6 +299,27 @@ class Views(ViewRelations):
             found = Order(name, relation, PRESENCE, listed=False, of=view, columns=columns)
             self._fill_tuples(found, self.take_columns(self.read_rows(view), columns))
             self.by_name[name] = found
+        return found
+
+    def extreme_edge(
+        self, name: str, is_last: bool, neighbours: int, child: View | None, by_other: Index,
+        by_own: Index,
+    ) -> View:  # fmt: skip
+        """An edge that carries extremes, created and filled on first use."""
+        found = self.by_name.get(name)
+        factors = () if child is None else (child,)
+        if found is None:
+            found = Step(
+                name, self.store.create(name, 1), COUNT, kind=EXTREME_EDGE, factors=factors,
+                by_other=by_other, by_own=by_own, is_last=is_last, neighbours=neighbours,
+                judge=self.judges.find_order(),
+            )  # fmt: skip
+            for factor in factors:
+                list_keys_of(factor)
+            self._fill_extreme_edge(found)
+            self.by_name[name] = found
+        assert isinstance(found, Step), name
+        assert (found.factors, found.by_other, found.by_own) == (factors, by_other, by_own), name
         return found
 
     def step(

@@ -18,7 +18,7 @@ from triegs.maintain.enumeration_plan import GroupMeasure
 from triegs.read.columns import Words
 from triegs.read.differences import Side
 from triegs.read.group_measures import find_factor, multiply
-from triegs.read.groups import LISTED
+from triegs.read.group_state import LISTED
 from triegs.read.kernels.differences import difference_words
 from triegs.read.kernels.groups import list_changed, open_changed, read_counts
 from triegs.read.snapshot import Snapshot

@@ -11,7 +11,8 @@
 Steps add exact difference terms, such as changed guard tuples times the old child value, then all
 guard tuples times the change of the child. Old values are read from the roots of the last version,
 which this epoch does not touch. Steps that keep order statistics are in
-`triegs.maintain.kernels.order_statistics`, the join step is in `triegs.maintain.kernels.rule`.
+`triegs.maintain.kernels.order_statistics`, those that carry extremes in
+`triegs.maintain.kernels.extremes`, the join step is in `triegs.maintain.kernels.rule`.
 
 A phase or step that needs missing verdicts stops before it changes anything. The caller evaluates
 them and calls again, and the epoch resumes at that point.
@@ -41,6 +42,7 @@ from triegs.maintain.kernels.entries import (
     select_whole,
     sort_by_label,
 )
+from triegs.maintain.kernels.extremes import step_extreme_edge, step_extreme_product
 from triegs.maintain.kernels.order_statistics import step_ordered_edge, step_ordered_product
 from triegs.maintain.kernels.rule import step_rule
 from triegs.maintain.kernels.steps import step_edge, step_product, step_total
@@ -61,6 +63,8 @@ from triegs.maintain.kernels.tables import (
     EDGE_STREAM,
     ENTRIES,
     ENTRY_WORDS,
+    EXTREME_EDGE,
+    EXTREME_PRODUCT,
     FACTOR_CHANGED,
     FACTOR_WORDS,
     LABELS,
@@ -178,12 +182,25 @@ def run_step(
     words: Words, log: Words, lists: Words, work: Words, table: Words, step: int, bounds: Words,
     entries: Words, roots: Words, verdicts: Words, asked: Words,
 ) -> bool:  # fmt: skip
-    """Run one step and write its list; false, with nothing changed, if it waits for verdicts."""
+    """Run one step and write its list; false if it waits for verdicts and must run again, with
+    nothing changed or, if it carries extremes, nothing that running again would miss.
+    """
     kind = load(table, step)
     if kind == RULE:
         return step_rule(
             words, log, lists, work, bounds, entries, table, step, roots, verdicts, asked
         )
+    if kind == EXTREME_EDGE:
+        changed, slot = load(table, step + EDGE_LIST), load(table, step + EDGE_OUT)
+        if load(lists, 2 * changed) == 0:  # a step that runs again has listed some keys already
+            open_list(words, log, lists, changed)
+        step_extreme_edge(
+            words, log, lists, work, bounds, entries, table, step, roots, verdicts, asked
+        )
+        if load(asked, 0) > 1:
+            return False
+        close_list(words, log, lists, changed, slot, NODE_CLASS)
+        return True
     if kind == TOTAL:
         step_total(words, log, lists, table, step, roots)
     elif kind in (EDGE, ORDERED_EDGE):
@@ -200,6 +217,9 @@ def run_step(
         open_list(words, log, lists, changed)
         if kind == PRODUCT:
             step_product(words, log, lists, table, step)
+            close_list(words, log, lists, changed, slot, NODE_CLASS)
+        elif kind == EXTREME_PRODUCT:
+            step_extreme_product(words, log, lists, table, step)
             close_list(words, log, lists, changed, slot, NODE_CLASS)
         else:
             step_ordered_product(words, log, lists, work, table, step, kind == RANKING)
@@ -230,9 +250,10 @@ def count_seeds(lists: Words, table: Words, step: int, bounds: Words) -> int:
             else:
                 found += count_listed(lists, number, 2 if width == 1 else width + 2)
             delta += DELTA_WORDS
-    elif kind in (EDGE, ORDERED_EDGE):
+    elif kind in (EDGE, ORDERED_EDGE, EXTREME_EDGE):
         found = count_entries(bounds, load(table, step + EDGE_STREAM))
-        found += count_listed(lists, load(table, step + EDGE_CHANGED), 2)
+        if load(table, step + EDGE_CHANGED) >= 0:
+            found += count_listed(lists, load(table, step + EDGE_CHANGED), 2)
     else:
         factor = load(table, step + PRODUCT_FACTORS_AT)
         for _ in range(load(table, step + PRODUCT_FACTORS)):
@@ -258,7 +279,7 @@ def note_step(
         note(lists, at + C_EMITTED, load(work, UNMERGED))
         note(lists, at + C_CHANGED, load(work, EMITTED))
     else:
-        is_edge = kind in (EDGE, ORDERED_EDGE)
+        is_edge = kind in (EDGE, ORDERED_EDGE, EXTREME_EDGE)
         number = load(table, step + (EDGE_LIST if is_edge else PRODUCT_LIST))
         note(lists, at + C_CHANGED, count_listed(lists, number, 2))
 

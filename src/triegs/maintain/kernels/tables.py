@@ -79,7 +79,10 @@ ANY, SAME = -1, -2
 SORTED, CONSTANT = 1 << 8, 1 << 9
 
 # Kinds of steps; the first word of each.
-EDGE, PRODUCT, TOTAL, ORDERED_EDGE, ORDERED_PRODUCT, RANKING, RULE = range(1, 8)
+(
+    EDGE, PRODUCT, TOTAL, ORDERED_EDGE, ORDERED_PRODUCT, RANKING, RULE, EXTREME_EDGE,
+    EXTREME_PRODUCT,
+) = range(1, 10)  # fmt: skip
 STEP_KIND = 0
 STEP_WORDS = 15
 
@@ -105,7 +108,16 @@ COUNTER_WORDS = 4
     EDGE_LIST,  # the list it writes
 ) = range(1, 10)
 
-# PRODUCT, TOTAL, ORDERED_PRODUCT, RANKING: N(v) = product of factors.
+# EXTREME_EDGE: P(v) = the best word of all w with G(v, w), see `triegs.maintain.kernels.extremes`.
+# The words of an edge, and:
+EDGE_IS_LAST = EDGE_IS_EXACT  # whether the best is the highest
+EDGE_BY_OWN, EDGE_JUDGE = 10, 11  # the slot of G keyed by v; the judge of the order of terms
+# How the word of w is read: w itself, w itself if the child has it, or the word of the child.
+# Without a child its slot is 0, and its list -1.
+OWN, OWN_IF_PRESENT, CARRIED = range(3)
+
+# PRODUCT, TOTAL, ORDERED_PRODUCT, RANKING: N(v) = product of factors. EXTREME_PRODUCT: the word of
+# the first one, if all others are present.
 (
     PRODUCT_IS_EXACT,  # exact product, else 0 or 1; with counts: whether rows are kept
     PRODUCT_OUT,
