@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +22,14 @@ from triegs.terms.term_array import TermArray
 IRI = "<http://ex/{}>".format
 
 
+def load(words: Dictionary) -> Any:
+    load_all = words.decoder(shared=True).load_all
+    assert load_all is not None
+    return load_all()
+
+
 def read(words: Dictionary) -> pa.Array:
-    found = words.decoder(shared=True).load_all()
+    found = load(words)
     found.validate(full=True)
     return found
 
@@ -74,7 +81,9 @@ STEPS = st.lists(
 @example(  # freed and given to another term, and the old term under another id
     steps=[(["<a:a>", "<a:b>"], [], True), ([], [0], True), (["<a:c>", "<a:a>"], [], True)]
 )
-@example(steps=[(["<a:a>", "<a:b>"], [], True), ([], [1], True), (["<a:b>", "<a:c>"], [], True)])
+@example(  # the last id is freed, and given to another term
+    steps=[(["<a:a>", "<a:b>"], [], True), ([], [1], True), (["<a:longer>", "<a:c>"], [], True)]
+)
 def test_every_array_stays_as_it_was_read(steps) -> None:
     life = Life()
     kept = []
@@ -90,7 +99,7 @@ def test_every_array_stays_as_it_was_read(steps) -> None:
 
 
 def data_address(array: pa.Array) -> int:
-    return array.buffers()[2].address
+    return int(array.buffers()[2].address)
 
 
 def test_growth_goes_on_in_the_same_buffers() -> None:
@@ -106,6 +115,35 @@ def test_growth_goes_on_in_the_same_buffers() -> None:
     assert (len(first), len(more)) == (500, 520)
     check(first, {n: IRI(n) for n in range(500)})
     check(more, life.terms)
+
+
+def test_the_last_ids_are_not_overwritten() -> None:
+    life = Life()
+    life.step([IRI(n) for n in range(500)], [])
+    first = read(life.words)
+    life.step([], [499, 498])
+    check(read(life.words), life.terms)
+    life.step([IRI(f"longer{n}") for n in range(4)], [])
+    check(read(life.words), life.terms)
+    check(first, {n: IRI(n) for n in range(500)})
+
+
+def test_an_array_of_replaced_spans_is_made_again(monkeypatch) -> None:
+    """An id is freed and reused meanwhile, but the span of its new term is in a new array."""
+    life = Life()
+    life.step([IRI(n) for n in range(50)], [])
+    real, calls = term_array.write_texts, []
+
+    def interrupt(*given: Any) -> None:
+        real(*given)
+        if not calls:
+            calls.append(1)
+            life.step([], [3])
+            life.words._interner.replace(room._replace_heap(life.words.arrays, 0))
+            life.step(["<a:other>"], [])
+
+    monkeypatch.setattr(term_array, "write_texts", interrupt)
+    check(read(life.words), life.terms)
 
 
 def test_reuse_makes_new_buffers() -> None:
@@ -157,7 +195,7 @@ def test_too_many_bytes_are_not_shared(monkeypatch) -> None:
     life = Life()
     life.step([IRI(n) for n in range(100)], [])
     monkeypatch.setattr(term_array, "MOST_BYTES", 1000)
-    assert life.words.decoder(shared=True).load_all() is None
+    assert load(life.words) is None
     assert life.words.metrics().array_bytes < 100
     monkeypatch.undo()
     check(read(life.words), life.terms)
@@ -183,16 +221,16 @@ def test_a_term_that_changes_meanwhile_is_read_again(monkeypatch) -> None:
     """The updater comes between the copy and the check."""
     life = Life()
     life.step([IRI(n) for n in range(50)], [])
-    real, calls = term_array.write_array, []
+    real, calls = term_array.write_texts, []
 
-    def interrupt(*given: object) -> None:
+    def interrupt(*given: Any) -> None:
         real(*given)
         calls.append(1)
         if len(calls) <= 2:
             life.step([], [3])
             life.step([f"<a:new{len(calls)}>"], [])
 
-    monkeypatch.setattr(term_array, "write_array", interrupt)
+    monkeypatch.setattr(term_array, "write_texts", interrupt)
     check(read(life.words), life.terms)
     assert len(calls) == 3
 
@@ -200,16 +238,16 @@ def test_a_term_that_changes_meanwhile_is_read_again(monkeypatch) -> None:
 def test_an_array_that_never_comes_to_rest_is_given_up(monkeypatch) -> None:
     life = Life()
     life.step([IRI(n) for n in range(50)], [])
-    real, calls = term_array.write_array, []
+    real, calls = term_array.write_texts, []
 
-    def interrupt(*given: object) -> None:
+    def interrupt(*given: Any) -> None:
         real(*given)
         calls.append(1)
         life.step([], [3])
         life.step([f"<a:new{len(calls)}>"], [])
 
-    monkeypatch.setattr(term_array, "write_array", interrupt)
-    assert life.words.decoder(shared=True).load_all() is None
+    monkeypatch.setattr(term_array, "write_texts", interrupt)
+    assert load(life.words) is None
     monkeypatch.undo()
     check(read(life.words), life.terms)
 
@@ -243,10 +281,10 @@ def test_readers_beside_a_writer() -> None:
 
     def follow() -> int:
         shared, rounds, kept = TermArray(), 0, []
-        loads = words.decoder(shared=True).load_all, lambda: shared.load(lambda: words.arrays)
+        loads = lambda: load(words), lambda: shared.load(lambda: words.arrays)
         while not done.is_set() or not rounds:
-            for load in loads:
-                found = load()
+            for each in loads:
+                found = each()
                 if found is not None:
                     found.validate(full=True)
                     check(found, expected)

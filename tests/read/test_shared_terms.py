@@ -125,7 +125,7 @@ def test_tables_are_right_and_stay_so(mode, epochs, held, form) -> None:
 
 def spell(term: object) -> str:
     words = Dictionary()
-    return words.decode_one(words.encode_one(term))
+    return str(words.decode_one(words.encode_one(term)))
 
 
 @pytest.mark.usefixtures("share_all", "free_at_once")
@@ -134,7 +134,7 @@ def test_changes_and_groups() -> None:
     grouped = f"SELECT ?x (COUNT(*) AS ?n) (SUM(?y) AS ?s) {{ ?x {P} ?y }} GROUP BY ?x"
     query, groups = engine.register(f"SELECT ?x ?y ?u {{ ?x {P} ?y }}"), engine.register(grouped)
     before, live = query.snapshot(), Counter[tuple[int, int]]()
-    kept = []
+    kept: list[tuple[pa.Table, dict[tuple[str | None, ...], int]]] = []
     for epoch in range(12):
         added = {(100 * epoch + n % 7, n) for n in range(20)}
         gone = set(live) if epoch % 3 == 2 else set(list(live)[:5])
@@ -143,6 +143,7 @@ def test_changes_and_groups() -> None:
         )
         after = query.snapshot()
         changes = after.diff(before).to_arrow()
+        expected: dict[tuple[str | None, ...], int]
         expected = {(IRI(x), spell(y), None): -1 for x, y in gone}
         expected |= {(IRI(x), spell(y), None): 1 for x, y in added}
         kept.append((changes, expected))
@@ -153,6 +154,7 @@ def test_changes_and_groups() -> None:
             sums: dict[str, list[int]] = {}
             for x, y in live:
                 sums.setdefault(IRI(x), []).append(y)
+            rows: dict[tuple[str | None, ...], int]
             rows = {(x, spell(len(some)), spell(sum(some))): 1 for x, some in sums.items()}
             kept.append((snapshot.to_arrow(), rows))
         before.close()
@@ -278,7 +280,7 @@ def test_a_reader_beside_the_updater() -> None:
             done.set()
 
     def read() -> int:
-        kept = []
+        kept: list[tuple[int, pa.Table]] = []
         while not done.is_set() or not kept:
             with query.snapshot() as snapshot:
                 kept.append((snapshot.epoch, snapshot.to_arrow()))

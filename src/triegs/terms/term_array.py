@@ -64,16 +64,20 @@ class TermArray:
     def clear(self) -> None:
         """Forget the array; those handed out stay as they are."""
         self._heap: Bytes | None = None
+        #: By id, the span of its entry.
         self._spans = np.empty((0, 2), np.int64)
+        #: The ids whose entries change.
+        self._changed = np.empty(0, np.int64)
         self._offsets = np.zeros(1, np.int32)
         self._data = np.empty(0, np.uint8)
-        #: The entries of the newest array, and of the longest one in these buffers.
-        self._count = self._written = 0
+        #: The entries of the newest array, which is the longest one in these buffers.
+        self._count = 0
         self._array: Any = pa.nulls(0, pa.string())
 
     @property
     def bytes(self) -> int:
-        return self._spans.nbytes + self._offsets.nbytes + self._data.nbytes
+        buffers = (self._spans, self._changed, self._offsets, self._data)
+        return sum(each.nbytes for each in buffers)
 
     def load(self, load_arrays: Callable[[], Arrays]) -> Any:
         """An Arrow array with the term of each id that is in use in a snapshot of the caller.
@@ -86,13 +90,15 @@ class TermArray:
                 arrays = load_arrays()
                 if not self._renew(arrays):
                     return None
-                if self._array is not None:
+                # Arrays that were replaced show no change any more.
+                if self._array is not None and load_arrays() is arrays:
                     return self._array
+                self._array = None
             return None
 
     def shrink(self, ids: int) -> None:
         """Forget an array of far more ids than there are now."""
-        if self._written > 16 * max(ids, LEAST_SHARED) and self._lock.acquire(blocking=False):
+        if self._count > 16 * max(ids, LEAST_SHARED) and self._lock.acquire(blocking=False):
             try:
                 self.clear()
             finally:
@@ -107,39 +113,42 @@ class TermArray:
         known = self._count if is_known else 0
         # The counters are shared by all sizes of the other arrays.
         top = min(int(arrays.meta[TOP]), len(arrays.spans), len(arrays.births), len(arrays.states))
-        spans = np.empty((top, 2), np.int64)
-        same, count = note_spans(
-            arrays.spans, arrays.states, arrays.births, len(arrays.heap), self._spans[:known], spans
-        )
-        if is_known and same == count == known and self._array is not None:
+        self._reserve(top)
+        spans = self._spans
+        number, count = find_changed(
+            arrays.spans, arrays.states, arrays.births, len(arrays.heap), known, top, spans,
+            self._changed,
+        )  # fmt: skip
+        if is_known and not number and count == known and self._array is not None:
             return True
-        is_behind = is_known and same == known == self._written
-        offsets = self._offsets if is_behind else allocate(0, np.int32)
-        if count + 1 > len(offsets):
-            is_behind = False
+        changed = self._changed[:number]
+        is_behind = is_known and known <= count and (not number or changed[0] >= known)
+        old_offsets, old_data = self._offsets, self._data
+        offsets, data = old_offsets, old_data
+        if not is_behind or count >= len(offsets):
             offsets = allocate(count + count // 8 + 1, np.int32)
-        start = same if is_behind else 0
-        if not is_behind:
-            offsets[0] = 0
-        size = int(measure_array(spans[:count], start, offsets))
+            is_behind = False
+        size = int(place_texts(spans, changed, count, known, old_offsets, offsets, is_behind))
         if size > MOST_BYTES:
             self.clear()
             return False
-        data = self._data
         if not is_behind or size > len(data):
             data = allocate(size + size // 8, np.uint8)
-            if is_behind:  # the offsets are in place, the texts are not
-                data[: offsets[start]] = self._data[: offsets[start]]
-        write_array(
-            spans[:count], self._spans[:known], self._offsets, self._data, arrays.heap,
-            start, offsets, data,
-        )  # fmt: skip
-        is_stable = is_unchanged(arrays.spans, arrays.states, arrays.births, spans[:count])
-        self._heap, self._spans, self._offsets, self._data = arrays.heap, spans, offsets, data
+            is_behind = False
+        write_texts(
+            spans, changed, count, old_offsets, old_data, arrays.heap, offsets, data, is_behind
+        )
+        is_stable = is_unchanged(arrays.spans, arrays.states, arrays.births, count, spans)
+        self._heap, self._offsets, self._data = arrays.heap, offsets, data
         self._count = count
-        self._written = max(count, self._written) if is_behind else count
         self._array = self._wrap(size) if is_stable else None
         return True
+
+    def _reserve(self, ids: int) -> None:
+        if ids > len(self._spans):
+            spans = np.empty((ids + ids // 8, 2), np.int64)
+            spans[: self._count] = self._spans[: self._count]
+            self._spans, self._changed = spans, np.empty(len(spans), np.int64)
 
     def _wrap(self, size: int) -> Any:
         offsets = pa.py_buffer(self._offsets[: self._count + 1])
@@ -148,77 +157,100 @@ class TermArray:
 
 
 @kernel
-def note_spans(
-    spans: Words, states: Bytes, births: Words, heap_size: Word, before: Words, noted: Words
+def find_changed(
+    spans: Words,
+    states: Bytes,
+    births: Words,
+    heap_size: Word,
+    known: Word,
+    top: Word,
+    noted: Words,
+    changed: Words,
 ) -> tuple[Word, Word]:
-    """Copy the spans of terms in use, and `HOLE` for other ids.
+    """Note the spans of terms in use, and `HOLE` for other ids; list ids whose span is not as
+    noted, or not ``known``.
 
-    Returns how many are as before up to the first that is not, and how many there are up to the
-    last term.
+    Returns how many are listed, and how many ids there are up to the last term; ids behind that
+    are not listed.
     """
-    same, count = len(noted), 0
-    for term in range(len(noted)):
+    number, listed, count = 0, 0, 0
+    for term in range(top):
         start, length = np.int64(0), np.int64(HOLE)
         if states[term] != FREE and births[term] != UNBORN:
             start, length = spans[term, 0], spans[term, 1]
             if length != INTEGER and (start < 0 or length < 0 or start + length > heap_size):
                 start, length = np.int64(0), np.int64(HOLE)  # it is being written
-            else:
-                count = term + 1
-        noted[term, 0] = start
-        noted[term, 1] = length
-        if same > term and (
-            term >= len(before) or before[term, 0] != start or before[term, 1] != length
-        ):
-            same = term
-    return min(same, count), count
+        if term >= known or noted[term, 0] != start or noted[term, 1] != length:
+            noted[term, 0] = start
+            noted[term, 1] = length
+            changed[number] = term
+            number += 1
+        if length != HOLE:
+            count, listed = term + 1, number
+    return listed, count
 
 
 @kernel
-def measure_array(spans: Words, start: Word, offsets: Indices) -> Word:
-    """Write the offsets behind ``start``, as far as they fit; returns the bytes of all texts."""
-    size = np.int64(offsets[start])
-    for term in range(start, len(spans)):
-        if spans[term, 1] == HOLE:
-            size += len(HOLE_START) + count_digits(term) + 1
-        else:
-            size += measure_term(spans[term, 0], spans[term, 1])
-        offsets[term + 1] = size
+def place_texts(
+    spans: Words,
+    changed: Words,
+    count: Word,
+    known: Word,
+    old_offsets: Indices,
+    offsets: Indices,
+    is_behind: bool,
+) -> Word:
+    """Write the offsets of all entries, or of those behind the known ones; returns the bytes of
+    all texts, even if they do not fit the offsets.
+    """
+    term = known if is_behind else 0
+    offsets[term] = old_offsets[term] if is_behind else 0
+    size = np.int64(offsets[term])
+    for at in range(len(changed) + 1):
+        end = changed[at] if at < len(changed) else count
+        if end > term:
+            shift = size - old_offsets[term]
+            for same in range(term + 1, end + 1):
+                offsets[same] = old_offsets[same] + shift
+            size = old_offsets[end] + shift
+        if end < count:
+            if spans[end, 1] == HOLE:
+                size += len(HOLE_START) + count_digits(end) + 1
+            else:
+                size += measure_term(spans[end, 0], spans[end, 1])
+            offsets[end + 1] = size
+        term = end + 1
     return size
 
 
 @kernel
-def write_array(
+def write_texts(
     spans: Words,
-    before: Words,
+    changed: Words,
+    count: Word,
     old_offsets: Indices,
     old_data: Bytes,
     heap: Bytes,
-    start: Word,
     offsets: Indices,
     data: Bytes,
+    is_behind: bool,
 ) -> None:
-    """Write the texts behind ``start``: from the heap, or from the old array if they are there."""
-    term = start
-    while term < len(spans):
-        end = term
-        while (
-            end < len(spans)
-            and end < len(before)
-            and spans[end, 0] == before[end, 0]
-            and spans[end, 1] == before[end, 1]
-        ):
-            end += 1
-        at = np.int64(offsets[term])
-        if end > term:
-            copy_bytes(data, at, old_data, np.int64(old_offsets[term]), offsets[end] - at)
-            term = end
-            continue
-        if spans[term, 1] == HOLE:
-            write_hole(term, data, at, np.int64(offsets[term + 1]))
-        else:
-            write_term(spans[term, 0], spans[term, 1], heap, data, at, np.int64(offsets[term + 1]))
-        term += 1
+    """Write the texts: those of changed ids from the heap, the others, unless they are there
+    already, from the old array.
+    """
+    term = 0
+    for at in range(len(changed) + 1):
+        end = changed[at] if at < len(changed) else count
+        if end > term and not is_behind:
+            start = np.int64(offsets[term])
+            copy_bytes(data, start, old_data, np.int64(old_offsets[term]), offsets[end] - start)
+        if end < count:
+            start, after = np.int64(offsets[end]), np.int64(offsets[end + 1])
+            if spans[end, 1] == HOLE:
+                write_hole(end, data, start, after)
+            else:
+                write_term(spans[end, 0], spans[end, 1], heap, data, start, after)
+        term = end + 1
 
 
 @kernel
@@ -232,14 +264,14 @@ def write_hole(term: Word, data: Bytes, start: Word, end: Word) -> None:
 
 
 @kernel
-def is_unchanged(spans: Words, states: Bytes, births: Words, noted: Words) -> bool:
+def is_unchanged(spans: Words, states: Bytes, births: Words, count: Word, noted: Words) -> bool:
     """Whether all noted terms are still in use, with the same spans."""
-    for term in range(len(noted)):
-        if noted[term, 1] != HOLE and (
+    gone = 0
+    for term in range(count):
+        gone += noted[term, 1] != HOLE and (
             states[term] == FREE
             or births[term] == UNBORN
             or spans[term, 0] != noted[term, 0]
             or spans[term, 1] != noted[term, 1]
-        ):
-            return False
-    return True
+        )
+    return gone == 0
