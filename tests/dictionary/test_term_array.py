@@ -132,7 +132,8 @@ def test_an_array_of_replaced_spans_is_made_again(monkeypatch) -> None:
     """An id is freed and reused meanwhile, but the span of its new term is in a new array."""
     life = Life()
     life.step([IRI(n) for n in range(50)], [])
-    real, calls = term_array.write_texts, []
+    real = term_array.write_texts
+    calls: list[int] = []
 
     def interrupt(*given: Any) -> None:
         real(*given)
@@ -221,7 +222,8 @@ def test_a_term_that_changes_meanwhile_is_read_again(monkeypatch) -> None:
     """The updater comes between the copy and the check."""
     life = Life()
     life.step([IRI(n) for n in range(50)], [])
-    real, calls = term_array.write_texts, []
+    real = term_array.write_texts
+    calls: list[int] = []
 
     def interrupt(*given: Any) -> None:
         real(*given)
@@ -238,7 +240,8 @@ def test_a_term_that_changes_meanwhile_is_read_again(monkeypatch) -> None:
 def test_an_array_that_never_comes_to_rest_is_given_up(monkeypatch) -> None:
     life = Life()
     life.step([IRI(n) for n in range(50)], [])
-    real, calls = term_array.write_texts, []
+    real = term_array.write_texts
+    calls: list[int] = []
 
     def interrupt(*given: Any) -> None:
         real(*given)

@@ -136,7 +136,7 @@ class TermArray:
             data = allocate(size + size // 8, np.uint8)
             is_behind = False
         write_texts(
-            spans, changed, count, old_offsets, old_data, arrays.heap, offsets, data, is_behind
+            spans[:count], changed, old_offsets, old_data, arrays.heap, offsets, data, is_behind
         )
         is_stable = is_unchanged(arrays.spans, arrays.states, arrays.births, count, spans)
         self._heap, self._offsets, self._data = arrays.heap, offsets, data
@@ -227,7 +227,6 @@ def place_texts(
 def write_texts(
     spans: Words,
     changed: Words,
-    count: Word,
     old_offsets: Indices,
     old_data: Bytes,
     heap: Bytes,
@@ -238,7 +237,7 @@ def write_texts(
     """Write the texts: those of changed ids from the heap, the others, unless they are there
     already, from the old array.
     """
-    term = 0
+    term, count = 0, len(spans)
     for at in range(len(changed) + 1):
         end = changed[at] if at < len(changed) else count
         if end > term and not is_behind:
