@@ -12,7 +12,7 @@ from bench.answers import Digest, Numbers, digest_columns
 from bench.subject import Bed
 from triegs.workloads import Slide, Workload
 
-BEFORE, AFTER = "<http://example.org/node/", ">"
+BEFORE, AFTER = "<http://ex/node/", ">"
 
 
 class IriSlide(Slide):
