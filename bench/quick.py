@@ -12,6 +12,7 @@ from bench.sections.aggregates import measure_aggregates
 from bench.sections.classes import measure_classes
 from bench.sections.cycles import measure_cycles
 from bench.sections.enumeration import measure_enumeration
+from bench.sections.iris import measure_iris
 from bench.sections.large import measure_large
 from bench.sections.memory import measure_memory
 from bench.sections.projection import measure_projection
@@ -22,6 +23,7 @@ from bench.sections.windows import measure_windows
 
 SECTIONS: dict[str, Section] = {
     "slides": measure_slides,
+    "iris": measure_iris,
     "enumeration": measure_enumeration,
     "memory": measure_memory,
     "single": measure_single,

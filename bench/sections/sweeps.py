@@ -132,7 +132,7 @@ def _sweep_batches(bench: Bench) -> Iterator[Figure]:
         for form in ("Arrow", "tuples"):
             bed = Bed(workload).load()
             (slide,) = bed.draw(1)
-            updates = list_updates(slide, are_named=False)
+            updates = list_updates(slide)
             table = _list_as_table(updates)
             epochs = min(len(updates) // size, max(4, 40_000 // size))
             samples = Samples()

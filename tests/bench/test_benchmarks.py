@@ -23,6 +23,8 @@ TINY = ["--window", "480", "--slide", "40", "--seconds", "0", "--large-window", 
 QUICK = {
     ("slides", "path3 f8", "maintain : Polars"): 25,
     ("slides", "reply", "and read : Polars"): 2.5,
+    ("iris", "reply", "IRIs : Polars"): 2.5,
+    ("iris", "path3 f3", "IRIs : ids"): 1,
     ("enumeration", "spider4x2 b2", "share of copying"): 15,
     ("memory", "star5 b3", "bytes/edge/atom"): 120,
     ("single", "strings", "p99 µs"): 50,

@@ -13,7 +13,10 @@ from triegs.jit.jit import COMPILED
 
 HERE = Path(__file__).parent
 FILES = [
-    *(HERE / f"test_{name}.py" for name in ("columns", "spelling", "checks", "settle")),
+    *(
+        HERE / f"test_{name}.py"
+        for name in ("columns", "spelling", "checks", "settle", "term_array")
+    ),
     HERE.parent / "events" / "test_events.py",
     HERE.parent / "read" / "test_output.py",
 ]

@@ -18,6 +18,7 @@ from triegs.errors import InvalidUpdate, MemoryLimitReached
 from triegs.events.updates import encode_table
 from triegs.terms.dictionary import Dictionary
 from triegs.terms.partition_hash import find_partitions
+from triegs.terms.term_array import TermArray
 
 EX = "<http://ex/{}>".format
 A, B, C = EX("a"), EX("b"), EX("c")
@@ -81,6 +82,7 @@ def _run_terms() -> None:
             rows[:, 0] = change
             words.settle(rows, 1)
             words.decode(rows[:, 1])
+            TermArray().load(lambda: words.arrays)
         words.collect(2)
         Definer(words, "term").define(np.array([0]), 1)
         Definer(words, "term").write_rows(rows, 1)

@@ -142,9 +142,9 @@ class GroupReader(RowReader):
         return version.size(measure.relation) if find_factor(measure, version) else 0
 
     def list_decoders(self, decoder: Decoder) -> tuple[Decoder, ...]:
-        computed = self.values.decoder()
+        computed, keys = self.values.decoder(), Decoder(decoder.load, decoder.base)
         shown = self._is_computed[: len(self.plan.query.head)]
-        return tuple(computed if each else decoder for each in shown)
+        return tuple(computed if each else keys for each in shown)
 
     @cached_property
     def _is_computed(self) -> list[bool]:

@@ -54,6 +54,7 @@ class Sort(Enum):
     DATE = pa.date32()
     TEXT = pa.string()
     TERM = TERMS
+    ID = pa.int32()
     TIME = "time"
     ZONED_TIME = "time with zone"
     MOMENT = "dateTime"

@@ -40,7 +40,7 @@ from triegs.read.native import (
 )
 from triegs.read.plain import read_plain, read_plain_cell
 from triegs.terms.arrays import INTEGER, Word, Words
-from triegs.terms.decoder import Decoder, allocate, read_term, to_words, wrap
+from triegs.terms.decoder import Decoder, allocate, narrow, point, read_term, to_words, wrap
 from triegs.terms.values import TermForm
 
 IDS = "ids"
@@ -69,6 +69,9 @@ def integer_table(decoder: Decoder) -> Words:
 class ArrowOutput:
     """Writes the batches of one result as Arrow columns, with one type per column.
 
+    ``rows`` are the least that the result has; large ones share an array of terms
+    (`Decoder.share`).
+
     >>> from triegs.terms.dictionary import Dictionary
     >>> words = Dictionary()
     >>> ids = np.array([words.encode_terms([1, 2, 1]), [words.encode_one("<http://ex/a>")] * 3])
@@ -80,17 +83,24 @@ class ArrowOutput:
     """
 
     def __init__(
-        self, decoder: Decoder | Sequence[Decoder], names: Sequence[str], terms: str = "ntriples"
+        self,
+        decoder: Decoder | Sequence[Decoder],
+        names: Sequence[str],
+        terms: str = "ntriples",
+        rows: int = 0,
     ) -> None:
         if terms not in ARROW_FORMS:
             raise ValueError(f"terms must be one of {', '.join(ARROW_FORMS)}, not {terms!r}")
         self._form = terms
         self._names = tuple(names)
-        # A decoder per column, so that its dictionary has only its own terms.
+        # A decoder per column, so that its dictionary has only its own terms, unless it is shared.
         given = [decoder] * len(names) if isinstance(decoder, Decoder) else decoder
+        self._rows = rows
+        self._given = given
+        self._shared: dict[Decoder, Any] = {}
         self._decoders = [Decoder(each.load) for each in given]
         self._base = given[0].base if given else ""
-        fixed = {"ntriples": Shape(Sort.TERM), IDS: INTEGER_SHAPE}
+        fixed = {"ntriples": Shape(Sort.TERM), IDS: Shape(Sort.ID)}
         # None until a term decides it.
         self._shapes: list[Shape | None] = [fixed.get(terms)] * len(names)
 
@@ -120,18 +130,26 @@ class ArrowOutput:
 
     def _write(self, number: int, ids: Words) -> Any:
         if self._form == IDS:
-            return wrap(ids)
+            return wrap(narrow(ids))
         shape = self._shapes[number]
         if shape is None:
             shape = self._shapes[number] = self._find_shape(number, ids, None) or Shape(Sort.TERM)
         if shape.type == TERMS:
-            column = self._decoders[number].decode(ids)
-            return self._write_plain(column) if self._form == PLAIN else column
+            if self._form == PLAIN:
+                return self._write_plain(self._decoders[number].decode(ids))
+            terms = self._share(self._given[number])
+            return self._decoders[number].decode(ids) if terms is None else point(ids, terms)
         if shape.sort is Sort.INTEGER:
             column = self._take_integers(number, ids)
             if column is not None:
                 return column
         return self._take_values(number, ids, shape)
+
+    def _share(self, decoder: Decoder) -> Any:
+        """The array of all terms, the same for all batches; None if they do not share it."""
+        if decoder not in self._shared:
+            self._shared[decoder] = decoder.share(self._rows)
+        return self._shared[decoder]
 
     def _find_shape(self, number: int, ids: Words, before: Shape | None) -> Shape | None:
         """A shape for these terms and those before; None if there are none."""

@@ -102,7 +102,7 @@ class Pins:
         reader = read(registered.plan, enumeration, self._decode_one, load)
         number = version.number - self._clock.first
         taken = find_caller() if self._debug else None
-        decoder = self._words.decoder()
+        decoder = self._words.decoder(shared=True)
         time = self._clock.find(version.number)
         snapshot = Snapshot(
             reader, version, number, decoder, close, time, expires=expires, taken=taken

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -130,7 +130,7 @@ class Result(Uncopied):
         """Raise `SnapshotExpired` after the end."""
 
     def batches(
-        self, rows: int = BATCH_ROWS, terms: ArrowTerms = "ntriples"
+        self, rows: int = BATCH_ROWS, terms: ArrowTerms = "ntriples", *, compact: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """The rows as Arrow record batches of at most `rows` rows.
 
@@ -138,13 +138,17 @@ class Result(Uncopied):
         one type fits, with ``terms="plain"`` also plain names for nodes, and with ``terms="ids"``
         dictionary ids. The last column is the count; underscores are appended to its name if a
         variable has the same. Memory: one batch.
-        """
-        return iter(self._stream(rows, terms))
 
-    def _stream(self, rows: int, terms: ArrowTerms) -> pa.RecordBatchReader:
+        If the first batch has at least four rows for each id of the engine, the columns share one
+        dictionary of all terms, which costs nothing per row. With `compact` each column always has
+        a dictionary of its own terms: to write the result to Arrow files or send it elsewhere.
+        """
+        return iter(self._stream(rows, terms, compact))
+
+    def _stream(self, rows: int, terms: ArrowTerms, compact: bool = False) -> pa.RecordBatchReader:
         import pyarrow as pa
 
-        first, schema, columns = self._begin(rows, terms)
+        first, schema, columns = self._begin(rows, terms, compact)
         batches = (
             pa.RecordBatch.from_arrays(arrays, schema=schema)
             for arrays in chain([] if first is None else [first], columns)
@@ -152,7 +156,7 @@ class Result(Uncopied):
         return pa.RecordBatchReader.from_batches(schema, batches)
 
     def _begin(
-        self, rows: int, terms: str
+        self, rows: int, terms: str, compact: bool
     ) -> tuple[list[Any] | None, pa.Schema, Iterator[list[Any]]]:
         """The first batch, if any, its schema, and the batches to come."""
         output: ArrowOutput | None = None
@@ -160,7 +164,7 @@ class Result(Uncopied):
         def write(found: Columns) -> list[Any]:
             nonlocal output
             if output is None:
-                output = ArrowOutput(self._decoders, self.names, terms)
+                output = self._open_output(terms, 0 if compact else len(found[1]))
             return [*output.write(found[0]), wrap(found[1])]
 
         columns = self._read(lambda: rows, write)
@@ -169,22 +173,16 @@ class Result(Uncopied):
             return None, empty_table(self.names, self._count_name(), terms).schema, columns
         return first, self._schema(output), columns
 
-    def to_arrow(self, terms: ArrowTerms = "ntriples") -> pa.Table:
-        """All rows as one Arrow table; `terms` as for `batches`."""
-        import pyarrow as pa
-
+    def to_arrow(self, terms: ArrowTerms = "ntriples", *, compact: bool = False) -> pa.Table:
+        """All rows as one Arrow table; `terms` and `compact` as for `batches`."""
         if terms in ("python", "plain"):
-            try:
+            with suppress(NotIntegers):
                 return self._read_integers()
-            except NotIntegers:
-                return self._read_values(terms)
-        first, schema, columns = self._begin(BATCH_ROWS, terms)
-        if first is None:
-            return empty_table(self.names, self._count_name(), terms)
-        batches = [
-            pa.RecordBatch.from_arrays(arrays, schema=schema) for arrays in chain([first], columns)
-        ]
-        return pa.Table.from_batches(batches, schema)
+        with self._hold():
+            parts = list(self._columns(lambda: BATCH_ROWS))
+            if not parts:
+                return empty_table(self.names, self._count_name(), terms)
+            return self._write(parts, terms, compact)
 
     def _read_integers(self) -> pa.Table:
         """All rows if all terms are integers: the enumerating kernel writes their values."""
@@ -202,18 +200,20 @@ class Result(Uncopied):
             values, counts = found
             batches.append(pa.RecordBatch.from_arrays([*map(wrap, values), wrap(counts)], names))
 
-    def _read_values(self, terms: str) -> pa.Table:
+    def _open_output(self, terms: str, rows: int) -> ArrowOutput:
+        return ArrowOutput(self._decoders, self.names, terms, rows)
+
+    def _write(self, parts: list[Columns], terms: str, compact: bool) -> pa.Table:
         """All rows; each column has a type that fits all of its terms."""
-        output = ArrowOutput(self._decoders, self.names, terms)
-        with self._hold():
-            parts = list(self._columns(lambda: BATCH_ROWS))
-            try:
-                written = [output.write(ids) for ids, _ in parts]
-            except TriegsError:  # the types of the first batch do not fit all: survey all first
-                output = ArrowOutput(self._decoders, self.names, terms)
-                for ids, _ in parts:
-                    output.survey(ids)
-                written = [output.write(ids) for ids, _ in parts]
+        rows = 0 if compact else sum(len(counts) for _, counts in parts)
+        output = self._open_output(terms, rows)
+        try:
+            written = [output.write(ids) for ids, _ in parts]
+        except TriegsError:  # the types of the first batch do not fit all: survey all first
+            output = self._open_output(terms, rows)
+            for ids, _ in parts:
+                output.survey(ids)
+            written = [output.write(ids) for ids, _ in parts]
         return self._join(self._schema(output), written, parts)
 
     @staticmethod
@@ -232,8 +232,10 @@ class Result(Uncopied):
         return pa.schema([*output.fields, count_field(self._count_name())])
 
     def to_pandas(self, terms: ArrowTerms = "ntriples") -> Any:
-        """All rows as a pandas DataFrame (needs pandas)."""
-        return self.to_arrow(terms).to_pandas()
+        """All rows as a pandas DataFrame (needs pandas), with the terms of a column as its
+        categories.
+        """
+        return self.to_arrow(terms, compact=True).to_pandas()
 
     def to_polars(self, terms: ArrowTerms = "ntriples") -> Any:
         """All rows as a Polars DataFrame (needs polars)."""

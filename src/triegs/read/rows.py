@@ -70,7 +70,8 @@ class RowReader:
 
     def list_decoders(self, decoder: Decoder) -> tuple[Decoder, ...]:
         """A decoder for each column."""
-        return (decoder,) * len(self.plan.query.head)
+        unbound = Decoder(decoder.load, decoder.base)
+        return tuple(unbound if pick is None else decoder for pick in self.picks)
 
     def columns(
         self, version: PackedVersion, sizes: Sizes, integers: Integers | None = None

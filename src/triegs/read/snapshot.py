@@ -277,7 +277,7 @@ class Snapshot(Result):
         head = Head("", self.names, is_ask=self._reader.plan.query.form is Form.ASK)
         sink = BytesIO()
         writer = open_writer(sink, head, Options(chosen.get(format, Format.SPARQL_TSV)))
-        writer.write(ResultBatch(Kind.SNAPSHOT, self.epoch, self.time, self.batches()))
+        writer.write(ResultBatch(Kind.SNAPSHOT, self.epoch, self.time, self.batches(compact=True)))
         return sink.getvalue().decode().removesuffix("\n" if format == "json" else "")
 
     def _peek(self) -> tuple[list[list[Any]], str]:
@@ -374,7 +374,8 @@ class Selection(Snapshot):
     """
 
     def __init__(self, whole: Snapshot, chosen: PositionList, by_rows: bool) -> None:
-        decoder = Decoder(whole._decoder.load)
+        given = whole._decoder
+        decoder = Decoder(given.load, given.base, given.load_all)
         reader, version = whole._reader, whole._version
         super().__init__(reader, version, whole.epoch, decoder, lambda: None, whole.time)
         self._whole = whole

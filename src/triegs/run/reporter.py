@@ -177,10 +177,10 @@ class Reporter:
 def read_batches(each: RunQuery, now: Snapshot, kind: Kind) -> Iterable[pa.RecordBatch]:
     """The answers of a snapshot, or its changes from the previous one."""
     if kind is Kind.SNAPSHOT:
-        return now.batches()
+        return now.batches(compact=True)
     if each.before is None:
-        return pick_sign(map(name_changes, now.batches()), each.sign)
-    return pick_sign(now.diff(each.before).batches(), each.sign)
+        return pick_sign(map(name_changes, now.batches(compact=True)), each.sign)
+    return pick_sign(now.diff(each.before).batches(compact=True), each.sign)
 
 
 def name_changes(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -121,9 +121,9 @@ def list_routes(service: Service) -> list[Route]:
 
         def write(pipe: Pipe) -> None:
             if size is not None:
-                batches = snapshot.sample(size, seed=seed).batches()
+                batches = snapshot.sample(size, seed=seed).batches(compact=True)
             else:
-                batches = take_rows(snapshot.batches(), offset or 0, limit)
+                batches = take_rows(snapshot.batches(compact=True), offset or 0, limit)
             result = ResultBatch(Kind.SNAPSHOT, snapshot.epoch, snapshot.time, batches)
             head = describe_head(service, query, Kind.SNAPSHOT)
             write_snapshot(pipe, head, choice.format, terms, result)
@@ -145,7 +145,8 @@ def list_routes(service: Service) -> list[Route]:
 
         def write(pipe: Pipe) -> None:
             results = (
-                ResultBatch(Kind.CHANGES, step.epoch, None, step.batches()) for step in steps
+                ResultBatch(Kind.CHANGES, step.epoch, None, step.batches(compact=True))
+                for step in steps
             )
             options = Options(choice.format, terms=read_terms(terms))
             write_results(pipe, describe_head(service, query, Kind.CHANGES), options, results)

@@ -70,7 +70,9 @@ def list_routes(service: Service) -> list[Route]:
             query, snapshot = await answer_once(text)
 
         def write(pipe: Pipe) -> None:
-            result = ResultBatch(Kind.SNAPSHOT, snapshot.epoch, snapshot.time, snapshot.batches())
+            result = ResultBatch(
+                Kind.SNAPSHOT, snapshot.epoch, snapshot.time, snapshot.batches(compact=True)
+            )
             head = describe_head(service, query, Kind.SNAPSHOT)
             write_snapshot(pipe, head, choice.format, None, result)
 

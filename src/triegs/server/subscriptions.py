@@ -99,7 +99,7 @@ class Feed:
     def _write(self, start: Start, since: int, epoch: int) -> bytes:
         query = start.query
         with query.snapshot(epoch=since) as old, query.snapshot(epoch=epoch) as new:
-            batches = new.diff(old).batches()
+            batches = new.diff(old).batches(compact=True)
             result = ResultBatch(Kind.CHANGES, new.epoch, new.time, batches)
             return write_lines(self._service, start, result)
 

@@ -146,7 +146,7 @@ def read_changes(query: StandingQuery, epochs: Sequence[int]) -> pa.Table:
     tables = []
     for before, after in pairwise(epochs):
         with query.snapshot(epoch=before) as old, query.snapshot(epoch=after) as new:
-            tables.append(label(new.diff(old).to_arrow(), new))
+            tables.append(label(new.diff(old).to_arrow(compact=True), new))
     if tables:
         return pa.concat_tables(tables)
     with query.snapshot() as now:
@@ -162,7 +162,7 @@ def read_answers(query: StandingQuery, epoch: int) -> pa.Table:
 def write_answers(snapshot: Snapshot) -> pa.Table:
     """All answers of a snapshot, as changes from an empty result."""
     names = snapshot.diff(snapshot).to_arrow().schema.names
-    return label(snapshot.to_arrow().rename_columns(names), snapshot)
+    return label(snapshot.to_arrow(compact=True).rename_columns(names), snapshot)
 
 
 def list_readable(query: StandingQuery, epochs: Sequence[int]) -> list[int]:

@@ -28,6 +28,11 @@ MOST_TERMS = 1 << 17
 # More bytes need 64-bit offsets.
 MOST_BYTES = 2**31 - 1
 
+# Results of fewer rows, or of fewer rows for each id, have dictionaries of their own. For those,
+# making dictionaries takes little time, and readers would pay for terms that no row has.
+LEAST_SHARED = 1 << 12
+ROWS_PER_ID = 4
+
 Indices = NDArray[np.int32]
 Number = TypeVar("Number", bound=np.generic)
 
@@ -37,8 +42,9 @@ class Decoder:
 
     It caches terms by id, so it is valid only while its snapshot is held.
 
-    ``load`` returns the arrays to read. A batch costs O(rows), plus O(bytes) for terms that are new
-    to this decoder.
+    ``load`` returns the arrays to read, and ``load_all`` the array of all terms, if columns may
+    share it (`triegs.terms.term_array`): every row must then have a term. A batch costs O(rows),
+    plus O(bytes) for terms that are new to this decoder.
 
     >>> from triegs.terms.dictionary import Dictionary
     >>> words = Dictionary()
@@ -47,8 +53,14 @@ class Decoder:
     ['"7"^^<http://www.w3.org/2001/XMLSchema#integer>', '<http://ex/a>']
     """
 
-    def __init__(self, load: Callable[[], Arrays], base: str = "") -> None:
+    def __init__(
+        self,
+        load: Callable[[], Arrays],
+        base: str = "",
+        load_all: Callable[[], Any] | None = None,
+    ) -> None:
         self.load = load
+        self.load_all = load_all
         self.base = base
         self._single: dict[int, str] = {}
         self._begin()
@@ -64,6 +76,17 @@ class Decoder:
         has_gaps, terms = self._index(words, indices)
         column = wrap(indices, indices < 0 if has_gaps else None)
         return pa.DictionaryArray.from_arrays(column, terms, safe=False)
+
+    def share(self, rows: int) -> Any:
+        """The array of all terms by id, for a result of that many rows.
+
+        None if the columns of such a result have dictionaries of their own, each with exactly the
+        terms of its column: if it is small by itself, or compared with the number of ids.
+        """
+        if self.load_all is None or rows < LEAST_SHARED:
+            return None
+        ids = int(self.load().meta[TOP])
+        return None if rows < ROWS_PER_ID * ids else self.load_all()
 
     def decode_values(self, ids: ArrayLike, form: TermForm | str) -> NDArray[np.object_]:
         """Like `decode`, as an object array with `None` for -1. A Python step per distinct term."""
@@ -186,6 +209,20 @@ def wrap(values: NDArray[Any], nulls: NDArray[np.bool_] | None = None) -> Any:
     return pa.array(values) if nulls is None else pa.array(values, mask=nulls)
 
 
+def narrow(ids: NDArray[Any]) -> Indices:
+    """The ids in 32 bits, without a copy if they have them."""
+    if ids.dtype == np.int32:
+        return ids
+    narrowed: Indices = allocate(len(ids), np.int32)
+    narrowed[:] = ids
+    return narrowed
+
+
+def point(ids: NDArray[Any], terms: Any) -> Any:
+    """A dictionary column whose indices are ids."""
+    return pa.DictionaryArray.from_arrays(wrap(narrow(ids)), terms, safe=False)
+
+
 def enlarge(array: NDArray[Number], least: int, used: int) -> NDArray[Number]:
     """The array, or a copy of its used part in an array of at least twice the size."""
     if least <= len(array):
@@ -274,15 +311,28 @@ def count_digits(value: Word) -> Word:
     return digits
 
 
+@inlined
+def measure_term(start: Word, length: Word) -> Word:
+    """The bytes of the text of a term, given its span."""
+    if length == INTEGER:
+        return 1 + count_digits(start) + len(INTEGER_SUFFIX)
+    return length
+
+
+@inlined
+def write_term(start: Word, length: Word, heap: Bytes, data: Bytes, at: Word, end: Word) -> None:
+    if length == INTEGER:
+        write_integer(start, data, at, end)
+    else:
+        copy_bytes(data, at, heap, start, length)
+
+
 @kernel
 def measure_terms(spans: Words, ids: Words, offsets: Words) -> Word:
     size = np.int64(0)
     offsets[0] = 0
     for index in range(len(ids)):
-        length = spans[ids[index], 1]
-        if length == INTEGER:
-            length = 1 + count_digits(spans[ids[index], 0]) + len(INTEGER_SUFFIX)
-        size += length
+        size += measure_term(spans[ids[index], 0], spans[ids[index], 1])
         offsets[index + 1] = size
     return size
 
@@ -291,10 +341,7 @@ def measure_terms(spans: Words, ids: Words, offsets: Words) -> Word:
 def write_terms(spans: Words, heap: Bytes, ids: Words, offsets: Words, data: Bytes) -> None:
     for index in range(len(ids)):
         start, length = spans[ids[index], 0], spans[ids[index], 1]
-        if length == INTEGER:
-            write_integer(start, data, offsets[index], offsets[index + 1])
-        else:
-            copy_bytes(data, offsets[index], heap, start, length)
+        write_term(start, length, heap, data, offsets[index], offsets[index + 1])
 
 
 @kernel

@@ -12,6 +12,7 @@ A new term has count zero; if it is not acquired before the next `collect`, it i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ from triegs.terms.encoding import ColumnEncoder, Encoded, Problem
 from triegs.terms.interning import Interner
 from triegs.terms.row_encoding import RowEncoder
 from triegs.terms.table import BAD
+from triegs.terms.term_array import TermArray
 from triegs.terms.values import TermForm
 
 # Up to this many ids are counted faster in Python than by a kernel.
@@ -45,13 +47,16 @@ _NO_TEXTS = pa.array([], pa.large_string())
 
 
 class DictionaryMetrics(NamedTuple):
-    """`live` terms are referenced; `limbo` terms wait to be freed, `held` of them for a pin."""
+    """`live` terms are referenced; `limbo` terms wait to be freed, `held` of them for a pin.
+    `bytes` includes `array_bytes`, the array that large results share.
+    """
 
     live: int
     limbo: int
     held: int
     free_ids: int
     text_bytes: int
+    array_bytes: int
     bytes: int
 
 
@@ -76,6 +81,7 @@ class Dictionary:
         self._integers = self._interner.cache.integers
         # Ids that only a pin still holds, by pin.
         self._held: dict[int, list[Words]] = {}
+        self._array = TermArray()
         #: The base of plain names, for decoding them.
         self.base = ""
         #: Called with freed ids before they can be reused.
@@ -294,6 +300,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
                 end = self._interner.meta[FREE_IDS]
                 self.on_free(self._interner.arrays.free[end - freed : end])
             self._interner.give_room_back()
+            self._array.shrink(self._interner.meta[TOP])
 
     def _hold(self, ids: Words, holders: Words) -> None:
         order = np.argsort(holders, kind="stable")
@@ -303,9 +310,17 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
 
     # Decoding ----------------------------------------------------------------------------------
 
-    def decoder(self) -> Decoder:
-        """A `Decoder` for the batches of one snapshot. Use one per reader and thread."""
-        return Decoder(lambda: self._interner.arrays, self.base)
+    def decoder(self, *, shared: bool = False) -> Decoder:
+        """A `Decoder` for the batches of one snapshot. Use one per reader and thread.
+
+        With ``shared``, large results share an array of all terms. They may then contain only
+        terms that were acquired, and need one in every row.
+        """
+        load_all = partial(self._array.load, self._load) if shared else None
+        return Decoder(self._load, self.base, load_all)
+
+    def _load(self) -> Arrays:
+        return self._interner.arrays
 
     def decode(self, ids: ArrayLike) -> Any:
         """An Arrow dictionary array of N-Triples strings, null for id -1.
@@ -362,13 +377,18 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         meta = self._interner.arrays.meta
         held = sum(len(part) for parts in self._held.values() for part in parts)
         free, live = int(meta[FREE_IDS]), int(meta[NAMED])
+        array = self._array.bytes
         return DictionaryMetrics(
             live=live,
             limbo=int(meta[TOP]) - free - live,
             held=held,
             free_ids=free,
             text_bytes=int(meta[HEAP_LIVE]),
-            bytes=count_bytes(self._interner.arrays) + self._interner.cache.bytes + 8 * held,
+            array_bytes=array,
+            bytes=count_bytes(self._interner.arrays)
+            + self._interner.cache.bytes
+            + 8 * held
+            + array,
         )
 
     def check(self) -> None:

@@ -284,7 +284,7 @@ class MicroBatchRunner:
         for sink in sinks:
             if sink.what == SNAPSHOT and batch % sink.every == 0:
                 with query.snapshot() as snapshot:
-                    sink.write(label(snapshot.to_arrow(), snapshot), batch, session)
+                    sink.write(label(snapshot.to_arrow(compact=True), snapshot), batch, session)
 
     def _settle(self, noted: dict[str, Any]) -> None:
         """Record the delivery: the next changes start from the newest epoch."""

@@ -247,7 +247,9 @@ class Partition:
         if query not in self.engine.queries:
             return
         with self._open(query) as snapshot:
-            table = read_partials(snapshot) if is_partial(snapshot) else snapshot.to_arrow()
+            table = (
+                read_partials(snapshot) if is_partial(snapshot) else snapshot.to_arrow(compact=True)
+            )
             yield from write_texts(table).to_batches()
 
     def count(self, query: str) -> int:
@@ -296,5 +298,5 @@ def subtract(new: Snapshot, old: Snapshot) -> pa.Table:
     """The signed changes with the time in front, without epochs: these are local to a partition. Of
     partial groups, the changes of their entries.
     """
-    changes = diff_partials(new, old) if is_partial(new) else new.diff(old).to_arrow()
+    changes = diff_partials(new, old) if is_partial(new) else new.diff(old).to_arrow(compact=True)
     return label(changes, new).remove_column(0)
