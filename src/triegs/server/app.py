@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
-from triegs.server import ingest, operations
+from triegs.server import ingest, operations, queries, sparql
 from triegs.server.problems import HANDLERS
 from triegs.server.request_log import RequestLog
 from triegs.server.security import Access, Guard
@@ -19,7 +19,8 @@ from triegs.server.service import Service
 def create_app(service: Service, access: Access | None = None) -> Starlette:
     """The application that serves an engine. Its end closes the engine."""
     allowed = access or Access()
-    routes = [*operations.list_routes(service), *ingest.list_routes(service)]
+    parts = (operations, ingest, queries, sparql)
+    routes = [route for part in parts for route in part.list_routes(service)]
     paths = {route.endpoint: route.path for route in routes}
     middleware = [Middleware(RequestLog, telemetry=service.telemetry, paths=paths)]
     if allowed.origins:
