@@ -83,8 +83,12 @@ lock: $(READY) ## pin the dependencies again after a change (ARGS=--upgrade for 
 	@mv $(VENV)/lock requirements.lock
 	@echo "requirements.lock: $$(grep -c '==' requirements.lock) pins"
 
-wheel: $(READY) ## build the wheel into dist/
-	@$(BIN)/pip wheel -qq --no-deps --no-build-isolation --wheel-dir dist .
+# With kernels compiled for x86-64-v3; on other machines, and for KIND=pure, without compiled code.
+wheel: $(READY) ## build the wheel into dist/, with compiled kernels (KIND=pure for every platform)
+	@objects=; if [ "$(KIND)" != pure ] && [ "$$(uname -sm)" = "Linux x86_64" ]; then \
+	  objects=$$($(BIN)/python -m triegs.cli.ship build/kernels) || exit 1; \
+	fi; \
+	TRIEGS_OBJECTS=$$objects $(BIN)/pip wheel -qq --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
 
 clean: ## remove .venv, build/, dist/ and every cache

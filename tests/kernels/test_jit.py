@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from triegs.jit import jit
+from triegs.jit import jit, objects, sources
 
 SHOW = "from triegs.jit import jit; print(jit.CACHE)"
 
@@ -22,39 +22,33 @@ def find_cache(**environment: str) -> str:
     return done.stdout.strip()
 
 
+def make_package(folder: Path, **texts: str) -> Path:
+    """A package with a kernel, a user of kernels, and something else."""
+    texts = {"kernel": "one", "user": "from triegs.jit.jit import kernel", "other": "one", **texts}
+    (folder / "kernels").mkdir(parents=True)
+    (folder / "kernels" / "trie.py").write_text(texts["kernel"])
+    (folder / "maintain.py").write_text(texts["user"])
+    (folder / "plan.py").write_text(texts["other"])
+    return folder
+
+
 def test_any_kernel_source_names_the_cache(tmp_path: Path) -> None:
-    (tmp_path / "kernels").mkdir()
-    source = tmp_path / "kernels" / "trie.py"
-    other = tmp_path / "plan.py"
-    user = tmp_path / "maintain.py"
-    source.write_text("one")
-    other.write_text("one")
-    user.write_text("from triegs.jit.jit import kernel")
-    first = jit.hash_sources(tmp_path)
-    other.write_text("two")
-    assert jit.hash_sources(tmp_path) == first
-    source.write_text("two")
-    second = jit.hash_sources(tmp_path)
-    assert second != first
-    user.write_text("from triegs.jit.jit import short_kernel, kernel")
-    assert jit.hash_sources(tmp_path) != second
+    first = sources.hash_sources(make_package(tmp_path / "1"))
+    assert sources.hash_sources(make_package(tmp_path / "2", other="two")) == first
+    kernel = sources.hash_sources(make_package(tmp_path / "3", kernel="two"))
+    user = sources.hash_sources(make_package(tmp_path / "4", user="# triegs.jit.jit: SIZE = 4"))
+    assert len({first, kernel, user}) == 3
 
 
-def test_a_file_that_was_moved_or_touched_names_another_cache(tmp_path: Path) -> None:
-    """Numba compiles it again, which must not happen silently."""
-    for folder in ("here", "there"):
-        (tmp_path / folder / "kernels").mkdir(parents=True)
-        (tmp_path / folder / "kernels" / "trie.py").write_text("one")
-        os.utime(tmp_path / folder / "kernels" / "trie.py", (1, 1))
-    first = jit.hash_files(tmp_path / "here")
-    assert jit.hash_files(tmp_path / "here") == first != jit.hash_files(tmp_path / "there")
-    os.utime(tmp_path / "here" / "kernels" / "trie.py", (2, 2))
-    assert jit.hash_files(tmp_path / "here") != first
+def test_a_file_that_was_renamed_names_another_cache(tmp_path: Path) -> None:
+    first, other = make_package(tmp_path / "here"), make_package(tmp_path / "there")
+    (other / "kernels" / "trie.py").rename(other / "kernels" / "tree.py")
+    assert sources.hash_sources(first) != sources.hash_sources(other)
 
 
 @pytest.mark.skipif(not jit.COMPILED, reason="nothing is compiled, nothing cached")
 def test_cache_follows_the_environment(tmp_path: Path) -> None:
-    name = Path("kernels") / f"{jit.hash_sources()}-{jit.hash_files()}"
+    name = Path("kernels") / objects.name_folder(objects.describe_processor())
     chosen, standard = tmp_path / "chosen", tmp_path / "standard"
     both = {"TRIEGS_CACHE": str(chosen), "XDG_CACHE_HOME": str(standard)}
     assert find_cache(**both) == str(chosen / name)
@@ -80,7 +74,7 @@ def test_code_that_nobody_runs_is_removed(tmp_path: Path) -> None:
     old, recent = tmp_path / "kernels" / "old", tmp_path / "kernels" / "recent"
     for folder in (old, recent):
         folder.mkdir(parents=True)
-        (folder / "trie.nbi").write_text("")
+        (folder / "trie.o").write_text("")
     os.utime(old, (0, 0))
     place = find_cache(TRIEGS_CACHE=str(tmp_path))
     assert sorted((tmp_path / "kernels").iterdir()) == sorted([recent, Path(place)])

@@ -22,11 +22,14 @@ from triegs import Engine
 from triegs.cli.example import run_example
 from triegs.engine.exercise import call_everything
 from triegs.events import open_input
+from triegs.jit.linking import Part
 from triegs.workloads import path3, path5_prefix, reply, star5
 
 def list_compiled():
     modules = [m for name, m in list(sys.modules.items()) if name.startswith("triegs.")]
-    found = {id(v): v for m in modules for v in vars(m).values() if isinstance(v, Dispatcher)}
+    values = [v for m in modules for v in vars(m).values()]
+    values = [v._entry if isinstance(v, Part) else v for v in values]
+    found = {id(v): v for v in values if isinstance(v, Dispatcher)}
     return {(d.py_func.__name__, str(s)) for d in found.values() for s in d.signatures}
 
 SIZES = {"window": 600, "slide": 50}
@@ -55,6 +58,7 @@ print(*sorted(list_compiled() - before), sep="\\n", file=sys.__stdout__)
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setattr(warmth, "CACHE", tmp_path)
+    monkeypatch.setattr(warmth, "FOLDERS", [tmp_path])
     monkeypatch.setattr(warmth, "COMPILED", True)
     monkeypatch.setattr(warmth, "_began", [])
     return tmp_path
@@ -86,8 +90,18 @@ def test_what_was_cut_short_is_done_again(cache, monkeypatch):
 
 def test_without_a_cache_kernels_are_compiled_as_they_are_called(cache, monkeypatch, caplog):
     monkeypatch.setattr(warmth, "CACHE", None)
+    monkeypatch.setattr(warmth, "FOLDERS", [])
     warmth.warm_up(lambda _: pytest.fail("this would compile all of it in every process"))
     assert "TRIEGS_CACHE" in caplog.text
+
+
+def test_what_came_with_the_package_is_not_compiled_again(cache, tmp_path, monkeypatch):
+    shipped = tmp_path / "shipped"
+    shipped.mkdir()
+    monkeypatch.setattr(warmth, "FOLDERS", [shipped, cache])
+    assert not warmth.is_warm()
+    (shipped / warmth.MARK).touch()
+    warmth.warm_up(lambda _: pytest.fail("all of it is there"))
 
 
 @pytest.mark.skipif(not COMPILED, reason="nothing is compiled here")

@@ -49,3 +49,15 @@ def test_public_names() -> None:
     ]
     assert set(ours) <= set(triegs.__all__)
     assert all(name in (triegs.errors.__doc__ or "") for name in ours)
+
+
+def test_the_first_answer_needs_no_pandas() -> None:
+    """PyArrow imports it, where it is installed, for an array made of a list."""
+    program = """triegs
+with triegs.Engine() as engine:
+    query = engine.register("SELECT ?x ?y { ?x <a:p> ?y }")
+    engine.apply([("+", 1, "<a:p>", 2)])
+    with query.snapshot() as snapshot:
+        snapshot.to_arrow(), snapshot.to_arrow("python"), snapshot.count()
+""".rstrip()
+    assert "pandas" not in list_loaded(program)

@@ -18,7 +18,7 @@ from typing import Any
 
 from numba import types
 
-from triegs.jit.jit import PACKAGE
+from triegs.jit.sources import PACKAGE
 from triegs.maintain.kernels.program import run_epoch
 from triegs.read.kernels.answers import fill_answers
 from triegs.read.kernels.changes import fill_changes

@@ -1,23 +1,19 @@
 """The first compilation on a machine: it happens once, in one go, and is announced.
 
-Compiled code is kept in `triegs.jit.jit.CACHE`. A mark beside it says that all of it is there;
-without the mark `warm_up` calls everything once, with a message before and one after. The mark
-names what compiled code depends on beside the sources: Python, Numba and the processor. So a later
+Compiled code is kept in `triegs.jit.jit.CACHE`, or came with the package. A mark beside it says
+that all of it is there; without the mark `warm_up` calls everything once, with a message before and
+one after. Both are in a folder named by everything that compiled code depends on, so a later
 process says nothing, and one on another kind of processor says why it takes long.
 """
 
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import llvmlite.binding
-import numba
-
-from triegs.jit.jit import CACHE, COMPILED
+from triegs.jit.jit import CACHE, COMPILED, FOLDERS
 
 log = logging.getLogger("triegs")
 START = "compiling the kernels of triegs, once on this machine: one to two minutes …"
@@ -28,12 +24,13 @@ UNKEPT = (
 )
 
 
+MARK = "all"
+
+
 def find_mark() -> Path | None:
     """The file that says that all kernels are compiled; None where nothing can be kept."""
-    if CACHE is None:
-        return None
-    python = f"{sys.implementation.name}{sys.version_info[0]}{sys.version_info[1]}"
-    return CACHE / f"warm-{python}-{numba.__version__}-{llvmlite.binding.get_host_cpu_name()}"
+    kept = [folder / MARK for folder in FOLDERS]
+    return next((mark for mark in kept if mark.exists()), CACHE and CACHE / MARK)
 
 
 def is_warm() -> bool:

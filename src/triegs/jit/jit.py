@@ -1,15 +1,12 @@
-"""How kernels are compiled, and where compiled code is cached.
+"""How kernels are compiled, and where compiled code is kept.
 
-There are three main decorators: `kernel` for standalone functions, `short_kernel` for functions
+There are three main decorators: `kernel` for functions that Python calls, `short_kernel` for those
 that return quickly, `inlined` for small ones that must be inlined into their callers. Only a
 `kernel` releases the GIL when called from Python. With `NUMBA_DISABLE_JIT=1` all of them leave
 plain Python functions.
 
-Numba checks only the file of a function to decide whether its cached code is stale. It would miss a
-change in a callee, and the old code would give wrong answers. So the cache directory is named by a
-hash over the sources of all kernels and the switches that Numba ignores. Conversely, Numba rejects
-cached code of a file that was moved or touched. Such a file has another directory, too, so that a
-user is told that kernels are being compiled.
+Kernels call each other without machine code of their own (`triegs.jit.linking`); what Python enters
+is kept on disk (`triegs.jit.objects`).
 """
 
 from __future__ import annotations
@@ -20,46 +17,22 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from hashlib import blake2b
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 from numba.extending import overload
 
+from triegs.jit.linking import EntryDispatcher, Part
+from triegs.jit.objects import Objects, describe_processor, find_shipped, name_folder
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 config: Any = numba.config  # its attributes are created at run time
-unliteral: Any = numba.types.unliteral
 COMPILED = not config.DISABLE_JIT
 BOUNDS_CHECKED = bool(config.BOUNDSCHECK)
-PACKAGE = Path(__file__).parents[1]
 UNUSED_SECONDS = 30 * 24 * 3600
-
-
-def list_sources(package: Path = PACKAGE) -> Iterator[Path]:
-    """The files whose code may end up in a kernel: this folder, and all importers of this
-    module.
-    """
-    for path in sorted(package.rglob("*.py")):
-        if path.parent.name in ("kernels", "jit") or b"triegs.jit.jit" in path.read_bytes():
-            yield path
-
-
-def hash_sources(package: Path = PACKAGE) -> str:
-    digest = blake2b(digest_size=8)
-    digest.update(b"bounds checked" if BOUNDS_CHECKED else b"")
-    for path in list_sources(package):
-        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
-
-
-def hash_files(package: Path = PACKAGE) -> str:
-    """Where the sources are, and when they were written."""
-    digest = blake2b(digest_size=8)
-    for path in list_sources(package):
-        digest.update(f"{path.resolve()}\0{path.stat().st_mtime_ns}\0".encode())
-    return digest.hexdigest()
 
 
 def list_cache_homes() -> Iterator[Path]:
@@ -76,7 +49,7 @@ def list_cache_homes() -> Iterator[Path]:
 
 def find_cache() -> Path | None:
     """The cache directory for exactly this code, created if needed; None if nothing is writable."""
-    name = f"{hash_sources()}-{hash_files()}"
+    name = name_folder(describe_processor())
     for home in list_cache_homes():
         folder = home / "kernels" / name
         try:
@@ -101,44 +74,38 @@ def remove_unused(folder: Path) -> None:
 
 
 CACHE = find_cache() if COMPILED else None
+#: Where compiled code is looked for, in this order.
+FOLDERS = [*find_shipped(), *([CACHE] if CACHE else [])] if COMPILED else []
 
 
 # _nrt=False: array arguments are not reference counted inside kernels, which saves 10 to 20%. A
 # kernel must therefore not create arrays.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+# No C function ever calls a kernel.
+DECORATED: dict[str, Any] = {**OPTIONS, "nopython": True, "no_cfunc_wrapper": True}
 
 
-def compile_later(function: Function, **options: Any) -> Function:
-    """Numba's dispatcher, which compiles on the first call and caches in `CACHE`."""
-    before = config.CACHE_DIR
-    try:
-        # Numba reads this when a function is decorated, and offers no argument for it.
-        config.CACHE_DIR = str(CACHE or "")
-        compiled: Any = numba.njit(cache=CACHE is not None, **OPTIONS, **options)(function)
-        compiled.get_call_template = forget_literals(compiled.get_call_template)
-        return cast(Function, compiled)
-    finally:
-        config.CACHE_DIR = before
+def make_entry(
+    function: Function, options: dict[str, Any] | None = None, *, kept: bool = True
+) -> Function:
+    """A function for Python to call, which is compiled on the first call and kept in `CACHE`."""
+    entry = EntryDispatcher(function, targetoptions={**DECORATED, **(options or {})})
+    if kept and FOLDERS:
+        entry._cache = Objects(function, FOLDERS, CACHE)
+    return cast(Function, entry)
 
 
-def forget_literals(get_call_template: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function once for all integers, not once per constant argument.
-
-    This cuts compile time to a third; an inlined function still sees its constants.
-    """
-
-    def get(args: Any, kws: Any) -> Any:
-        plain = {name: unliteral(kind) for name, kind in kws.items()}
-        return get_call_template(tuple(map(unliteral, args)), plain)
-
-    return get
+def make_part(function: Function, options: dict[str, Any], *, kept: bool = True) -> Function:
+    """A function for kernels to call."""
+    entry = partial(make_entry, function, options, kept=kept)
+    return cast(Function, Part(function, {**DECORATED, **options}, entry))
 
 
 def kernel(function: Function) -> Function:
     """Compile a function that releases the GIL when called from Python; kernels may call it,
     too.
     """
-    return compile_later(function, nogil=True) if COMPILED else function
+    return make_entry(function, {"nogil": True}) if COMPILED else function
 
 
 def short_kernel(function: Function) -> Function:
@@ -147,19 +114,19 @@ def short_kernel(function: Function) -> Function:
     Reacquiring a released GIL may take the switch interval of 5 ms if another thread runs Python
     meanwhile.
     """
-    return compile_later(function) if COMPILED else function
+    return make_entry(function) if COMPILED else function
 
 
 def merged(function: Function) -> Function:
     """Compile a function as part of its only caller, instead of once on its own and again inside
     each function that contains it.
     """
-    return compile_later(function, inline="always") if COMPILED else function
+    return make_part(function, {"inline": "always"}) if COMPILED else function
 
 
 def inlined(function: Function) -> Function:
     """Inline a small function into each of its callers; a call would cost more than its work."""
-    return compile_later(function, forceinline=True) if COMPILED else function
+    return make_part(function, {"forceinline": True}) if COMPILED else function
 
 
 def compiled_as(intrinsic: Any) -> Callable[[Function], Function]:

@@ -43,7 +43,7 @@ from triegs.terms.values import TermForm
 # Up to this many ids are counted faster in Python than by a kernel.
 _FEW = 16
 _NO_PINS: Words = np.empty(0, np.int64)
-_NO_TEXTS = pa.array([], pa.large_string())
+_NO_TEXTS = pa.nulls(0, pa.large_string())  # `pa.array` would import pandas
 
 
 class DictionaryMetrics(NamedTuple):

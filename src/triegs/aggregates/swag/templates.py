@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from types import FunctionType, ModuleType, SimpleNamespace
-from typing import Any, TypeVar, cast
-
-import numba
+from typing import Any, TypeVar
 
 from triegs.aggregates.swag.operators import Operator, State
-from triegs.jit.jit import COMPILED, OPTIONS, compile_later, forget_literals
+from triegs.jit.jit import COMPILED, make_entry, make_part
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -54,11 +52,8 @@ def template(options: dict[str, Any]) -> Callable[[Function], Function]:
 def compile_copy(function: Function, options: dict[str, Any], *, cached: bool) -> Function:
     if not COMPILED:
         return function
-    if cached:
-        return compile_later(function, **options)
-    compiled: Any = numba.njit(**OPTIONS, **options)(function)
-    compiled.get_call_template = forget_literals(compiled.get_call_template)
-    return cast("Function", compiled)
+    make = make_part if options is INLINED else make_entry
+    return make(function, options, kept=cached)
 
 
 def compile_part(function: Any, name: str, *, cached: bool) -> Any:
