@@ -32,18 +32,19 @@ demo: $(READY) ## show standing queries at work on a generated stream (ARGS=--ex
 	@$(NEEDS_SPARK)
 	@$(BIN)/triegs demo $(ARGS)
 
-# Four processes, because tests of Spark and of kills wait a good part of their time.
+# Three processes, because tests of Spark and of kills wait a part of their time; each one more has
+# to collect all tests.
 test: $(READY) ## run all tests on two cores (ARGS="-k elimination")
 	@$(NEEDS_SPARK)
 	@$(BIN)/python -m tests.spark.archive || true
-	@$(BIN)/pytest -q -n 4 --dist loadgroup $(ARGS)
+	@$(BIN)/pytest -q -n 3 --dist loadgroup $(ARGS)
 
 # `make test` runs the programs in the documentation.
 check: $(READY) ## lint, format, types, import order, documentation, site
 	@$(BIN)/ruff check --quiet . && echo "lint           ok"
 	@$(BIN)/ruff format --quiet --check . && echo "format         ok" \
 	  || { echo "format         run 'make fmt'" >&2; exit 1; }
-	@$(BIN)/mypy --no-error-summary && echo "types          ok"
+	@$(BIN)/mypy --no-error-summary -n auto && echo "types          ok"
 	@if report=$$($(BIN)/lint-imports --no-logo 2>&1); then echo "import order   ok"; else echo "$$report"; exit 1; fi
 	@$(SITE) && echo "site           ok"
 	@$(BIN)/pytest -q tests/docs --ignore=tests/docs/test_examples.py --ignore=tests/docs/test_notebooks.py
