@@ -11,6 +11,7 @@ import typer
 from triegs.cli.generate import generate
 from triegs.cli.output import quiet_exit, write_result
 from triegs.cli.run import EngineOption, run
+from triegs.cli.serve import serve
 
 app = typer.Typer(
     add_completion=False,
@@ -59,6 +60,7 @@ def triegs(
 
 
 app.command()(run)
+app.command()(serve)
 
 
 @app.command()

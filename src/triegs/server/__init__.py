@@ -1,0 +1,8 @@
+"""``triegs serve``: one engine behind HTTP.
+
+Reading order: `app` (the routes), `service` (what requests share), `updater` (the one thread that
+changes the engine), then the handlers: `ingest`, `operations`. `security` decides who may do what;
+`bodies`, `parameters` and `problems` are how requests are read and refused. The event loop never
+calls what may take long: bodies are read and results written in threads, changes are made by the
+updater.
+"""

@@ -1,0 +1,50 @@
+"""The ASGI application: routes, middleware, start and stop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+
+from triegs.server import ingest, operations
+from triegs.server.problems import HANDLERS
+from triegs.server.request_log import RequestLog
+from triegs.server.security import Access, Guard
+from triegs.server.service import Service
+
+
+def create_app(service: Service, access: Access | None = None) -> Starlette:
+    """The application that serves an engine. Its end closes the engine."""
+    allowed = access or Access()
+    routes = [*operations.list_routes(service), *ingest.list_routes(service)]
+    paths = {route.endpoint: route.path for route in routes}
+    middleware = [Middleware(RequestLog, telemetry=service.telemetry, paths=paths)]
+    if allowed.origins:
+        middleware.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=allowed.origins,
+                allow_methods=["GET", "POST", "PUT", "DELETE"],
+                allow_headers=["Authorization", "Content-Type", "Idempotency-Key"],
+                expose_headers=["Triegs-Epoch", "Triegs-Time", "X-Request-Id"],
+            )
+        )
+    middleware.append(Middleware(Guard, access=allowed))
+
+    @asynccontextmanager
+    async def run(app: Starlette) -> AsyncIterator[None]:  # noqa: ARG001
+        service.start()
+        try:
+            yield
+        finally:
+            await service.close()
+
+    return Starlette(
+        routes=routes,
+        middleware=middleware,
+        exception_handlers=HANDLERS,
+        lifespan=run,
+    )

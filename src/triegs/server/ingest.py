@@ -1,0 +1,216 @@
+"""Events and watermarks: ``POST /events`` and ``POST /watermark``."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from io import BytesIO
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from triegs.events import open_input
+from triegs.events.mapping.rows import count_rows
+from triegs.server.bodies import read_body, unpack_body
+from triegs.server.keys import Key
+from triegs.server.parameters import Parameters
+from triegs.server.problems import Problem
+from triegs.server.service import Service
+from triegs.server.work import EventBatch, Outcome
+
+#: The readers of `triegs.events` by media type.
+FORMATS = {
+    "application/x-ndjson": "jsonl",
+    "application/ndjson": "jsonl",
+    "application/jsonl": "jsonl",
+    "text/csv": "csv",
+    "text/tab-separated-values": "tsv",
+    "application/vnd.apache.arrow.stream": "arrow",
+    "application/vnd.apache.arrow.file": "arrow",
+    "application/vnd.apache.parquet": "parquet",
+    "application/n-triples": "n-triples",
+    "application/n-quads": "n-quads",
+    "text/turtle": "turtle",
+    "application/trig": "trig",
+    "application/rdf+xml": "rdf-xml",
+    "application/x-jelly-rdf": "jelly",
+}
+#: Parameters that are options of `triegs.events.open_input`.
+READING = ("terms", "map", "time_unit", "delimiter", "encoding", "graph_time")
+PARAMETERS = (*READING, "columns", "stream", "timed", "advance", "strict", "durable")
+LONGEST_KEY = 200
+#: One batch for a body, whose size is limited.
+BATCH_ROWS = 1 << 22
+
+
+class Body(BytesIO):
+    """A body as the readers see it; the name is for their messages."""
+
+    name = "the request"
+
+
+def list_routes(service: Service) -> list[Route]:
+    settings = service.settings
+
+    async def post_events(request: Request) -> Response:
+        """Take events, and answer when their epoch is published."""
+        given = Parameters.read(request, PARAMETERS, repeated=["map"])
+        name = read_key(request)
+        kind = request.headers.get("content-type", "")
+        media = kind.partition(";")[0].strip().lower()
+        if media not in FORMATS:
+            raise Problem(
+                415, "unknown format of events", f"send one of {', '.join(FORMATS)}",
+                headers={"Accept-Post": ", ".join(FORMATS)},
+            )  # fmt: skip
+        share = service.budget.open()
+        try:
+            body = await read_body(request, settings.body_bytes, settings.body_s, share)
+            packing = request.headers.get("content-encoding", "")
+            batch = await service.run(read_events, service, body, packing, FORMATS[media], given)
+            share.take(sum(part.nbytes for part in batch.events))
+            if batch.rows == 0:
+                return answer_nothing(service, batch)
+            if name is not None:
+                batch.key = Key(name, digest(body, request.url.query, media))
+            outcome = await service.apply(batch)
+        finally:
+            share.close()
+        return await answer(service, outcome, given.read_flag("durable"))
+
+    async def post_watermark(request: Request) -> Response:
+        """Move the watermark, and publish what is due."""
+        Parameters.read(request)
+        body = await read_body(request, settings.query_bytes, settings.body_s, None)
+        to, stream = read_watermark(body)
+        before = service.engine.epoch
+        options = {} if stream is None else {"stream": stream}
+        slides = await service.call(lambda engine: engine.advance(to, **options))
+        shown = [{"epoch": each.epoch, "time": each.time} for each in slides[-100:]]
+        refused = sum(len(each.refused) for each in slides)
+        epoch = slides[-1].epoch if slides else before
+        return JSONResponse(
+            {"epoch": epoch, "published": len(slides), "slides": shown, "refused": refused}
+        )
+
+    return [
+        Route("/events", post_events, methods=["POST"]),
+        Route("/watermark", post_watermark, methods=["POST"]),
+    ]
+
+
+def read_key(request: Request) -> str | None:
+    """The idempotency key; the draft standard writes it as a quoted string."""
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    key = key.strip().removeprefix('"').removesuffix('"')
+    if not key or len(key) > LONGEST_KEY or not key.isprintable():
+        raise Problem(
+            400, "invalid Idempotency-Key", f"it must have 1 to {LONGEST_KEY} printable characters"
+        )
+    return key
+
+
+def digest(body: bytes, query: str, media: str) -> str:
+    """Identifies what was sent."""
+    found = blake2b(body, digest_size=16)
+    found.update(f"\0{query}\0{media}".encode())
+    return found.hexdigest()
+
+
+def read_events(
+    service: Service, body: bytes, packing: str, format_name: str, given: Parameters
+) -> EventBatch:
+    """Read a body into batches of columns. Cost: the body."""
+    unpacked = unpack_body(body, packing, service.settings.body_bytes)
+    options: dict[str, Any] = {
+        name: given.get(name) for name in READING if name in given and name != "map"
+    }
+    columns = read_columns(given.get("columns"))
+    stream = given.get("stream")
+    is_timed = given.read_flag("timed", stream is not None)
+    is_strict = given.read_flag("strict")
+    if is_strict and is_timed:
+        raise Problem(400, "invalid parameter", "timed events are judged when their slide comes")
+    if given.read_flag("advance") and not is_timed:
+        raise Problem(400, "invalid parameter", "advance is for timed events")
+    if templates := given.read_list("map"):
+        options |= {"map": templates, "base": service.engine.base}
+    source = open_input(
+        Body(unpacked), format=format_name, compression="none", columns=columns,
+        prefixes=service.prefixes, strict=is_strict, batch_rows=BATCH_ROWS, stream=stream,
+        is_timed=is_timed, **options,
+    )  # fmt: skip
+    batches = [batch for batch in source if batch.num_rows]
+    report = source.report
+    if report.broken:
+        raise Problem(400, "unreadable events", f"the request: {report.broken[0][1]}")
+    quarantined = sum(report.quarantined.values())
+    problems = []
+    if report.first_fault is not None:
+        fault = report.first_fault
+        problems.append({"line": fault.line, "reason": str(fault.reason), "record": fault.record})
+    if quarantined and not batches:
+        reasons = ", ".join(f"{reason} {count}" for reason, count in report.quarantined.items())
+        raise Problem(
+            422, "no event was accepted", f"{quarantined:,} records are malformed ({reasons})",
+            quarantined=quarantined, problems=problems,
+        )  # fmt: skip
+    return EventBatch(
+        batches, sum(map(count_rows, batches)), quarantined, problems, is_strict=is_strict,
+        is_timed=is_timed, stream=stream, is_advancing=given.read_flag("advance"),
+    )  # fmt: skip
+
+
+def read_columns(text: str | None) -> dict[str, str] | None:
+    """
+    >>> read_columns("time=ts,id=payment")
+    {'time': 'ts', 'id': 'payment'}
+    """
+    if text is None:
+        return None
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(name and column for name, _, column in pairs):
+        raise Problem(400, "invalid parameter", "columns must be NAME=COLUMN,…")
+    return {name: column for name, _, column in pairs}
+
+
+def read_watermark(body: bytes) -> tuple[int | str | None, str | None]:
+    """The time and the stream of ``{"to": …, "stream": …}``."""
+    try:
+        found = json.loads(body or b"{}")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not found.keys() <= {"to", "stream"}:
+        raise Problem(400, "invalid watermark", 'send {"to": TIME, "stream": NAME}, both optional')
+    to, stream = found.get("to"), found.get("stream")
+    is_time = to is None or isinstance(to, str) or (isinstance(to, int) and to is not True)
+    if not is_time or to is False or not (stream is None or isinstance(stream, str)):
+        raise Problem(
+            400, "invalid watermark", "to is milliseconds or a date and time, stream a name"
+        )
+    return to, stream
+
+
+def answer_nothing(service: Service, batch: EventBatch) -> Response:
+    """There was no record: no epoch is published."""
+    outcome = Outcome(service.engine.epoch, 0, 0, batch.quarantined)
+    return JSONResponse({**outcome.as_dict(), "durable": False})
+
+
+async def answer(service: Service, outcome: Outcome, is_durable: bool) -> Response:
+    durable = outcome.report is not None and outcome.report.durable
+    if is_durable and not durable:
+        await service.run(service.engine.sync)
+        durable = "durable" in service.engine.metrics()
+        if not durable:
+            raise Problem(
+                409, "this server has no state directory",
+                "the events were taken, but nothing is durable; start it with --state",
+                **outcome.as_dict(),
+            )  # fmt: skip
+    headers = {"Triegs-Epoch": str(outcome.epoch)}
+    return JSONResponse({**outcome.as_dict(), "durable": durable}, headers=headers)

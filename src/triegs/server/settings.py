@@ -1,0 +1,34 @@
+"""Settings of a server, with their defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Limits and pace of a server. Sizes are in bytes, times in seconds.
+
+    An epoch is published at once if the last one is at least `epoch_every_s` old; otherwise
+    requests gather until then, or until they have `epoch_rows` rows.
+    """
+
+    epoch_every_s: float = 0.02
+    epoch_rows: int = 65_536
+    #: Bodies that are being read or wait for their epoch, together.
+    queue_bytes: int = 256 * MIB
+    #: One body, and one body when decompressed.
+    body_bytes: int = 64 * MIB
+    #: A body must have arrived within this time.
+    body_s: float = 60.0
+    query_bytes: int = 256 * 1024
+    #: How long a response may keep its snapshot.
+    lease_s: float = 60.0
+    #: How long a stop waits for requests that are under way.
+    drain_s: float = 20.0
+    #: How many idempotency keys are remembered.
+    keys: int = 10_000
+    #: Threads that read bodies and write results.
+    threads: int = 8

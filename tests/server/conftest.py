@@ -1,0 +1,61 @@
+"""An application in the process of the test, and what tests send to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from triegs import Engine
+from triegs.server.app import create_app
+from triegs.server.service import Service
+from triegs.server.settings import Settings
+
+PREFIXES = {"": "http://ex/"}
+#: No pause between epochs.
+QUICK = Settings(epoch_every_s=0)
+
+Start = Callable[..., Any]
+
+
+@contextmanager
+def serving(
+    engine: Engine | None = None, settings: Settings = QUICK, **options: Any
+) -> Iterator[Any]:
+    """An application over an engine; the client has its ``service``."""
+    service = Service(engine or Engine(prefixes=PREFIXES), settings, PREFIXES)
+    app = create_app(service, **options)
+    address = "http://127.0.0.1"
+    with TestClient(app, address, raise_server_exceptions=False) as client:
+        client.service = service  # type: ignore[attr-defined]
+        yield client
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts applications, which end with the test."""
+    with ExitStack() as stack:
+        yield lambda *args, **options: stack.enter_context(serving(*args, **options))
+
+
+@pytest.fixture
+def client(start: Start) -> Any:
+    return start()
+
+
+def write_lines(*facts: tuple[Any, ...], sign: str = "+") -> bytes:
+    """JSON lines of facts: ``(subject, predicate, object)`` as short names or numbers."""
+    import json
+
+    def write(term: Any) -> Any:
+        return f"<http://ex/{term}>" if isinstance(term, str) else term
+
+    names = ("subject", "predicate", "object")
+    rows = [{"op": sign} | dict(zip(names, map(write, fact), strict=True)) for fact in facts]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+NDJSON = {"Content-Type": "application/x-ndjson"}

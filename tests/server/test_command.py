@@ -1,0 +1,40 @@
+"""The options of ``triegs serve``."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from triegs.cli.app import app
+
+
+def run(*options: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["serve", *options])
+    return done.exit_code, re.sub(r"[\s│]+", " ", done.output)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--host", "0.0.0.0"], "give --token-file"),
+        (["--token-file", "missing"], "cannot read missing"),
+        (["--epoch-every", "soon"], "not a duration"),
+        (["--body-bytes", "1GB"], "must not exceed"),
+        (["--config", "missing.toml"], "missing.toml"),
+        (["--query", "SELECT ?x { ?x ?p"], "error"),
+    ],
+)
+def test_wrong_options(options, message):
+    code, output = run(*options)
+    assert code in (1, 2)
+    assert message in output
+
+
+def test_options_from_a_file(tmp_path):
+    path = tmp_path / "serve.toml"
+    path.write_text('host = "0.0.0.0"\nepoch-rows = 5\n')
+    assert "0.0.0.0 can be reached" in run("--config", str(path))[1]
+    path.write_text("hosts = 1\n")
+    assert "unknown option 'hosts'" in run("--config", str(path))[1]
