@@ -112,7 +112,7 @@ def test_repeated_rescaling(session, tmp_path):
     """Each start repartitions the state of the one before, with more files and without."""
     lives = [(2, 2), (3, 3), (4, 3), (5, 1), (5, 1)] if SOAK else [(2, 2), (2, 3), (4, 1)]
     batches = draw_batches(41, 5, rows=16)
-    seen = []
+    seen: list[tuple[int | None, int]] = []
     for count, partitions in lives:
         with run(session, tmp_path / "in", batches[:count], tmp_path, partitions) as pipeline:
             is_last = len(seen) == len(lives) - 1
