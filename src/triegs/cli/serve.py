@@ -57,6 +57,7 @@ class ServeRequest:
     queue_bytes: str
     body_bytes: str
     lease: str
+    is_adhoc: bool
     log_format: str
     log_level: str
 
@@ -168,6 +169,10 @@ def serve(
     lease: Annotated[
         str, typer.Option("--lease", metavar="TIME", help="How long a response keeps its epoch.")
     ] = "60s",
+    adhoc: Annotated[
+        bool,
+        typer.Option("--adhoc/--no-adhoc", help="Answer SPARQL queries that are not registered."),
+    ] = True,
     log_format: Annotated[
         LogOption, typer.Option("--log-format", metavar="text|json", help="Form of log lines.")
     ] = LogOption.TEXT,
@@ -202,6 +207,7 @@ def serve(
             ServeRequest(
                 state, query or [], prefix or [], base, mode and mode.value, window, slide, sync,
                 memory_limit, retain_epochs, host, port, token_file, origin or [], epoch_every,
-                epoch_rows, queue_bytes, body_bytes, lease, log_format.value, log_level.value,
+                epoch_rows, queue_bytes, body_bytes, lease, adhoc, log_format.value,
+                log_level.value,
             )
         )  # fmt: skip

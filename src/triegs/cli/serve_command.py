@@ -18,7 +18,7 @@ from triegs.names import BASE
 from triegs.server.main import listen, serve
 from triegs.server.request_log import show_log
 from triegs.server.security import Access, is_loopback
-from triegs.server.service import Service
+from triegs.server.service import ADHOC, Service
 from triegs.server.settings import Settings
 from triegs.sizes import read_size
 from triegs.sparql.window import Window
@@ -63,6 +63,7 @@ def read_settings(request: ServeRequest) -> Settings:
         queue_bytes=queue,
         body_bytes=body,
         lease_s=read_seconds(request.lease, "--lease"),
+        is_adhoc=request.is_adhoc,
     )
 
 
@@ -106,6 +107,8 @@ def open_engine(request: ServeRequest, prefixes: dict[str, str], window: Window 
         "opened %s", request.state,
         extra={"facts": {"epoch": found.epoch, "replayed": found.replayed, "cut": found.cut}},
     )  # fmt: skip
+    for name in [name for name in engine.queries if name.startswith(ADHOC)]:
+        engine.queries[name].close()  # its process died before it could
     for name, why in found.lost_queries.items():
         LOG.warning("the query %s is closed: %s", name, why)
     return engine

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
 from typing import Any, ParamSpec, TypeVar
 
 from triegs.engine import Engine
 from triegs.server.budget import Budget
+from triegs.server.problems import Problem
 from triegs.server.settings import Settings
 from triegs.server.telemetry import Telemetry
 from triegs.server.updater import Updater
@@ -16,6 +19,8 @@ from triegs.server.work import EventBatch, Outcome
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+#: Names of queries that are registered for one answer; others cannot begin so.
+ADHOC = "adhoc "
 
 
 class Service:
@@ -36,7 +41,12 @@ class Service:
         self.budget = Budget(self.settings.queue_bytes)
         self.telemetry = Telemetry(self.read_metrics)
         self.is_draining = False
+        self.subscribers = 0
         self._pool = ThreadPoolExecutor(self.settings.threads, "triegs request")
+        # Of their own, because slow clients occupy them.
+        self._writers = ThreadPoolExecutor(self.settings.responses, "triegs response")
+        self._responses: Counter[str] = Counter()
+        self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         #: Set, and replaced, when an epoch is published or the server stops.
         self._published = asyncio.Event()
@@ -67,7 +77,8 @@ class Service:
         """Do what is queued, and close the engine."""
         self.begin_drain()
         await asyncio.to_thread(self._updater.close)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._writers):
+            pool.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self.engine.close)
 
     # Work
@@ -81,8 +92,30 @@ class Service:
         return await loop.run_in_executor(self._pool, lambda: function(*args, **options))
 
     def submit(self, function: Callable[[], object]) -> Future[object]:
-        """Begin a function in a thread."""
-        return self._pool.submit(function)
+        """Begin to write a result in a thread."""
+        return self._writers.submit(function)
+
+    def begin_response(self, client: str) -> None:
+        """A response will hold an epoch; `Problem` 429 if there are too many."""
+        settings = self.settings
+        with self._lock:
+            count = self._responses[client]
+            total = self._responses.total()
+            if count >= settings.client_responses or total >= settings.responses:
+                raise Problem(
+                    429, "too many results are being read", "read one to its end first",
+                    retry_after_s=1,
+                )  # fmt: skip
+            self._responses[client] += 1
+        self.telemetry.responses.set(total + 1)
+
+    def end_response(self, client: str) -> None:
+        """It holds none any more. From any thread."""
+        with self._lock:
+            self._responses[client] -= 1
+            if not self._responses[client]:
+                del self._responses[client]
+            self.telemetry.responses.set(self._responses.total())
 
     async def apply(self, batch: EventBatch) -> Outcome:
         """Queue events, and wait for the epoch that has them."""

@@ -30,5 +30,11 @@ class Settings:
     drain_s: float = 20.0
     #: How many idempotency keys are remembered.
     keys: int = 10_000
-    #: Threads that read bodies and write results.
+    #: Threads that read bodies.
     threads: int = 8
+    #: Responses with results at a time, each with its thread and its epoch: of one client, of all.
+    client_responses: int = 16
+    responses: int = 64
+    subscribers: int = 1_000
+    #: Whether unregistered queries are answered.
+    is_adhoc: bool = True

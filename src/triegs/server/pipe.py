@@ -1,0 +1,135 @@
+"""A sink that a thread writes and the event loop reads, bounded in bytes and in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from threading import Condition
+from time import monotonic
+from typing import Any
+
+from triegs.errors import SnapshotExpired
+
+CHUNK = 1 << 18
+MOST_CHUNKS = 4
+
+
+class Abandoned(Exception):
+    """The reader has left."""
+
+
+class Pipe:
+    """A binary file for the writers of `triegs.outputs`.
+
+    The writer waits while `MOST_CHUNKS` chunks are unread. After `seconds` it gets
+    `SnapshotExpired`, so a client that does not read cannot hold an epoch.
+    """
+
+    closed = False
+
+    def __init__(self, seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._arrived = asyncio.Event()
+        self._until = monotonic() + seconds
+        self._buffer = bytearray()
+        self._size = 0
+        self._chunks: deque[bytes] = deque()
+        self._changed = Condition()
+        self._is_over = False
+        self._is_abandoned = False
+        self._error: BaseException | None = None
+
+    # The thread that writes
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        self._buffer += view
+        self._size += len(view)
+        if len(self._buffer) >= CHUNK:
+            self.flush()
+        return len(view)
+
+    def flush(self) -> None:
+        if not self._buffer:
+            return
+        chunk, self._buffer = bytes(self._buffer), bytearray()
+        with self._changed:
+            while len(self._chunks) >= MOST_CHUNKS and not self._is_abandoned:
+                if not self._changed.wait(max(self._until - monotonic(), 0)):
+                    raise SnapshotExpired("the response took longer than its lease")
+            if self._is_abandoned:
+                raise Abandoned
+            self._chunks.append(chunk)
+        self._notify()
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """The end, or why there is none."""
+        if error is None:
+            try:
+                self.flush()
+            except (Abandoned, SnapshotExpired) as problem:
+                error = problem
+        self._error = error
+        self._is_over = True
+        self._notify()
+
+    def _notify(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._arrived.set)
+
+    def tell(self) -> int:
+        return self._size
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    # The event loop
+
+    async def read_first(self) -> tuple[bytes, bool]:
+        """What there is once a chunk is full or all is written, and whether it is all. Raises what
+        the writer raised.
+        """
+        await self._wait()
+        found = self._take()
+        is_all = self._is_over and not self._chunks
+        if is_all and self._error is not None:
+            raise self._error
+        return found, is_all
+
+    async def read_rest(self) -> AsyncIterator[bytes]:
+        """The chunks after the first. An error ends it by raising: the client sees a response that
+        breaks off, not a short one.
+        """
+        while True:
+            await self._wait()
+            while self._chunks:
+                yield self._take()
+            if self._is_over and not self._chunks:
+                if self._error is not None:
+                    raise self._error
+                return
+
+    def abandon(self) -> None:
+        """Nobody reads on."""
+        with self._changed:
+            self._is_abandoned = True
+            self._changed.notify_all()
+
+    async def _wait(self) -> None:
+        while not self._chunks and not self._is_over:
+            self._arrived.clear()
+            if not self._chunks and not self._is_over:
+                await self._arrived.wait()
+
+    def _take(self) -> bytes:
+        with self._changed:
+            found = self._chunks.popleft() if self._chunks else b""
+            self._changed.notify_all()
+        return found

@@ -1,0 +1,272 @@
+"""Standing queries, their results and changes, and held epochs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
+from typing import Any, cast
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from triegs.engine import Engine
+from triegs.engine.standing_query import StandingQuery
+from triegs.errors import HistoryGone, StateError
+from triegs.options import ExplainName, KeepName
+from triegs.outputs import Kind, Options, ResultBatch
+from triegs.read.snapshot import Snapshot
+from triegs.server.bodies import read_body
+from triegs.server.formats import CHANGES, EXPLAIN, SNAPSHOT, choose
+from triegs.server.parameters import Parameters
+from triegs.server.pipe import Pipe
+from triegs.server.problems import Problem
+from triegs.server.responses import (
+    TERMS,
+    describe_head,
+    read_terms,
+    respond,
+    stamp,
+    take_rows,
+    write_results,
+    write_snapshot,
+)
+from triegs.server.service import ADHOC, Service
+from triegs.sparql import parse
+from triegs.sparql.window import Window
+
+NAME = re.compile(r"[A-Za-z_][\w.-]{0,99}", re.ASCII)
+QUERY_TYPE = "application/sparql-query"
+KEEP = ("count", "slice")
+READING = ("epoch", "limit", "offset", "sample", "seed", "count", "terms")
+MOST_SAMPLED = 1_000_000
+
+
+def list_routes(service: Service) -> list[Route]:
+    engine = service.engine
+    lease_ms = round(service.settings.lease_s * 1000)
+
+    async def list_queries(request: Request) -> Response:
+        Parameters.read(request)
+        found = [q for name, q in list(engine.queries.items()) if not name.startswith(ADHOC)]
+        return JSONResponse({"epoch": engine.epoch, "queries": [describe(each) for each in found]})
+
+    async def put_query(request: Request) -> Response:
+        name = request.path_params["name"]
+        given = Parameters.read(request, ["keep", "root", "window", "slide", "replace"])
+        text = await read_query(service, request)
+        if not NAME.fullmatch(name):
+            raise Problem(
+                400, "invalid name", "a letter or _, then letters, digits, _, . and -; 100 at most"
+            )
+        keep = [each for each in (given.get("keep") or "").split(",") if each]
+        if wrong := [each for each in keep if each not in KEEP]:
+            raise Problem(400, "invalid parameter", f"keep is count, slice or both, not {wrong[0]}")
+        window = None
+        if (width := given.get("window")) is not None:
+            window = Window(width, given.get("slide"))
+        await service.run(parse, text, service.prefixes)  # refuses most before the updater waits
+
+        def register(engine: Engine) -> tuple[StandingQuery, int]:
+            before = engine.queries.get(name)
+            if before is not None:
+                is_same = before.query.text == text
+                if is_same and not given.read_flag("replace"):
+                    return before, 200
+                if not given.read_flag("replace"):
+                    raise Problem(
+                        409, "the name is taken", "a query with another text has it; "
+                        "add replace=true to replace it",
+                    )  # fmt: skip
+                before.close()
+            kept = cast("list[KeepName]", keep)
+            root = given.get("root")
+            made = engine.register(text, name, root=root, keep=kept, window=window)
+            return made, 201 if before is None else 200
+
+        query, status = await service.call(register)
+        return JSONResponse(describe(query), status, {"Location": f"/queries/{name}"})
+
+    async def get_query(request: Request) -> Response:
+        Parameters.read(request)
+        return JSONResponse(describe(find(service, request)))
+
+    async def delete_query(request: Request) -> Response:
+        Parameters.read(request)
+        query = find(service, request)
+        await service.call(lambda _: query.close())
+        return Response(status_code=204)
+
+    async def get_explain(request: Request) -> Response:
+        Parameters.read(request)
+        query = find(service, request)
+        choice = choose(request.headers.get("accept"), EXPLAIN)
+        text = await service.run(query.explain, cast("ExplainName", choice.format))
+        return Response(text, media_type=choice.media, headers={"Vary": "Accept"})
+
+    async def get_snapshot(request: Request) -> Response:
+        given = Parameters.read(request, READING)
+        query = find(service, request)
+        choice = choose(request.headers.get("accept"), SNAPSHOT)
+        limit, offset = given.read_number("limit"), given.read_number("offset", 0)
+        size = given.read_number("sample", most=MOST_SAMPLED)
+        seed = given.read_number("seed")
+        terms = given.read_choice("terms", TERMS, "") if "terms" in given else None
+        if size is not None and (limit is not None or offset):
+            raise Problem(400, "invalid parameter", "sample excludes limit and offset")
+        snapshot = take(service, query, given.get("epoch"), lease_ms)
+        if given.read_flag("count"):
+            return await count(service, snapshot)
+
+        def write(pipe: Pipe) -> None:
+            if size is not None:
+                batches = snapshot.sample(size, seed=seed).batches()
+            else:
+                batches = take_rows(snapshot.batches(), offset or 0, limit)
+            result = ResultBatch(Kind.SNAPSHOT, snapshot.epoch, snapshot.time, batches)
+            head = describe_head(service, query, Kind.SNAPSHOT)
+            write_snapshot(pipe, head, choice.format, terms, result)
+
+        held = ExitStack()
+        held.enter_context(snapshot)
+        return await respond(service, request, choice, stamp(snapshot), held, write)
+
+    async def get_changes(request: Request) -> Response:
+        given = Parameters.read(request, ["since", "terms"])
+        query = find(service, request)
+        choice = choose(request.headers.get("accept"), CHANGES)
+        terms = given.read_choice("terms", TERMS, "") if "terms" in given else None
+        since = given.get("since")
+        if not since:
+            raise Problem(400, "missing parameter", "since is an epoch or the name of a hold")
+        steps = guard_epoch(service, since, query.changes)
+        epoch = steps[-1].epoch if len(steps) else engine.epoch
+
+        def write(pipe: Pipe) -> None:
+            results = (
+                ResultBatch(Kind.CHANGES, step.epoch, None, step.batches()) for step in steps
+            )
+            options = Options(choice.format, terms=read_terms(terms))
+            write_results(pipe, describe_head(service, query, Kind.CHANGES), options, results)
+
+        held = ExitStack()
+        held.enter_context(steps)
+        headers = {"Triegs-Epoch": str(epoch)}
+        return await respond(service, request, choice, headers, held, write)
+
+    async def list_holds(request: Request) -> Response:
+        Parameters.read(request)
+        return JSONResponse({"epoch": engine.epoch, "holds": dict(engine.holds)})
+
+    async def put_hold(request: Request) -> Response:
+        name = request.path_params["name"]
+        epoch = Parameters.read(request, ["epoch"]).read_number("epoch")
+        if not NAME.fullmatch(name):
+            raise Problem(400, "invalid name", "a hold is named like a query")
+        if name in engine.holds and epoch in (None, engine.holds[name]):
+            return JSONResponse({"name": name, "epoch": engine.holds[name]})
+        text = None if epoch is None else str(epoch)
+        held = guard_epoch(service, text, lambda found: engine.hold(name, cast("int", found)))
+        return JSONResponse({"name": name, "epoch": held}, 201)
+
+    async def delete_hold(request: Request) -> Response:
+        Parameters.read(request)
+        try:
+            engine.release(request.path_params["name"])
+        except StateError as error:
+            raise Problem(404, "there is no such hold", str(error)) from None
+        return Response(status_code=204)
+
+    path = "/queries/{name}"
+    return [
+        Route("/queries", list_queries),
+        route_methods(path, {"GET": get_query, "PUT": put_query, "DELETE": delete_query}),
+        Route(f"{path}/explain", get_explain),
+        Route(f"{path}/snapshot", get_snapshot),
+        Route(f"{path}/changes", get_changes),
+        Route("/holds", list_holds),
+        route_methods("/holds/{name}", {"PUT": put_hold, "DELETE": delete_hold}),
+    ]
+
+
+def route_methods(
+    path: str, handlers: Mapping[str, Callable[[Request], Awaitable[Response]]]
+) -> Route:
+    """One route for several methods, so that a refusal lists them all."""
+
+    async def handle(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        return await handlers[method](request)
+
+    return Route(path, handle, methods=list(handlers))
+
+
+def describe(query: StandingQuery) -> dict[str, Any]:
+    """A query as responses show it. Cost: constant."""
+    error = query.error
+    return {
+        "name": query.name,
+        "text": query.query.text,
+        "columns": [name.lstrip("?") for name in query.query.head],
+        "form": query.query.form.value,
+        "class": query.plan.plan_class.value,
+        "promise": query.plan.promise,
+        "windows": [str(window) for _, window in query.query.windows],
+        "warnings": list(query.query.warnings),
+        "error": None if error is None else str(error),
+    }
+
+
+def find(service: Service, request: Request) -> StandingQuery:
+    """The query that a path names; `Problem` 404 if there is none."""
+    name = request.path_params["name"]
+    query = service.engine.queries.get(name)
+    if query is None or name.startswith(ADHOC):
+        raise Problem(404, "there is no such query", f"no query is named {name[:100]!r}")
+    return query
+
+
+async def read_query(service: Service, request: Request) -> str:
+    """The text of a query in a body."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != QUERY_TYPE:
+        raise Problem(415, "unknown type of query", f"send the text as {QUERY_TYPE}")
+    settings = service.settings
+    body = await read_body(request, settings.query_bytes, settings.body_s, None)
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Problem(400, "invalid query", "the text is not UTF-8") from None
+
+
+def take(service: Service, query: StandingQuery, epoch: str | None, lease_ms: int) -> Snapshot:
+    """A snapshot of the newest epoch, or of a held one."""
+    return guard_epoch(service, epoch, lambda found: query.snapshot(epoch=found, lease=lease_ms))
+
+
+def guard_epoch(service: Service, text: str | None, read: Any) -> Any:
+    """Call `read` with an epoch or the name of a hold; `Problem` if there is none."""
+    if text is None:
+        return read(None)
+    is_number = text.isascii() and text.isdecimal() and len(text) < 19
+    if is_number and int(text) > service.engine.epoch:
+        raise Problem(
+            404, "this epoch is not published yet", f"the newest is {service.engine.epoch}"
+        )
+    try:
+        return read(int(text) if is_number else text)
+    except HistoryGone as gone:
+        raise Problem(410, "the epoch is gone", str(gone), newest=service.engine.epoch) from None
+
+
+async def count(service: Service, snapshot: Snapshot) -> Response:
+    """The number of answers, without the answers."""
+
+    def read() -> dict[str, int]:
+        with snapshot:
+            return {
+                "epoch": snapshot.epoch, "count": snapshot.count(), "support": snapshot.support(),
+            }  # fmt: skip
+
+    return JSONResponse(await service.run(read), headers=stamp(snapshot))
