@@ -190,7 +190,7 @@ def test_merged_groups_as_a_stream(session, tmp_path, name):
     options = {"checkpointLocation": str(tmp_path / "state")}
     shuffles = session.conf.get(SHUFFLE)
     try:
-        for count in (2, 4) if SOAK else (1, 2):
+        for count in (2, 4):
             write_all(tmp_path / "in", batches[:count])
             events = read_stream(session, tmp_path / "in")
             found = changes(events, MERGED[name], partitions=2, window=make_window(True))
