@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 ALIGNED = 8
 KINDS = {np.dtype(name): name for name in ("<i8", "<i4", "|u1")}
+WRITTEN = {True: "true", False: "false", None: "null"}
 DTYPES = {name: dtype for dtype, name in KINDS.items()}
 
 
@@ -57,6 +58,24 @@ def lay_out(arrays: Mapping[str, NDArray[Any]]) -> Columns:
     return Columns(tuple(described), tuple(parts))
 
 
+def write_fields(fields: Mapping[str, Any]) -> str:
+    """Fields as JSON; whole numbers, booleans and None, which most records have, faster than
+    `json` does.
+
+    >>> write_fields({"epoch": 7, "strict": False, "time": None})
+    '{"epoch": 7, "strict": false, "time": null}'
+    """
+    parts = []
+    for name, value in fields.items():
+        if type(value) is int:
+            parts.append(f'"{name}": {value}')
+        elif value is None or type(value) is bool:
+            parts.append(f'"{name}": {WRITTEN[value]}')
+        else:
+            return json.dumps(fields)
+    return f"{{{', '.join(parts)}}}" if all(map(str.isidentifier, fields)) else json.dumps(fields)
+
+
 def pack(fields: Mapping[str, Any], columns: Columns = NO_COLUMNS) -> list[Any]:
     """The payload as buffers. Cost: the fields.
 
@@ -64,7 +83,7 @@ def pack(fields: Mapping[str, Any], columns: Columns = NO_COLUMNS) -> list[Any]:
     >>> unpack(b"".join(parts))
     Content(fields={'time': 5}, arrays={'ids': array([1, 2], dtype=int32)})
     """
-    text = f"[{json.dumps(fields)},[{','.join(columns.described)}]]".encode()
+    text = f"[{write_fields(fields)},[{','.join(columns.described)}]]".encode()
     head = len(text).to_bytes(ALIGNED, "little") + text
     return [head + bytes(-len(head) % ALIGNED), *columns.parts]
 
