@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs soak bench bench-quick bench-full fmt lock wheel clean
+.PHONY: help demo test check types rules docs soak bench bench-quick bench-full fmt lock wheel clean
 
 help: ## list these targets
 	@echo "usage: make TARGET [ARGS=…]"; echo
@@ -38,12 +38,17 @@ test: $(READY) ## run all tests on two cores (ARGS="-k elimination")
 	@$(BIN)/python -m tests.spark.archive || true
 	@$(BIN)/pytest -q -n 4 --dist loadgroup $(ARGS)
 
-# `make test` runs the programs in the documentation.
+# Types take one core half of the time. `make test` runs the programs in the documentation.
 check: $(READY) ## lint, format, types, import order, documentation, site
+	@$(MAKE) --no-print-directory -j 2 types rules
+
+types: $(READY)
+	@$(BIN)/mypy --no-error-summary && echo "types          ok"
+
+rules: $(READY)
 	@$(BIN)/ruff check --quiet . && echo "lint           ok"
 	@$(BIN)/ruff format --quiet --check . && echo "format         ok" \
 	  || { echo "format         run 'make fmt'" >&2; exit 1; }
-	@$(BIN)/mypy --no-error-summary && echo "types          ok"
 	@if report=$$($(BIN)/lint-imports --no-logo 2>&1); then echo "import order   ok"; else echo "$$report"; exit 1; fi
 	@$(SITE) && echo "site           ok"
 	@$(BIN)/pytest -q tests/docs --ignore=tests/docs/test_examples.py --ignore=tests/docs/test_notebooks.py

@@ -100,21 +100,23 @@ def run(session, folder: Path, batches, home: Path, partitions: int = 2, **optio
     return pipeline
 
 
-def check_all(home: Path, pipeline, batches) -> None:
+def check_all(home: Path, pipeline, batches, tables=tuple(QUERIES)) -> None:
     shown = expect(batches, "multigraph", True)[-1]
     for name, answers in shown.answers.items():
-        assert read_answers(pipeline.table(name)) == answers
         assert sum_changes(home / name, 1) == answers
+        if name in tables:
+            assert read_answers(pipeline.table(name)) == answers
 
 
 def test_repeated_rescaling(session, tmp_path):
     """Each start repartitions the state of the one before, with more files and without."""
     lives = [(2, 2), (3, 3), (4, 3), (5, 1), (5, 1)] if SOAK else [(2, 2), (2, 3), (4, 1)]
     batches = draw_batches(41, 5, rows=16)
-    seen = []
+    seen: list[tuple[int | None, int]] = []
     for count, partitions in lives:
         with run(session, tmp_path / "in", batches[:count], tmp_path, partitions) as pipeline:
-            check_all(tmp_path, pipeline, batches[:count])
+            is_last = len(seen) == len(lives) - 1
+            check_all(tmp_path, pipeline, batches[:count], QUERIES if SOAK or is_last else ["path"])
             seen.append((pipeline.batch, count))
             # Earlier results stay readable, from the partitions of that time.
             for batch, read in seen if len(seen) == len(lives) else ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from triegs.spark.partitioned.checkpoint_plan import SHUFFLE
 from triegs.testing import oracle
 
 NOW = {"availableNow": True}
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 PATH = f"?x {EX('p')} ?y . ?y {EX('q')} ?z"
 #: Partitioned by a column of GROUP BY.
 OWN = {
@@ -119,10 +121,11 @@ def test_groups_equal_those_of_an_engine(session, tmp_path, partitions):
 
 def test_merged_groups_after_restarts_and_rescaling(session, tmp_path):
     """Each start continues with the groups of the last one, and sinks get each change once. The
-    second start adds a sink, and the fourth repeats the last batch.
+    second start adds a sink; the last but one repeats the last batch.
     """
     batches = draw_batches(53, 5, rows=20, is_late=False)
-    lives = [(2, 2), (3, 2), (4, 3), (4, 3), (5, 1)]
+    # Without a soak, the start that adds a sink also has more partitions.
+    lives = [(2, 2), (3, 2), (4, 3), (4, 3), (5, 1)] if SOAK else [(2, 2), (3, 3), (3, 3), (4, 1)]
     names = ["all", "elsewhere"]
     for life, (count, partitions) in enumerate(lives):
         for number, events in enumerate(batches[:count]):
@@ -143,7 +146,7 @@ def test_merged_groups_after_restarts_and_rescaling(session, tmp_path):
         for name in sinks:
             assert sum_changes(tmp_path / name, 1) == answers[name], (life, name)
         check_rows(tmp_path / "all")
-        if life == 2:  # as if the driver had died before the commit
+        if life == len(lives) - 3:  # as if the driver had died before the commit
             (tmp_path / "state" / "spark" / "commits" / str(last)).unlink()
 
 
