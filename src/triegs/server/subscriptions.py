@@ -78,7 +78,7 @@ class Start(NamedTuple):
     terms: str | None
 
 
-class Feed:
+class StepTexts:
     """Steps between epochs as text, each made once. For the event loop."""
 
     def __init__(self, service: Service) -> None:
@@ -122,7 +122,7 @@ def write_lines(service: Service, start: Start, result: ResultBatch) -> bytes:
     return sink.getvalue()
 
 
-async def follow(service: Service, feed: Feed, start: Start) -> Messages:
+async def follow(service: Service, steps: StepTexts, start: Start) -> Messages:
     """The messages of a subscription; None while nothing happens. Closing it releases its epoch."""
     query, held = start.query, start.held
     seen = held.epoch
@@ -131,7 +131,7 @@ async def follow(service: Service, feed: Feed, start: Start) -> Messages:
             columns = [name.lstrip("?") for name in query.query.head]
             begin = json.dumps({"epoch": held.epoch, "time": held.time, "columns": columns})
             yield Message("snapshot", None, begin.encode())
-            async for lines in feed.read_answers(start):
+            async for lines in steps.read_answers(start):
                 yield Message("answers", None, lines)
             yield mark(held.epoch)
         while True:
@@ -150,7 +150,7 @@ async def follow(service: Service, feed: Feed, start: Start) -> Messages:
                 new.close()
                 continue
             try:
-                lines = await feed.read(start, held.epoch, new.epoch)
+                lines = await steps.read(start, held.epoch, new.epoch)
             except BaseException:
                 new.close()
                 raise
@@ -207,11 +207,11 @@ async def wait_for_end(receive: Receive) -> None:
 
 
 def list_routes(service: Service) -> list[Route | WebSocketRoute]:
-    feed = Feed(service)
+    steps = StepTexts(service)
 
     async def subscribe(request: Request) -> Response:
         begin = read_start(service, request, request.headers.get("last-event-id"))
-        return EventStream(service, count(service, follow(service, feed, begin)))
+        return EventStream(service, count(service, follow(service, steps, begin)))
 
     async def subscribe_socket(socket: WebSocket) -> None:
         try:
@@ -222,7 +222,7 @@ def list_routes(service: Service) -> list[Route | WebSocketRoute]:
         await socket.accept()
         leaving = asyncio.create_task(wait_for_close(socket))
         sending = asyncio.create_task(
-            send_messages(service, socket, count(service, follow(service, feed, begin)))
+            send_messages(service, socket, count(service, follow(service, steps, begin)))
         )
         try:
             await asyncio.wait({leaving, sending}, return_when=asyncio.FIRST_COMPLETED)
