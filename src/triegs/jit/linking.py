@@ -93,7 +93,7 @@ class EntryDispatcher(CPUDispatcher):  # type: ignore[misc]
         return self.linked.get_overload(sig)
 
 
-class Part:
+class LinkedFunction:
     """A function that other kernels call, and Python only seldom: then it becomes an entry, too."""
 
     def __init__(
