@@ -22,6 +22,7 @@
     ├── StateDamaged          a corrupt file in the engine directory; has file and offset
     │   └── LogDamaged        the corrupt file is the log; has the last intact record
     ├── LogFailed             a log write or sync failed; nothing changed
+    ├── RequestFailed         a server refused a request of `triegs.client`; has the status
     └── StateError            the engine cannot do this now (closed, or in use by another thread)
         └── DirectoryInUse    another process has the directory open; names it
 
@@ -176,6 +177,19 @@ class LogFailed(TriegsError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class RequestFailed(TriegsError):
+    """A server refused a request, or cannot be reached (``status`` 0).
+
+    ``title`` names the kind of problem, ``detail`` describes it.
+    """
+
+    def __init__(self, status: int, title: str, detail: str = "") -> None:
+        super().__init__(f"{title}: {detail}" if detail else title)
+        self.status = status
+        self.title = title
+        self.detail = detail
 
 
 class InputError(TriegsError):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
+import uvicorn
 from starlette.testclient import TestClient
 
 from triegs import Engine
 from triegs.server.app import create_app
+from triegs.server.main import listen
 from triegs.server.service import Service
 from triegs.server.settings import Settings
 
@@ -44,6 +47,24 @@ def start() -> Iterator[Start]:
 @pytest.fixture
 def client(start: Start) -> Any:
     return start()
+
+
+@contextmanager
+def listening(engine: Engine, settings: Settings = QUICK) -> Iterator[Any]:
+    """A server in a thread, for clients that need an address: that, and the service."""
+    service = Service(engine, settings, PREFIXES)
+    server = uvicorn.Server(uvicorn.Config(create_app(service), log_config=None))
+    with listen("127.0.0.1", 0) as bound:
+        thread = threading.Thread(target=server.run, args=([bound],))
+        thread.start()
+        try:
+            while not server.started:
+                threading.Event().wait(0.005)
+            yield f"http://127.0.0.1:{bound.getsockname()[1]}", service
+        finally:
+            service.begin_drain()
+            server.should_exit = True
+            thread.join()
 
 
 def write_lines(*facts: tuple[Any, ...], sign: str = "+") -> bytes:

@@ -70,7 +70,7 @@ def test_a_killed_server_has_every_acknowledged_batch_once(tmp_path):
                     assert found["epoch"] == acknowledged[again]
             assert f"triegs_updates_total {number + 1}.0" in client.get("/metrics").text
         process.send_signal(signal.SIGTERM)
-        _, rest = process.communicate(timeout=60)
+        _, rest = process.communicate(timeout=120)
         assert '"message": "stopped"' in rest
         assert process.returncode == 0
 

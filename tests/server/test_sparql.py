@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import uvicorn
 from rdflib import URIRef
 from rdflib.plugins.stores.sparqlstore import SPARQLStore
 from SPARQLWrapper import CSV, JSON, POST, TSV, XML, SPARQLWrapper
-from tests.server.conftest import NDJSON, PREFIXES, QUICK, Start, write_lines
+from tests.server.conftest import NDJSON, PREFIXES, Start, listening, write_lines
 
 from triegs import Engine
-from triegs.server.app import create_app
-from triegs.server.main import listen
-from triegs.server.service import Service
 from triegs.server.settings import Settings
 
 EX = "PREFIX : <http://ex/>\n"
@@ -124,30 +118,13 @@ def test_unregistered_queries_can_be_forbidden(start: Start):
     assert ask(client, KNOWS).status_code == 403
 
 
-@contextmanager
-def listening(engine):
-    """A server in a thread, for clients that need an address."""
-    service = Service(engine, QUICK, PREFIXES)
-    server = uvicorn.Server(uvicorn.Config(create_app(service), log_config=None))
-    with listen("127.0.0.1", 0) as bound:
-        thread = threading.Thread(target=server.run, args=([bound],))
-        thread.start()
-        try:
-            while not server.started:
-                threading.Event().wait(0.005)
-            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
-
-
 def test_clients_read_what_the_engine_has():
     """SPARQLWrapper in its formats and by POST, and rdflib's SPARQLStore, unchanged."""
     engine = Engine(prefixes=PREFIXES)
     engine.register(KNOWS, "knows")
     ex = "<http://ex/{}>".format
     engine.apply([("+", *map(ex, fact)) for fact in FACTS])
-    with listening(engine) as address:
+    with listening(engine) as (address, _):
         wrapper: Any = SPARQLWrapper(f"{address}/sparql")
         for text, size in ((KNOWS, 3), (FRIENDS, 2)):
             wrapper.setQuery(text)

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route, WebSocketRoute
 
-from triegs.server import ingest, operations, queries, sparql
+from triegs.server import ingest, operations, queries, sparql, subscriptions
 from triegs.server.problems import HANDLERS
 from triegs.server.request_log import RequestLog
 from triegs.server.security import Access, Guard
@@ -19,8 +20,13 @@ from triegs.server.service import Service
 def create_app(service: Service, access: Access | None = None) -> Starlette:
     """The application that serves an engine. Its end closes the engine."""
     allowed = access or Access()
-    parts = (operations, ingest, queries, sparql)
-    routes = [route for part in parts for route in part.list_routes(service)]
+    routes: list[Route | WebSocketRoute] = [
+        *operations.list_routes(service),
+        *ingest.list_routes(service),
+        *queries.list_routes(service),
+        *subscriptions.list_routes(service),
+        *sparql.list_routes(service),
+    ]
     paths = {route.endpoint: route.path for route in routes}
     middleware = [Middleware(RequestLog, telemetry=service.telemetry, paths=paths)]
     if allowed.origins:

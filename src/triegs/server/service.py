@@ -41,6 +41,7 @@ class Service:
         self.budget = Budget(self.settings.queue_bytes)
         self.telemetry = Telemetry(self.read_metrics)
         self.is_draining = False
+        self.subscribers = 0
         self._pool = ThreadPoolExecutor(self.settings.threads, "triegs request")
         # Of their own, because slow clients occupy them.
         self._writers = ThreadPoolExecutor(self.settings.responses, "triegs response")

@@ -35,5 +35,6 @@ class Settings:
     #: Responses with results at a time, each with its thread and its epoch: of one client, of all.
     client_responses: int = 16
     responses: int = 64
+    subscribers: int = 1_000
     #: Whether unregistered queries are answered.
     is_adhoc: bool = True
