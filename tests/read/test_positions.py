@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from math import prod
 from random import Random
 
 import pytest
@@ -119,6 +120,44 @@ def test_positions_are_those_of_the_enumeration(name, mode):
         for query in queries:
             query.close()
         engine._store.check()
+
+
+@pytest.mark.parametrize("atoms", [2, 3, 10])
+def test_a_centre_of_which_several_edges_change_is_counted_once(atoms):
+    """More centres than are looked up together, and more atoms than are looked up ahead."""
+    random, labels = Random(atoms), [n % 3 for n in range(atoms)]
+    body = " . ".join(f"?x <p{label}> ?y{n}" for n, label in enumerate(labels))
+    live: Counter[tuple[int, int, int]] = Counter()
+    with Engine("multigraph") as engine:
+        early = engine.register(f"SELECT * {{ {body} }}", keep=["count"])
+        for size in (200, 120, 6, 6, 120, 6, 6):  # few updates leave flags of other epochs
+            batch = []
+            for _ in range(size):
+                edge = random.randrange(60), random.randrange(3), random.randrange(3)
+                sign = "-" if live[edge] and random.random() < 0.6 else "+"
+                live[edge] += 1 if sign == "+" else -1
+                batch.append((sign, f"<n{edge[0]}>", f"<p{edge[1]}>", f"<n{edge[2]}>"))
+            engine.apply(batch)
+            with engine.register(f"SELECT * {{ {body} }}", keep=["count", "slice"]) as late:
+                for query in (early, late):
+                    with query.snapshot() as snapshot:
+                        counts = snapshot.support(), snapshot.count()
+                    assert counts == count_stars(live, labels)
+        check_structure(engine)
+
+
+def count_stars(live, labels):
+    """Answers and rows of a star with these labels, from the numbers of edges."""
+    edges: Counter[tuple[int, int]] = Counter()
+    rows: Counter[tuple[int, int]] = Counter()
+    for (centre, label, _), count in live.items():
+        edges[centre, label] += count > 0
+        rows[centre, label] += count
+    centres = {centre for centre, _, _ in live}
+    return tuple(
+        sum(prod(each[centre, label] for label in labels) for centre in centres)
+        for each in (edges, rows)
+    )
 
 
 @pytest.mark.property

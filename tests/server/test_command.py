@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import socket
 
 import pytest
 from typer.testing import CliRunner
 
 from triegs.cli.app import app
+from triegs.server.main import listen
 
 
 def run(*options: str) -> tuple[int, str]:
@@ -30,6 +32,12 @@ def test_wrong_options(options, message):
     code, output = run(*options)
     assert code in (1, 2)
     assert message in output
+
+
+def test_connections_are_sent_without_delay():
+    """An event loop turns off Nagle's algorithm only for sockets that name their protocol."""
+    with listen("127.0.0.1", 0) as bound:
+        assert bound.proto == socket.IPPROTO_TCP
 
 
 def test_options_from_a_file(tmp_path):

@@ -163,7 +163,7 @@ class ViewRelations:
             elif step.kind == TOTAL:
                 step_total(words, log, lists, table, row, nothing[:0])
             else:
-                step_ordered_product(words, log, lists, table, row, step.kind == RANKING)
+                step_ordered_product(words, log, lists, self.work, table, row, step.kind == RANKING)
 
         self.store.run(fill)
         self.check_faults(step.name)

@@ -8,8 +8,8 @@ epoch are read from the roots of the last version, those *now* from the slots.
 
 from __future__ import annotations
 
-from triegs.jit.jit import inlined, kernel
-from triegs.jit.words import Words, load, prefetch
+from triegs.jit.jit import inlined, kernel, merged
+from triegs.jit.words import Words, load, prefetch, store
 from triegs.maintain.kernels.tables import (
     EDGE_BY_OTHER,
     EDGE_CHANGED,
@@ -29,20 +29,25 @@ from triegs.maintain.kernels.tables import (
     PRODUCT_IS_EXACT,
     PRODUCT_OUT,
 )
+from triegs.maintain.kernels.work import AHEAD, PROBES_AHEAD, SEEDS_AHEAD
 from triegs.store.kernels.cursors import BLOCK, CAPACITY, SIZE, set_first, set_next_block
-from triegs.store.kernels.layout import DIGIT, HEAD, SLOTS
+from triegs.store.kernels.layout import DIGIT, EPOCH, HEAD, SLOTS
 from triegs.store.kernels.order_statistics import (
     ANSWERS,
     BESIDE,
     ROWS,
+    SETS,
     counts_add_logged,
     counts_at,
+    counts_of,
     ordered_add_logged,
     ordered_put,
     ranked_put,
     times,
 )
 from triegs.store.kernels.trie import find_leaf, trie_get
+
+LINE_WORDS = 8  # words per cache line
 
 
 @inlined
@@ -142,41 +147,113 @@ def step_ordered_edge(
 
 
 @inlined
+def find_place(words: Words, work: Words, row: int, slot: int, number: int, key: int) -> int:
+    """The address of the word of a key in a factor; `row` has those that were found ahead."""
+    if number < PROBES_AHEAD:
+        return load(work, row + number)
+    return find_leaf(words, load(words, slot), key) + HEAD + (key & DIGIT)
+
+
+@inlined
 def multiply_counts(
-    words: Words, table: Words, at: int, count: int, key: int, has_rows: int
-) -> tuple[int, int]:
+    words: Words, work: Words, table: Words, row: int, first: int, count: int, key: int,
+    has_rows: int,
+) -> tuple[int, int]:  # fmt: skip
     """The products of the counts of all factors at a key.
 
     Zeros are checked first: a product with a zero does not overflow.
     """
     for number in range(count):
-        factor = at + FACTOR_WORDS * number
-        if trie_get(words, load(words, load(table, factor + FACTOR_SLOT)), key) == 0:
+        slot = load(table, first + FACTOR_WORDS * number + FACTOR_SLOT)
+        if load(words, find_place(words, work, row, slot, number, key)) == 0:
             return 0, 0
     answers, rows = 1, has_rows
     for number in range(count):
-        factor = at + FACTOR_WORDS * number
-        kind = load(table, factor + FACTOR_READS)
-        root = load(words, load(table, factor + FACTOR_SLOT))
-        more, more_rows = counts_at(words, kind, root, key)
+        factor = first + FACTOR_WORDS * number
+        kind, slot = load(table, factor + FACTOR_READS), load(table, factor + FACTOR_SLOT)
+        place = find_place(words, work, row, slot, number, key)
+        more, more_rows = counts_of(words, kind, place)
         answers = times(words, answers, more)
         if has_rows:
             rows = times(words, rows, more_rows)
     return answers, rows
 
 
+@inlined
+def was_visited(
+    words: Words, lists: Words, work: Words, table: Words, row: int, first: int, count: int,
+    key: int,
+) -> bool:  # fmt: skip
+    """Whether the list of one of the first factors has a key, by the flag that its touch has set.
+
+    An empty list decides nothing: when a view is filled, only one factor lists its keys.
+    """
+    for number in range(count):
+        factor = first + FACTOR_WORDS * number
+        changed, slot = load(table, factor + FACTOR_CHANGED), load(table, factor + FACTOR_SLOT)
+        if load(lists, 2 * changed) != load(lists, 2 * changed + 1):
+            digit = key & DIGIT
+            leaf = find_place(words, work, row, slot, number, key) - HEAD - digit
+            is_touched = (load(words, leaf + 1) >> (32 + digit)) & 1
+            if is_touched and load(words, leaf) == load(words, EPOCH):
+                return True
+    return False
+
+
+@merged
+def find_places(
+    words: Words, log: Words, work: Words, table: Words, first: int, count: int, entry: int,
+    end: int,
+) -> None:  # fmt: skip
+    """Find the words of the next keys of a list in all factors, and prefetch them, then the sets
+    that they lead to. The cache misses of different keys then overlap.
+    """
+    for number in range(min(count, PROBES_AHEAD)):
+        factor, row = first + FACTOR_WORDS * number, AHEAD + number
+        kind = load(table, factor + FACTOR_READS)
+        root = load(words, load(table, factor + FACTOR_SLOT))
+        for at in range(entry, end, 2):
+            key = load(log, at)
+            leaf = find_leaf(words, root, key)
+            place = leaf + HEAD + (key & DIGIT)
+            prefetch(words, leaf)
+            prefetch(words, place)
+            if kind == BESIDE:
+                prefetch(words, place + ANSWERS)
+                prefetch(words, place + ROWS)
+            store(work, row, place)
+            row += PROBES_AHEAD
+    for number in range(min(count, PROBES_AHEAD)):
+        row = AHEAD + number
+        if load(table, first + FACTOR_WORDS * number + FACTOR_READS) == SETS:
+            for _ in range(entry, end, 2):
+                reference = load(words, load(work, row)) & ~1
+                prefetch(words, reference)
+                prefetch(words, reference + LINE_WORDS)
+                row += PROBES_AHEAD
+
+
 @kernel
 def step_ordered_product(
-    words: Words, log: Words, lists: Words, table: Words, step: int, is_ranked: bool
+    words: Words, log: Words, lists: Words, work: Words, table: Words, step: int, is_ranked: bool
 ) -> None:
-    """``N(v) = product of N over the factors``, and likewise for M."""
+    """``N(v) = product of N over the factors``, and likewise for M. Each key is visited once."""
     has_rows, out = load(table, step + PRODUCT_IS_EXACT), load(table, step + PRODUCT_OUT)
     count, first = load(table, step + PRODUCT_FACTORS), load(table, step + PRODUCT_FACTORS_AT)
     for number in range(count):
         changed = load(table, first + FACTOR_WORDS * number + FACTOR_CHANGED)
-        for entry in range(load(lists, 2 * changed), load(lists, 2 * changed + 1), 2):
+        end = load(lists, 2 * changed + 1)
+        row, row_end = AHEAD, AHEAD
+        for entry in range(load(lists, 2 * changed), end, 2):
+            row += PROBES_AHEAD
+            if row >= row_end:
+                some = min(end, entry + 2 * SEEDS_AHEAD)
+                find_places(words, log, work, table, first, count, entry, some)
+                row, row_end = AHEAD, AHEAD + SEEDS_AHEAD * PROBES_AHEAD
             key = load(log, entry)
-            answers, rows = multiply_counts(words, table, first, count, key, has_rows)
+            if was_visited(words, lists, work, table, row, first, number, key):
+                continue
+            answers, rows = multiply_counts(words, work, table, row, first, count, key, has_rows)
             known, known_rows = counts_at(words, BESIDE, load(words, out), key)
             if answers == known and rows == known_rows:
                 continue

@@ -183,7 +183,7 @@ def run_step(
             step_product(words, log, lists, table, step)
             close_list(words, log, lists, changed, slot, NODE_CLASS)
         else:
-            step_ordered_product(words, log, lists, table, step, kind == RANKING)
+            step_ordered_product(words, log, lists, work, table, step, kind == RANKING)
             close_list(words, log, lists, changed, slot, SUMMED_CLASS)
     return True
 

@@ -44,7 +44,8 @@ DIGIT_BITS = 13  # maximum
 MOST_GROUPS = 16
 GROUPS = BUCKETS + (1 << DIGIT_BITS) + 64  # of emissions of one set: [start, word on the path]
 ADDED = GROUPS + 64  # new entries of a block: [id, count]
-# Of the next seeds of a delta, the words that their probes of roots lead to.
+# Of the next seeds of a delta, the words that their probes of roots lead to; of the next keys of a
+# product, the addresses of their words in its factors.
 SEEDS_AHEAD, PROBES_AHEAD = 16, 8
 AHEAD = ADDED + 64
 LEVELS = AHEAD + SEEDS_AHEAD * PROBES_AHEAD  # LEVEL_STATE words each

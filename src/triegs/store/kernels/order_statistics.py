@@ -108,17 +108,22 @@ def set_counts(words: Words, reference: int) -> tuple[int, int]:
 
 
 @inlined
+def counts_of(words: Words, kind: int, at: int) -> tuple[int, int]:
+    """Answers and rows of an id whose word is at an address."""
+    word = load(words, at)
+    if kind == COUNTED:
+        return 1 if word != 0 else 0, word
+    if kind == ANSWERED:
+        return word, 1
+    if kind == SETS:
+        return set_counts(words, word)
+    return load(words, at + ANSWERS), load(words, at + ROWS)
+
+
+@inlined
 def counts_at(words: Words, kind: int, root: int, key: int) -> tuple[int, int]:
     """Answers and rows of an id, in the relation with this root."""
-    if kind == COUNTED:
-        count = trie_get(words, root, key)
-        return 1 if count != 0 else 0, count
-    if kind == ANSWERED:
-        return trie_get(words, root, key), 1
-    if kind == SETS:
-        return set_counts(words, trie_get(words, root, key))
-    at = find_leaf(words, root, key) + HEAD + (key & DIGIT)
-    return load(words, at + ANSWERS), load(words, at + ROWS)
+    return counts_of(words, kind, find_leaf(words, root, key) + HEAD + (key & DIGIT))
 
 
 @inlined
