@@ -22,13 +22,13 @@ from triegs import Engine
 from triegs.cli.example import run_example
 from triegs.engine.exercise import call_everything
 from triegs.events import open_input
-from triegs.jit.linking import Part
+from triegs.jit.linking import LinkedFunction
 from triegs.workloads import path3, path5_prefix, reply, star5
 
 def list_compiled():
     modules = [m for name, m in list(sys.modules.items()) if name.startswith("triegs.")]
     values = [v for m in modules for v in vars(m).values()]
-    values = [v._entry if isinstance(v, Part) else v for v in values]
+    values = [v._entry if isinstance(v, LinkedFunction) else v for v in values]
     found = {id(v): v for v in values if isinstance(v, Dispatcher)}
     return {(d.py_func.__name__, str(s)) for d in found.values() for s in d.signatures}
 

@@ -155,7 +155,7 @@ def test_a_wheel_with_compiled_kernels(tmp_path: Path, subtests: pytest.Subtests
     assert "any" not in wheel.name
     (tmp_path / "environment").mkdir()
     binaries = install_wheel(wheel, tmp_path / "environment")
-    start = [binaries / "python", "-W", "error", "-c", FIRST_USE]
+    start: list[str | Path] = [binaries / "python", "-W", "error", "-c", FIRST_USE]
 
     with subtests.test("compiles nothing on first use"):
         if any(binding.get_host_cpu_features().get(name) is not True for name in SHIPPED_FEATURES):

@@ -24,7 +24,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.extending import overload
 
-from triegs.jit.linking import EntryDispatcher, Part
+from triegs.jit.linking import EntryDispatcher, LinkedFunction
 from triegs.jit.objects import Objects, describe_processor, find_shipped, name_folder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -95,10 +95,10 @@ def make_entry(
     return cast(Function, entry)
 
 
-def make_part(function: Function, options: dict[str, Any], *, kept: bool = True) -> Function:
+def make_linked(function: Function, options: dict[str, Any], *, kept: bool = True) -> Function:
     """A function for kernels to call."""
     entry = partial(make_entry, function, options, kept=kept)
-    return cast(Function, Part(function, {**DECORATED, **options}, entry))
+    return cast(Function, LinkedFunction(function, {**DECORATED, **options}, entry))
 
 
 def kernel(function: Function) -> Function:
@@ -121,12 +121,12 @@ def merged(function: Function) -> Function:
     """Compile a function as part of its only caller, instead of once on its own and again inside
     each function that contains it.
     """
-    return make_part(function, {"inline": "always"}) if COMPILED else function
+    return make_linked(function, {"inline": "always"}) if COMPILED else function
 
 
 def inlined(function: Function) -> Function:
     """Inline a small function into each of its callers; a call would cost more than its work."""
-    return make_part(function, {"forceinline": True}) if COMPILED else function
+    return make_linked(function, {"forceinline": True}) if COMPILED else function
 
 
 def compiled_as(intrinsic: Any) -> Callable[[Function], Function]:

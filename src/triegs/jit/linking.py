@@ -3,8 +3,7 @@
 Numba compiles a function to machine code with two wrappers as soon as another function calls it,
 although the caller gets a copy of its own. A `LinkedDispatcher` stops before that: its functions
 exist as optimised intermediate code, which only callers that are entered from Python turn into
-machine code. That halves the time to compile all kernels. Nothing of it is kept on disk, because
-whoever needs it compiles a caller.
+machine code. Nothing of it is kept on disk, because whoever needs it compiles a caller.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ class EntryDispatcher(CPUDispatcher):  # type: ignore[misc]
         return self.linked.get_overload(sig)
 
 
-class Part:
+class LinkedFunction:
     """A function that other kernels call, and Python only seldom: then it becomes an entry, too."""
 
     def __init__(

@@ -7,7 +7,7 @@ or the folder is another one; nothing is ever checked again or replaced. A file 
 another name first, and carries a checksum, because a loss of power may leave any part of it.
 
 Only entries from Python are kept. Their files hold machine code without the intermediate code that
-Numba would add for callers: they would be three times as large, and slower to load.
+Numba would add for callers.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, TypeVar
 
 from triegs.aggregates.swag.operators import Operator, State
-from triegs.jit.jit import COMPILED, make_entry, make_part
+from triegs.jit.jit import COMPILED, make_entry, make_linked
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -52,7 +52,7 @@ def template(options: dict[str, Any]) -> Callable[[Function], Function]:
 def compile_copy(function: Function, options: dict[str, Any], *, cached: bool) -> Function:
     if not COMPILED:
         return function
-    make = make_part if options is INLINED else make_entry
+    make = make_linked if options is INLINED else make_entry
     return make(function, options, kept=cached)
 
 
