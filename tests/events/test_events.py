@@ -18,6 +18,7 @@ from triegs.reasons import Reason
 from triegs.terms.dictionary import Dictionary
 from triegs.terms.term import Text, literal
 
+SEVEN = '"7"^^<http://www.w3.org/2001/XMLSchema#integer>'
 GOOD = [("+", "<a:a>", "<a:p>", "<a:b>"), ("-", "<a:a>", "<a:p>", "<a:c>")]
 SIGNS: dict[Any, int] = {"+": 1, "-": -1, 1: 1, -1: -1, "1": 1, "+1": 1, "-1": -1, "": 1, None: 1}
 
@@ -160,7 +161,8 @@ def test_polars_frames() -> None:
     frame = polars.DataFrame(
         {"subject": ["<a:a>"], "predicate": ["<a:p>"], "object": [7], "op": ["-"]}
     )
-    assert encode_table(words, frame).rows.tolist() == [[-1, 0, 1, 2]]
+    ((sign, *ids),) = encode_table(words, frame).rows.tolist()
+    assert (sign, words.decode(ids).to_pylist()) == (-1, ["<a:a>", "<a:p>", SEVEN])
 
 
 @pytest.mark.parametrize("kind", [pa.uint8(), pa.uint64()])

@@ -7,8 +7,7 @@ other labels. It has one mutator and knows no terms, files, clocks or threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, pairwise
-from time import perf_counter_ns
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -35,9 +34,7 @@ from triegs.maintain.kernels.program import (
     FREED_BESIDE,
     JUDGE,
     LISTED_PER_UPDATE,
-    PACKED_WORDS,
     WITHOUT_LOCK,
-    read_clock,
     run_epoch,
 )
 from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS, EXTREME_EDGE
@@ -47,6 +44,7 @@ from triegs.maintain.lowering import Encode, Lowering
 from triegs.maintain.meaning import Held
 from triegs.maintain.measures import Measures
 from triegs.maintain.model import Index, Rule, Step, View, is_counts
+from triegs.maintain.pace import Pace
 from triegs.maintain.standing import (
     NO_EVENT,
     BaseRelation,
@@ -58,7 +56,7 @@ from triegs.maintain.standing import (
 )
 from triegs.maintain.streams import label_stream
 from triegs.maintain.table_check import check_table
-from triegs.maintain.tables import Table, write_table
+from triegs.maintain.tables import Table, pack_arrays, write_table
 from triegs.maintain.views import Saved, Views
 from triegs.mode import Mode
 from triegs.store.contract import Key
@@ -73,7 +71,6 @@ MOST_AT_ONCE = 4096  # updates of an epoch that one call makes and publishes
 # A call that is expected to take longer runs without the interpreter's lock; one that takes much
 # longer does not publish, because readers cannot pin meanwhile.
 LONG_NS, LONGEST_NS = 250_000, 2_000_000
-USUAL_NS = 200  # an update where the time is not known
 _NO_WORDS: Words = np.empty(0, np.int64)
 TOUCH_SECONDS = 1e-7  # approximate time for a kernel to touch one entry
 CHECKS_TABLES = False  # whether every table is checked before use, as in tests
@@ -108,11 +105,10 @@ class CompiledCore(Uncopied, Publisher):
         self._room = 0  # updates that these arrays are large enough for
         self._call = np.zeros(CALL_WORDS, np.int64)
         self._told = self._call.data  # a memoryview is faster for single words
-        self._pace = 0.0  # recent ticks per update
+        self.pace = Pace()
         self._is_plain = True  # nothing is stalled
         #: Describes held versions, for the error message when memory runs out.
         self.describe_pins: Callable[[], str] = str
-        self._started = read_clock(), perf_counter_ns()
         self.table = Table(np.zeros(0, np.int64))
         self._follow_views()
         store.publish()
@@ -200,7 +196,7 @@ class CompiledCore(Uncopied, Publisher):
         something is stalled, there is no room, the call would take long, or it met a fault.
         """
         count = flat.size >> 2
-        expected = self._expect(count) if count > FEW_UPDATES else 0.0
+        expected = self.pace.expect(count) if count > FEW_UPDATES else 0.0
         if not self._is_plain or expected > LONGEST_NS:
             return None
         if count > self._room:
@@ -232,7 +228,7 @@ class CompiledCore(Uncopied, Publisher):
                 self._abort(None)
                 raise
         if count > FEW_UPDATES:
-            self._note_pace(count)
+            self.pace.note(self._told[CALL_TICKS], count)
         if has_asked:
             judges.end_epoch()
         if self._watches:
@@ -269,15 +265,6 @@ class CompiledCore(Uncopied, Publisher):
         self._terms.note_sifted(self._kept, *freed)
         if told[CALL_BAD] >= 0:
             raise explain_row(flat, told[CALL_BAD])
-
-    def _expect(self, count: int) -> float:
-        """The nanoseconds that a call with so many updates should take, at the recent pace."""
-        tick = self.find_tick()
-        return 1e9 * tick * self._pace * count if tick else USUAL_NS * count
-
-    def _note_pace(self, count: int) -> None:
-        """Learn from the time of a call, in which it never waited for the lock."""
-        self._pace += (self._told[CALL_TICKS] / count - self._pace) / 4
 
     def _make_scratch(self, count: int) -> None:
         """Make the arrays that a call needs for its updates."""
@@ -320,7 +307,7 @@ class CompiledCore(Uncopied, Publisher):
             judges.answer()
             raise _Fault(self.store.faults, -2 - found)
         if count > FEW_UPDATES:
-            self._note_pace(count)
+            self.pace.note(self._told[CALL_TICKS], count)
         self._judged += count
         return self._list_refused(refused, found)
 
@@ -568,14 +555,6 @@ class CompiledCore(Uncopied, Publisher):
         counters = table.counters.reshape(-1, COUNTER_WORDS).tolist()
         return dict(zip(table.steps, counters, strict=True))
 
-    def find_tick(self) -> float:
-        """The seconds per tick, from both clocks since the core was created; 0 if the machine has
-        no tick counter.
-        """
-        ticks, nanoseconds = self._started
-        passed = read_clock() - ticks
-        return (perf_counter_ns() - nanoseconds) / passed * 1e-9 if passed > 0 else 0.0
-
     @property
     def affected(self) -> int:
         """The number of bindings that epochs have touched so far."""
@@ -602,14 +581,6 @@ class CompiledCore(Uncopied, Publisher):
         """Forget what was computed for freed ids, which may be reused for other terms."""
         self.judges.forget(ids)
         self.views.digits.forget(ids)
-
-
-def pack_arrays(*arrays: Words) -> tuple[Words, list[Words]]:
-    """One array with the offsets of all given ones and their words; and a view of each in it."""
-    ends = np.cumsum([PACKED_WORDS, *(array.size for array in arrays)])
-    packed = np.concatenate([ends, *arrays])
-    assert len(ends) == PACKED_WORDS
-    return packed, [packed[start:end] for start, end in pairwise(ends.tolist())]
 
 
 class _Fault(Exception):

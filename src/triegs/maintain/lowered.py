@@ -327,7 +327,7 @@ class _Describing:
             view.relation: row for view, row in reversed(self.row_of.items())
         }
         if self.core is not None:
-            self.work, self.tick = self.core.count_work(), self.core.find_tick()
+            self.work, self.tick = self.core.count_work(), self.core.pace.find_tick()
         enumeration, query = self.enumeration, self.plan.query
         free = query.free if self.plan.groups is None else self.plan.groups.variables
         levels = [

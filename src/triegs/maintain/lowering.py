@@ -1,18 +1,17 @@
 """Lowers a plan to the views of the core.
 
-Every node of a plan becomes a rule, unless a faster form applies. Let ``v`` be the variable that a
-node shares with its parent, and ``w`` the one that it introduces:
+Every node becomes a rule, unless a faster form applies. Let ``v`` be the variable that a node
+shares with its parent, and ``w`` the one that it introduces:
 
 - a node over pairs ``G(v, w)`` is an *edge*: ``P(v) = sum over w of G(v, w) * N(w)``, where
   ``N(w)`` is the product of the children on ``w``. Without such children its view is the stream's
   own index. For a witness the edge keeps the live pairs instead of sums;
 - children on ``v``, and guards of one variable (constants, a repeated variable, `VALUES`), are
   further factors of ``v``: a *product* if there are several;
-- the top of a component is a product that lists its variable, or a *total* if the head shows
-  nothing of it.
+- the top of a component is a product that lists its variable, or a *total* if none is shown.
 
-All other nodes (atoms of three variables, interfaces of two or more, materialised joins) are
-*rules*: the marginal of an existential node, the live tuples of a witness, and a join below either.
+All other nodes (atoms of three variables, wider interfaces, materialised joins) are *rules*: the
+marginal of an existential node, the live tuples of a witness, and a join below either.
 
 If a plan keeps order statistics, its witnesses use the views with counts of
 `triegs.store.kernels.order_statistics` instead of live pairs and products. Tops are ranked, and an

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
 from triegs.jit.words import Words
 from triegs.maintain.deltas import SIDES
 from triegs.maintain.judges import write_doubles
+from triegs.maintain.kernels.program import PACKED_WORDS
 from triegs.maintain.kernels.tables import (
     BOTH,
     CHECK_WORDS,
@@ -393,3 +395,11 @@ def write_range(found: Range) -> list[int]:
     words = [found.variable, SIDES[comparison.operator], kind, *write_doubles(numbers).tolist()]
     assert len(words) == RANGE_WORDS
     return words
+
+
+def pack_arrays(*arrays: Words) -> tuple[Words, list[Words]]:
+    """One array with the offsets of all given ones and their words; and a view of each in it."""
+    ends = np.cumsum([PACKED_WORDS, *(array.size for array in arrays)])
+    packed = np.concatenate([ends, *arrays])
+    assert len(ends) == PACKED_WORDS
+    return packed, [packed[start:end] for start, end in pairwise(ends.tolist())]
