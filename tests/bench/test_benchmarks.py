@@ -42,6 +42,8 @@ QUICK = {
     ("cycles", "triangle f15, 4,800", "of the small window's"): 1.5,
     ("large", "path3 f8, 1,200", "share of that"): 15,
     ("aggregates", "path3 f8, COUNT SUM", "and read : Polars"): 15,
+    ("aggregates", "path3 f8, MIN MAX", "and read : Polars"): 8,
+    ("aggregates", "path3 f8, DISTINCT", "and read : Polars"): 8,
     ("aggregates", "path3 f8, MIN MAX DISTINCT", "and read : Polars"): 8,
     ("aggregates", "path3 f8, COUNT SUM", 'epoch : keep=["count"]'): 1.5,
     ("aggregates", "path3 f8, COUNT SUM", "epoch with 10x the edges"): 1.3,

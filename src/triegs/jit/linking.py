@@ -30,10 +30,12 @@ class LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
     def _optimize_final_module(self) -> None:
         # Only what makes a function small. The rest is done once, in the callers; before, it was a
         # quarter of the time to compile.
-        passes, builder = self._codegen._module_pass_manager(
+        found = self._codegen._module_pass_manager(
             loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap"
         )
-        passes.run(self._final_module, builder)
+        # Older versions of Numba need no builder to run the passes.
+        passes, *builder = found if isinstance(found, tuple) else (found,)
+        passes.run(self._final_module, *builder)
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()

@@ -196,13 +196,13 @@ def order_depth_first(parents: Sequence[int]) -> list[int]:
     for node, parent in reversed([*enumerate(parents)]):
         if parent >= 0:
             sizes[parent] += sizes[node]
+    below: dict[int, list[int]] = {}
+    for node, parent in enumerate(parents):
+        below.setdefault(parent, []).append(node)
     order: list[int] = []
-
-    def place(parent: int) -> None:
-        children = [node for node, each in enumerate(parents) if each == parent]
-        for node in sorted(children, key=sizes.__getitem__) if parent >= 0 else children:
-            order.append(node)
-            place(node)
-
-    place(-1)
+    waiting = below.get(-1, [])[::-1]
+    while waiting:
+        node = waiting.pop()
+        order.append(node)
+        waiting += sorted(below.get(node, ()), key=sizes.__getitem__)[::-1]
     return order

@@ -8,7 +8,16 @@ import numpy as np
 
 from triegs.jit.words import Words
 from triegs.maintain.enumeration_plan import Count, EnumerationPlan, Level
-from triegs.read.kernels.answers import INSIDE, SET, TRIE
+from triegs.read.kernels.answers import (
+    FACTORS,
+    FACTORS_AT,
+    INSIDE,
+    INTERFACE,
+    INTERFACE_AT,
+    IS_DEEP,
+    SET,
+    TRIE,
+)
 from triegs.read.kernels.expansion import END, LEVEL_WORDS, PARENT
 
 NONE = -1
@@ -48,7 +57,7 @@ def write_levels(enumeration: EnumerationPlan) -> tuple[Words, int]:
     for at, row in enumerate(rows):
         row[PARENT] = parents[at]
         row[END] = find_end(parents, at)
-        row[10] = int(
+        row[IS_DEEP] = int(
             any(
                 [key for key in interfaces[each] if key != parents[each]] or uses[each]
                 for each in range(at, row[END])
@@ -56,13 +65,14 @@ def write_levels(enumeration: EnumerationPlan) -> tuple[Words, int]:
         )
     words = [word for row in rows for word in row]
     for at in range(len(rows)):
-        words[LEVEL_WORDS * at + 2 : LEVEL_WORDS * at + 4] = [len(interfaces[at]), len(words)]
+        start = LEVEL_WORDS * at
+        words[start + INTERFACE], words[start + INTERFACE_AT] = len(interfaces[at]), len(words)
         words += interfaces[at]
         keys = []
         for _, places in factors[at]:
             keys.append(len(words))
             words += [level_of[place] for place in places]
-        words[LEVEL_WORDS * at + 6 : LEVEL_WORDS * at + 8] = [len(factors[at]), len(words)]
+        words[start + FACTORS], words[start + FACTORS_AT] = len(factors[at]), len(words)
         for first, (relation, places) in zip(keys, factors[at], strict=True):
             words += [relation.root_at, len(places), first]
     return np.array(words, np.int64), len(rows)

@@ -70,6 +70,7 @@ from triegs.store.kernels.sets import set_get
 from triegs.store.kernels.trie import trie_get
 
 TRIE, SET, INSIDE = 0, 1, 2
+ROOT_AT, INTERFACE, INTERFACE_AT = 1, 2, 3
 WEIGHS, FACTORS, FACTORS_AT, IS_DEEP = 5, 6, 7, 10
 FACTOR_WORDS = 3
 
@@ -133,7 +134,7 @@ def open_level(words: Words, roots: Words, levels: Words, state: Words, level: i
         trie_first(words, state, base, load(roots, root))
     else:
         if kind == SET:
-            keys, first = load(levels, row + 2), load(levels, row + 3)
+            keys, first = load(levels, row + INTERFACE), load(levels, row + INTERFACE_AT)
             reference = find_below(words, roots, levels, state, root, keys, first)
         else:
             reference = load(state, base_of(parent_of(levels, level)) + WORD)
@@ -244,7 +245,8 @@ def list_references(
     memory, and these do not wait for each other.
     """
     row, start, parent = LEVEL_WORDS * level, section(level, START), parent_of(levels, level)
-    root, keys, first_key = load(levels, row + 1), load(levels, row + 2), load(levels, row + 3)
+    root, keys = load(levels, row + ROOT_AT), load(levels, row + INTERFACE)
+    first_key = load(levels, row + INTERFACE_AT)
     first, until = span_of(levels, scratch, top, level)
     if load(levels, row) == INSIDE:
         for entry in range(first, until):

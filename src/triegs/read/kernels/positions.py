@@ -22,6 +22,8 @@ from triegs.jit.jit import inlined, kernel
 from triegs.jit.words import Ids, Words, load, store, trailing_zeros
 from triegs.read.kernels.answers import (
     INSIDE,
+    INTERFACE,
+    INTERFACE_AT,
     LEVEL,
     MOST,
     PHASE,
@@ -231,7 +233,7 @@ def sum_level(
         if load(numbers, number) == ENTRY:
             answers, rows = set_counts(words, load(state, base + REFERENCE))
         else:
-            above = load(state, base_of(load(levels, load(levels, row + 3))) + VALUE)
+            above = load(state, base_of(load(levels, load(levels, row + INTERFACE_AT))) + VALUE)
             answers, rows = counts_at(words, BESIDE, root, above)
         total = answers if far == FANOUT else rows
     store(state, base + TOTAL, total)
@@ -248,8 +250,8 @@ def last_key(levels: Words, level: int) -> int:
     if load(levels, row) == INSIDE:
         return parent_of(levels, level)
     last = -1
-    for number in range(load(levels, row + 2)):
-        last = max(last, load(levels, load(levels, row + 3) + number))
+    for number in range(load(levels, row + INTERFACE)):
+        last = max(last, load(levels, load(levels, row + INTERFACE_AT) + number))
     return last
 
 
