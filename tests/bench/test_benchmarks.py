@@ -21,13 +21,13 @@ from triegs.workloads import Slide
 ROOT = Path(__file__).parents[2]
 TINY = ["--window", "480", "--slide", "40", "--seconds", "0", "--large-window", "1200"]
 QUICK = {
-    ("slides", "path3 f8", "maintain : Polars"): 25,
+    ("slides", "path3 f8", "maintain : Polars"): 35,
     ("slides", "reply", "and read : Polars"): 2.5,
     ("iris", "reply", "IRIs : Polars"): 2.5,
     ("iris", "path3 f3", "IRIs : ids"): 1,
-    ("enumeration", "spider4x2 b2", "share of copying"): 15,
+    ("enumeration", "spider4x2 b2", "share of copying"): 40,
     ("memory", "star5 b3", "bytes/edge/atom"): 120,
-    ("single", "strings", "p99 µs"): 50,
+    ("single", "strings", "p99 µs"): 35,
     ("sharing", "100 queries, 10 shapes", "ratio"): 12,
     ("sharing", "100 queries, 10 classes", "ratio"): 12,
     ("classes", "filter, ?z", "ratio"): 1.5,

@@ -137,7 +137,7 @@ def _enumeration(notation: Notation, lowered: Lowered) -> Iterator[str]:
     if not steps:
         return iter(fold_text("no cursor: there is one answer or none", INDENT))
     words = [steps[0], *(f"→ {step}" for step in steps[1:])]
-    note = "one cursor per relation, for the variables it adds; the last moves first"
+    note = "each relation lists the variables that it adds; the last varies fastest"
     return iter([*fold(words, INDENT, INDENT * 2), f"{INDENT}({note})"])
 
 
