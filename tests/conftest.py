@@ -8,8 +8,9 @@ Every test that draws, every test in ``tests/property``, and every test of a mod
 the profile itself (it has a ``SOAK``) has the marker ``property``.
 
 ``make test`` distributes tests with ``--dist loadgroup``. The tests of a module run in one process,
-because they share what the module makes once. Modules that use the Spark session run in only
-`SESSIONS` of the processes, because a session takes half a minute of processor time to warm up.
+because they share what the module makes once. So do modules with operators of their own, which take
+minutes to compile. Modules that use the Spark session run in only `SESSIONS` of the processes,
+because a session takes half a minute of processor time to warm up.
 They start first, then other modules of ``tests/spark`` and those with the marker ``property``: a
 long one must not be left for the end.
 """
@@ -59,6 +60,13 @@ IN_SESSION = {
     if re.search(r"^def \w+\([^)]*\bspark\b", path.read_text(encoding="utf-8"), re.MULTILINE)
 }
 
+# Modules with operators of their own, which every process that uses them compiles.
+WITH_OPERATORS = {
+    path
+    for path in (ROOT / "tests" / "aggregates").glob("test_*.py")
+    if re.search(r"tests\.aggregates\.(models|streams)\b", path.read_text(encoding="utf-8"))
+}
+
 # Spark sessions of a run in several processes: one is too slow, and each costs its warm-up.
 SESSIONS = 2
 
@@ -92,7 +100,8 @@ class ByModule(LoadScopeScheduling):
         self._with_session: set[Any] = set()
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid.partition("::")[0]
+        module = nodeid.partition("::")[0]
+        return "operators" if ROOT / module in WITH_OPERATORS else module
 
     def _assign_work_unit(self, node: Any) -> None:
         """The first module in the queue that the process may run; without one it ends."""
