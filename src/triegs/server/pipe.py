@@ -46,14 +46,17 @@ class Pipe:
         view = memoryview(data).cast("B")
         self._buffer += view
         self._size += len(view)
-        if len(self._buffer) >= CHUNK:
-            self.flush()
+        while len(self._buffer) >= CHUNK:
+            self._send(CHUNK)
         return len(view)
 
     def flush(self) -> None:
-        if not self._buffer:
-            return
-        chunk, self._buffer = bytes(self._buffer), bytearray()
+        if self._buffer:
+            self._send(len(self._buffer))
+
+    def _send(self, size: int) -> None:
+        chunk = bytes(self._buffer[:size])
+        del self._buffer[:size]
         with self._changed:
             while len(self._chunks) >= MOST_CHUNKS and not self._is_abandoned:
                 if not self._changed.wait(max(self._until - monotonic(), 0)):
