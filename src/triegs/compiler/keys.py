@@ -35,8 +35,11 @@ from triegs.compiler.plan import (
     Alias,
     Digits,
     Extreme,
+    Input,
     Join,
+    Node,
     Payload,
+    Plan,
     Role,
     Static,
     WholeDigit,
@@ -126,6 +129,28 @@ def _number_join(join: Join, keyed: Sequence[Keyed]) -> tuple[tuple[str, ...], M
         for source in inputs
     )
     return columns, ("join", described, tuple(_filters(join.filters, columns)))
+
+
+def sort_children(plan: Plan, node: Node) -> list[int]:
+    """The children of a node, in an order that its key determines.
+
+    Nodes with equal keys thus become the same views with the same inputs, in the same order.
+    """
+    nodes = plan.nodes
+    return sorted(
+        node.children,
+        key=lambda c: (_rank(nodes[c]), [node.bag.index(v) for v in nodes[c].interface]),
+    )
+
+
+def sort_inputs(plan: Plan, join: Join) -> list[Input]:
+    """The inputs of a join, in an order that the key of its node determines."""
+    return sorted(join.inputs, key=lambda source: _rank(plan.nodes[source.node]))
+
+
+def _rank(node: Node) -> tuple[str, str]:
+    """What a node means, for sorting. Atoms are sorted by their texts, for those who read plans."""
+    return alias_text(node.guard) if isinstance(node.guard, Alias) else "", node.key
 
 
 def alias_text(alias: Alias) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from triegs.compiler.groups import list_carrying
+from triegs.compiler.keys import sort_children
 from triegs.compiler.plan import Alias, Extreme, Node, Plan
 from triegs.maintain.kernels.tables import (
     ADJACENCY,
@@ -50,7 +51,7 @@ class ExtremeLowering(SourceLowering):
     def _carry(self, number: int, node: Node) -> View:
         below, variable = self.below[number], node.interface[0]
         name = f"{node.key} by {node.bag.index(variable)}"
-        children = [c for c in node.children if c != below]
+        children = [c for c in sort_children(self.plan, node) if c != below]
         if self.plan.nodes[below].interface == node.interface:
             carried = self.carried[below]
             guard = self.edge(node, variable) if len(node.bag) == 2 else self.guard(node)

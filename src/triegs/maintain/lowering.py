@@ -26,7 +26,7 @@ from dataclasses import replace
 from typing import Any
 
 from triegs.compiler.assembly import can_link
-from triegs.compiler.keys import static_text
+from triegs.compiler.keys import sort_children, sort_inputs, static_text
 from triegs.compiler.plan import (
     Alias,
     Join,
@@ -83,8 +83,6 @@ from triegs.sparql.model import (
 )
 
 Encode = Callable[[str], int]
-
-
 #: An operand with the names of its columns.
 Named = tuple[Operand, tuple[str, ...]]
 
@@ -124,7 +122,7 @@ class Lowering:
         self.marginals: dict[int, Named] = {}
         self.live: dict[int, tuple[View, tuple[str, ...]]] = {}
         self.covers: dict[int, Named] = {}
-        #: What joins read by presence.
+        #: What the join of the current node reads by presence.
         self.supports: set[Named] = set()
 
     def run(self) -> EnumerationPlan:
@@ -234,7 +232,7 @@ class Lowering:
 
     def _children(self, node: Node, variable: str) -> list[View]:
         nodes = self.plan.nodes
-        return [self.factor(c, variable) for c in node.children
+        return [self.factor(c, variable) for c in sort_children(self.plan, node)
                 if nodes[c].interface == (variable,)]  # fmt: skip
 
     def _product(
@@ -342,6 +340,7 @@ class Lowering:
     def _lower_rule(self, number: int, node: Node) -> None:
         """Create the marginal of a node, and its live tuples if it is a witness."""
         self.node = node
+        self.supports.clear()
         guard = self.guard_view(node)
         is_witness = node.role is Role.WITNESS
         if guard is not None:
@@ -396,7 +395,7 @@ class Lowering:
         if isinstance(node.guard, Join) and guard is None:
             view: View = self._join(node.guard, head)
             return Operand(len(head), view=view), head
-        children = [self.marginal(c) for c in node.children]
+        children = [self.marginal(c) for c in sort_children(self.plan, node)]
         sources = ([guard] if guard is not None else []) + children
         if len(sources) == 1 and set(sources[0][1]) == set(node.interface):
             return sources[0]
@@ -412,9 +411,9 @@ class Lowering:
         is the very relation that a child shows has only tuples for which that child is nonempty.
         """
         if not isinstance(node.guard, Join) or self.rule_statistics is not None:
-            return list(node.children)
+            return sort_children(self.plan, node)
         return [
-            c for c in node.children
+            c for c in sort_children(self.plan, node)
             if self.is_folded(node, c) or self.marginal(c) not in self.supports
         ]  # fmt: skip
 
@@ -487,7 +486,7 @@ class Lowering:
     def _join(self, join: Join, head: Sequence[str]) -> Rule:
         """A materialised join, summed over the variables missing from the head."""
         inputs = []
-        for wanted in join.inputs:
+        for wanted in sort_inputs(self.plan, join):
             operand, names = self.marginal(wanted.node)
             if wanted.use is Use.COUNT:
                 inputs.append((operand, names, COUNT))
@@ -536,6 +535,7 @@ class Lowering:
                 left, right = (f"?{number[v]}" for v in wanted)
                 found = replace(found, left=left, right=right)
             checks.append(Check(judge, tuple(number[v] for v in wanted), found))
+        checks.sort(key=lambda check: (check.judge, check.variables))
         given = [Input(v, tuple(number[n] for n in names), use) for v, names, use in inputs]
         for operand, _, _ in inputs:
             self.list_changes(operand)

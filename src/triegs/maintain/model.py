@@ -96,10 +96,6 @@ class Step(View):
     neighbours: int = OWN
     judge: int = 0
 
-    def has(self, factors: tuple[View, ...], by_other: Index | None) -> bool:
-        """Whether it is computed from these views."""
-        return (set(self.factors), self.by_other) == (set(factors), by_other)
-
 
 @dataclass(frozen=True, slots=True)
 class Operand:

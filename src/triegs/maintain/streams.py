@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from triegs.compiler.keys import alias_text
+from triegs.compiler.keys import alias_text, expression_text
 from triegs.compiler.plan import Alias
 from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.tables import IS_ACCEPTED, IS_EQUAL, IS_ID
@@ -101,7 +101,8 @@ def find_stream(alias: Alias, encode: Callable[[str], int], judges: Judges) -> S
             tests.append(Test(IS_EQUAL, (column, columns[term])))
         else:
             columns[term] = column
-    for expression in alias.filters:
+    # Atoms with equal texts are one stream, whatever the order of their filters.
+    for expression in sorted(alias.filters, key=lambda e: expression_text(e, alias.variables)):
         names = expression_variables(expression)
         judge = judges.find(expression, names)
         tests.append(Test(IS_ACCEPTED, tuple(columns[name] for name in names), judge))

@@ -331,11 +331,6 @@ class Views(ViewRelations):
         A step that keeps order statistics also keeps rows if it is exact.
         """
         found = self.by_name.get(name)
-        # Equal rules whose inputs stand in another order are different factors. A plan holds the
-        # views it names; a factor of another plan would be dropped with that plan.
-        while isinstance(found, Step) and not found.has(factors, by_other):
-            name += "'"
-            found = self.by_name.get(name)
         if found is None:
             arity = {EDGE: 1 if is_exact else 2, ORDERED_EDGE: 2, TOTAL: 0}.get(kind, 1)
             relation = self.store.create(name, arity, LAYOUTS.get(kind, PLAIN))
@@ -352,7 +347,9 @@ class Views(ViewRelations):
                 self.store.drop(relation)  # a rebuild continues without it
                 raise
             self.by_name[name] = found
+        # A plan holds the views it names; a view of another plan would be dropped with that plan.
         assert isinstance(found, Step), name
+        assert (found.factors, found.by_other) == (factors, by_other), name
         return found
 
     def rule(
