@@ -7,6 +7,7 @@ from itertools import islice
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.compute import run_end_decode
 
 from bench.answers import Digest, Numbers, check, digest_columns, imply_digest
 from bench.calls import Engine, apply_table, read_batches, read_table
@@ -68,6 +69,14 @@ class Bed:
         with self.query.snapshot() as snapshot:
             return read_table(snapshot, terms)
 
+    def apply_and_read_runs(self, slide: Slide) -> pa.Table:
+        self.apply(slide)
+        return self.read_runs()
+
+    def read_runs(self) -> pa.Table:
+        with self.query.snapshot() as snapshot:
+            return snapshot.to_arrow("python", layout="factorised")
+
     def digest(self) -> Digest:
         """Of the newest answers, batch by batch, so that large results fit."""
         with self.query.snapshot() as snapshot:
@@ -95,8 +104,11 @@ def digest_table(table: pa.Table | pa.RecordBatch) -> Digest:
 
 
 def to_numbers(column: pa.Array | pa.ChunkedArray) -> Numbers:
-    """A column of integers, plain or as a dictionary, in NumPy."""
+    """A column of integers, plain, as a dictionary or as runs, in NumPy."""
     parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    parts = [
+        run_end_decode(part) if pa.types.is_run_end_encoded(part.type) else part for part in parts
+    ]
     plain = [
         part.dictionary.cast(pa.int64()).to_numpy(zero_copy_only=False)[part.indices.to_numpy()]
         if pa.types.is_dictionary(part.type)

@@ -1,8 +1,8 @@
 """Slides per second: keeping the answers, keeping and reading them, and computing them anew.
 
 Maintaining is `Engine.apply` of a slide alone; reading adds a snapshot of the full result in Arrow
-columns, with integers as integers (`python`), as ids, or in the default form. The peer takes the
-slide into its window and joins it again. Both ratios are against the peer's full result.
+columns, with integers as integers (`python`), flat and factorised, as ids, or in the default form. The
+peer takes the slide into its window and joins it again. Both ratios are against the peer's full result.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ MAINTAINING = {
 READING = {
     "path3 f8": 2.5, "path3 f3": 2.0, "star5 b3": 2.5, "spider4x2 b2": 2.0, "reply": 2.5,
 }  # fmt: skip
-#: Slides of one turn: only maintained, then read as values, then read as ids.
-MAINTAINED, READ, READ_IDS = 16, 4, 2
+#: Of a factorised result, on every shape.
+FACTORISED = 4.0
+#: Slides of one turn: only maintained, then read as values, factorised, then read as ids.
+MAINTAINED, READ, READ_RUNS, READ_IDS = 16, 4, 4, 2
 
 
 def measure_slides(bench: Bench) -> Iterator[Figure]:
@@ -39,12 +41,14 @@ def measure_slides(bench: Bench) -> Iterator[Figure]:
 
 
 def _measure(bench: Bench, name: str, bed: Bed, peer: Any) -> Iterator[Figure]:
-    maintaining, reading = Rival(), Rival()
+    maintaining, reading, factorised = Rival(), Rival(), Rival()
     ids, count = Samples(), Samples()
     for _ in take_turns(bench.settings.seconds):
-        slides = bed.draw(MAINTAINED + READ + READ_IDS)
-        kept, read, rows = _take_our_turn(bed, slides, ids)
+        slides = bed.draw(MAINTAINED + READ + READ_RUNS + READ_IDS)
+        kept, read, runs, rows = _take_our_turn(bed, slides, ids)
         answers = bed.read("python")
+        if digest_table(bed.read_runs()) != digest_table(answers):
+            raise WrongAnswer(f"{name}: a factorised result has other answers")
         if rows != answers.num_rows:
             raise WrongAnswer(f"{name}: {rows} rows of ids, {answers.num_rows} of values")
         found = digest_table(answers)
@@ -58,6 +62,7 @@ def _measure(bench: Bench, name: str, bed: Bed, peer: Any) -> Iterator[Figure]:
         bed.check(found)
         maintaining.add_turn(kept, full)
         reading.add_turn(read, full)
+        factorised.add_turn(runs, full)
     default = Samples()
     for slide in bed.draw(5):
         default.time(bed.apply_and_read, slide, "ntriples")
@@ -65,6 +70,7 @@ def _measure(bench: Bench, name: str, bed: Bed, peer: Any) -> Iterator[Figure]:
     bed.check()
     yield Figure(name, "maintain /s", maintaining.ours.rate)
     yield Figure(name, "and read /s", reading.ours.rate)
+    yield Figure(name, "and read runs /s", factorised.ours.rate)
     yield Figure(name, "and read ids /s", ids.rate)
     yield Figure(name, "and read default /s", default.rate)
     if peer:
@@ -72,20 +78,25 @@ def _measure(bench: Bench, name: str, bed: Bed, peer: Any) -> Iterator[Figure]:
         yield Figure(name, "Polars count /s", count.rate)
         yield Figure(name, "maintain : Polars", maintaining.ratio, "x", MAINTAINING[name])
         yield Figure(name, "and read : Polars", reading.ratio, "x", READING[name])
+        yield Figure(name, "and read runs : Polars", factorised.ratio, "x", FACTORISED)
 
 
-def _take_our_turn(bed: Bed, slides: list[Slide], ids: Samples) -> tuple[Samples, Samples, int]:
-    """Maintaining, reading, and the rows of the last slide's answers as ids."""
-    kept, read = Samples(), Samples()
+def _take_our_turn(
+    bed: Bed, slides: list[Slide], ids: Samples
+) -> tuple[Samples, Samples, Samples, int]:
+    """Maintaining, reading both layouts, and the rows of the last slide's answers as ids."""
+    kept, read, runs = Samples(), Samples(), Samples()
     rows = -1
     for place, slide in enumerate(slides):
         if place < MAINTAINED:
             kept.time(bed.apply, slide)
         elif place < MAINTAINED + READ:
             read.time(bed.apply_and_read, slide, "python")
+        elif place < MAINTAINED + READ + READ_RUNS:
+            runs.time(bed.apply_and_read_runs, slide)
         else:
             rows = ids.time(bed.apply_and_read, slide, "ids").num_rows
-    return kept, read, rows
+    return kept, read, runs, rows
 
 
 def _take_their_turn(

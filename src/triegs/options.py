@@ -22,9 +22,11 @@ ExplainName: TypeAlias = Literal["text", "mermaid", "svg", "json"]
 RowTerms: TypeAlias = Literal["ntriples", "python", "plain", "ids", "rdflib", "pyoxigraph"]
 ArrowTerms: TypeAlias = Literal["ntriples", "python", "plain", "ids"]
 StreamTerms: TypeAlias = Literal["ntriples", "ids"]
+LayoutName: TypeAlias = Literal["flat", "factorised"]
 SparqlFormat: TypeAlias = Literal["json", "xml", "csv", "tsv"]
 
 MODES: tuple[str, ...] = get_args(ModeName)
+LAYOUTS: tuple[str, ...] = get_args(LayoutName)
 SPARQL_FORMATS: tuple[str, ...] = get_args(SparqlFormat)
 
 

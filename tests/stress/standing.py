@@ -18,17 +18,24 @@ def read(result):
 
 
 def read_arrow(result):
-    columns = [column.to_pylist() for column in result.to_arrow().columns]
+    return list_rows(result.to_arrow())
+
+
+def read_runs(result):
+    return list_rows(result.to_arrow(layout="factorised"))
+
+
+def read_threads(result):
+    return list_rows(result.read(workers=3))
+
+
+def list_rows(table):
+    columns = [column.to_pylist() for column in table.columns]
     return [(tuple(row), n) for *row, n in zip(*columns, strict=True)]
 
 
 def read_batches(result):
-    tables = [pa.Table.from_batches([batch]) for batch in result.batches(3)]
-    return [
-        (tuple(row), n)
-        for table in tables
-        for *row, n in zip(*(column.to_pylist() for column in table.columns), strict=True)
-    ]
+    return [row for batch in result.batches(3) for row in list_rows(pa.Table.from_batches([batch]))]
 
 
 def read_parts(result):
@@ -36,7 +43,7 @@ def read_parts(result):
 
 
 #: Forms of the same answers, in the same order.
-FORMS = (read, read_arrow, read_batches, read_parts)
+FORMS = (read, read_arrow, read_batches, read_parts, read_runs, read_threads)
 
 
 def subtract(after: dict, before: dict) -> dict:

@@ -33,6 +33,7 @@ from triegs.read.columns import (
     Integers,
     NotIntegers,
     Sizes,
+    Span,
     Words,
 )
 from triegs.read.differences import Side
@@ -93,6 +94,11 @@ class GroupReader(RowReader):
             and self.groups.sources[self.find_source(each)].measure is not Measure.VALUES
             for each in computed
         )
+
+    @property
+    def is_split(self) -> bool:
+        """Rows of groups are computed, not enumerated."""
+        return False
 
     def find_source(self, each: Aggregate) -> int:
         """The number of the source that an aggregate is computed from."""
@@ -176,7 +182,11 @@ class GroupReader(RowReader):
     # Rows
 
     def _read(
-        self, version: PackedVersion, sizes: Sizes, integers: Integers | None
+        self,
+        version: PackedVersion,
+        sizes: Sizes,
+        integers: Integers | None,
+        span: Span | None,  # noqa: ARG002
     ) -> Iterator[Columns]:
         state = GroupState(self, version)
         if integers is None:

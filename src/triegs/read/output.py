@@ -113,7 +113,7 @@ class ArrowOutput:
             for name, shape in zip(self._names, self._shapes, strict=True)
         ]
 
-    def survey(self, ids: Words) -> None:
+    def survey(self, ids: Words | Sequence[Words]) -> None:
         """Make the types fit this batch, too; for use before the first `write`.
 
         ``ids`` has a row for each column, with -1 for unbound.
@@ -124,7 +124,7 @@ class ArrowOutput:
             if is_native and (before is None or before.type != TERMS):
                 self._shapes[number] = self._find_shape(number, column, before)
 
-    def write(self, ids: Words) -> list[Any]:
+    def write(self, ids: Words | Sequence[Words]) -> list[Any]:
         """The columns of one batch, in the form of `survey`, which must not be called any more."""
         return [self._write(number, column) for number, column in enumerate(ids)]
 

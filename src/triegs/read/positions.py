@@ -24,11 +24,12 @@ from triegs.read.columns import (
     Sizes,
     Words,
     are_ones,
+    count_answers,
+    find_levels,
     new_state,
 )
 from triegs.read.kernels.answers import FACTOR
 from triegs.read.kernels.positions import COUNT_WORDS, pick_answers, seek_answer
-from triegs.read.levels import write_levels
 from triegs.read.rows import UNBOUND, WIDE, RowReader
 from triegs.store.kernels.layout import FANOUT, HEAD, OFFSET
 from triegs.store.packed import PackedRelation, PackedVersion
@@ -69,11 +70,9 @@ class Finder:
     def _tables(self) -> tuple[Words, int, Words, Words]:
         """Levels, their number, where their counts are, and the state of a search."""
         enumeration = self.enumeration
-        if enumeration.tables is None:
-            enumeration.tables = write_levels(enumeration)
         if enumeration.count_table is None:
             enumeration.count_table = write_counts(enumeration)
-        levels, count = enumeration.tables
+        levels, count = find_levels(enumeration)
         state = new_state(count)
         scalar = self._scalar()
         state[FACTOR] = scalar if scalar <= LARGEST else TOO_LARGE
@@ -186,7 +185,18 @@ class Positions:
         if self._known is not None:
             return self._known
         self._check_overflow()
+        if self._counted is not None:
+            return self._counted[0]
         return sum(len(counts) for _, counts in self.scan())
+
+    @cached_property
+    def _counted(self) -> tuple[int, int | None] | None:
+        """The number of answers and, if it follows, that of their rows; None for rows that are not
+        answers.
+        """
+        if not self.reader.is_factorised:
+            return None
+        return count_answers(self.reader.enumeration, self.version)
 
     @cached_property
     def count(self) -> int:
@@ -197,6 +207,8 @@ class Positions:
             return self._finder.total(by_rows=True)
         if self.is_asked_to_count:
             self._check_overflow()
+        if self._counted is not None and self._counted[1] is not None:
+            return self._counted[1]
         return sum(add_exactly(counts) for _, counts in self.scan())
 
     def _rows_are_answers(self) -> bool:

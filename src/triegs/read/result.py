@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from functools import lru_cache
 from itertools import chain
@@ -10,14 +10,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from triegs.copying import Uncopied
 from triegs.errors import TriegsError
-from triegs.options import ArrowTerms, RowTerms
-from triegs.read.columns import BATCH_ROWS, Columns, Integers, NotIntegers, Sizes
+from triegs.options import LAYOUTS, ArrowTerms, LayoutName, RowTerms, check_word
+from triegs.read.columns import BATCH_ROWS, RUN_ROWS, Columns, Integers, NotIntegers, Sizes
+from triegs.read.factorised import (
+    IntegerOutput,
+    RunBatch,
+    RunOutput,
+    count_field,
+    encode_runs,
+    join_batches,
+)
 from triegs.read.output import ArrowOutput, RowOutput, integer_table
 from triegs.terms.decoder import Decoder, wrap
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Found = TypeVar("Found")
 Made = TypeVar("Made")
 
 
@@ -96,10 +105,12 @@ class Result(Uncopied):
         """The output of each batch. Ids are valid only while their snapshot is pinned, so they are
         converted to terms within the block.
         """
-        columns = self._columns(sizes)
+        return self._make(self._columns(sizes), make)
+
+    def _make(self, batches: Iterator[Found], make: Callable[[Found], Made]) -> Iterator[Made]:
         while True:
             with self._hold():
-                found = next(columns, None)
+                found = next(batches, None)
                 if found is None:
                     return
                 made = make(found)
@@ -130,8 +141,9 @@ class Result(Uncopied):
         """Raise `SnapshotExpired` after the end."""
 
     def batches(
-        self, rows: int = BATCH_ROWS, terms: ArrowTerms = "ntriples", *, compact: bool = False
-    ) -> Iterator[pa.RecordBatch]:
+        self, rows: int = BATCH_ROWS, terms: ArrowTerms = "ntriples", *, compact: bool = False,
+        layout: LayoutName = "flat",
+    ) -> Iterator[pa.RecordBatch]:  # fmt: skip
         """The rows as Arrow record batches of at most `rows` rows.
 
         Columns are dictionaries of N-Triples strings; with ``terms="python"`` native columns where
@@ -142,13 +154,22 @@ class Result(Uncopied):
         If the first batch has at least four rows for each id of the engine, the columns share one
         dictionary of all terms, which costs nothing per row. With `compact` each column always has
         a dictionary of its own terms: to write the result to Arrow files or send it elsewhere.
-        """
-        return iter(self._stream(rows, terms, compact))
 
-    def _stream(self, rows: int, terms: ArrowTerms, compact: bool = False) -> pa.RecordBatchReader:
+        With ``layout="factorised"`` columns are run-end encoded, except for the one that repeats no
+        value: a value of an outer variable is written once for all combinations of inner ones.
+        Terms are then strings, so it pays for native values and ids, not for text. pyarrow and
+        DuckDB read such columns; Polars does not.
+        """
+        return iter(self._stream(rows, terms, compact, layout))
+
+    def _stream(
+        self, rows: int, terms: ArrowTerms, compact: bool = False, layout: LayoutName = "flat"
+    ) -> pa.RecordBatchReader:
         import pyarrow as pa
 
-        first, schema, columns = self._begin(rows, terms, compact)
+        check_word("layout", layout, LAYOUTS)
+        begin = self._begin if layout == "flat" else self._begin_runs
+        first, schema, columns = begin(rows, terms, compact)
         batches = (
             pa.RecordBatch.from_arrays(arrays, schema=schema)
             for arrays in chain([] if first is None else [first], columns)
@@ -173,8 +194,54 @@ class Result(Uncopied):
             return None, empty_table(self.names, self._count_name(), terms).schema, columns
         return first, self._schema(output), columns
 
-    def to_arrow(self, terms: ArrowTerms = "ntriples", *, compact: bool = False) -> pa.Table:
-        """All rows as one Arrow table; `terms` and `compact` as for `batches`."""
+    def _begin_runs(
+        self, rows: int, terms: str, compact: bool
+    ) -> tuple[list[Any] | None, pa.Schema, Iterator[list[Any]]]:
+        """The same for columns of runs."""
+        import pyarrow as pa
+
+        output = self._open_runs(terms, 0 if compact else rows)
+        columns = self._make(self._runs(lambda: rows), output.write)
+        first = next(columns, None)
+        return first, pa.schema(output.fields(self._count_name())), columns
+
+    def _open_runs(self, terms: str, rows: int) -> RunOutput:
+        return RunOutput(self._open_output(terms, rows), self._flat)
+
+    @property
+    def _flat(self) -> int:
+        """The column of a factorised result that has every row."""
+        return len(self.names) - 1
+
+    def _runs(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[RunBatch]:
+        """Columns of runs; as `_columns`."""
+        for ids, counts in self._columns(sizes, integers):
+            yield encode_runs(ids, self._flat), counts
+
+    def _to_runs(self, terms: ArrowTerms, compact: bool) -> pa.Table:
+        """All rows, factorised."""
+        if terms in ("python", "plain"):
+            with suppress(NotIntegers):
+                output = RunOutput(IntegerOutput(self.names), self._flat)
+                columns = self._runs(lambda: RUN_ROWS, lambda: integer_table(self._decoder))
+                written = list(self._make(columns, output.write))
+                if written:
+                    return join_batches(written, output.fields(self._count_name()))
+        with self._hold():
+            parts = list(self._runs(lambda: RUN_ROWS))
+            output = self._open_runs(terms, 0 if compact else sum(len(part[1]) for part in parts))
+            for part in parts:
+                output.survey(part[0])
+            written = [output.write(part) for part in parts]
+            return join_batches(written, output.fields(self._count_name()))
+
+    def to_arrow(
+        self, terms: ArrowTerms = "ntriples", *, compact: bool = False, layout: LayoutName = "flat"
+    ) -> pa.Table:
+        """All rows as one Arrow table; `terms`, `compact` and `layout` as for `batches`."""
+        check_word("layout", layout, LAYOUTS)
+        if layout == "factorised":
+            return self._to_runs(terms, compact)
         if terms in ("python", "plain"):
             with suppress(NotIntegers):
                 return self._read_integers()
@@ -186,19 +253,19 @@ class Result(Uncopied):
 
     def _read_integers(self) -> pa.Table:
         """All rows if all terms are integers: the enumerating kernel writes their values."""
+        columns = self._columns(lambda: BATCH_ROWS, lambda: integer_table(self._decoder))
+        return self._join_integers(self._make(columns, lambda found: found))
+
+    def _join_integers(self, parts: Iterable[Columns]) -> pa.Table:
         import pyarrow as pa
 
         names = (*self.names, self._count_name())
         schema = pa.schema([pa.field(name, pa.int64()) for name in names])
-        columns = self._columns(lambda: BATCH_ROWS, lambda: integer_table(self._decoder))
-        batches: list[Any] = []
-        while True:
-            with self._hold():
-                found = next(columns, None)
-            if found is None:
-                return pa.Table.from_batches(batches, schema)
-            values, counts = found
-            batches.append(pa.RecordBatch.from_arrays([*map(wrap, values), wrap(counts)], names))
+        batches = [
+            pa.RecordBatch.from_arrays([*map(wrap, values), wrap(counts)], names)
+            for values, counts in parts
+        ]
+        return pa.Table.from_batches(batches, schema)
 
     def _open_output(self, terms: str, rows: int) -> ArrowOutput:
         return ArrowOutput(self._decoders, self.names, terms, rows)
@@ -265,12 +332,6 @@ def empty_table(names: tuple[str, ...], count: str, terms: str) -> pa.Table:
 
 def _no_terms() -> Any:
     raise AssertionError("nothing to decode")
-
-
-def count_field(name: str) -> Any:
-    import pyarrow as pa
-
-    return pa.field(name, pa.int64(), nullable=False)
 
 
 def growing_sizes() -> Sizes:

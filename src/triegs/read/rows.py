@@ -16,14 +16,18 @@ from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.read.columns import (
     BATCH_ROWS,
     LARGEST,
+    Column,
     Columns,
     Ids,
     Integers,
     Sizes,
+    Span,
     Words,
     are_ones,
+    find_flat,
     list_ones,
     read_columns,
+    read_runs,
 )
 from triegs.read.differences import Side, read_differences
 from triegs.read.ordering import Load, RowOrder, join_columns, no_terms, select_first
@@ -62,6 +66,26 @@ class RowReader:
         return not self.plan.filters and query.limit is None and not query.offset and (
             set(query.head) <= set(query.free))  # fmt: skip
 
+    @property
+    def is_split(self) -> bool:
+        """Whether rows can be read by spans of ids: no order, no limit."""
+        query = self.plan.query
+        is_ordered = query.order or query.limit is not None or query.offset
+        return not is_ordered and bool(self.enumeration.levels)
+
+    @property
+    def is_factorised(self) -> bool:
+        """Whether rows can be read as runs, without writing every row."""
+        query = self.plan.query
+        return self.is_plain and self.is_split and len(query.head) == len(query.free)
+
+    @cached_property
+    def flat(self) -> int:
+        """The column of a factorised result that has every row."""
+        if self.is_factorised:
+            return self.picks.index(find_flat(self.enumeration))
+        return len(self.plan.query.head) - 1
+
     def count_rows(self, version: PackedVersion) -> int | None:  # noqa: ARG002
         """The number of distinct rows, if it is known without a scan and without order
         statistics.
@@ -74,12 +98,13 @@ class RowReader:
         return tuple(unbound if pick is None else decoder for pick in self.picks)
 
     def columns(
-        self, version: PackedVersion, sizes: Sizes, integers: Integers | None = None
-    ) -> Iterator[Columns]:
+        self, version: PackedVersion, sizes: Sizes, integers: Integers | None = None,
+        span: Span | None = None,
+    ) -> Iterator[Columns]:  # fmt: skip
         """Every row once with its multiplicity, in columns of the head, `UNBOUND` where a variable
         has no value; DISTINCT, ORDER BY, OFFSET and LIMIT are applied. `integers` requires
-        `is_plain` and no ORDER BY. Memory: one batch; with ORDER BY also the sorted rows, of which
-        LIMIT and OFFSET keep only as many as they need.
+        `is_plain` and no ORDER BY, `span` requires `is_split`. Memory: one batch; with ORDER BY
+        also the sorted rows, of which LIMIT and OFFSET keep only as many as they need.
         """
         query = self.plan.query
         if query.order:
@@ -88,7 +113,7 @@ class RowReader:
         start, end = 0, None if query.limit is None else query.offset + query.limit
         if end == query.offset:
             return
-        for ids, counts in self._read(version, sizes, integers):
+        for ids, counts in self._read(version, sizes, integers, span):
             if self.drops_counts:
                 counts = list_ones(len(counts))
             if query.offset or end is not None:
@@ -99,11 +124,21 @@ class RowReader:
             if end is not None and start >= end:
                 return
 
+    def runs(
+        self, version: PackedVersion, sizes: Sizes, integers: Integers | None = None
+    ) -> Iterator[tuple[list[Column], Words]]:
+        """Every row once, with all columns but `flat` as runs. Requires `is_factorised`."""
+        for columns, counts in read_runs(self.enumeration, version, sizes, integers):
+            if self.drops_counts:
+                counts = list_ones(len(counts))
+            _check_counts(counts)
+            yield [columns[pick] for pick in self.picks if pick is not None], counts
+
     def _read(
-        self, version: PackedVersion, sizes: Sizes, integers: Integers | None
+        self, version: PackedVersion, sizes: Sizes, integers: Integers | None, span: Span | None
     ) -> Iterator[Columns]:
         """Every answer that passes the filters, with its multiplicity."""
-        for found in read_columns(self.enumeration, version, sizes, integers):
+        for found in read_columns(self.enumeration, version, sizes, integers, span):
             yield self._filter(*found)
 
     def sorted_columns(self, version: PackedVersion, sizes: Sizes) -> Iterator[Columns]:

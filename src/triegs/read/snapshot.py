@@ -11,23 +11,28 @@ from operator import index
 from threading import Lock
 from time import monotonic
 from types import TracebackType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from triegs.errors import SnapshotExpired, StateError, TriegsError
+from triegs.errors import BadOption, SnapshotExpired, StateError, TriegsError
 from triegs.notebook import MOST_SHOWN, write_card, write_table
-from triegs.options import SPARQL_FORMATS, SparqlFormat, check_word
+from triegs.options import SPARQL_FORMATS, ArrowTerms, SparqlFormat, check_word
 from triegs.read.changes import Changes
 from triegs.read.columns import BATCH_ROWS, Columns, Integers, NotIntegers, Sizes
-from triegs.read.output import RowOutput
+from triegs.read.factorised import RunBatch
+from triegs.read.output import RowOutput, integer_table
 from triegs.read.positions import Positions, add_exactly, check_size
 from triegs.read.result import Result, Row
 from triegs.read.rows import RowReader
+from triegs.read.spans import SPANS_PER_WORKER, read_spans, split_first
 from triegs.sparql.model import Form
 from triegs.store.packed import PackedVersion
 from triegs.terms.decoder import Decoder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Positions of answers in the enumeration.
 PositionList = range | NDArray[np.int64]
@@ -176,6 +181,52 @@ class Snapshot(Result):
         if integers is not None and (self._reader.plan.query.order or not self._reader.is_plain):
             raise NotIntegers
         return self._reader.columns(self._version, sizes, integers)
+
+    def _runs(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[RunBatch]:
+        if not self._reader.is_factorised:
+            return super()._runs(sizes, integers)
+        return self._reader.runs(self._version, sizes, integers)
+
+    @property
+    def _flat(self) -> int:
+        return self._reader.flat
+
+    def read(
+        self, workers: int = 2, terms: ArrowTerms = "ntriples", *, compact: bool = False
+    ) -> pa.Table:
+        """All rows as one Arrow table, the same as `to_arrow`, read by several threads.
+
+        Each enumerates spans of the first variable, without the interpreter's lock. With ORDER BY,
+        LIMIT or aggregates a single thread reads. Memory: the whole result.
+
+        >>> from triegs import Engine
+        >>> engine = Engine()
+        >>> query = engine.register("SELECT ?x ?y { ?x <http://ex/p> ?y }")
+        >>> report = engine.apply([("+", x, "<http://ex/p>", x + 1) for x in range(100)])
+        >>> with query.snapshot() as snap:
+        ...     snap.read(workers=2, terms="python") == snap.to_arrow("python")
+        True
+        """
+        check_workers(workers)
+        if workers == 1 or not self._reader.is_split:
+            return self.to_arrow(terms, compact=compact)
+        with self._hold():
+            if terms in ("python", "plain") and self._reader.is_plain:
+                with suppress(NotIntegers):
+                    parts = self._read_spans(workers, lambda: integer_table(self._decoder))
+                    return self._join_integers(parts)
+            parts = self._read_spans(workers)
+            if not parts:
+                return self.to_arrow(terms, compact=compact)
+            return self._write(parts, terms, compact)
+
+    def _read_spans(self, workers: int, integers: Integers | None = None) -> list[Columns]:
+        reader, version = self._reader, self._version
+        spans = split_first(reader.enumeration, version, SPANS_PER_WORKER * workers)
+        return read_spans(
+            spans, workers,
+            lambda span: list(reader.columns(version, lambda: BATCH_ROWS, integers, span)),
+        )  # fmt: skip
 
     def count(self) -> int:
         """The total multiplicity, of any size. Cost: constant if the query keeps ``"count"``, else
@@ -354,6 +405,11 @@ class Snapshot(Result):
         return Changes(since, self)
 
 
+def check_workers(workers: int) -> None:
+    if workers < 1:
+        raise BadOption(f"workers must be at least 1, not {workers}")
+
+
 def compose(positions: PositionList, chosen: PositionList) -> PositionList:
     """The positions at the chosen indexes."""
     if isinstance(positions, range):
@@ -391,6 +447,16 @@ class Selection(Snapshot):
     def _check_open(self) -> None:
         super()._check_open()
         self._whole._check_open()
+
+    def _runs(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[RunBatch]:
+        return Result._runs(self, sizes, integers)
+
+    def read(
+        self, workers: int = 2, terms: ArrowTerms = "ntriples", *, compact: bool = False
+    ) -> pa.Table:
+        """As `to_arrow`: a selection is read by one thread; `split` makes one for each."""
+        check_workers(workers)
+        return self.to_arrow(terms, compact=compact)
 
     def _columns(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[Columns]:
         if integers is not None:

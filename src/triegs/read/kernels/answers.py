@@ -38,6 +38,7 @@ from triegs.read.kernels.expansion import (
     KEYS,
     LEVEL_WORDS,
     POSITIONS_AT,
+    RUNS,
     START,
     UNTIL,
     WEIGHTS,
@@ -55,6 +56,7 @@ from triegs.read.kernels.expansion import (
     write_chunk,
     write_weights,
 )
+from triegs.read.kernels.runs import append_value, write_runs
 from triegs.store.kernels.cursors import (
     KEY,
     WORD,
@@ -65,6 +67,7 @@ from triegs.store.kernels.cursors import (
     take_trie,
     trie_first,
     trie_next,
+    trie_seek,
 )
 from triegs.store.kernels.sets import set_get
 from triegs.store.kernels.trie import trie_get
@@ -77,6 +80,10 @@ FACTOR_WORDS = 3
 # The state: some words, then one range per level, its cursor first.
 PHASE, FACTOR, MISFIT = 0, 1, 2  # FACTOR multiplies every answer
 LEVEL, IS_PLAIN = 3, 4  # the level of the chunks; whether all multiplicities so far are one
+# The first level begins at this id and, unless it is 0, ends before that one.
+FIRST_KEY, END_KEY = 5, 6
+FORM = 7  # how answers are written: every row; as runs, `triegs.read.kernels.runs`; not at all
+FLAT, FACTORISED, COUNTED = 0, 1, 2
 NEW, RUNNING, DONE = 0, 1, 2
 STATE_HEAD = 8
 INTEGER = -1  # as in triegs.terms.arrays
@@ -201,14 +208,21 @@ def show_entries(
 
 @inlined
 def write_stretch(
-    levels: Words, state: Words, integers: Words, level: int, out: Numbers, stride: int, end: int
-) -> None:
+    levels: Words, count: int, state: Words, integers: Words, scratch: Words, level: int,
+    out: Numbers, stride: int, end: int,
+) -> None:  # fmt: skip
     """Write the value of a fixed level to all rows since it was fixed."""
-    base = base_of(level)
+    base, form = base_of(level), load(state, FORM)
     since = load(state, base + SINCE)
-    start = load(levels, LEVEL_WORDS * level + COLUMN) * stride
-    write_run(out, start + since, show(integers, state, load(state, base + VALUE)), end - since)
     store(state, base + SINCE, end)
+    if form == COUNTED or end == since:
+        return
+    value = show(integers, state, load(state, base + VALUE))
+    if form == FACTORISED:
+        append_value(levels, count, scratch, level, out, stride, value, end)
+    else:
+        start = load(levels, LEVEL_WORDS * level + COLUMN) * stride
+        write_run(out, start + since, value, end - since)
 
 
 @inlined
@@ -341,6 +355,10 @@ def fill_queue(
         taken = take_trie(words, state, base, scratch, keys, found, most)
     else:
         taken = take_set(words, state, base, scratch, keys, found, most)
+    end = load(state, END_KEY)
+    if level == 0 and end != 0:
+        while taken > 0 and load(scratch, keys + taken - 1) >= end:
+            taken -= 1
     store(state, base + NEXT, 0)
     store(state, base + HELD, taken)
     weigh_entries(words, roots, levels, state, scratch, level, level, taken)
@@ -374,6 +392,9 @@ def begin(words: Words, roots: Words, levels: Words, count: int, state: Words) -
         if load(levels, row) == TRIE and load(roots, load(levels, row + 1)) == 0:
             return False
     open_level(words, roots, levels, state, 0)
+    if load(state, FIRST_KEY) != 0:
+        root = load(roots, load(levels, ROOT_AT))
+        trie_seek(words, state, base_of(0), root, load(state, FIRST_KEY))
     store(state, LEVEL, 0)
     return True
 
@@ -421,10 +442,11 @@ def fill_answers(
     """Write the next answers to columns of `rows + WIDE` numbers, and their multiplicities, which
     are negative if they exceed 64 bits, to `counts`, unless `IS_PLAIN` says that all are one.
 
-    Returns the number of answers; fewer than `rows` means the end.
+    Returns the number of answers; fewer than `rows` means the end. If they are only counted,
+    nothing is written.
     """
-    stride = out.size // count
-    filled = 0
+    form, filled = load(state, FORM), 0
+    stride = out.size // (2 * count if form == FACTORISED else count)
     if load(state, PHASE) == NEW:
         store(state, PHASE, RUNNING)
         if not begin(words, roots, levels, count, state):
@@ -434,6 +456,7 @@ def fill_answers(
     store(state, IS_PLAIN, 1)
     for level in range(count):
         store(state, base_of(level) + SINCE, 0)
+        store(scratch, meta(level) + RUNS, 0)
     level = load(state, LEVEL)
     while filled < rows:
         base = base_of(level)
@@ -444,7 +467,7 @@ def fill_answers(
                 store(state, PHASE, DONE)
                 break
             level -= 1
-            write_stretch(levels, state, integers, level, out, stride, filled)
+            write_stretch(levels, count, state, integers, scratch, level, out, stride, filled)
             continue
         first, room = load(state, base + NEXT), rows - filled
         until = first
@@ -454,16 +477,19 @@ def fill_answers(
             fix_entry(words, roots, levels, state, scratch, level, filled)
             level += 1
             continue
-        write_chunk(levels, count, scratch, shown, level, until, out, stride, filled)
+        if form == FLAT:
+            write_chunk(levels, count, scratch, shown, level, until, out, stride, filled)
+        elif form == FACTORISED:
+            write_runs(levels, count, scratch, shown, level, until, out, stride, filled)
         weight = weight_above(state, level)
         if load(state, IS_PLAIN) and (weight != 1 or has_weights(levels, count, scratch, level)):
             store(state, IS_PLAIN, 0)
-            write_run(counts, 0, 1, filled)
-        if load(state, IS_PLAIN) == 0:
+            write_run(counts, 0, 1, filled if form != COUNTED else 0)
+        if load(state, IS_PLAIN) == 0 and form != COUNTED:
             write_weights(levels, count, scratch, level, until, weight, counts, filled)
         filled += load(scratch, POSITIONS_AT + until)
         store(state, base + NEXT, until)
     for each in range(level):
-        write_stretch(levels, state, integers, each, out, stride, filled)
+        write_stretch(levels, count, state, integers, scratch, each, out, stride, filled)
     store(state, LEVEL, level)
     return filled

@@ -48,8 +48,9 @@ STRIDE = CAPACITY + 2 * WIDE
 KEYS, WORDS, WEIGHTS, START, BEGIN, AFTER, ROWS, PRODUCTS, ABOVE = range(9)
 SECTIONS = 9
 # Words of a level: its entries; whether a weight of its table is not one; where to find the rows
-# that begin with an entry of the parent, and the products of weights; the section of its column.
-FIRST, UNTIL, IS_HEAVY, BEGIN_AT, PRODUCTS_AT, SIDE = range(6)
+# that begin with an entry of the parent, and the products of weights; the section of its column;
+# how many runs were written.
+FIRST, UNTIL, IS_HEAVY, BEGIN_AT, PRODUCTS_AT, SIDE, RUNS = range(7)
 META_WORDS = 8
 BEFORE_AT = CURSOR_WORDS
 POSITIONS_AT = BEFORE_AT + STRIDE  # by entry of the top, the rows of the chunk before it

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel, short_kernel
 from triegs.jit.words import Words, load, store, trailing_zeros
-from triegs.store.kernels.layout import BITS, HEAD, HEIGHT_SHIFT, LOW, OFFSET, SMALLEST
+from triegs.store.kernels.layout import (
+    BITS,
+    DIGIT,
+    FANOUT,
+    HEAD,
+    HEIGHT_SHIFT,
+    LOW,
+    OFFSET,
+    SMALLEST,
+)
 
 CURSOR_WORDS = 32
 
@@ -100,6 +109,34 @@ def trie_first(words: Words, cursor: Words, base: int, root: int) -> None:
         store(cursor, base + STACK, node)
         store(cursor, base + STACK + 1, load(words, node + 1) & LOW)
         store(cursor, base + STACK + 2, 0)
+
+
+@kernel
+def trie_seek(words: Words, cursor: Words, base: int, root: int, key: int) -> None:
+    """Position before the first id that is not below `key`. Cost: one visit per level."""
+    trie_first(words, cursor, base, root)
+    height, depth = root >> HEIGHT_SHIFT, 1
+    if root == 0 or (key >> (height * BITS)) >= FANOUT:
+        store(cursor, base + DEPTH, 0)
+        return
+    while True:
+        top = base + STACK + 3 * (depth - 1)
+        digit = (key >> (height * BITS)) & DIGIT
+        children = load(cursor, top + 1)
+        if height == 0:
+            store(cursor, top + 1, (children >> digit) << digit)
+            break
+        store(cursor, top + 1, (children >> (digit + 1)) << (digit + 1))
+        if (children >> digit) & 1 == 0:
+            break
+        child = load(words, load(cursor, top) + HEAD + digit)
+        store(cursor, top + 3, child)
+        store(cursor, top + 4, load(words, child + 1) & LOW)
+        store(cursor, top + 5, (load(cursor, top + 2) << BITS) | digit)
+        depth += 1
+        height -= 1
+    store(cursor, base + DEPTH, depth)
+    store(cursor, base + HEIGHT, height)
 
 
 @inlined
