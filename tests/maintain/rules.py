@@ -199,7 +199,7 @@ class Bench(Views):
         def run(words, roots):
             return self.run_step(
                 words, log, lists, self.work, limits, flat, self.table, self.row, roots,
-                self.judges.words, self.judges.asked,
+                self.judges.words, self.judges.requests,
             )  # fmt: skip
 
         while not self.store.run(run):

@@ -246,7 +246,7 @@ def test_judges_are_asked_in_the_middle_of_a_step():
 def test_questions_that_find_no_room_are_asked_again():
     bench = Bench([2])
     bench.make_rule([Given(0, (X, Y), COUNT, True)], (X, Y), [(X, Y), (X,)])
-    bench.judges._replace_asked(16)
+    bench.judges._replace_requests(16)
     play(bench, edges(*((a, b) for a in range(6) for b in range(6))))
     assert bench.answered > 2
 

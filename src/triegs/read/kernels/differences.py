@@ -42,8 +42,8 @@ def difference_words(columns: int) -> int:
 def share_roots(old: Words, new: Words, at: Words) -> bool:
     """Whether two root vectors have the same words at these indices."""
     for number in range(at.size):
-        place = load(at, number)
-        if load(old, place) != load(new, place):
+        offset = load(at, number)
+        if load(old, offset) != load(new, offset):
             return False
     return True
 

@@ -35,7 +35,7 @@ from triegs.store.kernels.layout import (
     SLOT_WORDS,
     SLOTS,
 )
-from triegs.store.kernels.sets import set_change, set_get, set_place
+from triegs.store.kernels.sets import set_change, set_get, set_offset
 from triegs.store.kernels.trie import find_leaf, trie_get, trie_leaf, trie_prune
 
 
@@ -181,7 +181,7 @@ def tuple_change(
     before = load(words, at)
     store(words, PATH, at)
     for level in range(1, arity - 1):
-        at = set_place(words, at, load(key, level))
+        at = set_offset(words, at, load(key, level))
         store(words, PATH + level, at)
     old, new = set_change(words, at, load(key, arity - 1), value, put)
     leave_empty_sets(words, key, arity)
