@@ -17,6 +17,7 @@ long one must not be left for the end.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from itertools import groupby
@@ -69,6 +70,11 @@ WITH_OPERATORS = {
 
 # Spark sessions of a run in several processes: one is too slow, and each costs its warm-up.
 SESSIONS = 2
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector off what stays to the end, hundreds of thousands of objects."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker and xdist reads the groups

@@ -1,8 +1,8 @@
 """Slides per second: keeping the answers, keeping and reading them, and computing them anew.
 
-Maintaining is `Engine.apply` of a slide alone; reading adds a snapshot of the full result in Arrow
-columns, with integers as integers (`python`), flat and factorised, as ids, or in the default form. The
-peer takes the slide into its window and joins it again. Both ratios are against the peer's full result.
+Maintaining is `Engine.apply` of a slide alone. Reading adds a snapshot of the full result in Arrow
+columns: integers as integers (`python`), flat or factorised; ids; or the default form. The peer
+takes the slide into its window and joins it again. All ratios are against the peer's full result.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from triegs.sparql import parse
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 
 
-@pytest.mark.parametrize("seed", range(3_000 if SOAK else 60))
+@pytest.mark.parametrize("seed", range(3_000 if SOAK else 30))
 def test_random_lives(seed):
     life = Life(seed)
     for number in range(30 if SOAK else 12):

@@ -45,6 +45,11 @@ def test_the_running_example():
     assert [s.epoch for s in held] == [held[0].epoch, held[0].epoch + 1, held[0].epoch + 2]
 
 
+def test_a_refused_update_names_its_row():
+    (refused,) = Engine().apply([*knows((1, 2)), *knows((3, 4), sign="-")]).refused
+    assert (refused.row, refused.place) == (1, 1)
+
+
 def test_a_query_registered_late_is_filled_from_the_graph():
     engine = Engine()
     engine.apply(knows("ab", "bc"))

@@ -199,7 +199,7 @@ class Bench(Views):
         def run(words, roots):
             return self.run_step(
                 words, log, lists, self.work, limits, flat, self.table, self.row, roots,
-                self.judges.words, self.judges.asked,
+                self.judges.words, self.judges.requests,
             )  # fmt: skip
 
         while not self.store.run(run):
@@ -278,3 +278,29 @@ class Bench(Views):
             was, is_now = ({(k[0],) for k in rows} for rows in (before, output))
             assert keys == {k: (int(k in was), None) for k in was ^ is_now}
         self.store.check()
+
+
+# Rules over payments
+
+X, Y, Z, W = range(4)
+PAYS = [(X, Y), (Y, Z), (Z, X)]
+
+
+def triangle(from_entries=True):
+    """`x pays y, y pays z, z pays x` over one relation."""
+    bench = Bench([2])
+    bench.make_rule([Given(0, v, COUNT, from_entries) for v in PAYS], (X, Y, Z))
+    return bench
+
+
+def play(bench, *epochs):
+    """Run epochs, each of `(base, tuple, change)`, with everything compared after each."""
+    for changes in epochs:
+        before = bench.found()
+        told, keys = bench.run_epoch(changes)
+        bench.compare(before, told, keys)
+    return bench.found()
+
+
+def edges(*pairs, change=1):
+    return [(0, pair, change) for pair in pairs]

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triegs.jit.jit import COMPILED
-from triegs.maintain.judges import LEAST_ASKED, LEAST_IDS, MOST_SLOTS, Judges
+from triegs.maintain.judges import LEAST_IDS, LEAST_REQUESTS, MOST_SLOTS, Judges
 from triegs.maintain.kernels.verdicts import accepts_id, accepts_tuple
 from triegs.sparql.expressions import holds
 from triegs.sparql.model import Call, Expression
@@ -98,9 +98,9 @@ def run(world: World, number: int, rows: Sequence[tuple[int, ...]]) -> list[bool
         said = []
         for row in rows:
             ids = np.array(row, np.int64)
-            several = accepts_tuple(judges.words, judges.asked, number, ids, len(row))
+            several = accepts_tuple(judges.words, judges.requests, number, ids, len(row))
             if len(row) == 1:
-                assert several == accepts_id(judges.words, judges.asked, number, row[0])
+                assert several == accepts_id(judges.words, judges.requests, number, row[0])
             said.append(bool(several))
         if not judges.answer():
             return said
@@ -198,7 +198,7 @@ def test_values_decide_what_they_can() -> None:
         run(world, number, [(key, key) for key in world.ids.tolist()])
         judges = world.judges
         for pair in pairs:
-            accepts_tuple(judges.words, judges.asked, number, np.array(pair), 2)
+            accepts_tuple(judges.words, judges.requests, number, np.array(pair), 2)
         assert not judges.answer()
 
 
@@ -212,7 +212,7 @@ def test_no_verdict_is_requested_twice() -> None:
     for judge, rows in ((number, single), (across, pairs)):
         run(world, judge, rows)
         for row in rows:
-            accepts_tuple(judges.words, judges.asked, judge, np.array(row), len(row))
+            accepts_tuple(judges.words, judges.requests, judge, np.array(row), len(row))
         assert not judges.answer()
 
 
@@ -284,13 +284,13 @@ def test_planes_grow_with_ids() -> None:
     assert run(world, pair, [(few[0], few[1])]) == [True]
     assert run(world, less, [(ids[-1],)]) == [False]
     for key in few:  # known still
-        assert accepts_id(judges.words, judges.asked, less, key)
-    assert accepts_tuple(judges.words, judges.asked, pair, np.array(few[:2]), 2)
+        assert accepts_id(judges.words, judges.requests, less, key)
+    assert accepts_tuple(judges.words, judges.requests, pair, np.array(few[:2]), 2)
     assert not judges.answer()
     said = judges.judge_columns(less, [world.ids])
     assert said.tolist() == [n < count // 2 for n in range(count)]
     judges.forget(np.array([ids[-1], 10**9]))  # one that was never requested
-    accepts_id(judges.words, judges.asked, less, ids[-1])
+    accepts_id(judges.words, judges.requests, less, ids[-1])
     assert judges.answer()
 
 
@@ -309,7 +309,7 @@ def test_tables_grow() -> None:
     for start in range(0, len(ids), 50):
         assert run(world, number, ids[start : start + 50]) == [start < 200] * 50
     for row in ids:  # what the small table had is in the large one
-        accepts_tuple(judges.words, judges.asked, number, np.array(row), 3)
+        accepts_tuple(judges.words, judges.requests, number, np.array(row), 3)
     assert not judges.answer()
     assert judges.bytes > size
 
@@ -330,19 +330,19 @@ def test_large_tables_shrink() -> None:
 
 def test_a_full_list_of_requests() -> None:
     """Requests that find no room are repeated when the kernel runs again."""
-    count = LEAST_ASKED
+    count = LEAST_REQUESTS
     world = World([f'"{n}"^^<{XSD}integer>' for n in range(count)])
     judges = world.judges
     number = judges.find(Call("<", ("?x", f'"7"^^<{XSD}integer>')), ["?x"])
     for key in world.ids.tolist():
-        accepts_id(judges.words, judges.asked, number, key)
-    asked = int(judges.asked[0])
-    assert LEAST_ASKED - 3 < asked <= LEAST_ASKED
+        accepts_id(judges.words, judges.requests, number, key)
+    used = int(judges.requests[0])
+    assert LEAST_REQUESTS - 3 < used <= LEAST_REQUESTS
     across = judges.find(Call("SAMETERM", ("?x", "?y")), ["?x", "?y"])
-    accepts_tuple(judges.words, judges.asked, across, world.ids[:2], 2)
-    assert judges.asked[0] == asked
+    accepts_tuple(judges.words, judges.requests, across, world.ids[:2], 2)
+    assert judges.requests[0] == used
     assert judges.answer()
-    assert len(judges.asked) > LEAST_ASKED  # more room the next time
+    assert len(judges.requests) > LEAST_REQUESTS  # more room the next time
     assert run(world, number, [(key,) for key in world.ids.tolist()]) == [
         n < 7 for n in range(count)
     ]
@@ -398,7 +398,7 @@ def test_equal_expressions_share_a_judge() -> None:
     drop(judges, first)
     assert run(world, swapped, [(one, two), (two, one)]) == [False, True]
     assert run(world, wider, [(one, two, iri)]) == [True]
-    assert accepts_id(judges.words, judges.asked, single, iri)
+    assert accepts_id(judges.words, judges.requests, single, iri)
     assert not judges.answer()
     again = judges.find(Call("ISBLANK", ("?x",)), ["?x"])
     assert again == first
@@ -409,7 +409,7 @@ def test_a_request_for_a_judge_that_is_removed() -> None:
     world = World()
     judges = world.judges
     number = judges.find(Call("SAMETERM", ("?x", "?y")), ["?x", "?y"])
-    accepts_tuple(judges.words, judges.asked, number, world.ids[:2], 2)
+    accepts_tuple(judges.words, judges.requests, number, world.ids[:2], 2)
     drop(judges, number)
     number = judges.find(Call("ISIRI", ("?x",)), ["?x"])
     assert not judges.answer()

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -14,7 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
-from tests.maintain.rules import INTEGER, Bench, Fault, Given
+from tests.maintain.rules import (
+    PAYS,
+    Bench,
+    Fault,
+    Given,
+    W,
+    X,
+    Y,
+    Z,
+    edges,
+    play,
+    triangle,
+)
 
 from triegs.maintain.kernels.emissions import (
     ID_BITS,
@@ -22,37 +30,12 @@ from triegs.maintain.kernels.emissions import (
     sort_columns,
     sort_emissions,
 )
-from triegs.maintain.kernels.rule import step_rule
 from triegs.maintain.kernels.tables import COUNT, PRESENCE, RULE_SYMMETRY_AT, SYM_IMAGES, SYM_LIST
 from triegs.maintain.kernels.work import EMITTED, RAW, STRIDE
 from triegs.maintain.relations import make_work
-from triegs.store.kernels.layout import BUMP, OVERFLOW
+from triegs.store.kernels.layout import OVERFLOW
 
 ROOT = Path(__file__).parents[2]
-X, Y, Z, W = range(4)
-PAYS = [(X, Y), (Y, Z), (Z, X)]
-
-
-def triangle(from_entries=True):
-    """`x pays y, y pays z, z pays x` over one relation."""
-    bench = Bench([2])
-    bench.make_rule([Given(0, v, COUNT, from_entries) for v in PAYS], (X, Y, Z))
-    return bench
-
-
-def play(bench, *epochs):
-    """Run epochs, each of `(base, tuple, change)`, with everything compared after each."""
-    for changes in epochs:
-        before = bench.found()
-        told, keys = bench.run_epoch(changes)
-        bench.compare(before, told, keys)
-    return bench.found()
-
-
-def edges(*pairs, change=1):
-    return [(0, pair, change) for pair in pairs]
-
-
 # Random rules
 
 ARITIES = st.lists(st.integers(0, 3), min_size=1, max_size=3)
@@ -234,7 +217,7 @@ def test_a_rule_is_filled_in_portions():
     assert len(bench.found()) == 12**3
 
 
-def test_judges_are_asked_in_the_middle_of_a_step():
+def test_judges_are_requested_in_the_middle_of_a_step():
     """What is not known counts as no; the step then begins again, and nothing was changed."""
     bench = Bench([2])
     bench.make_rule([Given(0, v, COUNT, True) for v in PAYS], (X, Y, Z), [(X, Y), (Y, Z)])
@@ -243,10 +226,10 @@ def test_judges_are_asked_in_the_middle_of_a_step():
     assert bench.found() == {(0, 1, 2): 1}
 
 
-def test_questions_that_find_no_room_are_asked_again():
+def test_requests_that_find_no_room_are_made_again():
     bench = Bench([2])
     bench.make_rule([Given(0, (X, Y), COUNT, True)], (X, Y), [(X, Y), (X,)])
-    bench.judges._replace_asked(16)
+    bench.judges._replace_requests(16)
     play(bench, edges(*((a, b) for a in range(6) for b in range(6))))
     assert bench.answered > 2
 
@@ -482,126 +465,3 @@ def test_a_walk_and_a_sum_over_sets_of_any_size(size):
     bench.make_rule([Given(0, (X, Y), COUNT, True), Given(1, (Y, Z), COUNT, True)], (X,))
     play(bench, [(1, (5, 32 * n), 2) for n in range(size)], [(0, (n, 5), 1) for n in range(3)])
     assert bench.found() == {(n,): 2 * size for n in range(3)}
-
-
-# What breaks the invariants of docs/maintenance.md
-
-
-def break_deltas(bench, change):
-    """Write the rule's table with other deltas."""
-    bench.write([change(number, delta) for number, delta in enumerate(bench.deltas)])
-    return bench
-
-
-def read_later_inputs_now(number, delta):
-    return replace(delta, roots=tuple(replace(root, is_old=False) for root in delta.roots))
-
-
-def read_earlier_inputs_before(number, delta):
-    return replace(delta, roots=tuple(replace(root, is_old=True) for root in delta.roots))
-
-
-@pytest.mark.parametrize("change", [read_later_inputs_now, read_earlier_inputs_before])
-def test_reading_all_inputs_at_one_time_is_wrong(change):
-    """Invariant 10."""
-    bench = break_deltas(triangle(), change)
-    with pytest.raises(AssertionError):
-        play(bench, edges((1, 1)))
-
-
-def test_leaving_one_occurrence_out_is_wrong():
-    """Invariant 10."""
-    bench = triangle()
-    bench.write(list(bench.deltas[:2]))
-    with pytest.raises(AssertionError):
-        play(bench, edges((0, 1), (1, 2)), edges((2, 0)))
-
-
-def test_entries_in_the_place_of_a_net_list_are_wrong_for_presence():
-    """Invariant 11."""
-    bench = Bench([2])
-    bench.make_rule([Given(0, (X, Y), PRESENCE)], (X,))
-    entries = replace(bench.deltas[0].seeds, view=None, stream=bench.bases[0].stream)
-    break_deltas(bench, lambda number, delta: replace(delta, seeds=entries))
-    play(bench, edges((1, 5)))
-    with pytest.raises(AssertionError):
-        play(bench, edges((1, 5)))
-
-
-# As plain Python, because a compiled step would not see the replacement, and to compile each of the
-# kernels that a step calls takes half a minute.
-WITHOUT_NETTING = """
-from tests.maintain.test_rules import edges, play, triangle
-from triegs.maintain.kernels import rule
-bench = triangle()
-play(bench, edges((0, 1), (1, 2), (2, 0)))
-cancelled = [*edges((0, 1), change=-1), *edges((0, 1))]
-play(bench, cancelled)
-rule.merge_emissions = lambda words, work: None
-try:
-    play(bench, cancelled)
-except AssertionError:
-    print("found")
-"""
-
-
-def test_a_rule_that_does_not_net_lists_what_has_not_changed():
-    """Invariant 12."""
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_NETTING], cwd=ROOT, capture_output=True, encoding="utf-8",
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, check=False,
-    )  # fmt: skip
-    assert done.stdout.strip() == "found", done.stderr
-
-
-def test_a_verdict_that_outlives_its_id_is_wrong():
-    """Invariant 13: an id comes to name another term; until told, the judge goes by the first."""
-    names = {0: "0", 1: "1"}
-    bench = Bench([1])
-    bench.judges.decode = lambda number: f'"{names[number]}"^^{INTEGER}'
-    bench.make_rule([Given(0, (X,), COUNT)], (X,), [(X,)])
-    bench.run_epoch([(0, (1,), 1)])
-    assert bench.found() == {}
-    bench.run_epoch([(0, (1,), -1)])
-    names[1] = "5"
-    bench.run_epoch([(0, (1,), 1)])
-    assert bench.found() == {}  # stale
-    bench.run_epoch([(0, (1,), -1)])
-    bench.judges.forget(np.array([1]))
-    bench.run_epoch([(0, (1,), 1)])
-    assert bench.found() == {(1,): 1}
-
-
-def make_checked():
-    """A rule with a check over two variables."""
-    bench = Bench([2])
-    bench.make_rule([Given(0, v, COUNT, True) for v in PAYS], (X, Y, Z), [(X, Y), (Y, Z)])
-    return bench
-
-
-def test_a_step_that_asked_and_is_not_run_again_is_wrong():
-    """Invariant 14: what is not known counts as no."""
-    bench = make_checked()
-    bench.run_step = lambda *arguments: step_rule(*arguments) or True
-    with pytest.raises(AssertionError):
-        play(bench, edges((0, 1), (1, 2), (2, 0)))
-
-
-def test_a_step_that_asked_has_changed_nothing():
-    """Invariant 14."""
-    bench = make_checked()
-    asked = []
-
-    def run(words, log, lists, *others):
-        used = words[: int(words[BUMP])]  # what lies behind is only reserved
-        before = [used.copy(), log.copy(), lists.copy()]
-        is_done = step_rule(words, log, lists, *others)
-        if not is_done:
-            asked.append(True)
-            pairs = zip(before, (used, log, lists), strict=True)
-            assert all(np.array_equal(*pair) for pair in pairs)
-        return is_done
-
-    bench.run_step = run
-    play(bench, edges((0, 1), (1, 2), (2, 0)), edges((0, 3), (3, 4), (4, 0)))
-    assert len(asked) > 1

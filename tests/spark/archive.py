@@ -24,7 +24,12 @@ from triegs.spark.session import LocalSpark, SparkMissing, find_java
 
 VENV = Path(__file__).parents[2] / ".venv"
 # Java spends more time on compiling well than tests have it run: a third less of it this way.
-OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# That code does not fit the room that Java has for it, which costs more than compiling it; nor do
+# plans the room for new objects. Nobody looks at the status that Spark keeps of its jobs.
+OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -Xmn256m "
+    "-Dspark.ui.liveUpdate.period=-1 -Dspark.sql.ui.explainMode=simple"
+)
 # An archive that does not fit is ignored; a warning would go to standard output.
 QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 

@@ -18,4 +18,6 @@ def spark() -> Iterator[LocalSpark]:
     with found:
         # Generating and compiling Java for each plan takes longer than running it without.
         found.get().conf.set("spark.sql.codegen.wholeStage", "false")
+        # Planning again after each stage takes longer than anything that it could save here.
+        found.get().conf.set("spark.sql.adaptive.enabled", "false")
         yield found

@@ -43,7 +43,8 @@ from triegs.testing.window_oracle import Event
 
 NOW = {"availableNow": True}
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
-ALL = [(4, "multigraph", True), (2, "rdf", False), (1, "multigraph", True), (2, "rdf", True)]
+FEW = [(3, "multigraph", True), (2, "rdf", False)]
+ALL = [(4, "multigraph", True), *FEW, (1, "multigraph", True), (2, "rdf", True)]
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def read_answers(frame) -> dict[tuple[Any, ...], int]:
 
 
 @pytest.mark.property
-@pytest.mark.parametrize(("partitions", "mode", "is_windowed"), ALL if SOAK else ALL[:2])
+@pytest.mark.parametrize(("partitions", "mode", "is_windowed"), ALL if SOAK else FEW)
 def test_each_batch_equals_the_oracle(session, tmp_path, partitions, mode, is_windowed):
     batches = draw_batches(20 + partitions, 4 if SOAK else 3)
     stream = read_stream(session, write_all(tmp_path / "in", batches))
@@ -76,7 +77,9 @@ def test_each_batch_equals_the_oracle(session, tmp_path, partitions, mode, is_wi
         for batch, shown in enumerate(expected):
             for name in QUERIES:
                 assert sum_changes(tmp_path / name, 1, batch) == shown.answers[name], (batch, name)
-        for batch, name in [(1, "path"), *((len(batches) - 1, name) for name in QUERIES)]:
+        # A table is a job; sinks have shown each query, other tests have the tables of each.
+        names = QUERIES if SOAK else ["path", "apart"]
+        for batch, name in [(1, "path"), *((len(batches) - 1, name) for name in names)]:
             wanted = expected[batch].answers[name]
             assert read_answers(pipeline.table(name, batch)) == wanted, (batch, name)
         assert pipeline.count("path") == sum(expected[-1].answers["path"].values())
@@ -170,7 +173,8 @@ def test_a_static_graph_is_there_from_the_beginning(session, tmp_path, is_window
 
     def compare(home, count, pipeline):
         for name, answers in shown[count - 1].answers.items():
-            assert read_answers(pipeline.table(name)) == answers, name
+            if SOAK or name in ("path", "apart"):
+                assert read_answers(pipeline.table(name)) == answers, name
             # Sinks get it, too, in their first batch.
             found = sum_changes(home / name, 1 if isinstance(pipeline, Distributed) else 2)
             assert found == answers, name

@@ -109,8 +109,11 @@ def test_groups_equal_those_of_an_engine(session, tmp_path, partitions):
             merged = {each.name for each in pipeline.layout.queries if each.is_summed}
             assert merged == set(MERGED)
         pipeline.wait()
+        # A table is a job: without a soak, of each way to partition and to merge.
+        tables = GROUPS if SOAK else ["having", "all", "elsewhere"]
         for name, rows in answers.items():
-            assert read_answers(pipeline.table(name)) == rows, name
+            if name in tables:
+                assert read_answers(pipeline.table(name)) == rows, name
             assert sum_changes(tmp_path / name, 1 if partitions else 2) == rows, name
         if isinstance(pipeline, Distributed):
             for name in ("elsewhere", "hidden"):
@@ -140,7 +143,7 @@ def test_merged_groups_after_restarts_and_rescaling(session, tmp_path):
             assert isinstance(pipeline, Distributed)
             pipeline.wait()
             answers = run_engine(batches[:count], {name: MERGED[name] for name in names})
-            for name in names:
+            for name in names if SOAK or life == len(lives) - 1 else names[1:]:
                 assert read_answers(pipeline.table(name)) == answers[name], (life, name)
             last = pipeline.batch
         for name in sinks:
@@ -183,14 +186,14 @@ def test_the_row_without_groups(session, tmp_path):
             assert sum_changes(tmp_path / "all", 1, number) == wanted
 
 
-@pytest.mark.parametrize("name", ["all", "elsewhere", "distinct"])
+@pytest.mark.parametrize("name", ["all", "elsewhere", *(["distinct"] if SOAK else [])])
 def test_merged_groups_as_a_stream(session, tmp_path, name):
     """Executors merge them; a restart continues with the groups of the last one."""
     batches = draw_batches(61, 4, rows=20, is_late=False)
     options = {"checkpointLocation": str(tmp_path / "state")}
     shuffles = session.conf.get(SHUFFLE)
     try:
-        for count in (2, 4):
+        for count in (2, 4) if SOAK else (1, 3):
             write_all(tmp_path / "in", batches[:count])
             events = read_stream(session, tmp_path / "in")
             found = changes(events, MERGED[name], partitions=2, window=make_window(True))

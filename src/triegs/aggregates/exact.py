@@ -73,7 +73,7 @@ class ExactSums:
         Raises OverflowError at a count that does not fit 64 bits. The rows before it stay added.
         """
         column = np.ascontiguousarray(values, np.float64).view(np.int64)
-        places = self._check_groups(groups, len(column))
+        chosen_rows = self._check_groups(groups, len(column))
         times = np.ones(len(column), np.int64)
         if counts is not None:
             times = np.ascontiguousarray(counts, np.int64)
@@ -81,12 +81,12 @@ class ExactSums:
                 raise ValueError(f"{len(times)} counts for {len(column)} values")
         done = 0
         while done < len(column):
-            found = add_rows(self._rows, self._wide, NARROW, places, column, times, done)
+            found = add_rows(self._rows, self._wide, NARROW, chosen_rows, column, times, done)
             result, done = found >> 48, found & ((1 << 48) - 1)
             if result == OUT_OF_RANGE:
-                self._widen(int(places[done]))
+                self._widen(int(chosen_rows[done]))
             elif result:
-                raise OverflowError(f"a count of group {places[done]} does not fit 64 bits")
+                raise OverflowError(f"a count of group {chosen_rows[done]} does not fit 64 bits")
 
     def clear(self, group: int) -> None:
         """Remove all values of a group, and its wide row."""
@@ -117,8 +117,8 @@ class ExactSums:
         """
         chosen = np.arange(self.groups) if groups is None else np.asarray(groups, np.int64)
         out = np.zeros(len(chosen), np.int64)
-        places = self._check_groups(chosen, len(chosen))
-        round_rows(self._rows, self._wide, NARROW, places, out)
+        chosen_rows = self._check_groups(chosen, len(chosen))
+        round_rows(self._rows, self._wide, NARROW, chosen_rows, out)
         return out.view(np.float64)
 
     def save(self) -> tuple[Words, Words]:

@@ -16,9 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 from threading import Condition, Event, Lock, RLock, Thread
 from time import perf_counter
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 
+from triegs.closing import Closing
 from triegs.durable.files import File, Files
 from triegs.durable.frames import (
     GOES_ON,
@@ -89,7 +89,7 @@ class Tail(NamedTuple):
     begin: int | None
 
 
-class Log:
+class Log(Closing):
     """An append-only log. One thread appends, undoes and trims; any may `wait` or read `synced`."""
 
     @classmethod
@@ -354,17 +354,6 @@ class Log:
                 self._changed.notify_all()
             with suppress(OSError):
                 self._file.close()
-
-    def __enter__(self) -> Log:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _resume(self, newest: Segment | None) -> tuple[File, Tail, int]:
         """Continue the newest segment, without the incomplete end that a crash left."""

@@ -368,7 +368,7 @@ class Engine(Aggregating, Uncopied):
 
         >>> engine = Engine()
         >>> engine.apply([("+", 1, "<http://ex/p>", 2), ("-", 2, "<http://ex/p>", 1)])
-        Report(epoch=1, refused=(Refused(place=1, reason='no live event states this'),))
+        Report(epoch=1, refused=(Refused(row=1, reason='no live event states this'),))
         """
         options = PLAIN
         if strict or not time is map is columns is None:
@@ -445,7 +445,7 @@ class Engine(Aggregating, Uncopied):
 
         >>> engine = Engine(window=Window("10s"))
         >>> engine.push([(1_000, 1, "<http://ex/p>", 2), (None, 1, "<http://ex/p>", 3)])
-        Pushed(first=0, accepted=1, late=0, refused=(Refused(place=1, reason='no time'),))
+        Pushed(first=0, accepted=1, late=0, refused=(Refused(row=1, reason='no time'),))
         >>> import pyarrow as pa
         >>> paid = engine.register("SELECT ?who ?whom { ?who :paid ?whom }")
         >>> table = pa.table({"ts": [2, 3], "from": ["Ann", "Bob"], "to": ["Bob", "Cy"]})

@@ -22,7 +22,7 @@ class Report(NamedTuple):
         """A card for notebooks: the first refused updates and their number."""
         facts = [("epoch", f"{self.epoch:,}"), ("refused", f"{len(self.refused):,}")]
         first = self.refused[:MOST_SHOWN]
-        table = write_table(("place", "reason"), first) if first else ""
+        table = write_table(("row", "reason"), first) if first else ""
         return write_card("Report", facts) + table
 
     @property

@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
+from triegs.closing import Closing
 from triegs.errors import InputError
 from triegs.events.quarantine_file import QuarantineFile
 from triegs.reasons import Reason, Why
@@ -64,7 +64,7 @@ class InputReport:
         }
 
 
-class Quarantine:
+class Quarantine(Closing):
     """Counts malformed records, and writes them as JSON lines if a file is given.
 
     With ``strict``, the first one raises `InputError` instead.
@@ -126,17 +126,6 @@ class Quarantine:
         file, self._file = self._file, None
         if file is not None:
             file.close()
-
-    def __enter__(self) -> Quarantine:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def shorten_record(record: str | bytes, most: int) -> str:

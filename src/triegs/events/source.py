@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from triegs.closing import Closing
 from triegs.errors import InputError
 from triegs.events.context import (
     COLUMNS,
@@ -51,7 +51,7 @@ READERS: dict[str, Reader] = {
 WITH_GRAPHS = ("n-quads", "trig")
 
 
-class Source:
+class Source(Closing):
     """An iterator over the event batches of an input; can be read once.
 
     ``report`` counts what was read so far. ``position`` is the position after the last batch: pass
@@ -163,17 +163,6 @@ class Source:
         """Close the open files, if any."""
         self._batches.close()  # type: ignore[attr-defined]
         self._context.quarantine.close()
-
-    def __enter__(self) -> Source:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _find_start(files: list[InputFile], position: Mapping[str, Any]) -> int:

@@ -50,7 +50,7 @@ def encode_tuples(dictionary: Dictionary, updates: Iterable[Sequence[Any]]) -> B
     Batch(rows=array([[ 1,  0,  1,  2],
            [-1,  0,  1,  3]]), kept=None, refused=[])
     >>> encode_tuples(Dictionary(), [("?", 1, 2, 3), ("+", 1, 2, 3)]).refused
-    [Refused(place=0, reason="bad op: the sign must be + or - (or 1 or -1), not '?'")]
+    [Refused(row=0, reason="bad op: the sign must be + or - (or 1 or -1), not '?'")]
     """
     encode = dictionary.encode_one
     if type(updates) is list and len(updates) == 1:  # much faster for a single update
@@ -139,7 +139,7 @@ def encode_table(dictionary: Dictionary, updates: Any) -> Batch:
     >>> import pyarrow as pa
     >>> table = pa.table({"subject": [1, 2], "predicate": ["<a:p>", "p"], "object": [2, 1]})
     >>> encode_table(Dictionary(), table)
-    Batch(rows=array([[1, 0, 2, 1]]), kept=array([0]), refused=[Refused(place=1, ...)])
+    Batch(rows=array([[1, 0, 2, 1]]), kept=array([0]), refused=[Refused(row=1, ...)])
     """
     table = updates if isinstance(updates, pa.Table) else pa.table(updates)
     columns, reasons = take_columns(table, (OP, *TERMS))

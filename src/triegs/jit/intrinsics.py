@@ -91,10 +91,10 @@ def move_words(_typing: Any, words: Any, _target: Any, _source: Any, _count: Any
 def prefetch(_typing: Any, words: Any, _at: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, args[0])
-        place = builder.bitcast(builder.gep(array.data, [args[1]]), BYTES)
+        pointer = builder.bitcast(builder.gep(array.data, [args[1]]), BYTES)
         kind = ir.FunctionType(ir.VoidType(), [BYTES, READ.type, KEEP.type, DATA.type])
         ask = builder.module.declare_intrinsic("llvm.prefetch", [BYTES], kind)
-        builder.call(ask, [place, READ, KEEP, DATA])
+        builder.call(ask, [pointer, READ, KEEP, DATA])
         return context.get_dummy_value()
 
     return types.void(words, types.int64), build
@@ -110,12 +110,12 @@ def point(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
 @intrinsic
 def spread(_typing: Any, numbers: Any, _at: Any, _number: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = point(context, builder, signature.args[0], args[0], args[1])
+        pointer = point(context, builder, signature.args[0], args[0], args[1])
         number = context.cast(builder, args[2], types.int64, signature.args[0].dtype)
-        vector = ir.Constant(place.type.pointee, ir.Undefined)
+        vector = ir.Constant(pointer.type.pointee, ir.Undefined)
         for lane in range(WIDE):
             vector = builder.insert_element(vector, number, ir.Constant(ir.IntType(32), lane))
-        builder.store(vector, place).align = signature.args[0].dtype.bitwidth // 8
+        builder.store(vector, pointer).align = signature.args[0].dtype.bitwidth // 8
         return context.get_dummy_value()
 
     return types.void(numbers, types.int64, types.int64), build

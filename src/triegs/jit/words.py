@@ -112,7 +112,7 @@ def copy_words(words: Words, target: int, source: int, count: int) -> None:
 
 @compiled_as(intrinsics.spread)
 def spread(numbers: Numbers, at: int, number: int) -> None:
-    """Write a number to `WIDE` adjacent places, without bounds checks."""
+    """Write a number to `WIDE` adjacent words, without bounds checks."""
     numbers[at : at + WIDE] = number
 
 
@@ -124,7 +124,7 @@ def copy_wide(numbers: Numbers, to: int, source: Numbers, start: int) -> None:
 
 @inlined
 def write_run(numbers: Numbers, at: int, number: int, size: int) -> None:
-    """Write a number to `size` adjacent places, and anything to less than `WIDE` after them."""
+    """Write a number to `size` adjacent words, and anything to less than `WIDE` after them."""
     if BOUNDS_CHECKED and size > 0:
         load(numbers, at + size - 1 + (-size) % WIDE)  # type: ignore[arg-type]
     for step in range(0, size, WIDE):
@@ -133,7 +133,7 @@ def write_run(numbers: Numbers, at: int, number: int, size: int) -> None:
 
 @inlined
 def copy_run(numbers: Numbers, to: int, source: Numbers, start: int, size: int) -> None:
-    """Copy `size` numbers, and anything to less than `WIDE` places after them; both arrays must
+    """Copy `size` numbers, and anything to less than `WIDE` words after them; both arrays must
     have these.
     """
     if BOUNDS_CHECKED and size > 0:

@@ -272,10 +272,10 @@ def make_extreme_edge(views: Views, step: Step) -> Rows:
         if word:
             found.setdefault(v, []).append(word)
 
-    def place(word: int) -> tuple[Any, str]:
+    def rank(word: int) -> tuple[Any, str]:
         return total_key(views.judges.decode(word - 1))
 
-    return {(v,): choose(each, key=place) for v, each in found.items()}
+    return {(v,): choose(each, key=rank) for v, each in found.items()}
 
 
 def make_step(step: Step) -> Rows:

@@ -20,7 +20,6 @@ from triegs.maintain.choices import choose_statistics
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.program import (
-    ASKED,
     CALL_BAD,
     CALL_CACHED,
     CALL_FREED,
@@ -34,6 +33,7 @@ from triegs.maintain.kernels.program import (
     FREED_BESIDE,
     JUDGE,
     LISTED_PER_UPDATE,
+    NEEDS_VERDICTS,
     WITHOUT_LOCK,
     run_epoch,
 )
@@ -209,19 +209,19 @@ class CompiledCore(Uncopied, Publisher):
                 return None
         told, judges, store = self._told, self.judges, self.store
         told[CALL_MODE] = (WITHOUT_LOCK if expected > LONG_NS else 0) | (COUNTING if counts else 0)
-        has_asked = False
+        has_requests = False
         while True:
             found, version = store.run_and_publish(
                 run_epoch, flat, self._log, self.views.work, self._packed, self.label_graphs.words,
-                self._entries, self._refused, judges.words, judges.asked, self._call, self._kept,
+                self._entries, self._refused, judges.words, judges.requests, self._call, self._kept,
                 *self._terms.arrays,
             )  # fmt: skip
             if found >= 0:
                 break
-            if found != ASKED:
+            if found != NEEDS_VERDICTS:
                 self._abort(None)
                 return None
-            has_asked = True
+            has_requests = True
             try:
                 judges.answer()
             except BaseException:
@@ -229,7 +229,7 @@ class CompiledCore(Uncopied, Publisher):
                 raise
         if count > FEW_UPDATES:
             self.pace.note(self._told[CALL_TICKS], count)
-        if has_asked:
+        if has_requests:
             judges.end_epoch()
         if self._watches:
             self.views.digits.commit()
@@ -238,7 +238,7 @@ class CompiledCore(Uncopied, Publisher):
         return Epoch(version, self._list_refused(self._refused, found) if found else ())
 
     def apply_one(self, row: Words) -> tuple[int, PackedVersion] | None:
-        """`apply_at_once` for the most frequent call: one update, with nothing to be asked for.
+        """`apply_at_once` for the most frequent call: one update, with nothing to request.
 
         Returns whether it was refused, and the version.
         """
@@ -248,7 +248,7 @@ class CompiledCore(Uncopied, Publisher):
         told[CALL_MODE] = COUNTING
         outcome = self.store.run_and_publish(
             run_epoch, row, self._log, self.views.work, self._packed, self.label_graphs.words,
-            self._entries, self._refused, judges.words, judges.asked, self._call, self._kept,
+            self._entries, self._refused, judges.words, judges.requests, self._call, self._kept,
             *self._terms.arrays,
         )  # fmt: skip
         if outcome[0] < 0:
@@ -295,12 +295,12 @@ class CompiledCore(Uncopied, Publisher):
         def run(words: Words, roots: Words) -> int:
             return run_epoch(
                 words, roots, _NO_WORDS, _NO_WORDS, flat, self._log, views.work, self._packed,
-                self.label_graphs.words, entries, refused, judges.words, judges.asked, self._call,
-                _NO_WORDS, *self._terms.arrays,
+                self.label_graphs.words, entries, refused, judges.words, judges.requests,
+                self._call, _NO_WORDS, *self._terms.arrays,
             )  # fmt: skip
 
         found = self.store.run(run)
-        while found == ASKED:
+        while found == NEEDS_VERDICTS:
             judges.answer()
             found = self.store.run(run)
         if found < 0:
@@ -315,7 +315,7 @@ class CompiledCore(Uncopied, Publisher):
     def _list_refused(refused: Words, found: int) -> tuple[Refused, ...]:
         if found == 0:
             return ()
-        return tuple(Refused(place, NO_EVENT) for place in sorted(refused[:found].tolist()))
+        return tuple(Refused(row, NO_EVENT) for row in sorted(refused[:found].tolist()))
 
     def _find_users(self, fault: _Fault) -> list[tuple[RegisteredPlan, MultiplicityOverflow]]:
         """The plans that use a step and must be stalled."""

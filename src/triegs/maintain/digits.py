@@ -70,11 +70,11 @@ def digits_of(term: str) -> list[tuple[int, int]]:
         found += [(WHOLE, sign * int(whole))] if whole else []
     else:
         found += _split(sign * int(whole), LARGE)
-    place = SMALL
+    position = SMALL
     while rest:
         part, rest = divmod(rest * _PART, 1)
-        found += [(place, sign * int(part))] if part else []
-        place += 1
+        found += [(position, sign * int(part))] if part else []
+        position += 1
     return found
 
 
@@ -89,17 +89,17 @@ def _split(amount: int, first: int) -> list[tuple[int, int]]:
     return found
 
 
-def weight_of(place: int) -> Fraction:
+def weight_of(position: int) -> Fraction:
     """The weight of a digit number; 0 for one that counts a kind of terms."""
-    if place == WHOLE:
+    if position == WHOLE:
         return Fraction(1)
-    if place < BINARY:
+    if position < BINARY:
         return Fraction(0)
-    if place < LARGE:
-        return Fraction(2 ** (_LIMB * (place - BINARY)), 2**_LEAST)
-    if place < SMALL:
-        return Fraction(2 ** (_LIMB * (place - LARGE)))
-    return Fraction(1, _PART ** (place - SMALL + 1))
+    if position < LARGE:
+        return Fraction(2 ** (_LIMB * (position - BINARY)), 2**_LEAST)
+    if position < SMALL:
+        return Fraction(2 ** (_LIMB * (position - LARGE)))
+    return Fraction(1, _PART ** (position - SMALL + 1))
 
 
 def sum_of(digits: Iterable[tuple[int, int]], divisor: int = 0) -> Number:
@@ -111,23 +111,23 @@ def sum_of(digits: Iterable[tuple[int, int]], divisor: int = 0) -> Number:
     Number(rank=<Rank.DECIMAL: 1>, amount=Decimal('2.1'))
     """
     exact, rank, unbounded = Fraction(0), Rank.INTEGER, 0.0
-    for place, digit in digits:
-        if place == ERROR:
+    for position, digit in digits:
+        if position == ERROR:
             raise ExpressionError("not a number")
-        if place == POSITIVE:
+        if position == POSITIVE:
             unbounded += math.inf
-        elif place == NEGATIVE:
+        elif position == NEGATIVE:
             unbounded -= math.inf
-        elif place == NAN:
+        elif position == NAN:
             unbounded = math.nan
-        elif place in _KINDS:
-            rank = max(rank, _KINDS[place])
+        elif position in _KINDS:
+            rank = max(rank, _KINDS[position])
         else:
-            exact += digit * weight_of(place)
+            exact += digit * weight_of(position)
     return finish_sum(rank, exact, unbounded, divisor)
 
 
-_KINDS = {place: rank for rank, place in _RANKS.items()}
+_KINDS = {position: rank for rank, position in _RANKS.items()}
 
 
 class Digits:
@@ -219,11 +219,11 @@ class Digits:
         rows = [(term, *digit) for term in ids[is_least].tolist() for digit in _split(LEAST, LARGE)]
         others = np.flatnonzero(~terms.is_integer).tolist()
         for at, text in zip(others, terms.texts.to_pylist(), strict=True):
-            for place, digit in digits_of(text):
-                if place == WHOLE:
+            for position, digit in digits_of(text):
+                if position == WHOLE:
                     whole[at] = digit
                 else:
-                    rows.append((int(ids[at]), place, digit))
+                    rows.append((int(ids[at]), position, digit))
         return whole, rows
 
     def _fill(self, view: View, columns: Words) -> None:

@@ -58,9 +58,9 @@ from triegs.maintain.kernels.verdicts import (
     VALUE_WORDS,
     VALUES,
     WHOLES,
-    count_asked,
-    deal_asked,
+    count_requests,
     forget_ids,
+    group_requests,
     judge_rows,
     move_tuples,
     put_bits,
@@ -80,7 +80,7 @@ LEAST_IDS = 1 << 10
 LEAST_SLOTS = 1 << 6
 #: A table with more slots is shrunk when an epoch ends.
 MOST_SLOTS = 1 << 14
-LEAST_ASKED, MOST_ASKED = 1 << 12, 1 << 20
+LEAST_REQUESTS, MOST_REQUESTS = 1 << 12, 1 << 20
 #: The number of rows of a column that are judged at once.
 MOST_ROWS = 1 << 14
 
@@ -119,8 +119,8 @@ class Judges:
     """The judges of one engine, and their verdicts.
 
     `decode` returns the term of an id; the optional `read` returns many at once, as
-    `triegs.terms.dictionary.Dictionary.read_terms` does. Kernels must fetch `words` and `asked` for
-    each call, because larger arrays may have replaced them.
+    `triegs.terms.dictionary.Dictionary.read_terms` does. Kernels must fetch `words` and `requests`
+    for each call, because larger arrays may have replaced them.
 
     >>> from triegs.sparql.model import Call
     >>> from triegs.terms.dictionary import Dictionary
@@ -147,7 +147,7 @@ class Judges:
         self.has_sorted = False
         self._ids = LEAST_IDS
         self.words: Words = np.zeros(DIRECTORY + 1, np.int64)
-        self._replace_asked(LEAST_ASKED)
+        self._replace_requests(LEAST_REQUESTS)
         self._lay_out()
 
     # Judges --------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class Judges:
         """Drop all judges except these; the numbers of the dropped ones become free."""
         dropped = [number for number in self._judges if number not in numbers]
         if dropped:
-            self.answer()  # no pending question may reach the next owner of a number
+            self.answer()  # no pending request may reach the next owner of a number
             for number in dropped:
                 del self._numbers[self._judges.pop(number).key]
                 self.words[DIRECTORY + number] = 0
@@ -212,29 +212,29 @@ class Judges:
 
     @property
     def bytes(self) -> int:
-        return int(self.words.nbytes + self.asked.nbytes)
+        return int(self.words.nbytes + self.requests.nbytes)
 
     # Verdicts ------------------------------------------------------------------------------------
 
     def answer(self) -> bool:
-        """Answer all pending questions; returns whether there were any. If so, the kernel must run
+        """Answer all pending requests; returns whether there were any. If so, the kernel must run
         again.
 
         Cost: a Python step per tuple of several variables, and per id where `triegs.sparql.batches`
         has no faster way.
         """
-        asked = self.asked
-        end = int(asked[0])
+        requests = self.requests
+        end = int(requests[0])
         if end == 1:
             return False
         sizes = np.zeros(self._capacity + 1, np.int64)
-        count_asked(asked, sizes)
+        count_requests(requests, sizes)
         ends = np.cumsum(sizes)
         ids = np.empty(ends[-1], np.int64)
-        deal_asked(asked, ends - sizes, ids)
-        asked[0] = 1
-        if 4 * end > 3 * len(asked) and len(asked) < MOST_ASKED:
-            self._replace_asked(2 * len(asked))
+        group_requests(requests, ends - sizes, ids)
+        requests[0] = 1
+        if 4 * end > 3 * len(requests) and len(requests) < MOST_REQUESTS:
+            self._replace_requests(2 * len(requests))
         for number in np.flatnonzero(sizes).tolist():
             self._answer(number, ids[ends[number] - sizes[number] : ends[number]])
         return True
@@ -247,12 +247,12 @@ class Judges:
         rows = np.ascontiguousarray(np.stack(columns, axis=1), np.int64).reshape(-1)
         verdicts = np.empty(len(rows) // count, np.int64)
         judge = self._judges[number]
-        # A chunk small enough for all its questions: two per value comparison, or one per tuple.
+        # A chunk small enough for all its requests: two per value comparison, or one per tuple.
         at_once = min(len(verdicts), MOST_ROWS)
         least = 1 + at_once * max(6, 2 + count)
-        if len(self.asked) < least:
+        if len(self.requests) < least:
             self.answer()
-            self._replace_asked(least)
+            self._replace_requests(least)
         start = 0
         while start < len(verdicts):
             if judge.used > MOST_SLOTS:
@@ -260,7 +260,7 @@ class Judges:
             end = start + at_once
             view = rows[start * count : end * count]
             while True:
-                judge_rows(self.words, self.asked, number, view, count, verdicts[start:end])
+                judge_rows(self.words, self.requests, number, view, count, verdicts[start:end])
                 if not self.answer():
                     break
             start = end
@@ -276,7 +276,7 @@ class Judges:
         for start in range(0, len(ids), MOST_ROWS):
             some = slice(start, start + MOST_ROWS)
             while True:
-                write_sort_keys(self.words, self.asked, ids[some], keys[some])
+                write_sort_keys(self.words, self.requests, ids[some], keys[some])
                 if not self.answer():
                     break
         return keys
@@ -299,9 +299,9 @@ class Judges:
         if large:
             self._give_room_back()
 
-    def _replace_asked(self, least: int) -> None:
-        self.asked: Words = np.zeros(_round_up(least), np.int64)
-        self.asked[0] = 1
+    def _replace_requests(self, least: int) -> None:
+        self.requests: Words = np.zeros(_round_up(least), np.int64)
+        self.requests[0] = 1
 
     def _empty(self, number: int) -> None:
         judge = self._judges[number]
@@ -344,11 +344,11 @@ class Judges:
         return distinct
 
     def _hold_tuples(self, judge: _Judge, tuples: Words) -> Words:
-        distinct, places = np.unique(tuples, return_inverse=True)
+        distinct, inverse = np.unique(tuples, return_inverse=True)
         terms = self._decode_each(distinct)
-        rows: Any = places.reshape(tuples.shape).tolist()
+        rows: Any = inverse.reshape(tuples.shape).tolist()
         bindings = (
-            {v: terms[place] for v, place in zip(judge.variables, row, strict=True)} for row in rows
+            {v: terms[index] for v, index in zip(judge.variables, row, strict=True)} for row in rows
         )
         if judge.expression == IS_AFTER:
             keys = list(map(total_key, terms))

@@ -187,7 +187,7 @@ class ViewRelations:
         def fill(words: Words, _: Words) -> None:
             step_extreme_edge(
                 words, log, lists, self.work, bounds, entries, table, row, nothing, judges.words,
-                judges.asked,
+                judges.requests,
             )  # fmt: skip
 
         self.store.run(fill)
@@ -226,7 +226,7 @@ class ViewRelations:
         def run(words: Words, _: Words) -> bool:
             return step_rule(
                 words, log, lists, self.work, nothing, nothing, table, row, nothing[:0],
-                judges.words, judges.asked,
+                judges.words, judges.requests,
             )  # fmt: skip
 
         while not self.store.run(run):

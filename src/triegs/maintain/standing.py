@@ -22,20 +22,25 @@ MOST_REFUSED = 3
 
 
 class Refused(NamedTuple):
-    """An update that was not applied: its index in the batch (`place`), and why.
+    """An update that was not applied: its row in the batch, and why.
 
     The reason is a text; its `kind` is the `triegs.reasons.Reason`.
     """
 
-    place: int
+    row: int
     reason: Why
+
+    @property
+    def place(self) -> int:
+        """The former name of `row`."""
+        return self.row
 
 
 def show_refused(refused: Sequence[Refused]) -> str:
     """The repr of a tuple of refused updates, shortened after the first few.
 
-    >>> show_refused([Refused(place, "why") for place in range(1000)])
-    "(Refused(place=0, reason='why'), ... 997 more)"
+    >>> show_refused([Refused(row, "why") for row in range(1000)])
+    "(Refused(row=0, reason='why'), ... 997 more)"
     """
     if len(refused) <= MOST_REFUSED:
         return repr(tuple(refused))

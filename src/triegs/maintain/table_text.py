@@ -330,7 +330,7 @@ class TableText:
         out, changed = self.relation(words[at + EDGE_OUT]), self.listed(words[at + EDGE_LIST])
         yield f"step {number}, {KINDS[EXTREME_EDGE]}: {what} into {out}{changed}"
         stream, column = words[at + EDGE_STREAM], words[at + EDGE_COLUMN]
-        by, own = (self.relation(words[at + place]) for place in (EDGE_BY_OTHER, EDGE_BY_OWN))
+        by, own = (self.relation(words[at + offset]) for offset in (EDGE_BY_OTHER, EDGE_BY_OWN))
         yield f"  stream {stream} by column {column}, back by {by}, again by {own}"
         reads = words[at + EDGE_READS]
         if reads == OWN:

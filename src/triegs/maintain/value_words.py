@@ -89,14 +89,14 @@ def values_of_texts(texts: pa.Array) -> Words:
     return values
 
 
-def _read_usual(texts: pa.Array, places: Words, values: Words) -> None:
+def _read_usual(texts: pa.Array, rows: Words, values: Words) -> None:
     """Write the values of numbers and times in their usual spellings to the given rows."""
     numbers, moments = read_numbers(texts), read_moments(texts)
-    at, is_double = places[numbers.rows], numbers.is_double
+    at, is_double = rows[numbers.rows], numbers.is_double
     values[at, KEY] = order_keys(numbers.doubles)
     values[at, VALUE_CLASS] = np.where(is_double, DOUBLE, _exact_classes(numbers.doubles))
     values[at[~is_double], FLOOR], values[at[~is_double], FRACTION] = numbers.split()
-    at = places[moments.rows]
+    at = rows[moments.rows]
     seconds, microseconds = np.divmod(moments.microseconds, 10**6)
     values[at, VALUE_CLASS] = ZONED_DATE_TIME
     values[at, FLOOR] = seconds + EPOCH_SECONDS

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, cast
 
+from triegs.closing import Closing
 from triegs.errors import CannotWrite
 from triegs.outputs.formats import BINARY, SINGLE, Options, Writer, open_writer
 from triegs.outputs.result_batch import Head, ResultBatch
@@ -20,7 +20,7 @@ PLACEHOLDERS = ("query", "kind", "epoch", "time")
 CHANGING = frozenset({"kind", "epoch", "time"})
 
 
-class Outputs:
+class Outputs(Closing):
     r"""The writers of all queries of a run and their files. A context manager.
 
     `path` is None for `stdout`, else a file name with the optional placeholders ``{query}``,
@@ -140,17 +140,6 @@ class Outputs:
             for sink in self._sinks.values():
                 stack.callback(sink.close)
             self._sinks = {}
-
-    def __enter__(self) -> Outputs:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class _Sink:

@@ -164,12 +164,12 @@ class GroupState:
             else:
                 rows[column] = ids
         if slow or self._grouping.having:
-            for place in np.flatnonzero(is_there).tolist():
-                found = self._find_row(groups[:, place].tolist(), each[place], slow)
+            for row in np.flatnonzero(is_there).tolist():
+                found = self._find_row(groups[:, row].tolist(), each[row], slow)
                 if found is None:
-                    is_there[place] = False
+                    is_there[row] = False
                 else:
-                    rows[slow, place] = found
+                    rows[slow, row] = found
         return rows, is_there
 
     def _read_direct(
@@ -197,9 +197,9 @@ class GroupState:
         is_integer = sums.kinds == INTEGERS if divisors is None else divisors == 0
         ids[is_integer] = self._encode_integers(sums.whole[is_integer])
         self._encode_quotients(sums, divisors, ids)
-        for place in np.flatnonzero(ids == MISSING).tolist():
-            found = self._aggregate(each, members[place])
-            ids[place] = self._encode(None if found is NO_TERM else str(found))
+        for row in np.flatnonzero(ids == MISSING).tolist():
+            found = self._aggregate(each, members[row])
+            ids[row] = self._encode(None if found is NO_TERM else str(found))
         return ids
 
     def _read_extremes(self, each: Aggregate, number: int, bases: Words) -> Words:
@@ -213,9 +213,9 @@ class GroupState:
             read_extremes(self._version.words, root, keys, width, is_last, cursor, found, counts)
         found[counts == 0] = UNBOUND
         choose = max if each.function == "MAX" else min
-        for place in np.flatnonzero(counts > 1).tolist():
-            tied = self._list_extremes(number, each, [tuple(bases[place].tolist())])
-            found[place] = choose(tied, key=lambda one: total_key(self._reader.decode(one)))
+        for row in np.flatnonzero(counts > 1).tolist():
+            tied = self._list_extremes(number, each, [tuple(bases[row].tolist())])
+            found[row] = choose(tied, key=lambda one: total_key(self._reader.decode(one)))
         return found
 
     def _list_extremes(self, number: int, each: Aggregate, bases: Iterable[Base]) -> Iterator[int]:
@@ -306,8 +306,8 @@ class GroupState:
         if measure in (Measure.SUM, Measure.DISTINCT_SUM):
             digits = {WHOLE: self._count(self._find_whole(number), bases)}
             for base in bases:
-                for (place,), digit in self._scan(number, base):
-                    digits[place] = digits.get(place, 0) + digit
+                for (position,), digit in self._scan(number, base):
+                    digits[position] = digits.get(position, 0) + digit
             divisor = 0
             if each.function == "AVG":
                 divisor = self._count(self._find_divisor(measure, values), bases)
@@ -426,5 +426,5 @@ class _OneBase(Sequence[list[Base]]):
     def __len__(self) -> int:
         return len(self._bases)
 
-    def __getitem__(self, place: int) -> list[Base]:  # type: ignore[override]
-        return [tuple(self._bases[place].tolist())]
+    def __getitem__(self, row: int) -> list[Base]:  # type: ignore[override]
+        return [tuple(self._bases[row].tolist())]

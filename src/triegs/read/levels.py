@@ -34,19 +34,19 @@ def write_levels(enumeration: EnumerationPlan) -> tuple[Words, int]:
     ends: list[tuple[Level, int]] = []
     for level in enumeration.levels:
         before = next((at for each, at in ends if goes_on(level, each)), NONE)
-        for number, place in enumerate(level.binds):
+        for number, column in enumerate(level.binds):
             is_last = number == len(level.binds) - 1
             above = len(rows) - 1 if number else before
             kind = INSIDE if above != NONE else SET if level.interface else TRIE
             inside.append(above)
             interfaces.append([] if above != NONE else [level_of[c] for c in level.interface])
-            level_of[place] = len(rows)
+            level_of[column] = len(rows)
             weighs = int(is_last and level.weighs)
-            rows.append([kind, level.relation.root_at, 0, 0, place, weighs, 0, 0, NONE, 0, 0, 0])
+            rows.append([kind, level.relation.root_at, 0, 0, column, weighs, 0, 0, NONE, 0, 0, 0])
             factors.append(level.counts if is_last else ())
         ends.append((level, len(rows) - 1))
     uses = [
-        [level_of[c] for _, places in found for c in places if level_of[c] != at]
+        [level_of[c] for _, columns in found for c in columns if level_of[c] != at]
         for at, found in enumerate(factors)
     ]
     needs = [
@@ -69,12 +69,12 @@ def write_levels(enumeration: EnumerationPlan) -> tuple[Words, int]:
         words[start + INTERFACE], words[start + INTERFACE_AT] = len(interfaces[at]), len(words)
         words += interfaces[at]
         keys = []
-        for _, places in factors[at]:
+        for _, columns in factors[at]:
             keys.append(len(words))
-            words += [level_of[place] for place in places]
+            words += [level_of[column] for column in columns]
         words[start + FACTORS], words[start + FACTORS_AT] = len(factors[at]), len(words)
-        for first, (relation, places) in zip(keys, factors[at], strict=True):
-            words += [relation.root_at, len(places), first]
+        for first, (relation, columns) in zip(keys, factors[at], strict=True):
+            words += [relation.root_at, len(columns), first]
     return np.array(words, np.int64), len(rows)
 
 

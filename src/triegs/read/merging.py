@@ -71,7 +71,7 @@ class GroupMerger:
         keys = [key.name for key in self._grouping.keys]
         heads = query.head
         self._shown = [keys.index(name) if name in keys else None for name in heads]
-        self._computed = [place for place, key in enumerate(self._shown) if key is None]
+        self._computed = [index for index, key in enumerate(self._shown) if key is None]
         if not keys:  # the only group exists always
             self._update((), {})
 
@@ -195,8 +195,8 @@ class GroupMerger:
             return number_term(Number(Rank.INTEGER, self._count(bases)))
         if measure is Measure.SUM:
             digits: dict[int, int] = {}
-            for place, digit in self._list_digits(values, bases):
-                digits[place] = digits.get(place, 0) + digit
+            for position, digit in self._list_digits(values, bases):
+                digits[position] = digits.get(position, 0) + digit
             divisor = 0
             if each.function == "AVG":
                 divisor = self._count(bases)
@@ -216,8 +216,8 @@ class GroupMerger:
         for number, source in enumerate(self._groups.sources):
             if source.values == values and source.measure is not Measure.VALUES:
                 for base in bases:
-                    for place, digit in self._measures[base][number].items():
-                        yield int(place[0]) if place else WHOLE, digit
+                    for position, digit in self._measures[base][number].items():
+                        yield int(position[0]) if position else WHOLE, digit
 
     def _count(self, bases: Iterable[Terms]) -> int:
         return sum(self._measures[base][0].get((), 0) for base in bases)

@@ -10,12 +10,12 @@ from itertools import pairwise
 from operator import index
 from threading import Lock
 from time import monotonic
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from triegs.closing import Closing
 from triegs.errors import BadOption, SnapshotExpired, StateError, TriegsError
 from triegs.notebook import MOST_SHOWN, write_card, write_table
 from triegs.options import SPARQL_FORMATS, ArrowTerms, SparqlFormat, check_word
@@ -54,7 +54,7 @@ class Answer(Row):
         return self._count
 
 
-class Snapshot(Result):
+class Snapshot(Closing, Result):
     """The answers of one query at one epoch. A context manager; closing it releases memory.
 
     Reading never blocks the updater, and updates never change what is read. ``epoch`` is its epoch,
@@ -104,17 +104,6 @@ class Snapshot(Result):
         self.time = time
         self.names = tuple(name.lstrip("?") for name in reader.plan.query.head)
         self._positions = Positions(reader, version)
-
-    def __enter__(self) -> Snapshot:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if sys.is_finalizing():

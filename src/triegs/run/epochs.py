@@ -295,10 +295,10 @@ def describe_refused(
     """Describe a refused update, whose index refers to these events or rows of triples."""
     if isinstance(events, pa.Table):
         assert starts is not None
-        start, end = starts[refused.place : refused.place + 2].tolist()
+        start, end = starts[refused.row : refused.row + 2].tolist()
         triples = [[events.column(name)[at].as_py() for name in UPDATE] for at in range(start, end)]
     else:
-        triples = [list(events[refused.place])]
+        triples = [list(events[refused.row])]
     sign = triples[0][0]
     shown = " . ".join(" ".join(map(str, terms)) for _, *terms in triples)
     return Refusal(refused.reason, time, f"{SIGNS.get(sign, sign)} {shown}")

@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
+from triegs.closing import Closing
 from triegs.errors import CannotWrite
 from triegs.events.quarantine_file import QuarantineFile
 from triegs.reasons import Why
@@ -22,7 +22,7 @@ class Refusal(NamedTuple):
     record: str
 
 
-class Refusals:
+class Refusals(Closing):
     """Counts refusals by reason, keeps the ``first``, and appends all to a JSON lines file.
 
     >>> from triegs.reasons import Reason
@@ -63,14 +63,3 @@ class Refusals:
         file, self._file = self._file, None
         if file is not None:
             file.close()
-
-    def __enter__(self) -> Refusals:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

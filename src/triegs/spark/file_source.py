@@ -198,14 +198,14 @@ class SparkSource(Source):
         self._held = table
         yield from self._read_file(index)
 
-    def _read_records(self, file: InputFile, place: FilePosition) -> Iterator[ReadBatch]:
+    def _read_records(self, file: InputFile, position: FilePosition) -> Iterator[ReadBatch]:
         table, self._held = self._held, None
         if file.format == "parquet":
-            return read_rows(file, self._context, table, place)
+            return read_rows(file, self._context, table, position)
         text = b"" if table is None else join_lines(table.column(LINE))
         if not _has_last_end(file):
             text = text.removesuffix(b"\n")
-        return super()._read_records(_receive_text(file, text), place)
+        return super()._read_records(_receive_text(file, text), position)
 
 
 def _explain(error: Exception, files: list[InputFile]) -> Exception:
@@ -322,10 +322,10 @@ def list_names(options: Options) -> dict[str, str]:
 
 
 def read_rows(
-    file: InputFile, work: ReadContext, table: pa.Table | None, place: FilePosition
+    file: InputFile, work: ReadContext, table: pa.Table | None, position: FilePosition
 ) -> Iterator[ReadBatch]:
     """Rows of Parquet, with columns under our names, as `triegs.events.tables` reads them."""
-    first = place.get("row", 0)
+    first = position.get("row", 0)
     if table is not None:
         table = restore_kinds(table, pq.read_schema(file.path), list_names(work.options))
     size = work.options.batch_rows

@@ -10,9 +10,9 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, get_ident
 from time import monotonic
-from types import TracebackType
 from typing import Any, TypeVar
 
+from triegs.closing import Closing
 from triegs.errors import StateError
 from triegs.spark.failures import BatchFailed, Cancelled, explain, mute
 from triegs.spark.listener import make_listener
@@ -26,7 +26,7 @@ LOOK_SECONDS = 1.0
 STOPPED = "the pipeline was stopped, possibly before it had processed everything"
 
 
-class Handle(ABC):
+class Handle(Closing, ABC):
     """A streaming query of Spark's that feeds engines; ``query`` is Spark's own handle."""
 
     query: Any
@@ -192,14 +192,3 @@ class Handle(ABC):
     @abstractmethod
     def _let_go(self) -> None:
         """Release what the pipeline holds. Idempotent."""
-
-    def __enter__(self: Self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -11,10 +11,10 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, Lock
-from types import TracebackType
 from typing import Any
 from weakref import WeakSet
 
+from triegs.closing import Closing
 from triegs.errors import TriegsError
 
 OLDEST_JAVA = 17
@@ -52,7 +52,7 @@ class SparkMissing(TriegsError):
     """Spark cannot run here; the message says what to install."""
 
 
-class LocalSpark:
+class LocalSpark(Closing):
     """A Spark session that is shared by the users of this object. `get` starts it, `close` stops
     it.
 
@@ -106,17 +106,6 @@ class LocalSpark:
         if self._session is not None and self._is_ours:
             _stop(self._session)
         self._session = None
-
-    def __enter__(self) -> LocalSpark:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def require_spark() -> None:

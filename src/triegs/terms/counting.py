@@ -70,14 +70,25 @@ def release_ids(ids: Words, epoch: Word, *all_arrays: Any) -> Word:
             return row
         counts[ids[row]] -= 1
         meta[NAMED] -= counts[ids[row]] == 0
+    listed = meta[LIMBO]
     for term in ids:
         if counts[term] == 0:
-            arrays.stamps[term] = epoch
-            if arrays.states[term] == USED:
-                arrays.states[term] = LISTED
-                arrays.limbo[meta[LIMBO]] = term
-                meta[LIMBO] += 1
+            listed = enter_limbo(term, epoch, arrays.stamps, arrays.states, arrays.limbo, listed)
+    meta[LIMBO] = listed
     return -1
+
+
+@inlined
+def enter_limbo(
+    term: Word, epoch: Word, stamps: Words, states: Bytes, limbo: Words, listed: Word
+) -> Word:
+    """Stamp an unreferenced term, and add it to limbo if it is not there; returns the new size."""
+    stamps[term] = epoch
+    if states[term] != USED:
+        return listed
+    states[term] = LISTED
+    limbo[listed] = term
+    return listed + 1
 
 
 @short_kernel
@@ -192,11 +203,7 @@ def list_empty(
             for at in range(row + 1, row + 4):
                 term = rows[at]
                 if counts[term] == 0:
-                    stamps[term] = epoch
-                    if states[term] == USED:
-                        states[term] = LISTED
-                        limbo[listed] = term
-                        listed += 1
+                    listed = enter_limbo(term, epoch, stamps, states, limbo, listed)
     meta[LIMBO] = listed
 
 

@@ -123,8 +123,8 @@ def encode_column(arrays: Arrays, described: Words, column: Word, rows: Pairs, r
     kind, numbers, count = described[at + KIND], described[at + NUMBERS], len(rows)
     address, size = described[at + DATA], described[at + DATA_SIZE]
     if kind == ABSENT:
-        for place in range(count):
-            rows[place, column] = 1
+        for each in range(count):
+            rows[each, column] = 1
         return count
     if kind == SIGNS:
         return read_signs(view_signs(numbers, count), rows, row)

@@ -20,6 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import rdflib
@@ -355,6 +356,9 @@ class Question:
         return dict(Counter(expanded if self.limit is None else expanded[: self.limit]))
 
 
+# rdflib takes some milliseconds, longer than a small graph takes to answer; nobody changes what it
+# has read.
+@lru_cache(maxsize=1024)
 def read_query(text: str) -> Question:
     """Parse a query of the supported fragment; blank nodes are hidden variables."""
     text = _ANNOTATED.sub(_nest_annotation, text)

@@ -1,7 +1,7 @@
 """Values of literals for the oracle: reading, arithmetic, comparison and order.
 
 Written from SPARQL 1.1 (sections 17.2 to 17.4 and 18.5.1) and XPath, over exact fractions. It
-shares no code with the engine. `docs/semantics.md` states what the standards leave open: the places
+shares no code with the engine. `docs/semantics.md` states what the standards leave open: the digits
 of a quotient, the length of numbers, and the order of terms that ``<`` does not compare.
 
 >>> values = [read("0.1", XSD + "decimal"), read("2", XSD + "integer")]

@@ -59,7 +59,7 @@ def encode_events(words: Dictionary, identities: Dictionary, events: Any) -> Eve
     """Events of a table (anything with ``__arrow_c_stream__``), or of tuples.
 
     >>> found = encode_events(Dictionary(), Dictionary(), [(5, 1, "<a:p>", 2), ("soon", 1, 2, 3)])
-    >>> found.times.tolist(), found.rows.tolist(), found.refused[0].place
+    >>> found.times.tolist(), found.rows.tolist(), found.refused[0].row
     ([5], [[1, 0, 1, 2]], 1)
     """
     if not hasattr(events, "__arrow_c_stream__"):

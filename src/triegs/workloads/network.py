@@ -74,7 +74,7 @@ Mask = NDArray[np.bool_]
 class Facts(NamedTuple):
     """Facts with their lifetimes, and their positions within a block."""
 
-    places: Numbers
+    positions: Numbers
     slots: Numbers
     begins: Numbers
     ends: Numbers
@@ -97,8 +97,8 @@ class Grown:
         self._values[self.count : count] = values
         self.count = count
 
-    def __getitem__(self, places: Numbers) -> Numbers:
-        found: Numbers = self._values[places]
+    def __getitem__(self, positions: Numbers) -> Numbers:
+        found: Numbers = self._values[positions]
         return found
 
 
@@ -299,8 +299,8 @@ class Network:
 
     def _plan(self, facts: Facts) -> None:
         """Number the facts of a block, and schedule their insertions and deletions by time."""
-        facts = Facts(*(column[np.lexsort((facts.slots, facts.places))] for column in facts))
-        ids = self._facts + 1 + np.arange(len(facts.places))
+        facts = Facts(*(column[np.lexsort((facts.slots, facts.positions))] for column in facts))
+        ids = self._facts + 1 + np.arange(len(facts.positions))
         self._facts += len(ids)
         middle = (facts.subjects, facts.predicates, facts.objects, ids)
         inserts = Rows(facts.begins, np.full(len(ids), INSERT, np.int8), *middle)

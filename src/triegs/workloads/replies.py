@@ -76,9 +76,9 @@ def draw_names(seed: int, clock: Clock) -> Iterator[Rows]:
             axis=1,
         ).ravel()
         labels = np.tile([int(Predicate.FIRST_NAME), int(Predicate.LAST_NAME)], BLOCK)
-        places = number * 2 * BLOCK + np.arange(2 * BLOCK)
+        positions = number * 2 * BLOCK + np.arange(2 * BLOCK)
         subjects = np.repeat(persons, 2)
-        yield number_inserts(2 * number * BLOCK + 1, clock.tick(places), subjects, labels, names)
+        yield number_inserts(2 * number * BLOCK + 1, clock.tick(positions), subjects, labels, names)
         number += 1
 
 
@@ -106,9 +106,9 @@ def make_draw(aim: Aim) -> Callable[[int, Clock], Iterator[Rows]]:
             objects[:, 2::2] = writers[:, 1:]
             labels = np.full((BLOCK, each), int(Predicate.HAS_CREATOR))
             labels[:, 1::2] = int(Predicate.REPLY_OF)
-            places = number * BLOCK * each + np.arange(BLOCK * each)
+            positions = number * BLOCK * each + np.arange(BLOCK * each)
             columns = (column.ravel() for column in (subjects, labels, objects))
-            yield number_inserts(int(places[0]) + 1, clock.tick(places), *columns)
+            yield number_inserts(int(positions[0]) + 1, clock.tick(positions), *columns)
             number += 1
 
     return draw

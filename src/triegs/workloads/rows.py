@@ -31,8 +31,8 @@ class Rows(NamedTuple):
     objects: Numbers
     ids: Numbers
 
-    def take(self, places: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Rows:
-        parts: list[Any] = [column[places] for column in self]
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Rows:
+        parts: list[Any] = [column[rows] for column in self]
         return Rows(*parts)
 
 
@@ -60,12 +60,12 @@ def disorder(blocks: Iterable[Rows], bound: int, seed: int) -> Iterator[Rows]:
     """
     held: Rows | None = None
     arrivals = np.zeros(0, np.int64)
-    place = 0
+    first = 0
     for block in blocks:
         if not len(block.times):
             continue
-        delays = _scatter(seed, place, len(block.times)) % np.uint64(bound + 1)
-        place += len(block.times)
+        delays = _scatter(seed, first, len(block.times)) % np.uint64(bound + 1)
+        first += len(block.times)
         arrivals = np.concatenate([arrivals, block.times + delays.astype(np.int64)])
         held = block if held is None else join([held, block])
         order = np.argsort(arrivals, kind="stable")

@@ -238,7 +238,7 @@ def _stack(layers: Iterable[tuple[int, float]]) -> list[Layer]:
     stride = 1_000_000
     while stride < max(size for size, _ in layers):
         stride *= 10
-    return [Layer(place * stride, size, s) for place, (size, s) in enumerate(layers)]
+    return [Layer(index * stride, size, s) for index, (size, s) in enumerate(layers)]
 
 
 def _make(

@@ -34,8 +34,8 @@ class Block(NamedTuple):
     subjects: Numbers
     objects: Numbers
 
-    def take(self, places: Numbers) -> Block:
-        return Block(*(column[places] for column in self))
+    def take(self, rows: Numbers) -> Block:
+        return Block(*(column[rows] for column in self))
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class Slide:
     def _split(self, op: int) -> dict[str, tuple[Numbers, Numbers]]:
         chosen = self.ops == op
         found = {}
-        for place, name in enumerate(self.label_names):
-            rows = np.flatnonzero(chosen & (self.labels == place))
+        for label, name in enumerate(self.label_names):
+            rows = np.flatnonzero(chosen & (self.labels == label))
             found[name] = self.subjects[rows], self.objects[rows]
         return found
 
@@ -176,18 +176,18 @@ class Workload:
             window.append(block)
             yield self._make_slide(number, (old,), (block,))
 
-    def _count_labels(self, place: int) -> Numbers:
+    def _count_labels(self, block: int) -> Numbers:
         """The edges of each label in one block; remainders rotate from block to block."""
         shares = np.array([self.shares[label] for label in self.labels], np.int64)
         counts: Numbers = self.slide * shares // shares.sum()
         spare = self.slide - counts.sum()
-        counts[(np.arange(spare) + place * spare) % len(counts)] += 1
+        counts[(np.arange(spare) + block * spare) % len(counts)] += 1
         return counts
 
     def _load(self, random: np.random.Generator) -> Iterator[Block]:
         """The blocks of the first window, drawn at once and then distributed."""
         blocks = self.window // self.slide
-        counts = np.stack([self._count_labels(place) for place in range(blocks)])
+        counts = np.stack([self._count_labels(block) for block in range(blocks)])
         edges = self._draw(random, counts.sum(axis=0), _Keys(np.zeros(0, np.int64)))
         # Edges are grouped by label; each label distributes its own to the blocks in turn.
         owner = np.concatenate([np.repeat(np.arange(blocks), column) for column in counts.T])
@@ -216,13 +216,13 @@ class Workload:
         """Replace a share `dup` of the block by copies of edges in the window."""
         if self.dup == 0 or not window:
             return block
-        places = np.flatnonzero(random.random(self.slide) < self.dup)
-        owners = random.integers(0, len(window), len(places)).tolist()
-        rows = random.integers(0, self.slide, len(places)).tolist()
+        targets = np.flatnonzero(random.random(self.slide) < self.dup)
+        owners = random.integers(0, len(window), len(targets)).tolist()
+        rows = random.integers(0, self.slide, len(targets)).tolist()
         block = Block(*(column.copy() for column in block))
-        for place, owner, row in zip(places.tolist(), owners, rows, strict=True):
+        for target, owner, row in zip(targets.tolist(), owners, rows, strict=True):
             for column, source in zip(block, window[owner], strict=True):
-                column[place] = source[row]
+                column[target] = source[row]
         return block
 
     def _number(self, block: Block) -> Numbers:
@@ -262,37 +262,37 @@ class _Keys:
         self._oldest += count
 
     def add(self, keys: Numbers) -> None:
-        places = np.arange(self._next, self._next + len(keys))
+        positions = np.arange(self._next, self._next + len(keys))
         self._next += len(keys)
-        self._small = self._merge(self._small, keys, places)
+        self._small = self._merge(self._small, keys, positions)
         if len(self._small[0]) > max(len(keys), len(self._large[0]) // 8):
             self._large = self._merge(self._large, *self._small)
             self._small = _sort_last(keys[:0], keys[:0])
 
     def contain(self, keys: Numbers) -> NDArray[np.bool_]:
         found = np.zeros(len(keys), np.bool_)
-        for known, places in (self._large, self._small):
+        for known, positions in (self._large, self._small):
             if len(known):
                 at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-                found |= (known[at] == keys) & (places[at] >= self._oldest)
+                found |= (known[at] == keys) & (positions[at] >= self._oldest)
         return found
 
     def _merge(
-        self, known: tuple[Numbers, Numbers], keys: Numbers, places: Numbers
+        self, known: tuple[Numbers, Numbers], keys: Numbers, positions: Numbers
     ) -> tuple[Numbers, Numbers]:
         live = known[1] >= self._oldest
         return _sort_last(
-            np.concatenate([known[0][live], keys]), np.concatenate([known[1][live], places])
+            np.concatenate([known[0][live], keys]), np.concatenate([known[1][live], positions])
         )
 
 
-def _sort_last(keys: Numbers, places: Numbers) -> tuple[Numbers, Numbers]:
+def _sort_last(keys: Numbers, positions: Numbers) -> tuple[Numbers, Numbers]:
     """Sorted by key, with the last position of each; positions of equal keys must be ascending."""
     order = np.argsort(keys, kind="stable")
-    keys, places = keys[order], places[order]
+    keys, positions = keys[order], positions[order]
     last = np.ones(len(keys), np.bool_)
     last[:-1] = keys[1:] != keys[:-1]
-    return keys[last], places[last]
+    return keys[last], positions[last]
 
 
 def name_iri(label: str) -> str:

@@ -79,8 +79,8 @@ def make_draw(aim: Aim) -> Callable[[int, Clock], Iterator[Rows]]:
             comments = posts[:, None] * COMMENTS + np.arange(COMMENTS)
             targets = aim(random, np.repeat(posts, COMMENTS)).reshape(BLOCK, COMMENTS)
             writers = PERSONS.draw(random, BLOCK * (1 + COMMENTS)).reshape(BLOCK, 1 + COMMENTS)
-            places = number * BLOCK * EVENTS + np.arange(BLOCK * EVENTS)
-            times = clock.tick(places)
+            positions = number * BLOCK * EVENTS + np.arange(BLOCK * EVENTS)
+            times = clock.tick(positions)
             stated = (int(Kind.TIME) << SHIFT | times).reshape(BLOCK, EVENTS)
             subjects = np.empty((BLOCK, EVENTS), np.int64)
             subjects[:, :2] = (int(Kind.POST) << SHIFT | posts)[:, None]
@@ -94,7 +94,7 @@ def make_draw(aim: Aim) -> Callable[[int, Clock], Iterator[Rows]]:
             labels[:, 2::3] = int(Predicate.REPLY_OF)
             labels[:, 3::3] = int(Predicate.HAS_CREATOR)
             columns = (column.ravel() for column in (subjects, labels, objects))
-            yield number_inserts(int(places[0]) + 1, times, *columns)
+            yield number_inserts(int(positions[0]) + 1, times, *columns)
             number += 1
 
     return draw

@@ -44,14 +44,14 @@ class Clock(NamedTuple):
     start: int
     step: float
 
-    def tick(self, places: Numbers) -> Numbers:
+    def tick(self, positions: Numbers) -> Numbers:
         """Event times of positions 0, 1, 2 … at an even pace; the first is one step after the
         start.
 
         >>> Clock(0, 1.0).tick(np.arange(3)).tolist()
         [1, 2, 3]
         """
-        steps: Numbers = np.floor((places + 1) * self.step).astype(np.int64)
+        steps: Numbers = np.floor((positions + 1) * self.step).astype(np.int64)
         return self.start + steps
 
 

@@ -152,10 +152,10 @@ CITIES = tuple(city for _, city in _PAIRS)
 CITY_COUNTRIES: Numbers = np.array([COUNTRIES.index(country) for country, _ in _PAIRS], np.int64)
 # Interleaved, so that the popular tags (the first ones) cover all classes.
 TAG_NAMES = tuple(
-    tags[place]
-    for place in range(max(map(len, TAGS.values())))
+    tags[index]
+    for index in range(max(map(len, TAGS.values())))
     for tags in TAGS.values()
-    if place < len(tags)
+    if index < len(tags)
 )
 
 _NUMBERED = {
@@ -196,14 +196,14 @@ def spell(codes: Numbers) -> pa.Array:
     """
     import pyarrow as pa
 
-    different, places = np.unique(codes, return_inverse=True)
+    different, inverse = np.unique(codes, return_inverse=True)
     kinds = different >> SHIFT  # in order, since the kind is the upper part
     numbers = different & ((1 << SHIFT) - 1)
     parts = [
         _spell_kind(Kind(kind), numbers[np.searchsorted(kinds, kind) :][: (kinds == kind).sum()])
         for kind in np.unique(kinds).tolist()
     ]
-    return pa.concat_arrays(parts or [pa.array([], pa.string())]).take(pa.array(places))
+    return pa.concat_arrays(parts or [pa.array([], pa.string())]).take(pa.array(inverse))
 
 
 def _spell_kind(kind: Kind, numbers: Numbers) -> pa.Array:

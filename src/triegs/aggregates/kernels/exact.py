@@ -112,54 +112,54 @@ def add_value(words: Words, at: int, digits: int, value: float, count: int) -> i
     if exponent > 0:
         mantissa |= 1 << 52
         exponent -= 1
-    place = exponent - (load(words, at + FIRST) << 5)
-    if place < 0 or (place >> 5) + SPAN > digits:
+    shift = exponent - (load(words, at + FIRST) << 5)
+    if shift < 0 or (shift >> 5) + SPAN > digits:
         carry_digits(words, at, digits)
         if not is_zero(words, at, digits):
             return OUT_OF_RANGE
         first = max((exponent >> 5) - 1, 0)  # leaves room for one digit below
         store(words, at + FIRST, first)
-        place = exponent - (first << 5)
+        shift = exponent - (first << 5)
     if load(words, at + PENDING) >= MOST_PENDING:
         carry_digits(words, at, digits)
     store(words, at + PENDING, load(words, at + PENDING) + 1)
     store(words, at + which, total)
     size = count if bits >= 0 else -count
     if -(1 << 31) < size < 1 << 31:
-        add_multiple(words, at + DIGITS, place, mantissa, size)
+        add_multiple(words, at + DIGITS, shift, mantissa, size)
     else:
         high = size >> 31
-        add_multiple(words, at + DIGITS, place, mantissa, size - (high << 31))
-        add_multiple(words, at + DIGITS, place + 31, mantissa, high)
+        add_multiple(words, at + DIGITS, shift, mantissa, size - (high << 31))
+        add_multiple(words, at + DIGITS, shift + 31, mantissa, high)
     return ADDED
 
 
 @short_kernel
-def merge_rows(words: Words, at: int, digits: int, other: Words, place: int, width: int) -> int:
-    """Add the accumulator at `place`, of `width` digits, to the one at `at`; results as
+def merge_rows(words: Words, at: int, digits: int, other: Words, source: int, width: int) -> int:
+    """Add the accumulator at `source`, of `width` digits, to the one at `at`; results as
     `add_value`. A value in one and its removal in the other cancel.
     """
     for i in range(NANS, OTHERS + 1):
-        if checked_add(load(words, at + i), load(other, place + i))[1]:
+        if checked_add(load(words, at + i), load(other, source + i))[1]:
             return OVERFLOW
     if digits < WIDE and load(words, at + PENDING) == 0 and is_zero(words, at, digits):
-        store(words, at + FIRST, load(other, place + FIRST))
-    distance = load(other, place + FIRST) - load(words, at + FIRST)
+        store(words, at + FIRST, load(other, source + FIRST))
+    distance = load(other, source + FIRST) - load(words, at + FIRST)
     end = digits if distance <= 0 or digits == WIDE else digits - 1  # leaves room for carries
     for i in range(width):
-        if load(other, place + DIGITS + i) != 0 and not 0 <= distance + i < end:
+        if load(other, source + DIGITS + i) != 0 and not 0 <= distance + i < end:
             return OUT_OF_RANGE
-    pending = load(words, at + PENDING) + load(other, place + PENDING) + 1
+    pending = load(words, at + PENDING) + load(other, source + PENDING) + 1
     if pending > MOST_PENDING:
         carry_digits(words, at, digits)
-        pending = load(other, place + PENDING) + 1
+        pending = load(other, source + PENDING) + 1
     store(words, at + PENDING, pending)
     for i in range(width):
-        amount = load(other, place + DIGITS + i)
+        amount = load(other, source + DIGITS + i)
         if amount != 0:
             shift_digit(words, at + DIGITS + distance + i, amount)
     for i in range(NANS, OTHERS + 1):
-        shift_digit(words, at + i, load(other, place + i))
+        shift_digit(words, at + i, load(other, source + i))
     return ADDED
 
 
@@ -267,8 +267,8 @@ def merge_groups(
         elif source == 0:
             result = merge_rows(wide, (link - 1) * wide_words, WIDE, other, at, digits)
         elif link != 0:
-            place = (source - 1) * wide_words
-            result = merge_rows(wide, (link - 1) * wide_words, WIDE, other_wide, place, WIDE)
+            other_at = (source - 1) * wide_words
+            result = merge_rows(wide, (link - 1) * wide_words, WIDE, other_wide, other_at, WIDE)
         if result != ADDED:
             return (result << 48) | group
     return end

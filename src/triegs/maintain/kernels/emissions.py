@@ -99,7 +99,7 @@ def subtract(a: int, b: int) -> int:
 
 @inlined
 def passes(
-    table: Words, work: Words, verdicts: Words, asked: Words, checks: int, checks_at: int
+    table: Words, work: Words, verdicts: Words, requests: Words, checks: int, checks_at: int
 ) -> bool:
     """Whether judges accept the values of registers."""
     for number in range(checks):
@@ -107,12 +107,12 @@ def passes(
         judge, count = load(table, check + CHECK_JUDGE), load(table, check + CHECK_COUNT)
         regs = load(table, check + CHECK_REGS_AT)
         if count == 1:
-            if not accepts_id(verdicts, asked, judge, load(work, VALUES + load(table, regs))):
+            if not accepts_id(verdicts, requests, judge, load(work, VALUES + load(table, regs))):
                 return False
         else:
             for each in range(count):
                 store(work, IDS + each, load(work, VALUES + load(table, regs + each)))
-            if not accepts_tuple(verdicts, asked, judge, work[IDS:], count):
+            if not accepts_tuple(verdicts, requests, judge, work[IDS:], count):
                 return False
     return True
 
@@ -129,7 +129,7 @@ def read_head(table: Words, work: Words, at: int, image: int) -> int:
 
 
 @inlined
-def place_rank(key: int, mask: int) -> int:
+def hash_pair(key: int, mask: int) -> int:
     return ((((key >> 20) ^ key) & ID) * RANK_FACTOR >> 16) & mask
 
 
@@ -138,14 +138,14 @@ def find_rank(work: Words, a: int, b: int) -> int:
     """The rank of a changed pair; 0 if it has not changed."""
     key = ((a << ID_BITS) | b) + 1
     ranks, mask = load(work, RANKS), load(work, RANK_MASK)
-    place = place_rank(key, mask)
+    slot = hash_pair(key, mask)
     while True:
-        found = load(work, ranks + 2 * place)
+        found = load(work, ranks + 2 * slot)
         if found == key:
-            return load(work, ranks + 2 * place + 1)
+            return load(work, ranks + 2 * slot + 1)
         if found == 0:
             return 0
-        place = (place + 1) & mask
+        slot = (slot + 1) & mask
 
 
 @kernel
@@ -166,11 +166,11 @@ def rank_pairs(words: Words, log: Words, lists: Words, work: Words, table: Words
         store(work, at, 0)
     for at in range(start, end, 4):
         key = ((load(log, at) << ID_BITS) | load(log, at + 1)) + 1
-        place = place_rank(key, mask)
-        while load(work, ranks + 2 * place) != 0:
-            place = (place + 1) & mask
-        store(work, ranks + 2 * place, key)
-        store(work, ranks + 2 * place + 1, at)
+        slot = hash_pair(key, mask)
+        while load(work, ranks + 2 * slot) != 0:
+            slot = (slot + 1) & mask
+        store(work, ranks + 2 * slot, key)
+        store(work, ranks + 2 * slot + 1, at)
 
 
 @kernel
@@ -344,9 +344,9 @@ def sort_by_digit(
         store(work, bucket + 1, load(work, bucket + 1) + load(work, bucket))
     for at in range(source, source + count * stride, stride):
         bucket = BUCKETS + read_digit(load(work, at + word), low_bits, shift, mask)
-        place = load(work, bucket)
-        store(work, bucket, place + 1)
-        there = target + place * stride
+        index = load(work, bucket)
+        store(work, bucket, index + 1)
+        there = target + index * stride
         store(work, there, load(work, at))
         store(work, there + 1, load(work, at + 1))
         for each in range(2, stride):

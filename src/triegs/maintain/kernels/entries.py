@@ -11,7 +11,7 @@ from triegs.jit.words import (
     prefetch,
     store,
 )
-from triegs.maintain.kernels.sort_keys import ask_values, write_key
+from triegs.maintain.kernels.sort_keys import request_values, write_key
 from triegs.maintain.kernels.tables import (
     ANY,
     COUNTS,
@@ -143,18 +143,18 @@ def sort_by_label(
     count = updates.size // 4
     for label in range(labels + 1):
         store(bounds, label, 0)
-    for place in range(count):
-        label = find_label(label_of, load(updates, 4 * place + 2))
+    for row in range(count):
+        label = find_label(label_of, load(updates, 4 * row + 2))
         if label >= 0:
             store(bounds, label + 1, load(bounds, label + 1) + ENTRY_WORDS)
     for label in range(labels):
         store(bounds, label + 1, load(bounds, label + 1) + load(bounds, label))
     found = 0
-    for place in range(count):
-        change = load(updates, 4 * place)
-        subject = load(updates, 4 * place + 1)
-        predicate = load(updates, 4 * place + 2)
-        obj = load(updates, 4 * place + 3)
+    for row in range(count):
+        change = load(updates, 4 * row)
+        subject = load(updates, 4 * row + 1)
+        predicate = load(updates, 4 * row + 2)
+        obj = load(updates, 4 * row + 3)
         label = find_label(label_of, predicate)
         if label >= 0:
             at = load(bounds, label)
@@ -162,7 +162,7 @@ def sort_by_label(
             store(entries, at, subject)
             store(entries, at + 1, obj)
             store(entries, at + 2, change)
-            store(entries, at + 3, place)
+            store(entries, at + 3, row)
             continue
         store(key, 0, predicate)
         store(key, 1, subject)
@@ -170,13 +170,13 @@ def sort_by_label(
         _, new = tuple_change(words, load(table, UNINDEXED), key, 3, change, False)
         if new < 0:
             tuple_change(words, load(table, UNINDEXED), key, 3, -change, False)
-            store(refused, found, place)
+            store(refused, found, row)
             found += 1
             change = 0
         elif is_rdf:
             change = sign(new) - sign(new - change)
         if is_whole_wanted:
-            store(refused, count + place, change)
+            store(refused, count + row, change)
     for label in range(labels, 0, -1):  # each bound has moved to the end of its label
         store(bounds, label, load(bounds, label - 1))
     store(bounds, 0, 0)
@@ -233,8 +233,8 @@ def fetch_ahead(
 @inlined
 def fetch_leaves(words: Words, root: int, keys: int, count: int) -> None:
     """Prefetch the leaves of a block of keys."""
-    for place in range(count):
-        key = load(words, keys + place)
+    for index in range(count):
+        key = load(words, keys + index)
         leaf = find_leaf(words, root, key)
         prefetch(words, leaf)
         prefetch(words, leaf + HEAD + (key & DIGIT))
@@ -318,9 +318,9 @@ def fill_rows(
 @merged
 def fill_sorted(
     words: Words, work: Words, entries: Words, table: Words, stream: int, start: int, end: int,
-    verdicts: Words, asked: Words, is_asking: bool,
+    verdicts: Words, requests: Words, is_requesting: bool,
 ) -> None:  # fmt: skip
-    """Apply the entries of a stream to its sorted rows, or ask for the values that this needs."""
+    """Apply the entries of a stream to its sorted rows, or request the values that this needs."""
     arity = load(table, stream + S_ARITY)
     for number in range(load(table, stream + S_ROWS)):
         row = load(table, stream + S_ROWS_AT) + ROW_WORDS * number
@@ -337,8 +337,8 @@ def fill_sorted(
                 condition, load(entries, at + column), load(entries, at + 1 - column)
             ):
                 continue
-            if is_asking:
-                ask_values(table, entries, at, columns_at, width, verdicts, asked)
+            if is_requesting:
+                request_values(table, entries, at, columns_at, width, verdicts, requests)
                 continue
             for each in range(arity):
                 store(work, OTHER_KEY + each, load(entries, at + each))
@@ -372,7 +372,7 @@ def close_list(
 @inlined
 def passes_tests(
     table: Words, work: Words, entries: Words, at: int, tests: int, tests_at: int,
-    verdicts: Words, asked: Words,
+    verdicts: Words, requests: Words,
 ) -> bool:  # fmt: skip
     for number in range(tests):
         test = tests_at + TEST_WORDS * number
@@ -382,12 +382,12 @@ def passes_tests(
             columns = load(table, test + TEST_AT)
             if column == 1:
                 key = load(entries, at + load(table, columns))
-                if not accepts_id(verdicts, asked, value, key):
+                if not accepts_id(verdicts, requests, value, key):
                     return False
             else:
                 for each in range(column):
                     store(work, IDS + each, load(entries, at + load(table, columns + each)))
-                if not accepts_tuple(verdicts, asked, value, work[IDS:], column):
+                if not accepts_tuple(verdicts, requests, value, work[IDS:], column):
                     return False
         else:
             wanted = value if kind == IS_ID else load(entries, at + value)
@@ -402,16 +402,16 @@ def select_whole(
 ) -> int:
     """Collect the changed triples of a window graph; returns the end of its entries."""
     count = updates.size // 4
-    for place in range(count):
-        change = load(refused, count + place)
-        predicate = load(updates, 4 * place + 2)
+    for row in range(count):
+        change = load(refused, count + row)
+        predicate = load(updates, 4 * row + 2)
         where, plain = 0, predicate
         if 2 * predicate < graph_of.size and load(graph_of, 2 * predicate) != 0:
             where, plain = load(graph_of, 2 * predicate), load(graph_of, 2 * predicate + 1)
         if change != 0 and where == graph:
-            store(entries, top, load(updates, 4 * place + 1))
+            store(entries, top, load(updates, 4 * row + 1))
             store(entries, top + 1, plain)
-            store(entries, top + 2, load(updates, 4 * place + 3))
+            store(entries, top + 2, load(updates, 4 * row + 3))
             store(entries, top + 3, change)
             top += ENTRY_WORDS
     return top
@@ -420,7 +420,7 @@ def select_whole(
 @merged
 def select_entries(
     table: Words, stream: int, bounds: Words, entries: Words, top: int, work: Words,
-    verdicts: Words, asked: Words,
+    verdicts: Words, requests: Words,
 ) -> int:  # fmt: skip
     """Collect the entries of another stream that pass all tests; returns the end."""
     source, change_at = load(table, stream + S_SOURCE), load(table, stream + S_CHANGE)
@@ -428,7 +428,9 @@ def select_entries(
     tests, tests_at = load(table, stream + S_TESTS), load(table, stream + S_TESTS_AT)
     for at in range(load(bounds, source), load(bounds, source + 1), ENTRY_WORDS):
         change = load(entries, at + change_at)
-        if change != 0 and passes_tests(table, work, entries, at, tests, tests_at, verdicts, asked):
+        if change != 0 and passes_tests(
+            table, work, entries, at, tests, tests_at, verdicts, requests
+        ):
             for column in range(arity):
                 value = load(entries, at + load(table, columns_at + column))
                 store(entries, top + column, value)

@@ -8,7 +8,7 @@ A better word replaces the extreme at once. Where the extreme itself has gone, t
 read again, up to one that still has it.
 
 Terms have the order of `triegs.sparql.term_order`. Where the values of two terms do not decide,
-such as two IRIs, a judge is asked. A step that asked runs again from its start: until then it has
+such as two IRIs, a judge does. A step with requests runs again from its start: until then it has
 replaced words by better ones only, and by those of neighbours that it had all compared.
 """
 
@@ -57,9 +57,9 @@ from triegs.maintain.kernels.verdicts import (
     STAMP,
     TEXT,
     VALUE_JUDGE,
-    ask_one,
-    ask_tuple,
     find_tuple,
+    request_one,
+    request_tuple,
     value_at,
 )
 from triegs.maintain.kernels.verdicts import KEY as VALUE_KEY
@@ -76,7 +76,7 @@ NO_SORT = 0
 
 @inlined
 def find_sort(value_class: int) -> int:
-    """The place of a class of values in the order of terms; `NO_SORT` if it has several."""
+    """The rank of a class of values in the order of terms; `NO_SORT` if it has several."""
     if EXACT <= value_class <= DOUBLE:
         return 4
     if value_class in (IDENTITY, OTHER):
@@ -94,15 +94,15 @@ def find_sort(value_class: int) -> int:
 
 @short_kernel
 def is_after(
-    verdicts: Words, asked: Words, work: Words, judge: int, left: int, right: int
+    verdicts: Words, requests: Words, work: Words, judge: int, left: int, right: int
 ) -> int:  # fmt: skip
-    """Whether a term comes after another one in the order of terms; `UNKNOWN` if that was asked."""
+    """Whether a term comes after another in the order of terms; `UNKNOWN` if that was requested."""
     left_at, right_at = value_at(verdicts, left), value_at(verdicts, right)
     if left_at == 0 or right_at == 0:
         if left_at == 0:
-            ask_one(asked, VALUE_JUDGE, left)
+            request_one(requests, VALUE_JUDGE, left)
         if right_at == 0:
-            ask_one(asked, VALUE_JUDGE, right)
+            request_one(requests, VALUE_JUDGE, right)
         return UNKNOWN
     first, second = load(verdicts, left_at), load(verdicts, right_at)
     sort, other = find_sort(first), find_sort(second)
@@ -127,19 +127,19 @@ def is_after(
     word = load(verdicts, at)
     if word >> 1 == load(verdicts, row + STAMP):
         return word & 1
-    ask_tuple(asked, judge, work, IDS, 2)
+    request_tuple(requests, judge, work, IDS, 2)
     return UNKNOWN
 
 
 @inlined
 def is_better(
-    verdicts: Words, asked: Words, work: Words, table: Words, step: int, word: int, best: int
+    verdicts: Words, requests: Words, work: Words, table: Words, step: int, word: int, best: int
 ) -> int:
-    """Whether a word is that of a better term than another; `UNKNOWN` if that was asked."""
+    """Whether a word is that of a better term than another; `UNKNOWN` if that was requested."""
     judge = load(table, step + EDGE_JUDGE)
     if load(table, step + EDGE_IS_LAST) != 0:
-        return is_after(verdicts, asked, work, judge, word - 1, best - 1)
-    return is_after(verdicts, asked, work, judge, best - 1, word - 1)
+        return is_after(verdicts, requests, work, judge, word - 1, best - 1)
+    return is_after(verdicts, requests, work, judge, best - 1, word - 1)
 
 
 @inlined
@@ -166,7 +166,7 @@ def word_before(words: Words, roots: Words, table: Words, step: int, w: int) -> 
 @kernel
 def read_neighbours(
     words: Words, log: Words, work: Words, table: Words, step: int, v: int, known: int,
-    verdicts: Words, asked: Words,
+    verdicts: Words, requests: Words,
 ) -> None:  # fmt: skip
     """Find the extreme of a key among all its neighbours, unless one still has the known word.
     Nothing changes if a comparison is unknown.
@@ -176,8 +176,8 @@ def read_neighbours(
     set_first(words, work, LEVELS, own)
     while True:
         block = load(work, LEVELS + BLOCK) + HEAD
-        for place in range(load(work, LEVELS + SIZE)):
-            word = word_now(words, table, step, load(words, block + place))
+        for index in range(load(work, LEVELS + SIZE)):
+            word = word_now(words, table, step, load(words, block + index))
             if word == known:
                 return
             if word == 0 or word == best:
@@ -185,7 +185,7 @@ def read_neighbours(
             if best == 0:
                 best = word
                 continue
-            outcome = is_better(verdicts, asked, work, table, step, word, best)
+            outcome = is_better(verdicts, requests, work, table, step, word, best)
             if outcome == UNKNOWN:
                 is_sure = False
             elif outcome != 0:
@@ -199,7 +199,7 @@ def read_neighbours(
 @inlined
 def change_word(
     words: Words, log: Words, work: Words, table: Words, step: int, v: int, before: int, now: int,
-    verdicts: Words, asked: Words,
+    verdicts: Words, requests: Words,
 ) -> None:  # fmt: skip
     """Follow the change of a neighbour's word; 0 for a neighbour that came or went."""
     out = load(table, step + EDGE_OUT)
@@ -209,20 +209,20 @@ def change_word(
     if now != 0:
         outcome = 1
         if known != 0:
-            outcome = is_better(verdicts, asked, work, table, step, now, known)
+            outcome = is_better(verdicts, requests, work, table, step, now, known)
         if outcome == UNKNOWN:
             return
         if outcome != 0:
             map_add_logged(words, log, out, v, now - known)
             return
     if before == known:
-        read_neighbours(words, log, work, table, step, v, known, verdicts, asked)
+        read_neighbours(words, log, work, table, step, v, known, verdicts, requests)
 
 
 @kernel
 def step_extreme_edge(
     words: Words, log: Words, lists: Words, work: Words, bounds: Words, entries: Words,
-    table: Words, step: int, roots: Words, verdicts: Words, asked: Words,
+    table: Words, step: int, roots: Words, verdicts: Words, requests: Words,
 ) -> None:  # fmt: skip
     """``P(v) = the best word of all w with G(v, w)``."""
     stream, column = load(table, step + EDGE_STREAM), load(table, step + EDGE_COLUMN)
@@ -230,12 +230,12 @@ def step_extreme_edge(
     changed, out = load(table, step + EDGE_CHANGED), load(table, step + EDGE_OUT)
     start, end = load(bounds, stream), load(bounds, stream + 1)
     if load(table, step + EDGE_READS) != CARRIED:
-        # New terms enter here, so all their values are asked for at once.
+        # New terms enter here, so all their values are requested at once.
         for at in range(start, end, ENTRY_WORDS):
             w = load(entries, at + 1 - column)
             if load(entries, at + 2) > 0 and value_at(verdicts, w) == 0:
-                ask_one(asked, VALUE_JUDGE, w)
-        if load(asked, 0) > 1:
+                request_one(requests, VALUE_JUDGE, w)
+        if load(requests, 0) > 1:
             return
     for at in range(start, end, ENTRY_WORDS):
         fetch_ahead(words, load(words, out), entries, column, start, at, end, False)
@@ -247,12 +247,12 @@ def step_extreme_edge(
         if change < 0:
             # If the pair is still there, or its word has changed, this is right all the same.
             if known != 0 and word_before(words, roots, table, step, w) == known:
-                read_neighbours(words, log, work, table, step, v, known, verdicts, asked)
+                read_neighbours(words, log, work, table, step, v, known, verdicts, requests)
             continue
         now = word_now(words, table, step, w)
         if now == 0 or now == known:
             continue
-        if known != 0 and is_better(verdicts, asked, work, table, step, now, known) != 1:
+        if known != 0 and is_better(verdicts, requests, work, table, step, now, known) != 1:
             continue
         if set_get(words, trie_get(words, load(words, by_own), v), w) != 0:
             map_add_logged(words, log, out, v, now - known)
@@ -269,10 +269,10 @@ def step_extreme_edge(
         while True:
             block, size = load(work, BLOCK) + HEAD, load(work, SIZE)
             fetch_leaves(words, load(words, out), block, size)
-            for place in range(size):
+            for index in range(size):
                 change_word(
-                    words, log, work, table, step, load(words, block + place), before, now,
-                    verdicts, asked,
+                    words, log, work, table, step, load(words, block + index), before, now,
+                    verdicts, requests,
                 )  # fmt: skip
             if not set_next_block(words, work, 0):
                 break

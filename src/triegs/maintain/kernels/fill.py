@@ -41,8 +41,8 @@ def fill_index(
         while True:
             block = load(cursor, CURSOR_WORDS + BLOCK) + HEAD
             room = load(cursor, CURSOR_WORDS + CAPACITY)
-            for place in range(load(cursor, CURSOR_WORDS + SIZE)):
-                second, weight = load(words, block + place), load(words, block + room + place)
+            for index in range(load(cursor, CURSOR_WORDS + SIZE)):
+                second, weight = load(words, block + index), load(words, block + room + index)
                 if is_rdf:
                     weight = sign(weight)
                 key, other = (first, second) if column == by else (second, first)

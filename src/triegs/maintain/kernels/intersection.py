@@ -73,10 +73,10 @@ def filter_few(words: Words, x: int, x_size: int, y: int, y_size: int) -> int:
         middle |= bit((key >> 4) & 63)
         mixed |= bit(((key >> 2) ^ (key >> 9)) & 63)
     found = 0
-    for place in range(x_size):
-        key = load(words, x + HEAD + place)
+    for index in range(x_size):
+        key = load(words, x + HEAD + index)
         passed = (low >> (key & 63)) & (middle >> ((key >> 4) & 63))
-        found |= (passed & (mixed >> (((key >> 2) ^ (key >> 9)) & 63)) & 1) << place
+        found |= (passed & (mixed >> (((key >> 2) ^ (key >> 9)) & 63)) & 1) << index
     return found
 
 
@@ -93,10 +93,10 @@ def filter_many(words: Words, work: Words, x: int, x_size: int, y: int, y_size: 
         sieve = SIEVE + ((key >> 6) & (SIEVE_WORDS - 1))
         store(work, sieve, load(work, sieve) | bit(key & 63))
     found = 0
-    for place in range(x_size):
-        key = load(words, x + HEAD + place)
+    for index in range(x_size):
+        key = load(words, x + HEAD + index)
         sieve = load(work, SIEVE + ((key >> 6) & (SIEVE_WORDS - 1)))
-        found |= ((sieve >> (key & 63)) & 1) << place
+        found |= ((sieve >> (key & 63)) & 1) << index
     return found
 
 
@@ -115,13 +115,13 @@ def meet_blocks(
     else:
         found = filter_many(words, work, x, x_size, y, y_size)
     while found != 0:
-        place = trailing_zeros(found)
+        index = trailing_zeros(found)
         found &= found - 1
-        key = load(words, x + HEAD + place)
+        key = load(words, x + HEAD + index)
         there = find_entry(words, y, y_size, key)
         if there < y_size:
             store(work, top, key)
-            store(work, top + x_word, load(words, x_words + place))
+            store(work, top + x_word, load(words, x_words + index))
             store(work, top + y_word, load(words, y_words + there))
             top += stride
     return top
@@ -145,12 +145,12 @@ def probe_block(
     """The ids of a block that also occur below a hub."""
     header = load(words, block + 1)
     own = block + HEAD + (SMALLEST << (header >> 32))
-    for place in range(header & LOW):
-        key = load(words, block + HEAD + place)
+    for index in range(header & LOW):
+        key = load(words, block + HEAD + index)
         word = get_below(words, hub, key, depth)
         if word != 0:
             store(work, top, key)
-            store(work, top + block_word, load(words, own + place))
+            store(work, top + block_word, load(words, own + index))
             store(work, top + hub_word, word)
             top += stride
     return top

@@ -58,8 +58,8 @@ def root_before(roots: Words, slot: int) -> int:
 @inlined
 def fetch_counts(words: Words, root: int, keys: int, count: int) -> None:
     """Prefetch the words and counts of a block of keys."""
-    for place in range(count):
-        key = load(words, keys + place)
+    for index in range(count):
+        key = load(words, keys + index)
         leaf = find_leaf(words, root, key)
         at = leaf + HEAD + (key & DIGIT)
         prefetch(words, leaf)
@@ -112,9 +112,9 @@ def step_ordered_edge(
         while True:
             block, size, room = load(cursor, BLOCK), load(cursor, SIZE), load(cursor, CAPACITY)
             fetch_counts(words, load(words, out), block + HEAD, size)
-            for place in range(size):
-                v = load(words, block + HEAD + place)
-                weight = load(words, block + HEAD + room + place)
+            for index in range(size):
+                v = load(words, block + HEAD + index)
+                weight = load(words, block + HEAD + room + index)
                 if now != 0:
                     rows = times(words, weight, more_rows)
                     counts_add_logged(words, log, out, v, w, more, rows)
@@ -136,9 +136,9 @@ def step_ordered_edge(
         set_first(words, cursor, 0, trie_get(words, load(words, by_other), w))
         while True:
             block, size, room = load(cursor, BLOCK), load(cursor, SIZE), load(cursor, CAPACITY)
-            for place in range(size):
-                v = load(words, block + HEAD + place)
-                weight = load(words, block + HEAD + room + place)
+            for index in range(size):
+                v = load(words, block + HEAD + index)
+                weight = load(words, block + HEAD + room + index)
                 ordered_add_logged(
                     words, log, out, v, w, weight, now, rows * has_rows, kind, new_root, has_rows
                 )
@@ -147,7 +147,7 @@ def step_ordered_edge(
 
 
 @inlined
-def find_place(words: Words, work: Words, row: int, slot: int, number: int, key: int) -> int:
+def find_offset(words: Words, work: Words, row: int, slot: int, number: int, key: int) -> int:
     """The address of the word of a key in a factor; `row` has those that were found ahead."""
     if number < PROBES_AHEAD:
         return load(work, row + number)
@@ -165,14 +165,14 @@ def multiply_counts(
     """
     for number in range(count):
         slot = load(table, first + FACTOR_WORDS * number + FACTOR_SLOT)
-        if load(words, find_place(words, work, row, slot, number, key)) == 0:
+        if load(words, find_offset(words, work, row, slot, number, key)) == 0:
             return 0, 0
     answers, rows = 1, has_rows
     for number in range(count):
         factor = first + FACTOR_WORDS * number
         kind, slot = load(table, factor + FACTOR_READS), load(table, factor + FACTOR_SLOT)
-        place = find_place(words, work, row, slot, number, key)
-        more, more_rows = counts_of(words, kind, place)
+        offset = find_offset(words, work, row, slot, number, key)
+        more, more_rows = counts_of(words, kind, offset)
         answers = times(words, answers, more)
         if has_rows:
             rows = times(words, rows, more_rows)
@@ -193,7 +193,7 @@ def was_visited(
         changed, slot = load(table, factor + FACTOR_CHANGED), load(table, factor + FACTOR_SLOT)
         if load(lists, 2 * changed) != load(lists, 2 * changed + 1):
             digit = key & DIGIT
-            leaf = find_place(words, work, row, slot, number, key) - HEAD - digit
+            leaf = find_offset(words, work, row, slot, number, key) - HEAD - digit
             is_touched = (load(words, leaf + 1) >> (32 + digit)) & 1
             if is_touched and load(words, leaf) == load(words, EPOCH):
                 return True
@@ -201,7 +201,7 @@ def was_visited(
 
 
 @merged
-def find_places(
+def find_offsets(
     words: Words, log: Words, work: Words, table: Words, first: int, count: int, entry: int,
     end: int,
 ) -> None:  # fmt: skip
@@ -215,13 +215,13 @@ def find_places(
         for at in range(entry, end, 2):
             key = load(log, at)
             leaf = find_leaf(words, root, key)
-            place = leaf + HEAD + (key & DIGIT)
+            offset = leaf + HEAD + (key & DIGIT)
             prefetch(words, leaf)
-            prefetch(words, place)
+            prefetch(words, offset)
             if kind == BESIDE:
-                prefetch(words, place + ANSWERS)
-                prefetch(words, place + ROWS)
-            store(work, row, place)
+                prefetch(words, offset + ANSWERS)
+                prefetch(words, offset + ROWS)
+            store(work, row, offset)
             row += PROBES_AHEAD
     for number in range(min(count, PROBES_AHEAD)):
         row = AHEAD + number
@@ -248,7 +248,7 @@ def step_ordered_product(
             row += PROBES_AHEAD
             if row >= row_end:
                 some = min(end, entry + 2 * SEEDS_AHEAD)
-                find_places(words, log, work, table, first, count, entry, some)
+                find_offsets(words, log, work, table, first, count, entry, some)
                 row, row_end = AHEAD, AHEAD + SEEDS_AHEAD * PROBES_AHEAD
             key = load(log, entry)
             if was_visited(words, lists, work, table, row, first, number, key):

@@ -18,7 +18,7 @@ from triegs.jit.words import (
     trailing_zeros,
 )
 from triegs.maintain.kernels.emissions import ID, ID_BITS, rearrange, sort_columns, unpack
-from triegs.maintain.kernels.sort_keys import ask_values, write_key
+from triegs.maintain.kernels.sort_keys import request_values, write_key
 from triegs.maintain.kernels.tables import (
     RULE_ARITY,
     RULE_IS_LISTED_ONLY,
@@ -73,7 +73,7 @@ from triegs.store.kernels.relations import (
     tuple_change,
     tuple_get,
 )
-from triegs.store.kernels.sets import class_for, find_entry, set_change, set_get, set_place
+from triegs.store.kernels.sets import class_for, find_entry, set_change, set_get, set_offset
 from triegs.store.kernels.trie import find_leaf, trie_leaf
 
 LINE_WORDS = 8  # words per cache line
@@ -147,9 +147,9 @@ def fetch_groups(words: Words, work: Words, root: int, count: int, stride: int, 
     """Prefetch the sets of all groups level by level, so that their cache misses overlap."""
     for group in range(GROUPS, GROUPS + 2 * count, 2):
         x = read_column(work, load(work, group), 0, arity)
-        place = find_leaf(words, root, x) + HEAD + (x & DIGIT)
-        prefetch(words, place)
-        store(work, group + 1, place)
+        offset = find_leaf(words, root, x) + HEAD + (x & DIGIT)
+        prefetch(words, offset)
+        store(work, group + 1, offset)
     for group in range(GROUPS, GROUPS + 2 * count, 2):
         reference = load(words, load(work, group + 1))
         fetch_set(words, reference)
@@ -220,30 +220,30 @@ def change_block(
     gone, inserted = 0, 0
     for here in range(first, end, stride):
         key, change = last_id(work, here, stride, arity), load(work, here + stride - 1)
-        place = find_entry(words, block, size, key)
+        index = find_entry(words, block, size, key)
         old = 0
-        if place == size:
+        if index == size:
             if inserted == SMALLEST << LARGEST:
                 return NOT_DONE
             store(work, ADDED + 2 * inserted, key)
             store(work, ADDED + 2 * inserted + 1, change)
             inserted += 1
         else:
-            old = load(words, own + place)
+            old = load(words, own + index)
             new, overflow = checked_add(old, change)
             if overflow:
                 set_fault(words, OVERFLOW)
                 return NOT_DONE
-            store(work, CHANGED + place, new)
-            gone |= bit(place)
+            store(work, CHANGED + index, new)
+            gone |= bit(index)
         store(work, olds, old)
         olds += 1
     left = size
     changed = gone
     while changed != 0:
-        place = trailing_zeros(changed)
+        index = trailing_zeros(changed)
         changed &= changed - 1
-        if load(work, CHANGED + place) == 0:
+        if load(work, CHANGED + index) == 0:
             left -= 1
     count = left + inserted
     if count > SMALLEST << LARGEST:
@@ -267,13 +267,13 @@ def change_block(
         keys += size
         counts += size
     else:
-        for place in range(size):
-            word = load(words, own + place)
-            if (gone >> place) & 1:
-                word = load(work, CHANGED + place)
+        for index in range(size):
+            word = load(words, own + index)
+            if (gone >> index) & 1:
+                word = load(work, CHANGED + index)
                 if word == 0:
                     continue
-            store(words, keys, load(words, block + HEAD + place))
+            store(words, keys, load(words, block + HEAD + index))
             store(words, counts, word)
             keys += 1
             counts += 1
@@ -342,11 +342,11 @@ def apply_in_order(
             shared = 1
         top = load(work, FRAMES)
         before = load(words, top)
-        place = load(work, FRAMES + shared - 1)
+        offset = load(work, FRAMES + shared - 1)
         for level in range(shared, arity - 1):
-            place = set_place(words, place, load(work, KEY + level))
-            store(work, FRAMES + level, place)
-        more = change_set(words, work, place, at, following, stride, arity)
+            offset = set_offset(words, offset, load(work, KEY + level))
+            store(work, FRAMES + level, offset)
+        more = change_set(words, work, offset, at, following, stride, arity)
         level = arity - 2
         while level > 0 and load(words, load(work, FRAMES + level)) == 0:
             level -= 1  # the set became empty: its id leaves the set above
@@ -471,7 +471,7 @@ def apply_emissions(
 
 
 @kernel
-def ask_sorted(work: Words, table: Words, step: int, verdicts: Words, asked: Words) -> None:
+def request_sorted(work: Words, table: Words, step: int, verdicts: Words, requests: Words) -> None:
     """Ask for the values of all ids whose sort keys the output needs."""
     arity, stride, raw = load(table, step + RULE_ARITY), load(work, STRIDE), load(work, RAW)
     target = load(table, step + RULE_SORTED_AT)
@@ -481,7 +481,7 @@ def ask_sorted(work: Words, table: Words, step: int, verdicts: Words, asked: Wor
         )  # fmt: skip
         for at in range(raw, raw + load(work, EMITTED) * stride, stride):
             unpack(work, at, arity)
-            ask_values(table, work, KEY, columns_at, width, verdicts, asked)
+            request_values(table, work, KEY, columns_at, width, verdicts, requests)
         target += TARGET_WORDS
 
 

@@ -119,7 +119,7 @@ WITHOUT_LOCK, COUNTING = 1, 2
 LISTED_PER_UPDATE = 6  # three new terms, and three that lose their last reference
 MOST_LISTED = 16  # ids that small epochs leave in limbo
 FREED_BESIDE = 2
-ASKED = -1 << 40  # returned by a kernel that waits for verdicts
+NEEDS_VERDICTS = -1 << 40  # returned by a kernel that waits for verdicts
 
 
 @merged
@@ -150,7 +150,7 @@ def judge_updates(
 @merged
 def select_streams(
     work: Words, table: Words, updates: Words, graph_of: Words, bounds: Words, entries: Words,
-    refused: Words, verdicts: Words, asked: Words,
+    refused: Words, verdicts: Words, requests: Words,
 ) -> None:  # fmt: skip
     """Phase 2: the entries of all streams other than labels. May be repeated."""
     labels, wholes = load(table, LABELS), load(table, WHOLES)
@@ -161,26 +161,28 @@ def select_streams(
             graph = load(table, stream + S_SOURCE)
             top = select_whole(updates, graph_of, refused, graph, entries, top)
         else:
-            top = select_entries(table, stream, bounds, entries, top, work, verdicts, asked)
+            top = select_entries(table, stream, bounds, entries, top, work, verdicts, requests)
         store(bounds, number + 1, top)
 
 
 @merged
 def fill_all_sorted(
     words: Words, work: Words, table: Words, bounds: Words, entries: Words, verdicts: Words,
-    asked: Words, is_asking: bool,
+    requests: Words, is_requesting: bool,
 ) -> None:  # fmt: skip
-    """Apply the entries of all streams to sorted rows, or ask for the values that this needs."""
+    """Apply the entries of all streams to sorted rows, or request the values that this needs."""
     for number in range(load(table, STREAMS)):
         stream = load(table, STREAM_ROWS) + STREAM_WORDS * number
         start, end = load(bounds, number), load(bounds, number + 1)
-        fill_sorted(words, work, entries, table, stream, start, end, verdicts, asked, is_asking)
+        fill_sorted(
+            words, work, entries, table, stream, start, end, verdicts, requests, is_requesting
+        )
 
 
 @merged
 def run_step(
     words: Words, log: Words, lists: Words, work: Words, table: Words, step: int, bounds: Words,
-    entries: Words, roots: Words, verdicts: Words, asked: Words,
+    entries: Words, roots: Words, verdicts: Words, requests: Words,
 ) -> bool:  # fmt: skip
     """Run one step and write its list; false if it waits for verdicts and must run again, with
     nothing changed or, if it carries extremes, nothing that running again would miss.
@@ -188,16 +190,16 @@ def run_step(
     kind = load(table, step)
     if kind == RULE:
         return step_rule(
-            words, log, lists, work, bounds, entries, table, step, roots, verdicts, asked
+            words, log, lists, work, bounds, entries, table, step, roots, verdicts, requests
         )
     if kind == EXTREME_EDGE:
         changed, slot = load(table, step + EDGE_LIST), load(table, step + EDGE_OUT)
         if load(lists, 2 * changed) == 0:  # a step that runs again has listed some keys already
             open_list(words, log, lists, changed)
         step_extreme_edge(
-            words, log, lists, work, bounds, entries, table, step, roots, verdicts, asked
+            words, log, lists, work, bounds, entries, table, step, roots, verdicts, requests
         )
-        if load(asked, 0) > 1:
+        if load(requests, 0) > 1:
             return False
         close_list(words, log, lists, changed, slot, NODE_CLASS)
         return True
@@ -288,14 +290,14 @@ def note_step(
 def run_phases(
     words: Words, log: Words, lists: Words, work: Words, table: Words, label_of: Words,
     graph_of: Words, updates: Words, bounds: Words, entries: Words, refused: Words, roots: Words,
-    verdicts: Words, asked: Words,
+    verdicts: Words, requests: Words,
 ) -> int:  # fmt: skip
     """Judge the updates `(change, subject, predicate, object)…`, then run every step once, starting
     at the progress recorded in `work`.
 
-    Returns the number of refused updates, with their indices in `refused`; or `ASKED`. After a
-    fault the epoch must be aborted; the result is -1 for a fault while judging, else -2 minus the
-    number of the step.
+    Returns the number of refused updates, with their indices in `refused`; or `NEEDS_VERDICTS`.
+    After a fault the epoch must be aborted; the result is -1 for a fault while judging, else -2
+    minus the number of the step.
     """
     if load(work, PHASE) == JUDGE:
         store(log, 0, 1)
@@ -309,15 +311,15 @@ def run_phases(
     if load(work, PHASE) == SELECT:
         if load(words, FAULTS) == 0 and load(table, STREAMS) > load(table, LABELS):
             select_streams(
-                work, table, updates, graph_of, bounds, entries, refused, verdicts, asked
+                work, table, updates, graph_of, bounds, entries, refused, verdicts, requests
             )
         has_sorted = load(words, FAULTS) == 0 and load(table, SORTED_ROWS) != 0
         if has_sorted:
-            fill_all_sorted(words, work, table, bounds, entries, verdicts, asked, True)
-        if load(asked, 0) > 1:
-            return ASKED
+            fill_all_sorted(words, work, table, bounds, entries, verdicts, requests, True)
+        if load(requests, 0) > 1:
+            return NEEDS_VERDICTS
         if has_sorted:
-            fill_all_sorted(words, work, table, bounds, entries, verdicts, asked, False)
+            fill_all_sorted(words, work, table, bounds, entries, verdicts, requests, False)
         if load(words, FAULTS) == 0 and load(table, STREAMS) > load(table, LABELS):
             for number in range(load(table, LABELS), load(table, STREAMS)):
                 stream = load(table, STREAM_ROWS) + STREAM_WORDS * number
@@ -335,12 +337,12 @@ def run_phases(
         seeds = count_seeds(lists, table, step, bounds)
         if seeds != 0:
             is_done = run_step(
-                words, log, lists, work, table, step, bounds, entries, roots, verdicts, asked
+                words, log, lists, work, table, step, bounds, entries, roots, verdicts, requests
             )
             if load(words, FAULTS) != 0:
                 return -2 - number
             if not is_done:
-                return ASKED
+                return NEEDS_VERDICTS
             at = lists.size - COUNTER_WORDS * (steps - number)
             now = read_ticks()
             note_step(lists, work, table, step, at, seeds, now - before)
@@ -386,7 +388,7 @@ def settle_terms(
 def run_epoch(
     words: Words, roots: Words, next_roots: Words, holds: Words, updates: Words, log: Words,
     work: Words, packed: Words, graph_of: Words, entries: Words, refused: Words, verdicts: Words,
-    asked: Words, call: Words, kept: Words, heap: Bytes, spans: Pairs, texts: Words,
+    requests: Words, call: Words, kept: Words, heap: Bytes, spans: Pairs, texts: Words,
     integers: Pairs, counts: Words, births: Words, stamps: Words, states: Bytes, cached: Bytes,
     free: Words, limbo: Words, meta: Words,
 ) -> int:  # fmt: skip
@@ -403,7 +405,7 @@ def run_epoch(
         packed[packed[PACKED_TABLE]:packed[PACKED_TABLE + 1]],
         packed[packed[PACKED_LABELS]:packed[PACKED_LABELS + 1]], graph_of, updates,
         packed[packed[PACKED_BOUNDS]:packed[PACKED_BOUNDS + 1]], entries, refused, roots, verdicts,
-        asked,
+        requests,
     )  # fmt: skip
     if found >= 0 and next_roots.size != 0:
         publish_epoch(words, next_roots, holds)
@@ -413,7 +415,7 @@ def run_epoch(
                 meta,
             )  # fmt: skip
             settle_terms(updates, refused, found, version, holds, kept, call, arrays)
-    if found != ASKED:
+    if found != NEEDS_VERDICTS:
         store(work, PHASE, JUDGE)  # the next call begins an epoch
     if found >= 0:
         note(call, CALL_TOUCHED, load(log, 0) >> 1)

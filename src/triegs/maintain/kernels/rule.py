@@ -44,7 +44,7 @@ from triegs.maintain.kernels.intersection import (
     open_walk,
     walk_on,
 )
-from triegs.maintain.kernels.output import apply_emissions, apply_sorted, ask_sorted, fetch_set
+from triegs.maintain.kernels.output import apply_emissions, apply_sorted, fetch_set, request_sorted
 from triegs.maintain.kernels.sort_keys import open_range, range_next
 from triegs.maintain.kernels.tables import (
     BOTH,
@@ -156,8 +156,8 @@ def count_checks(table: Words, work: Words, level: int, base: int) -> int:
 
 @merged
 def walk_last(
-    words: Words, table: Words, work: Words, verdicts: Words, asked: Words, level: int, base: int,
-    weight: int, arity: int, head_at: int, checks: int,
+    words: Words, table: Words, work: Words, verdicts: Words, requests: Words, level: int,
+    base: int, weight: int, arity: int, head_at: int, checks: int,
 ) -> None:  # fmt: skip
     """The last level with one source: emit all its entries, block by block."""
     source = load(table, level + LEVEL_SOURCES_AT)
@@ -172,7 +172,7 @@ def walk_last(
         trie_first(words, work, base, word)
         while trie_next(words, work, base):
             store(work, register, load(work, base + CURSOR_KEY))
-            if checks == 0 or passes(table, work, verdicts, asked, checks, checks_at):
+            if checks == 0 or passes(table, work, verdicts, requests, checks, checks_at):
                 product = weigh(weight, load(work, base + WORD), use)
                 if is_shown:
                     emit(words, table, work, arity, head_at, product)
@@ -183,10 +183,10 @@ def walk_last(
         while True:
             block, size = load(work, base + BLOCK) + HEAD, load(work, base + SIZE)
             room = load(work, base + CAPACITY)
-            for place in range(size):
-                store(work, register, load(words, block + place))
-                if checks == 0 or passes(table, work, verdicts, asked, checks, checks_at):
-                    product = weigh(weight, load(words, block + room + place), use)
+            for index in range(size):
+                store(work, register, load(words, block + index))
+                if checks == 0 or passes(table, work, verdicts, requests, checks, checks_at):
+                    product = weigh(weight, load(words, block + room + index), use)
                     if is_shown:
                         emit(words, table, work, arity, head_at, product)
                     else:
@@ -199,8 +199,8 @@ def walk_last(
 
 @merged
 def emit_run(
-    words: Words, table: Words, work: Words, verdicts: Words, asked: Words, level: int, start: int,
-    end: int, weight: int, arity: int, head_at: int,
+    words: Words, table: Words, work: Words, verdicts: Words, requests: Words, level: int,
+    start: int, end: int, weight: int, arity: int, head_at: int,
 ) -> None:  # fmt: skip
     """The last level with several sources: emit all entries of its run."""
     count, first = load(table, level + LEVEL_SOURCES), load(table, level + LEVEL_SOURCES_AT)
@@ -210,7 +210,7 @@ def emit_run(
     total = 0
     for at in range(start, end, 1 + count):
         store(work, register, load(work, at))
-        if checks != 0 and not passes(table, work, verdicts, asked, checks, checks_at):
+        if checks != 0 and not passes(table, work, verdicts, requests, checks, checks_at):
             continue
         product = weight
         for number in range(count):
@@ -237,7 +237,7 @@ def fetch_run(
 
 @merged
 def run_levels(
-    words: Words, table: Words, work: Words, verdicts: Words, asked: Words, levels: int,
+    words: Words, table: Words, work: Words, verdicts: Words, requests: Words, levels: int,
     levels_at: int, weight: int, arity: int, head_at: int,
 ) -> None:  # fmt: skip
     """An odometer over the levels. Runs of deeper levels follow those of higher ones."""
@@ -252,7 +252,7 @@ def run_levels(
             is_new = False
             if count == 1 and number == last:
                 walk_last(
-                    words, table, work, verdicts, asked, level, base, weight, arity, head_at,
+                    words, table, work, verdicts, requests, level, base, weight, arity, head_at,
                     count_checks(table, work, level, base),
                 )  # fmt: skip
                 number -= 1
@@ -261,14 +261,14 @@ def run_levels(
             if count == 1:
                 word = load(work, WORDS_AT + load(table, first + SOURCE_IN))
                 if is_trie == RANGED:
-                    open_range(words, table, work, level, base, word, verdicts, asked)
+                    open_range(words, table, work, level, base, word, verdicts, requests)
                 else:
                     open_walk(words, work, base, word, is_trie)
             else:
                 end = gather(words, table, work, level, base, top)
                 if number == last:
                     emit_run(
-                        words, table, work, verdicts, asked, level, top, end, weight, arity,
+                        words, table, work, verdicts, requests, level, top, end, weight, arity,
                         head_at,
                     )  # fmt: skip
                     number -= 1
@@ -303,7 +303,7 @@ def run_levels(
         store(work, VALUES + load(table, level + LEVEL_REG), key)
         checks = count_checks(table, work, level, base)
         if checks != 0 and not passes(
-            table, work, verdicts, asked, checks, load(table, level + LEVEL_CHECKS_AT)
+            table, work, verdicts, requests, checks, load(table, level + LEVEL_CHECKS_AT)
         ):
             continue
         number += 1
@@ -372,9 +372,9 @@ def look_ahead(
                     column += 1
                 for seed in range(at + column, end + column, stride):
                     key = load(seeds, seed)
-                    place = find_leaf(words, root, key) + HEAD + (key & DIGIT)
-                    prefetch(words, place)
-                    store(work, row, place)
+                    offset = find_leaf(words, root, key) + HEAD + (key & DIGIT)
+                    prefetch(words, offset)
+                    store(work, row, offset)
                     row += PROBES_AHEAD
             probe += PROBE_WORDS
 
@@ -407,7 +407,8 @@ def find_pair(table: Words, delta: int) -> tuple[int, int]:
 @merged
 def run_delta(
     words: Words, log: Words, lists: Words, work: Words, bounds: Words, entries: Words,
-    table: Words, delta: int, arity: int, head_at: int, roots: Words, verdicts: Words, asked: Words,
+    table: Words, delta: int, arity: int, head_at: int, roots: Words, verdicts: Words,
+    requests: Words,
 ) -> None:  # fmt: skip
     """Emit the effects of the changes of one input."""
     is_entries = load(table, delta + D_FROM) == ENTRIES
@@ -460,7 +461,7 @@ def run_delta(
         if weight == 0:
             continue
         weight = weigh(weight, factor, COUNT)
-        if checks != 0 and not passes(table, work, verdicts, asked, checks, checks_at):
+        if checks != 0 and not passes(table, work, verdicts, requests, checks, checks_at):
             continue
         probe = probes_at
         is_found = True
@@ -484,7 +485,7 @@ def run_delta(
             emit(words, table, work, arity, head_at, weight)
         else:
             run_levels(
-                words, table, work, verdicts, asked, levels, levels_at, weight, arity, head_at
+                words, table, work, verdicts, requests, levels, levels_at, weight, arity, head_at
             )
         if load(words, FAULTS) != 0:
             return
@@ -493,7 +494,7 @@ def run_delta(
 @kernel
 def step_rule(
     words: Words, log: Words, lists: Words, work: Words, bounds: Words, entries: Words,
-    table: Words, step: int, roots: Words, verdicts: Words, asked: Words,
+    table: Words, step: int, roots: Words, verdicts: Words, requests: Words,
 ) -> bool:  # fmt: skip
     """Update the output of a rule; false, with nothing changed, if it waits for verdicts."""
     arity, head_at = load(table, step + RULE_ARITY), load(table, step + RULE_HEAD_AT)
@@ -505,12 +506,12 @@ def step_rule(
         delta = load(table, step + RULE_DELTAS_AT) + DELTA_WORDS * number
         run_delta(
             words, log, lists, work, bounds, entries, table, delta, arity, head_at, roots,
-            verdicts, asked,
+            verdicts, requests,
         )  # fmt: skip
         if load(words, FAULTS) != 0:
             return True
-    ask_sorted(work, table, step, verdicts, asked)
-    if load(asked, 0) > 1:
+    request_sorted(work, table, step, verdicts, requests)
+    if load(requests, 0) > 1:
         return False
     store(work, UNMERGED, load(work, EMITTED))
     if load(work, EMITTED) > 0:

@@ -57,8 +57,8 @@ from triegs.maintain.kernels.verdicts import (
     TEXT,
     VALUE_JUDGE,
     as_double,
-    ask_one,
     read_key,
+    request_one,
     value_at,
 )
 from triegs.maintain.kernels.work import (
@@ -76,7 +76,7 @@ from triegs.store.kernels.cursors import (
     BLOCK,
     CAPACITY,
     DEPTH,
-    PLACE,
+    NEXT_ENTRY,
     SIZE,
     STACK,
     WORD,
@@ -154,14 +154,14 @@ def make_sort_key(verdicts: Words, at: int) -> int:
 
 
 @kernel
-def write_sort_keys(verdicts: Words, asked: Words, ids: Words, keys: Words) -> None:
-    """Write the sort keys of ids, as sets store them; asks for values that are missing."""
-    for place in range(ids.size):
-        at = value_at(verdicts, load(ids, place))
+def write_sort_keys(verdicts: Words, requests: Words, ids: Words, keys: Words) -> None:
+    """Write the sort keys of ids, as sets store them; requests values that are missing."""
+    for index in range(ids.size):
+        at = value_at(verdicts, load(ids, index))
         if at == 0:
-            ask_one(asked, VALUE_JUDGE, load(ids, place))
+            request_one(requests, VALUE_JUDGE, load(ids, index))
         else:
-            store(keys, place, reverse_digits(make_sort_key(verdicts, at)))
+            store(keys, index, reverse_digits(make_sort_key(verdicts, at)))
 
 
 @inlined
@@ -170,8 +170,8 @@ def write_key(
     verdicts: Words,
 ) -> None:  # fmt: skip
     """Write a tuple of `work` as the key of a sorted relation. All values must be known."""
-    for place in range(width):
-        column = load(table, columns_at + place)
+    for index in range(width):
+        column = load(table, columns_at + index)
         if column == CONSTANT:
             value = 0
         elif column & SORTED:
@@ -179,20 +179,21 @@ def write_key(
             value = reverse_digits(make_sort_key(verdicts, at))
         else:
             value = load(work, source + column)
-        store(work, target + place, value)
+        store(work, target + index, value)
 
 
 @inlined
-def ask_values(
-    table: Words, ids: Words, start: int, columns_at: int, width: int, verdicts: Words, asked: Words
+def request_values(
+    table: Words, ids: Words, start: int, columns_at: int, width: int, verdicts: Words,
+    requests: Words,
 ) -> None:  # fmt: skip
-    """Ask for the values that `write_key` needs."""
-    for place in range(width):
-        column = load(table, columns_at + place)
+    """Request the values that `write_key` needs."""
+    for index in range(width):
+        column = load(table, columns_at + index)
         if column & SORTED:
             key = load(ids, start + (column & ~SORTED))
             if value_at(verdicts, key) == 0:
-                ask_one(asked, VALUE_JUDGE, key)
+                request_one(requests, VALUE_JUDGE, key)
 
 
 # Ranges
@@ -269,7 +270,7 @@ def is_between(work: Words, base: int, sort_key: int) -> bool:
 def start_range(words: Words, work: Words, base: int, reference: int) -> None:
     """Position before the first sort key of a set within the two pairs of bounds."""
     store(work, base + DEPTH, 0)
-    store(work, base + PLACE, 0)
+    store(work, base + NEXT_ENTRY, 0)
     store(work, base + SIZE, 0)
     store(work, base + RANGE_ROOT, 0)
     if reference & 1:
@@ -283,7 +284,7 @@ def start_range(words: Words, work: Words, base: int, reference: int) -> None:
 @merged
 def open_range(
     words: Words, table: Words, work: Words, level: int, base: int, reference: int,
-    verdicts: Words, asked: Words,
+    verdicts: Words, requests: Words,
 ) -> None:  # fmt: skip
     """Position before the first sort key of a set that all comparisons of a level allow.
 
@@ -297,7 +298,7 @@ def open_range(
         key = load(work, VALUES + load(table, row + RANGE_REG))
         at = value_at(verdicts, key)
         if at == 0:
-            ask_one(asked, VALUE_JUDGE, key)
+            request_one(requests, VALUE_JUDGE, key)
             return
         sort_key = make_sort_key(verdicts, at)
         if kind < 0:
@@ -324,20 +325,20 @@ def open_range(
 def range_next(words: Words, work: Words, base: int) -> bool:
     """Advance to the next sort key in the range; false at the end."""
     while True:
-        place, size = load(work, base + PLACE), load(work, base + SIZE)
+        entry, size = load(work, base + NEXT_ENTRY), load(work, base + SIZE)
         at = load(work, base + BLOCK) + HEAD
-        while place < size:
-            key = load(words, at + place)
+        while entry < size:
+            key = load(words, at + entry)
             sort_key = reverse_digits(key)
             if is_between(work, base, sort_key):
                 is_sure = load(work, base + SURE_LOW) <= sort_key <= load(work, base + SURE_HIGH)
                 store(work, base + IS_SURE, 1 if is_sure else 0)
                 store(work, base + CURSOR_KEY, key)
-                store(work, base + WORD, load(words, at + load(work, base + CAPACITY) + place))
-                store(work, base + PLACE, place + 1)
+                store(work, base + WORD, load(words, at + load(work, base + CAPACITY) + entry))
+                store(work, base + NEXT_ENTRY, entry + 1)
                 return True
-            place += 1
-        store(work, base + PLACE, size)
+            entry += 1
+        store(work, base + NEXT_ENTRY, size)
         depth = load(work, base + DEPTH)
         if depth == 0:
             root = load(work, base + RANGE_ROOT)

@@ -87,9 +87,9 @@ def step_edge(
             block, size, room = load(cursor, BLOCK), load(cursor, SIZE), load(cursor, CAPACITY)
             if is_exact:
                 fetch_leaves(words, load(words, out), block + HEAD, size)
-            for place in range(size):
-                v = load(words, block + HEAD + place)
-                weight = load(words, block + HEAD + room + place)
+            for index in range(size):
+                v = load(words, block + HEAD + index)
+                weight = load(words, block + HEAD + room + index)
                 if is_exact:
                     map_add_logged(words, log, out, v, multiply(words, weight, change))
                 else:

@@ -1,4 +1,4 @@
-"""The verdicts of filters that kernels look up, and the questions they leave open.
+"""The verdicts of filters that kernels look up, and their requests for missing ones.
 
 A *judge* is one filter expression over some variables. `triegs.maintain.judges` evaluates it, and
 kernels refer to it by number. All judges share one array::
@@ -21,9 +21,9 @@ The value of a term is `VALUE_WORDS` words: its class, a number as floor and 10*
 that orders like doubles; for a text its first eight bytes, for an OTHER value its sort key, see
 `triegs.maintain.kernels.sort_keys`. Values are requested under the judge number `VALUE_JUDGE`.
 
-A kernel that finds no verdict writes the question into ``asked`` and assumes "no". Its caller then
-has all of ``asked`` answered and runs it again. ``asked[0]`` is the first free word; a question is
-``judge, count, id...``; a question that does not fit is asked in the next run.
+A kernel that finds no verdict writes a request into ``requests`` and assumes "no". Its caller then
+has all requests answered and runs it again. ``requests[0]`` is the first free word; a request is
+``judge, count, id...``; one that does not fit is made in the next run.
 """
 
 from __future__ import annotations
@@ -71,61 +71,61 @@ _FACTOR = 0x5BD1E995  # 31 bits, so that a product with an id does not overflow
 
 
 @short_kernel
-def ask_one(asked: Words, judge: int, key: int) -> None:
-    at = load(asked, 0)
-    if at + 3 <= asked.size:
-        store(asked, at, judge)
-        store(asked, at + 1, 1)
-        store(asked, at + 2, key)
-        store(asked, 0, at + 3)
+def request_one(requests: Words, judge: int, key: int) -> None:
+    at = load(requests, 0)
+    if at + 3 <= requests.size:
+        store(requests, at, judge)
+        store(requests, at + 1, 1)
+        store(requests, at + 2, key)
+        store(requests, 0, at + 3)
 
 
 @short_kernel
-def ask_tuple(asked: Words, judge: int, ids: Words, start: int, count: int) -> None:
-    at = load(asked, 0)
-    if at + 2 + count <= asked.size:
-        store(asked, at, judge)
-        store(asked, at + 1, count)
-        for place in range(count):
-            store(asked, at + 2 + place, load(ids, start + place))
-        store(asked, 0, at + 2 + count)
+def request_tuple(requests: Words, judge: int, ids: Words, start: int, count: int) -> None:
+    at = load(requests, 0)
+    if at + 2 + count <= requests.size:
+        store(requests, at, judge)
+        store(requests, at + 1, count)
+        for index in range(count):
+            store(requests, at + 2 + index, load(ids, start + index))
+        store(requests, 0, at + 2 + count)
 
 
 @inlined
-def accepts_id(verdicts: Words, asked: Words, judge: int, key: int) -> bool:
-    """Whether a one-variable judge accepts this id; if unknown, false with the question queued."""
+def accepts_id(verdicts: Words, requests: Words, judge: int, key: int) -> bool:
+    """Whether a one-variable judge accepts this id; if unknown, false with a request queued."""
     if key < load(verdicts, IDS):
         at = load(verdicts, DIRECTORY + judge) + ROW_HEAD + 2 * (key >> 6)
         if (load(verdicts, at) >> (key & 63)) & 1 != 0:
             return (load(verdicts, at + 1) >> (key & 63)) & 1 != 0
-    ask_one(asked, judge, key)
+    request_one(requests, judge, key)
     return False
 
 
 @short_kernel
-def accepts_tuple(verdicts: Words, asked: Words, judge: int, ids: Words, count: int) -> bool:
-    """Whether a judge accepts the first `count` ids; if unknown, false with the question queued."""
-    return accepts_at(verdicts, asked, judge, ids, 0, count)
+def accepts_tuple(verdicts: Words, requests: Words, judge: int, ids: Words, count: int) -> bool:
+    """Whether a judge accepts the first `count` ids; if unknown, false with a request queued."""
+    return accepts_at(verdicts, requests, judge, ids, 0, count)
 
 
 @short_kernel
 def accepts_at(
-    verdicts: Words, asked: Words, judge: int, ids: Words, start: int, count: int
+    verdicts: Words, requests: Words, judge: int, ids: Words, start: int, count: int
 ) -> bool:
     """`accepts_tuple` for ids that begin at an offset of their array."""
     row = load(verdicts, DIRECTORY + judge)
     form = load(verdicts, row + FORM)
     if form == PLANES:
-        return accepts_id(verdicts, asked, judge, load(ids, start))
+        return accepts_id(verdicts, requests, judge, load(ids, start))
     if form == COMPARISON:
         left = load(ids, start + load(verdicts, row + LEFT))
         right = load(ids, start + load(verdicts, row + RIGHT))
         left_at, right_at = value_at(verdicts, left), value_at(verdicts, right)
         if left_at == 0 or right_at == 0:
             if left_at == 0:
-                ask_one(asked, VALUE_JUDGE, left)
+                request_one(requests, VALUE_JUDGE, left)
             if right_at == 0:
-                ask_one(asked, VALUE_JUDGE, right)
+                request_one(requests, VALUE_JUDGE, right)
             return False
         if load(verdicts, row + LINEAR) == NOT_LINEAR:
             outcome = compare_values(verdicts, left_at, right_at, left == right)
@@ -137,7 +137,7 @@ def accepts_at(
     word, stamp = load(verdicts, at), load(verdicts, row + STAMP)
     if word >> 1 == stamp:
         return word & 1 != 0
-    ask_tuple(asked, judge, ids, start, count)
+    request_tuple(requests, judge, ids, start, count)
     return False
 
 
@@ -248,18 +248,18 @@ def entry_words(count: int) -> int:
 
 
 @inlined
-def pair_of(ids: Words, start: int, count: int, place: int) -> int:
+def pair_of(ids: Words, start: int, count: int, index: int) -> int:
     """Two ids in one word; a missing second id is 0."""
-    second = load(ids, start + place + 1) if place + 1 < count else 0
-    return load(ids, start + place) << _ID_BITS | second
+    second = load(ids, start + index + 1) if index + 1 < count else 0
+    return load(ids, start + index) << _ID_BITS | second
 
 
 @short_kernel
 def find_tuple(verdicts: Words, row: int, ids: Words, start: int, count: int) -> int:
     """The offset of the entry of these ids, or of the free entry where it belongs."""
     mixed = 0
-    for place in range(count):
-        product = (mixed ^ load(ids, start + place)) * _FACTOR
+    for index in range(count):
+        product = (mixed ^ load(ids, start + index)) * _FACTOR
         mixed = (product >> 23) & _ID_MASK
     stamp, last = load(verdicts, row + STAMP), load(verdicts, row + SLOTS) - 1
     size = entry_words(count)
@@ -269,8 +269,8 @@ def find_tuple(verdicts: Words, row: int, ids: Words, start: int, count: int) ->
         if load(verdicts, at) >> 1 != stamp:
             return at
         is_found = True
-        for place in range(0, count, 2):
-            if load(verdicts, at + 1 + (place >> 1)) != pair_of(ids, start, count, place):
+        for index in range(0, count, 2):
+            if load(verdicts, at + 1 + (index >> 1)) != pair_of(ids, start, count, index):
                 is_found = False
                 break
         if is_found:
@@ -282,56 +282,56 @@ def find_tuple(verdicts: Words, row: int, ids: Words, start: int, count: int) ->
 
 
 @kernel
-def count_asked(asked: Words, sizes: Words) -> None:
-    """Add up the number of ids that each judge is asked about."""
+def count_requests(requests: Words, sizes: Words) -> None:
+    """Add up the number of ids in the requests to each judge."""
     at = 1
-    while at < load(asked, 0):
-        judge, count = load(asked, at), load(asked, at + 1)
+    while at < load(requests, 0):
+        judge, count = load(requests, at), load(requests, at + 1)
         store(sizes, judge, load(sizes, judge) + count)
         at += 2 + count
 
 
 @kernel
-def deal_asked(asked: Words, places: Words, ids: Words) -> None:
-    """Copy the ids of each question to the section of its judge."""
+def group_requests(requests: Words, starts: Words, ids: Words) -> None:
+    """Copy the ids of each request to the section of its judge."""
     at = 1
-    while at < load(asked, 0):
-        judge, count = load(asked, at), load(asked, at + 1)
-        to = load(places, judge)
-        for place in range(count):
-            store(ids, to + place, load(asked, at + 2 + place))
-        store(places, judge, to + count)
+    while at < load(requests, 0):
+        judge, count = load(requests, at), load(requests, at + 1)
+        to = load(starts, judge)
+        for index in range(count):
+            store(ids, to + index, load(requests, at + 2 + index))
+        store(starts, judge, to + count)
         at += 2 + count
 
 
 @kernel
 def put_bits(verdicts: Words, row: int, ids: Words, answers: Words) -> None:
     """Store answers (1 yes, 0 no) for ids that the planes have room for."""
-    for place in range(ids.size):
-        key = load(ids, place)
+    for index in range(ids.size):
+        key = load(ids, index)
         at, mask = row + ROW_HEAD + 2 * (key >> 6), bit(key & 63)
         store(verdicts, at, load(verdicts, at) | mask)
         yes = load(verdicts, at + 1)
-        store(verdicts, at + 1, yes | mask if load(answers, place) != 0 else yes & ~mask)
+        store(verdicts, at + 1, yes | mask if load(answers, index) != 0 else yes & ~mask)
 
 
 @kernel
 def put_values(verdicts: Words, ids: Words, values: Words) -> None:
     """Store the values of terms, `VALUE_WORDS` each."""
-    for place in range(ids.size):
-        at = load(verdicts, VALUES) + VALUE_WORDS * load(ids, place)
+    for index in range(ids.size):
+        at = load(verdicts, VALUES) + VALUE_WORDS * load(ids, index)
         for word in range(VALUE_WORDS):
-            store(verdicts, at + word, load(values, VALUE_WORDS * place + word))
+            store(verdicts, at + word, load(values, VALUE_WORDS * index + word))
 
 
 @kernel
 def put_tuples(verdicts: Words, row: int, ids: Words, answers: Words) -> None:
     """Store answers for tuples, stored consecutively in ``ids``; the table must have room."""
     count, stamp = load(verdicts, row + COUNT), load(verdicts, row + STAMP)
-    for place in range(answers.size):
-        start = place * count
+    for index in range(answers.size):
+        start = index * count
         at = find_tuple(verdicts, row, ids, start, count)
-        store(verdicts, at, stamp << 1 | (1 if load(answers, place) != 0 else 0))
+        store(verdicts, at, stamp << 1 | (1 if load(answers, index) != 0 else 0))
         for half in range(0, count, 2):
             store(verdicts, at + 1 + (half >> 1), pair_of(ids, start, count, half))
 
@@ -344,9 +344,9 @@ def move_tuples(old: Words, old_row: int, verdicts: Words, row: int, ids: Words)
     for slot in range(load(old, old_row + SLOTS)):
         source = old_row + ROW_HEAD + slot * size
         if load(old, source) >> 1 == stamp:
-            for place in range(count):
-                pair = load(old, source + 1 + (place >> 1))
-                store(ids, place, pair & _ID_MASK if place & 1 else pair >> _ID_BITS)
+            for index in range(count):
+                pair = load(old, source + 1 + (index >> 1))
+                store(ids, index, pair & _ID_MASK if index & 1 else pair >> _ID_BITS)
             at = find_tuple(verdicts, row, ids, 0, count)
             for word in range(size):
                 store(verdicts, at + word, load(old, source + word))
@@ -360,22 +360,22 @@ def forget_ids(verdicts: Words, judges: int, ids: Words) -> None:
         row = load(verdicts, DIRECTORY + judge)
         if row == 0 or load(verdicts, row + FORM) != PLANES:
             continue
-        for place in range(ids.size):
-            key = load(ids, place)
+        for index in range(ids.size):
+            key = load(ids, index)
             if key < room:
                 at = row + ROW_HEAD + 2 * (key >> 6)
                 store(verdicts, at, load(verdicts, at) & ~bit(key & 63))
     if values != 0:
-        for place in range(ids.size):
-            if load(ids, place) < room:
-                store(verdicts, values + VALUE_WORDS * load(ids, place), NOT_READ)
+        for index in range(ids.size):
+            if load(ids, index) < room:
+                store(verdicts, values + VALUE_WORDS * load(ids, index), NOT_READ)
 
 
 @kernel
 def judge_rows(
-    verdicts: Words, asked: Words, judge: int, rows: Words, count: int, answers: Words
+    verdicts: Words, requests: Words, judge: int, rows: Words, count: int, answers: Words
 ) -> None:
     """The verdicts on tuples, stored consecutively in ``rows``."""
-    for place in range(answers.size):
-        is_yes = accepts_at(verdicts, asked, judge, rows, place * count, count)
-        store(answers, place, 1 if is_yes else 0)
+    for index in range(answers.size):
+        is_yes = accepts_at(verdicts, requests, judge, rows, index * count, count)
+        store(answers, index, 1 if is_yes else 0)

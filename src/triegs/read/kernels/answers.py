@@ -123,11 +123,11 @@ def find_gathered(
         if wanted < top:
             value = load(state, base_of(wanted) + VALUE)
         else:
-            at, place = level, entry
+            at, index = level, entry
             while at != wanted:
-                place = load(scratch, section(at, ABOVE) + place)
+                index = load(scratch, section(at, ABOVE) + index)
                 at = parent_of(levels, at)
-            value = load(scratch, section(at, KEYS) + place)
+            value = load(scratch, section(at, KEYS) + index)
         word = trie_get(words, word, value) if number == 0 else set_get(words, word, value)
     return word
 
@@ -316,8 +316,8 @@ def gather_level(
     if load(levels, row + IS_DEEP):
         above = section(level, ABOVE)
         for entry in range(first, until):
-            for place in range(load(scratch, start + entry), load(scratch, start + entry + 1)):
-                store(scratch, above + place, entry)
+            for child in range(load(scratch, start + entry), load(scratch, start + entry + 1)):
+                store(scratch, above + child, entry)
     store(scratch, meta(level) + FIRST, 0)
     store(scratch, meta(level) + UNTIL, size)
     weigh_entries(words, roots, levels, state, scratch, top, level, size)

@@ -37,7 +37,7 @@ from triegs.store.kernels.cursors import (
     BLOCK,
     CAPACITY,
     CURSOR_WORDS,
-    PLACE,
+    NEXT_ENTRY,
     SIZE,
     set_first,
     set_next,
@@ -193,8 +193,8 @@ def next_seed(words: Words, table: Words, phase: int, state: Words, width: int) 
         if here == 0:
             continue
         for column in range(columns):
-            place = load(table, load(table, phase + 3) + column)
-            store(state, VALUES + place, load(state, column_at(base, column) + KEY))
+            target = load(table, load(table, phase + 3) + column)
+            store(state, VALUES + target, load(state, column_at(base, column) + KEY))
         store(state, at + HERE, here)
         store(state, at + THERE, there)
         return True
@@ -290,9 +290,9 @@ def write_value(
     else:
         first, count = load(table, phase + 3), load(table, phase)
     for number in range(count):
-        place = load(table, first + number)
-        value = show(integers, state, load(state, VALUES + place))
-        write_run(out, place * stride + start, value, end - start)
+        column = load(table, first + number)
+        value = show(integers, state, load(state, VALUES + column))
+        write_run(out, column * stride + start, value, end - start)
 
 
 @inlined
@@ -301,9 +301,9 @@ def write_block(
     filled: int, room: int, factor: int, is_distinct: bool,
 ) -> int:  # fmt: skip
     """Write entries of the last level's block while there is room; returns their number."""
-    place = load(state, at + PLACE)
-    taken = min(load(state, at + SIZE) - place, room)
-    entries = load(state, at + BLOCK) + HEAD + place
+    entry = load(state, at + NEXT_ENTRY)
+    taken = min(load(state, at + SIZE) - entry, room)
+    entries = load(state, at + BLOCK) + HEAD + entry
     weights = entries + load(state, at + CAPACITY)
     for step in range(taken):
         store(out, keys + step, show(integers, state, load(words, entries + step)))  # type: ignore[arg-type]
@@ -322,17 +322,17 @@ def write_block(
             if change < 0:
                 store(state, OVERFLOWN, 1)
             store(counts, filled + step, change if factor > 0 else -change)
-    store(state, at + PLACE, place + taken)
+    store(state, at + NEXT_ENTRY, entry + taken)
     return taken
 
 
 @inlined
-def get_at(words: Words, reference: int, place: int, key: int) -> int:
+def get_at(words: Words, reference: int, index: int, key: int) -> int:
     """The word of an id that most likely is at this index of a block, as in another version."""
     if reference & 1 == 0:
         header = load(words, reference + 1)
-        if place < header & LOW and load(words, reference + HEAD + place) == key:
-            return load(words, reference + HEAD + (SMALLEST << (header >> 32)) + place)
+        if index < header & LOW and load(words, reference + HEAD + index) == key:
+            return load(words, reference + HEAD + (SMALLEST << (header >> 32)) + index)
     return set_get(words, reference, key)
 
 
@@ -347,22 +347,22 @@ def write_pairs(
     at = range_at(width, level)
     row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
     below = row + SEED_LEVEL_WORDS
-    place, last_place = load(table, row + 5), load(table, below + 5)
+    own_column, last_column = load(table, row + 5), load(table, below + 5)
     weighs, checks, first_check = load(table, row + 6), load(table, row + 8), load(table, row + 9)
-    key_place, is_same = load(table, load(table, below + 4)), load(table, below + 7)
+    key_column, is_same = load(table, load(table, below + 4)), load(table, below + 7)
     root = load(here, load(table, below + 2 - side))
     other = load(there, load(table, below + 1 + side))
     stride = out.size // width
-    column, keys = place * stride, last_place * stride
+    column, keys = own_column * stride, last_column * stride
     factor = load(state, at - RANGE_WORDS + HERE)
     sign = -1 if side else 1
-    key = load(state, VALUES + key_place)
+    key = load(state, VALUES + key_column)
     found = found_there = 0
     if not is_same:
         other = root
-    if key_place != place:
+    if key_column != own_column:
         found, found_there = get_sets(words, root, other, key, state, side)
-    entry, size = load(state, at + PLACE), load(state, at + SIZE)
+    entry, size = load(state, at + NEXT_ENTRY), load(state, at + SIZE)
     block = load(state, at + BLOCK) + HEAD
     capacity = load(state, at + CAPACITY)
     while entry < size:
@@ -371,14 +371,14 @@ def write_pairs(
         if weighs == WEIGHS:
             weight = weigh(weight, load(words, block + capacity + entry))
         if checks:
-            store(state, VALUES + place, value)
+            store(state, VALUES + own_column, value)
             store(state, at + HERE, weight)
             store(state, at + THERE, 0)
             if not pass_checks(words, here, there, table, checks, first_check, state, at, side):
                 entry += 1
                 continue
             weight = load(state, at + HERE)
-        if key_place == place:
+        if key_column == own_column:
             found, found_there = get_sets(words, root, other, value, state, side)
         if found == 0:
             entry += 1
@@ -407,7 +407,7 @@ def write_pairs(
                     store(counts, filled, sign * count)
                     filled += 1
         entry += 1
-    store(state, at + PLACE, entry)
+    store(state, at + NEXT_ENTRY, entry)
     store(state, at + SINCE, filled)
     return filled
 

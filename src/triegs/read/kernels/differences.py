@@ -42,8 +42,8 @@ def difference_words(columns: int) -> int:
 def share_roots(old: Words, new: Words, at: Words) -> bool:
     """Whether two root vectors have the same words at these indices."""
     for number in range(at.size):
-        place = load(at, number)
-        if load(old, place) != load(new, place):
+        offset = load(at, number)
+        if load(old, offset) != load(new, offset):
             return False
     return True
 
@@ -101,19 +101,27 @@ def open_tries(words: Words, state: Words, at: int, old: int, new: int) -> None:
 
 
 @inlined
+def next_child(state: Words, at: int) -> tuple[int, int, int]:
+    """The next child of the nodes on the stack: depth, frame and digit; depth 0 at the end."""
+    depth = load(state, at + DEPTH)
+    while depth != 0:
+        frame = at + FRAMES + FRAME_WORDS * (depth - 1)
+        children = load(state, frame + 2)
+        if children != 0:
+            store(state, frame + 2, children & (children - 1))
+            return depth, frame, trailing_zeros(children)
+        depth -= 1
+        store(state, at + DEPTH, depth)
+    return 0, 0, 0
+
+
+@inlined
 def next_in_tries(words: Words, state: Words, at: int) -> bool:
     """Advance to the next id whose words differ, in ascending order; false at the end."""
     while True:
-        depth = load(state, at + DEPTH)
+        depth, frame, digit = next_child(state, at)
         if depth == 0:
             return False
-        frame = at + FRAMES + FRAME_WORDS * (depth - 1)
-        children = load(state, frame + 2)
-        if children == 0:
-            store(state, at + DEPTH, depth - 1)
-            continue
-        digit = trailing_zeros(children)
-        store(state, frame + 2, children & (children - 1))
         height = load(state, frame + 4)
         old = child_of(words, load(state, frame), height, load(state, at + OLD_HEIGHT), digit)
         new = child_of(words, load(state, frame + 1), height, load(state, at + NEW_HEIGHT), digit)
@@ -197,16 +205,9 @@ def next_in_sets(words: Words, state: Words, at: int) -> bool:
                 store(state, at + NEW, new)
                 return True
             continue
-        depth = load(state, at + DEPTH)
+        depth, frame, digit = next_child(state, at)
         if depth == 0:
             return False
-        frame = at + FRAMES + FRAME_WORDS * (depth - 1)
-        children = load(state, frame + 2)
-        if children == 0:
-            store(state, at + DEPTH, depth - 1)
-            continue
-        digit = trailing_zeros(children)
-        store(state, frame + 2, children & (children - 1))
         old = load(words, load(state, frame) + HEAD + digit)
         new = load(words, load(state, frame + 1) + HEAD + digit)
         if old != new:

@@ -37,8 +37,8 @@ QUOTIENT_BYTES = 1 + 1 + 19 + 1 + 18  # quotation mark, sign, digits, point, pla
 @kernel
 def read_counts(words: Words, root: int, keys: Words, width: int, counts: Words) -> None:
     """The count of each key; 0 for one that is not there."""
-    for place in range(counts.size):
-        store(counts, place, tuple_get(words, root, keys[place * width :], width))
+    for index in range(counts.size):
+        store(counts, index, tuple_get(words, root, keys[index * width :], width))
 
 
 @kernel
@@ -48,8 +48,8 @@ def read_decimals(
     """For each key of a sum: its digit of 9 decimal places, and the kind of its digits other than
     the whole one, `INTEGERS` if there are none, `DECIMALS` for that digit, or `OTHERS`.
     """
-    for place in range(kinds.size):
-        below = tuple_get(words, root, keys[place * width :], width)
+    for index in range(kinds.size):
+        below = tuple_get(words, root, keys[index * width :], width)
         part, kind = 0, INTEGERS
         if below != 0:
             if width == 0:
@@ -64,8 +64,8 @@ def read_decimals(
                     part = load(cursor, WORD)
                 else:
                     kind = OTHERS
-        store(parts, place, part)
-        store(kinds, place, kind)
+        store(parts, index, part)
+        store(kinds, index, kind)
 
 
 @kernel
@@ -94,7 +94,7 @@ def write_quotients(
         quotient = integer // divisor
         left = integer - quotient * divisor
         unit, places = BILLION, 0
-        for place in range(18):  # long division, digit by digit
+        for digit_index in range(18):  # long division, digit by digit
             left *= 10
             if unit > 1:
                 unit //= 10
@@ -102,9 +102,9 @@ def write_quotients(
                 part %= unit
             digit = left // divisor
             left -= digit * divisor
-            store(scratch, place, digit)
+            store(scratch, digit_index, digit)
             if digit != 0:
-                places = place + 1
+                places = digit_index + 1
         data[at] = QUOTE
         at += 1
         if is_negative and (quotient != 0 or places != 0):
@@ -114,18 +114,18 @@ def write_quotients(
         while rest >= 10:
             rest //= 10
             size += 1
-        for place in range(at + size - 1, at - 1, -1):
-            data[place] = ZERO + quotient % 10
+        for index in range(at + size - 1, at - 1, -1):
+            data[index] = ZERO + quotient % 10
             quotient //= 10
         at += size
         if places != 0:
             data[at] = POINT
             at += 1
-            for place in range(places):
-                data[at + place] = ZERO + load(scratch, place)
+            for index in range(places):
+                data[at + index] = ZERO + load(scratch, index)
             at += places
-        for place in range(suffix.size):
-            data[at + place] = suffix[place]
+        for index in range(suffix.size):
+            data[at + index] = suffix[index]
         at += suffix.size
     store(offsets, whole.size, at)
 
@@ -138,10 +138,10 @@ def find_best(words: Words, block: int, kind: int, is_last: bool) -> int:
     """The word of the lowest or highest sort key of a kind in a block; 0 if there is none."""
     header = load(words, block + 1)
     best, found = 0, 0
-    for place in range(block + HEAD, block + HEAD + (header & LOW)):
-        sort_key = reverse_digits(load(words, place))
+    for entry in range(block + HEAD, block + HEAD + (header & LOW)):
+        sort_key = reverse_digits(load(words, entry))
         if sort_key >> KIND_SHIFT == kind and (found == 0 or (sort_key > best) == is_last):
-            best, found = sort_key, load(words, place + (SMALLEST << (header >> 32)))
+            best, found = sort_key, load(words, entry + (SMALLEST << (header >> 32)))
     return found
 
 
@@ -186,9 +186,9 @@ def read_extremes(
     counts: Words,
 ) -> None:  # fmt: skip
     """For each key the number of values that may be its lowest or highest, and one of them."""
-    for place in range(ids.size):
-        key, one = keys[place * width : place * width + width], ids[place : place + 1]
-        store(counts, place, list_extremes(words, root, key, width, is_last, cursor, one))
+    for index in range(ids.size):
+        key, one = keys[index * width : index * width + width], ids[index : index + 1]
+        store(counts, index, list_extremes(words, root, key, width, is_last, cursor, one))
 
 
 @kernel

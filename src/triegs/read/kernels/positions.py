@@ -44,7 +44,7 @@ from triegs.read.kernels.expansion import COLUMN, LEVEL_WORDS, parent_of
 from triegs.store.kernels.cursors import (
     DEPTH,
     HEIGHT,
-    PLACE,
+    NEXT_ENTRY,
     STACK,
     open_block,
 )
@@ -128,16 +128,16 @@ def seek_set(
     header = load(words, reference + 1)
     size, keys = header & LOW, reference + HEAD
     counts = keys + (SMALLEST << (header >> 32))
-    place = 0
-    while place < size - 1:
-        key, count = load(words, keys + place), load(words, counts + place)
+    entry = 0
+    while entry < size - 1:
+        key, count = load(words, keys + entry), load(words, counts + entry)
         answers, rows = entry_counts(words, kind, root, key, count, far != FANOUT)
         below = answers if far == FANOUT else rows
         if left < below:
             break
         left -= below
-        place += 1
-    store(cursor, base + PLACE, place)
+        entry += 1
+    store(cursor, base + NEXT_ENTRY, entry)
     return left
 
 
@@ -149,9 +149,9 @@ def sum_digit(words: Words, reference: int, shift: int, digit: int) -> int:
     header = load(words, reference + 1)
     counts = reference + HEAD + (SMALLEST << (header >> 32))
     total = 0
-    for place in range(header & LOW):
-        if (load(words, reference + HEAD + place) >> shift) & DIGIT == digit:
-            total += load(words, counts + place)
+    for entry in range(header & LOW):
+        if (load(words, reference + HEAD + entry) >> shift) & DIGIT == digit:
+            total += load(words, counts + entry)
     return total
 
 
@@ -192,14 +192,14 @@ def seek_looked_up(
             beside = load(words, beside - 1 + HEAD + digit)
     store(state, base + DEPTH, depth)
     open_block(words, state, base, reference)
-    place, last = 0, (load(words, reference + 1) & LOW) - 1
-    while place < last:
-        below = set_get(words, found, load(words, reference + HEAD + place))
+    entry, last = 0, (load(words, reference + 1) & LOW) - 1
+    while entry < last:
+        below = set_get(words, found, load(words, reference + HEAD + entry))
         if left < below:
             break
         left -= below
-        place += 1
-    store(state, base + PLACE, place)
+        entry += 1
+    store(state, base + NEXT_ENTRY, entry)
     return left
 
 

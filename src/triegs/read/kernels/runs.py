@@ -35,7 +35,7 @@ from triegs.read.kernels.expansion import (
 
 @inlined
 def run_at(levels: Words, level: int, stride: int, runs: int) -> int:
-    """The place of a run's value in the columns."""
+    """The offset of a run's value in the columns."""
     return load(levels, LEVEL_WORDS * level + COLUMN) * stride + runs
 
 
@@ -62,7 +62,7 @@ def spread_runs(
     until: int, out: Numbers, at: int, ends: int, row: int,
 ) -> int:  # fmt: skip
     """Write a column of a table for some entries of its parent, as `spread_column` does, but as
-    runs; `row` is the first row. Returns the place after the last run.
+    runs; `row` is the first row. Returns the offset after the last run.
     """
     for entry in range(first, until):
         start = load(scratch, begin + step * entry)

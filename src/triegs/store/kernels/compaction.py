@@ -45,7 +45,7 @@ def mark_words(used: Words, node: int, size: int) -> None:
 
 
 @inlined
-def find_place(used: Words, before: Words, node: int) -> int:
+def find_new_offset(used: Words, before: Words, node: int) -> int:
     """The new offset of a node."""
     unit = (node - START) >> 1
     lower = load(used, unit >> UNIT_BITS) & (bit(unit & DIGIT) - 1)
@@ -56,7 +56,7 @@ def find_place(used: Words, before: Words, node: int) -> int:
 def move_reference(words: Words, used: Words, before: Words, at: int) -> None:
     """Redirect a reference to the new offset of its node, hub or not."""
     word = load(words, at)
-    store(words, at, find_place(used, before, word & ~1) | (word & 1))
+    store(words, at, find_new_offset(used, before, word & ~1) | (word & 1))
 
 
 @inlined
@@ -72,8 +72,8 @@ def move_below(words: Words, used: Words, before: Words, word: int, sets: int, h
             children &= children - 1
     elif sets > 0:
         header = load(words, node + 1)
-        for place in range(header & LOW):
-            move_reference(words, used, before, node + HEAD + (SMALLEST << (header >> 32)) + place)
+        for index in range(header & LOW):
+            move_reference(words, used, before, node + HEAD + (SMALLEST << (header >> 32)) + index)
 
 
 @kernel
@@ -114,8 +114,8 @@ def compact_arena(words: Words, stack: Words, shapes: Words, used: Words, before
         root = load(words, at)
         if root != 0 and load(shapes, slot) & ARITY != 0:
             walk_nodes(words, stack, used, before, root, load(shapes, slot), True)
-            place = find_place(used, before, root & OFFSET)
-            store(words, at, place | (root >> HEIGHT_SHIFT) << HEIGHT_SHIFT)
+            moved = find_new_offset(used, before, root & OFFSET)
+            store(words, at, moved | (root >> HEIGHT_SHIFT) << HEIGHT_SHIFT)
     target = START
     for index in range(used.size):
         units = load(used, index)

@@ -26,7 +26,7 @@ CURSOR_WORDS = 32
 DEPTH = 0  # nodes on the stack
 HEIGHT = 1  # of a trie: height of the node on top of the stack
 BLOCK = 1  # of a set: the current block
-PLACE = 2  # of a set: the next entry
+NEXT_ENTRY = 2  # of a set: the next entry
 SIZE = 3  # of a set: entries in the block
 CAPACITY = 4  # of a set: slots of the block
 KEY = 5
@@ -38,7 +38,7 @@ STACK = 8  # of a set: (node, children left); of a trie: (node, children left, i
 def open_block(words: Words, cursor: Words, base: int, block: int) -> None:
     header = load(words, block + 1)
     store(cursor, base + BLOCK, block)
-    store(cursor, base + PLACE, 0)
+    store(cursor, base + NEXT_ENTRY, 0)
     store(cursor, base + SIZE, header & LOW)
     store(cursor, base + CAPACITY, SMALLEST << (header >> 32))
 
@@ -48,7 +48,7 @@ def set_first(words: Words, cursor: Words, base: int, reference: int) -> None:
     """Position before the first entry of a set; the empty set, 0, is allowed."""
     if reference & 1:
         store(cursor, base + DEPTH, 1)
-        store(cursor, base + PLACE, 0)
+        store(cursor, base + NEXT_ENTRY, 0)
         store(cursor, base + SIZE, 0)
         store(cursor, base + STACK, reference - 1)
         store(cursor, base + STACK + 1, load(words, reference) & LOW)
@@ -86,15 +86,15 @@ def set_next_block(words: Words, cursor: Words, base: int) -> bool:
 @inlined
 def set_next(words: Words, cursor: Words, base: int) -> bool:
     """Advance to the next entry; false at the end."""
-    place = load(cursor, base + PLACE)
-    if place >= load(cursor, base + SIZE):
+    entry = load(cursor, base + NEXT_ENTRY)
+    if entry >= load(cursor, base + SIZE):
         if not set_next_block(words, cursor, base):
             return False
-        place = 0
-    at = load(cursor, base + BLOCK) + HEAD + place
+        entry = 0
+    at = load(cursor, base + BLOCK) + HEAD + entry
     store(cursor, base + KEY, load(words, at))
     store(cursor, base + WORD, load(words, at + load(cursor, base + CAPACITY)))
-    store(cursor, base + PLACE, place + 1)
+    store(cursor, base + NEXT_ENTRY, entry + 1)
     return True
 
 
@@ -178,15 +178,15 @@ def take_set(
     """
     taken = 0
     while True:
-        place = load(cursor, base + PLACE)
-        count = min(load(cursor, base + SIZE) - place, most - taken)
-        at = load(cursor, base + BLOCK) + HEAD + place
+        entry = load(cursor, base + NEXT_ENTRY)
+        count = min(load(cursor, base + SIZE) - entry, most - taken)
+        at = load(cursor, base + BLOCK) + HEAD + entry
         room = load(cursor, base + CAPACITY)
         for step in range(count):
             store(out, keys + taken + step, load(words, at + step))
             store(out, found + taken + step, load(words, at + room + step))
         taken += count
-        store(cursor, base + PLACE, place + count)
+        store(cursor, base + NEXT_ENTRY, entry + count)
         if taken == most or not set_next_block(words, cursor, base):
             return taken
 

@@ -58,8 +58,8 @@ def pass_on(words: Words, chunk: int, holds: Words, row: int) -> int:
     nodes = 0
     while chunk != 0:
         nodes += load(words, chunk + 1)
-        for place in range(load(words, chunk + 1)):
-            entry = load(words, chunk + HEAD + place)
+        for index in range(load(words, chunk + 1)):
+            entry = load(words, chunk + HEAD + index)
             node = entry >> CLASS_BITS
             size_class = entry & CLASS
             if load(words, node) <= held:
@@ -127,8 +127,8 @@ def move_holds(words: Words, old: Words, new: Words) -> None:
             below = chunk
             while below != 0:
                 add_retained(words, -NODE_WORDS)
-                for place in range(load(words, below + 1)):
-                    entry = load(words, below + HEAD + place)
+                for index in range(load(words, below + 1)):
+                    entry = load(words, below + HEAD + index)
                     add_retained(words, -size_words(entry & CLASS))
                 below = load(words, below)
             pass_on(words, chunk, new, heir)
@@ -181,8 +181,8 @@ def push_below(
     header = load(words, node + 1)
     size_class = header >> 32
     if sets > 0:
-        for place in range(header & LOW):
-            at = node + HEAD + (SMALLEST << size_class) + place
+        for index in range(header & LOW):
+            at = node + HEAD + (SMALLEST << size_class) + index
             top = push_walk(stack, top, load(words, at), sets - 1, -1)
     return top, size_class
 

@@ -34,8 +34,8 @@ def list_retained(words: Words, holds: Words, nodes: Words) -> int:
     for row in range(holds.size // 2):
         chunk = load(holds, 2 * row + 1)
         while chunk != 0:
-            for place in range(load(words, chunk + 1)):
-                store(nodes, found, load(words, chunk + HEAD + place) >> CLASS_BITS)
+            for index in range(load(words, chunk + 1)):
+                store(nodes, found, load(words, chunk + HEAD + index) >> CLASS_BITS)
                 found += 1
             chunk = load(words, chunk)
     return found
@@ -75,10 +75,10 @@ def measure_retained(
         sets = load(stack, top + 1)
         height = load(stack, top + 2)
         node = word & ~1
-        place = find_node(nodes, node)
-        if place < 0 or load(seen, place) != 0:
+        index = find_node(nodes, node)
+        if index < 0 or load(seen, index) != 0:
             continue
-        store(seen, place, 1)
+        store(seen, index, 1)
         top, size_class = push_below(words, stack, top, word, sets, height, leaf_class)
         visited += size_words(size_class)
     return visited
@@ -96,8 +96,8 @@ def measure_fresh(words: Words, holds: Words) -> int:
         count = load(words, chunk + 1)
         if chunk == load(words, FRESH_LAST):
             count = load(words, FRESH_AT) - chunk - HEAD
-        for place in range(count):
-            entry = load(words, chunk + HEAD + place)
+        for index in range(count):
+            entry = load(words, chunk + HEAD + index)
             if load(words, entry >> CLASS_BITS) > held:
                 freed += size_words(entry & CLASS)
             else:

@@ -54,11 +54,12 @@ from triegs.store.kernels.relations import (
     leave_empty_sets,
     mark_word,
     note_entry,
+    open_path,
     push_log,
     set_fault,
     tuple_get,
 )
-from triegs.store.kernels.sets import own_path, set_get, set_place, summed_set_change
+from triegs.store.kernels.sets import own_path, set_get, summed_set_change
 from triegs.store.kernels.trie import find_leaf, trie_get, trie_leaf
 
 # Where the counts of an id are. COUNTED: a map holds its count, and it is one answer. SETS: they
@@ -178,8 +179,8 @@ def fill_split(words: Words, skipped: int, kind: int, root: int, has_rows: int) 
         children &= children - 1
         header = load(words, block + 1)
         room = SMALLEST << (header >> 32)
-        for place in range(header & LOW):
-            key, count = load(words, block + HEAD + place), load(words, block + HEAD + room + place)
+        for index in range(header & LOW):
+            key, count = load(words, block + HEAD + index), load(words, block + HEAD + room + index)
             if key != skipped:
                 answers, rows = entry_counts(words, kind, root, key, count, has_rows)
                 add_in_hubs(words, top | 1, shift, key, answers, rows)
@@ -249,18 +250,11 @@ def summed_change(words: Words, slot: int, key: Words, arity: int, value: int) -
         return old, old
     if not has_room(words):
         return 0, 0
-    x = load(key, 0)
-    leaf = trie_leaf(words, slot, x, NODE_CLASS, NODE_CLASS)
-    at = leaf + HEAD + (x & DIGIT)
-    before = load(words, at)
-    store(words, PATH, at)
-    for level in range(1, arity - 1):
-        at = set_place(words, at, load(key, level))
-        store(words, PATH + level, at)
+    leaf, at, before = open_path(words, slot, key, arity)
     old, new, _, _ = change_pair(words, at, load(key, arity - 1), value, 1, 1, ENTRY, 0, 1)
     leave_empty_sets(words, key, arity)
     note_entry(words, slot, old, new)
-    mark_word(words, slot, leaf, x, before, load(words, load(words, PATH)))
+    mark_word(words, slot, leaf, load(key, 0), before, load(words, load(words, PATH)))
     return old, new
 
 

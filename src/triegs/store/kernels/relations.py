@@ -35,7 +35,7 @@ from triegs.store.kernels.layout import (
     SLOT_WORDS,
     SLOTS,
 )
-from triegs.store.kernels.sets import set_change, set_get, set_place
+from triegs.store.kernels.sets import set_change, set_get, set_offset
 from triegs.store.kernels.trie import find_leaf, trie_get, trie_leaf, trie_prune
 
 
@@ -148,6 +148,22 @@ def tuple_get(words: Words, root: int, key: Words, length: int) -> int:
 
 
 @inlined
+def open_path(words: Words, slot: int, key: Words, arity: int) -> tuple[int, int, int]:
+    """Make the way to a tuple writable and record it in `PATH`; returns the leaf of the first id,
+    the offset of the reference to the last set, and the word of the first id before.
+    """
+    x = load(key, 0)
+    leaf = trie_leaf(words, slot, x, NODE_CLASS, NODE_CLASS)
+    at = leaf + HEAD + (x & DIGIT)
+    before = load(words, at)
+    store(words, PATH, at)
+    for level in range(1, arity - 1):
+        at = set_offset(words, at, load(key, level))
+        store(words, PATH + level, at)
+    return leaf, at, before
+
+
+@inlined
 def leave_empty_sets(words: Words, key: Words, arity: int) -> None:
     """Remove the ids of empty sets from the sets above, after a change at the end of `PATH`."""
     level = arity - 2
@@ -175,18 +191,11 @@ def tuple_change(
             return old, old
     if not has_room(words):
         return 0, 0
-    x = load(key, 0)
-    leaf = trie_leaf(words, slot, x, NODE_CLASS, NODE_CLASS)
-    at = leaf + HEAD + (x & DIGIT)
-    before = load(words, at)
-    store(words, PATH, at)
-    for level in range(1, arity - 1):
-        at = set_place(words, at, load(key, level))
-        store(words, PATH + level, at)
+    leaf, at, before = open_path(words, slot, key, arity)
     old, new = set_change(words, at, load(key, arity - 1), value, put)
     leave_empty_sets(words, key, arity)
     note_entry(words, slot, old, new)
-    mark_word(words, slot, leaf, x, before, load(words, load(words, PATH)))
+    mark_word(words, slot, leaf, load(key, 0), before, load(words, load(words, PATH)))
     return old, new
 
 

@@ -61,12 +61,12 @@ def find_entry(words: Words, block: int, size: int, key: int) -> int:
     four.
     """
     at = block + HEAD
-    for place in range(0, size, 4):
-        first = load(words, at + place) == key
-        second = load(words, at + place + 1) == key
-        third = load(words, at + place + 2) == key
-        if first | second | third | (load(words, at + place + 3) == key):
-            found = place if first else place + 1 if second else place + 2 if third else place + 3
+    for index in range(0, size, 4):
+        first = load(words, at + index) == key
+        second = load(words, at + index + 1) == key
+        third = load(words, at + index + 2) == key
+        if first | second | third | (load(words, at + index + 3) == key):
+            found = index if first else index + 1 if second else index + 2 if third else index + 3
             return min(found, size)
     return size
 
@@ -80,10 +80,10 @@ def set_get(words: Words, reference: int, key: int) -> int:
         digits >>= BITS
     header = load(words, reference + 1)
     size = header & LOW
-    place = find_entry(words, reference, size, key)
-    if place == size:
+    index = find_entry(words, reference, size, key)
+    if index == size:
         return 0
-    return load(words, reference + HEAD + (SMALLEST << (header >> 32)) + place)
+    return load(words, reference + HEAD + (SMALLEST << (header >> 32)) + index)
 
 
 @inlined
@@ -96,9 +96,9 @@ def class_for(entries: int) -> int:
 
 
 @inlined
-def store_entry(words: Words, block: int, capacity: int, place: int, key: int, word: int) -> None:
-    store(words, block + HEAD + place, key)
-    store(words, block + HEAD + capacity + place, word)
+def store_entry(words: Words, block: int, capacity: int, index: int, key: int, word: int) -> None:
+    store(words, block + HEAD + index, key)
+    store(words, block + HEAD + capacity + index, word)
 
 
 @kernel
@@ -112,13 +112,13 @@ def split_block(words: Words, at: int, shift: int, hubs: int) -> None:
     capacity = FULL_BLOCK
     hub = make_node(words, epoch, hubs)
     children = flag_of(hubs) | FULL_BLOCK << LOAD_SHIFT
-    for place in range(capacity):
-        key = load(words, full + HEAD + place)
+    for index in range(capacity):
+        key = load(words, full + HEAD + index)
         digit = (key >> shift) & DIGIT
         child = load(words, hub + HEAD + digit)
         if child == 0:
             alike = 0
-            for other in range(place, capacity):
+            for other in range(index, capacity):
                 if (load(words, full + HEAD + other) >> shift) & DIGIT == digit:
                     alike += 1
             size_class = class_for(alike)
@@ -128,7 +128,7 @@ def split_block(words: Words, at: int, shift: int, hubs: int) -> None:
             store(words, hub + HEAD + digit, child)
             children |= bit(digit)
         header = load(words, child + 1)
-        word = load(words, full + HEAD + capacity + place)
+        word = load(words, full + HEAD + capacity + index)
         store_entry(words, child, SMALLEST << (header >> 32), header & LOW, key, word)
         store(words, child + 1, header + 1)
     store(words, hub + 1, children)
@@ -251,7 +251,7 @@ def merge_hubs(words: Words, top: int, key: int, hubs: int) -> None:
 
 @inlined
 def remove_entry(
-    words: Words, top: int, at: int, hub: int, shift: int, key: int, place: int, hubs: int
+    words: Words, top: int, at: int, hub: int, shift: int, key: int, index: int, hubs: int
 ) -> None:
     """Remove the entry at an index of the block at `at`; the set itself is at `top`."""
     epoch = load(words, EPOCH)
@@ -284,8 +284,8 @@ def remove_entry(
             block = rest
             size_class = new_class
             capacity = new_capacity
-        if place < last:
-            store_entry(words, block, capacity, place, last_key, last_word)
+        if index < last:
+            store_entry(words, block, capacity, index, last_key, last_word)
         store(words, block + 1, last | (size_class << 32))
     if hub != 0:
         bitmap = load(words, hub + 1) - LOAD_ONE
@@ -328,13 +328,13 @@ def change_entry(
     reference = load(words, at)
     header = load(words, reference + 1)
     size = header & LOW
-    place = find_entry(words, reference, size, key)
-    if place == size:
+    index = find_entry(words, reference, size, key)
+    if index == size:
         if value != 0:
             insert_entry(words, at, hub, shift, key, value, hubs)
         return 0, value
     size_class = header >> 32
-    word_at = HEAD + (SMALLEST << size_class) + place
+    word_at = HEAD + (SMALLEST << size_class) + index
     old = load(words, reference + word_at)
     new = value
     if not put:
@@ -343,7 +343,7 @@ def change_entry(
             store(words, FAULTS, load(words, FAULTS) | OVERFLOW)
             return old, old
     if new == 0:
-        remove_entry(words, top, at, hub, shift, key, place, hubs)
+        remove_entry(words, top, at, hub, shift, key, index, hubs)
         return old, new
     if load(words, reference) != epoch:
         reference = copy_node(words, reference, size_class, epoch)
@@ -369,7 +369,7 @@ def summed_set_change(words: Words, top: int, key: int, value: int) -> tuple[int
 
 
 @kernel
-def set_place(words: Words, top: int, key: int) -> int:
+def set_offset(words: Words, top: int, key: int) -> int:
     """The writable address of the word of an id; a new id has the word 0.
 
     The caller must store a nonzero word there, or remove the id again with `set_change`.
@@ -379,10 +379,10 @@ def set_place(words: Words, top: int, key: int) -> int:
     reference = load(words, at)
     header = load(words, reference + 1)
     size = header & LOW
-    place = find_entry(words, reference, size, key)
-    if place == size:
+    index = find_entry(words, reference, size, key)
+    if index == size:
         return insert_entry(words, at, hub, shift, key, 0, NODE_CLASS)
     if load(words, reference) != epoch:
         reference = copy_node(words, reference, header >> 32, epoch)
         store(words, at, reference)
-    return reference + HEAD + (SMALLEST << (header >> 32)) + place
+    return reference + HEAD + (SMALLEST << (header >> 32)) + index

@@ -67,8 +67,8 @@ def sum_node(words: Words, target: int, node: int) -> None:
     """Store the sums of a summed node's counts beside the word at this address."""
     for kind in range(1, 3):
         total = 0
-        for place in range(FANOUT):
-            total, overflow = checked_add(total, load(words, node + HEAD + kind * FANOUT + place))
+        for index in range(FANOUT):
+            total, overflow = checked_add(total, load(words, node + HEAD + kind * FANOUT + index))
             if overflow:
                 store(words, FAULTS, load(words, FAULTS) | OVERFLOW)
         store(words, target + kind * FANOUT, total)

@@ -106,8 +106,8 @@ def add_above(words: Words, headers: Words, at: int, node: int, state: State) ->
     if COMMUTATIVE and load(words, node + SIDE) == 0:
         while load(words, node + SIDE) == 0:
             parent = load(words, node + PARENT)
-            place = find_total(parent, find_index(words, parent, node))
-            store_state(words, place, combine(load_state(words, place, IDENTITY), state))
+            total_at = find_total(parent, find_index(words, parent, node))
+            store_state(words, total_at, combine(load_state(words, total_at, IDENTITY), state))
             node = parent
         mark_stale(words, headers, at, node)
 

@@ -33,10 +33,10 @@ def read_words(_typing: Any, words: Any, _at: Any, like: Any) -> Any:
         base = point_to_words(context, builder, signature.args[0], args[0], args[1])
         found = []
         for number, kind in enumerate(kinds):
-            place = builder.gep(base, [ir.Constant(ir.IntType(64), number)])
+            pointer = builder.gep(base, [ir.Constant(ir.IntType(64), number)])
             if kind == types.float64:
-                place = builder.bitcast(place, DOUBLE.as_pointer())
-            found.append(builder.load(place))
+                pointer = builder.bitcast(pointer, DOUBLE.as_pointer())
+            found.append(builder.load(pointer))
         return context.make_tuple(builder, result, found)
 
     return result(words, types.int64, like), build
@@ -47,13 +47,13 @@ def write_words(_typing: Any, words: Any, _at: Any, state: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         base = point_to_words(context, builder, signature.args[0], args[0], args[1])
         for number, kind in enumerate(state):
-            place = builder.gep(base, [ir.Constant(ir.IntType(64), number)])
+            pointer = builder.gep(base, [ir.Constant(ir.IntType(64), number)])
             word = builder.extract_value(args[2], number)
             stored = types.float64 if isinstance(kind, types.Float) else types.int64
             word = context.cast(builder, word, kind, stored)
             if stored == types.float64:
-                place = builder.bitcast(place, DOUBLE.as_pointer())
-            builder.store(word, place)
+                pointer = builder.bitcast(pointer, DOUBLE.as_pointer())
+            builder.store(word, pointer)
         return context.get_dummy_value()
 
     return types.void(words, types.int64, state), build
