@@ -20,6 +20,7 @@ SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 FILES = {
     "aggregates": (
         "answer_aggregates", "daba", "exact", "fiba", "operators", "shared", "stream_aggregates",
+        "windowed",
     ),
     "dictionary": ("columns", "spelling", "checks", "settle", "term_array"),
     "events": ("events",),
