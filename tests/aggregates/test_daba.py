@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +15,8 @@ from triegs.aggregates.swag.kernels.daba import COUNT as EVENTS
 from triegs.aggregates.swag.kernels.daba import A, B, E, F, L, R
 from triegs.aggregates.swag.operators import COUNT, MAX, MEAN, MIN, SUM, Operator
 from triegs.jit.jit import COMPILED
+
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 
 SLOTS = 2
 STEPS = st.lists(
@@ -165,7 +169,7 @@ def test_saved_windows_are_restored():
 def test_pool_that_cannot_reserve_grows():
     window = DabaLite(SUM, reserve=False)
     before = window._words.size
-    unit = 10_000 if COMPILED else 4_000  # the first array has room for 8,000 events
+    unit = 10_000 if COMPILED or SOAK else 4_000  # the first array has room for 8,000 events
     window.insert(np.arange(2 * unit), np.ones(2 * unit, np.int64))
     window.slide(np.arange(2 * unit, 6 * unit), np.ones(4 * unit, np.int64), 3 * unit)
     assert window._words.size > before

@@ -81,7 +81,7 @@ def test_slides_like_recomputation(operator, displacement):
 @pytest.mark.parametrize("order", ["ascending", "descending", "random"])
 def test_deep_trees(operator, order):
     rng = np.random.default_rng(5)
-    count = 40_000 if COMPILED else 1_100
+    count = 40_000 if COMPILED else 2_000 if SOAK else 1_100
     times = {"ascending": np.arange(count), "descending": np.arange(count)[::-1]}.get(
         order, rng.permutation(count)
     )
@@ -157,7 +157,7 @@ def test_saved_windows_are_restored():
 def test_pool_that_cannot_reserve_grows():
     window = Fiba(SUM, reserve=False)
     before = window._words.size
-    count = 40_000 if COMPILED else 12_000
+    count = 40_000 if COMPILED or SOAK else 12_000
     window.insert(np.arange(count), np.ones(count, np.int64))
     assert window._words.size > before
     assert window.query() == count

@@ -10,7 +10,7 @@ from tests.aggregates.lives import run_life
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 
 
-@pytest.mark.parametrize("seed", range(3_000 if SOAK else 30))
+@pytest.mark.parametrize("seed", range(3_000 if SOAK else 20))
 def test_random_lives(seed):
     run_life(seed, 40 if SOAK else 15)
 

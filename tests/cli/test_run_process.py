@@ -240,9 +240,9 @@ def test_results_for_programs_are_not_for_terminals(tmp_path: Path) -> None:
 
 
 def test_a_second_signal_ends_at_once() -> None:
-    with running(LIKES, "-i", "-", "--input-format", "csv") as process:
-        give(process, HEADER)
-        time.sleep(0.1)
+    with running(LIKES, "-i", "-", "--input-format", "csv", "--format", "csv") as process:
+        give(process, HEADER + event(1, "a", "b") + event(2, "b", "c"))
+        read_lines(process.stdout, 2)  # it has begun, however long that takes
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)

@@ -256,17 +256,17 @@ def test_without_holds_nothing_is_retained():
 # Leases and debugging
 
 
-@pytest.mark.parametrize("lease", ["20ms", 20, "PT0.02S"])
+@pytest.mark.parametrize("lease", ["20s", 20_000, "PT20S"])
 def test_a_lease_ends(engine, lease):
     query = engine.register(f"SELECT ?x {{ ?x {P} ?y }}")
     engine.apply(add((1, P, 1)))
     snapshot = query.snapshot(lease=lease)
     pin = engine.metrics()["pins"][0]
     assert (pin["query"], pin["epoch"]) == ("query1", 2)
-    assert 0 < pin["expires_s"] <= 0.02
+    assert 0 < pin["expires_s"] <= 20
     reading = iter(snapshot)
     assert next(reading).multiplicity == 1
-    time.sleep(0.03)
+    snapshot._expires = time.monotonic()
     for read in (snapshot.count, lambda: next(reading), snapshot.to_arrow, lambda: list(snapshot)):
         with pytest.raises(SnapshotExpired, match="lease has expired"):
             read()

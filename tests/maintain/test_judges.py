@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -419,17 +415,3 @@ def test_a_request_for_a_judge_that_is_removed() -> None:
 def test_a_judge_needs_a_variable() -> None:
     with pytest.raises(ValueError, match="needs a variable"):
         World([]).judges.find(Call("ISIRI", ("<http://ex/a>",)), [])
-
-
-@pytest.mark.skipif(not COMPILED, reason="this is the run without compilation")
-def test_without_compilation() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, "-k", "not constants and not one_variable and not large", __file__],
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-4000:]

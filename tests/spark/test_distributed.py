@@ -113,7 +113,7 @@ def check_all(home: Path, pipeline, batches, tables=tuple(QUERIES)) -> None:
 
 def test_repeated_rescaling(session, tmp_path):
     """Each start repartitions the state of the one before, with more files and without."""
-    lives = [(2, 2), (3, 3), (4, 3), (5, 1), (5, 1)] if SOAK else [(2, 2), (2, 3), (4, 1)]
+    lives = [(2, 2), (3, 3), (4, 3), (5, 1), (5, 1)] if SOAK else [(2, 2), (2, 3), (3, 1)]
     batches = draw_batches(41, 5, rows=16)
     seen: list[tuple[int | None, int]] = []
     for count, partitions in lives:

@@ -30,7 +30,7 @@ def _plain(schema: pa.Schema) -> pa.Schema:
     return pa.schema(list(zip(schema.names, kinds, strict=True)))
 
 
-@pytest.mark.parametrize(("name", "partitions"), [("social", 3), ("path3", 2), ("person-names", 5)])
+@pytest.mark.parametrize(("name", "partitions"), [("social", 3), ("path3", 2), ("person-names", 7)])
 def test_the_same_events_in_the_same_order(
     spark: LocalSpark, tmp_path: Path, name: str, partitions: int
 ) -> None:

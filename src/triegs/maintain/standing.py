@@ -22,7 +22,7 @@ MOST_REFUSED = 3
 
 
 class Refused(NamedTuple):
-    """An update that was not applied: its row in the batch, and why.
+    """An update that was not applied: its row in the batch, or in the stream, and why.
 
     The reason is a text; its `kind` is the `triegs.reasons.Reason`.
     """
