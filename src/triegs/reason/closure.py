@@ -195,13 +195,10 @@ class Closure:
         return self._dump(predicate, 0)[:, 1 : 1 + self.program.arities[predicate]]
 
     def _dump(self, predicate: int, is_stated: int) -> Words:
-        stride, out = self.program.stride, _NO_WORDS
-        for _ in range(2):
-            count = dump_facts(self._facts, stride, self._meta, predicate, is_stated, out)
-            if 5 * count <= len(out):
-                break
-            out = np.empty(5 * count, np.int64)
-        return out[: 5 * count].reshape(-1, 5)
+        given = self._facts, self.program.stride, self._meta, predicate, is_stated
+        out = np.empty(5 * dump_facts(*given, _NO_WORDS), np.int64)
+        dump_facts(*given, out)
+        return out.reshape(-1, 5)
 
     @property
     def bytes(self) -> int:

@@ -65,7 +65,7 @@ class RuleSet(NamedTuple):
 
     rules: tuple[Rule, ...] = ()
 
-    def __add__(self, other: object) -> RuleSet:  # type: ignore[override]
+    def __add__(self, other: object) -> RuleSet:
         if not isinstance(other, RuleSet):
             return NotImplemented
         return RuleSet(tuple(dict.fromkeys([*self.rules, *other.rules])))

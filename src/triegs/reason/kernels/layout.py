@@ -7,13 +7,14 @@ at which their facts leave, so numbers compare as times do. A fact that does not
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from triegs.terms.jit import wrapping
 
-Word: TypeAlias = int
+#: An integer; an element of an array has no static type.
+Word: TypeAlias = Any
 
 # The words of a fact.
 PREDICATE, COLUMN = 0, 1  # four columns
@@ -63,7 +64,7 @@ def hash_key(a: Word, b: Word, c: Word) -> Word:
     found = np.uint64(a) * np.uint64(0x9E3779B97F4A7C15)
     found = (found ^ (found >> np.uint64(29)) ^ np.uint64(b)) * np.uint64(0xBF58476D1CE4E5B9)
     found = (found ^ (found >> np.uint64(32)) ^ np.uint64(c)) * np.uint64(0x94D049BB133111EB)
-    return np.int64((found ^ (found >> np.uint64(31))) >> np.uint64(1))  # type: ignore[return-value]
+    return np.int64((found ^ (found >> np.uint64(31))) >> np.uint64(1))
 
 
 @wrapping
@@ -73,4 +74,4 @@ def hash_columns(predicate: Word, a: Word, b: Word, c: Word, d: Word) -> Word:
     found = (found ^ (found >> np.uint64(29)) ^ np.uint64(b)) * np.uint64(0xBF58476D1CE4E5B9)
     found = (found ^ (found >> np.uint64(32)) ^ np.uint64(c)) * np.uint64(0x94D049BB133111EB)
     found = (found ^ (found >> np.uint64(31)) ^ np.uint64(d)) * np.uint64(0x9E3779B97F4A7C15)
-    return np.int64((found ^ (found >> np.uint64(32))) >> np.uint64(1))  # type: ignore[return-value]
+    return np.int64((found ^ (found >> np.uint64(32))) >> np.uint64(1))
