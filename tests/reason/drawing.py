@@ -7,16 +7,17 @@ from hypothesis import strategies as st
 from triegs.reason.model import TRIPLE, Rule, RuleAtom, RuleSet
 from triegs.sparql.model import is_variable
 from triegs.testing.rule_oracle import PlainRule
+from triegs.testing.strategies import label, node
 
-TERMS = ["<u:a>", "<u:b>", "<u:c>", "<u:d>"]
-PREDICATES = ["<u:p>", "<u:q>", "<u:r>"]
+TERMS = [node(number) for number in range(3)]
+PREDICATES = [label(0), label(1)]
 VARIABLES = ["?x", "?y", "?z"]
 NAMED = {"one": 1, "two": 2, "three": 3}
 
 triples = st.tuples(
-    st.sampled_from([*TERMS, "<u:p>"]),
+    st.sampled_from([*TERMS, PREDICATES[0]]),
     st.sampled_from(PREDICATES),
-    st.sampled_from([*TERMS, "<u:q>"]),
+    st.sampled_from([*TERMS, PREDICATES[1]]),
 )
 
 

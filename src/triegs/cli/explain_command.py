@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 import typer
 
-from triegs.cli.queries import check_root, read_query
+from triegs.cli.queries import check_root, read_prefixes, read_query
+from triegs.cli.rules import read_rule_files
 from triegs.compiler import compile_query, legal_plans
 from triegs.errors import InputError
 from triegs.explain import Format, explain
 from triegs.explain.listing import list_plans
 from triegs.explain.partitions import list_partitions
+from triegs.explain.rules import explain_rules
 from triegs.partition.keys import plan_partitions
 from triegs.partition.statistics import StreamStatistics
 
@@ -35,11 +37,14 @@ class ExplainOptions(NamedTuple):
     all_plans: bool
     partitions: int | None = None
     sample: Path | None = None
+    rules: Sequence[str] = ()
 
 
 def run_explain(options: ExplainOptions) -> str:
     """The text to print."""
-    path, text, prefixes, output, root, keep, all_plans, partitions, sample = options
+    path, text, prefixes, output, root, keep, all_plans, partitions, sample, rules = options
+    if rules:
+        return explain_rule_files(options)
     if all_plans and output not in (Format.TEXT.value, Format.JSON.value):
         raise typer.BadParameter("--all-plans supports text and json", param_hint="--format")
     if sample is not None and partitions is None:
@@ -64,6 +69,16 @@ def run_explain(options: ExplainOptions) -> str:
         wanted = (f"?{root.removeprefix('?')}",)
         plans = [plan for plan in plans if any(c.root == wanted for c in plan.components)]
     return list_plans(plans, chosen, Format(output), is_sample)
+
+
+def explain_rule_files(options: ExplainOptions) -> str:
+    """The rules of files and named sets."""
+    if options.path is not None or options.text is not None:
+        raise typer.BadParameter("shows rules, not a query: give one of them", param_hint="--rules")
+    if options.output not in (Format.TEXT.value, Format.JSON.value):
+        raise typer.BadParameter("--rules supports text and json", param_hint="--format")
+    prefixes = read_prefixes(options.prefixes)
+    return explain_rules(read_rule_files(options.rules, prefixes), Format(options.output), prefixes)
 
 
 def observe_file(path: Path) -> StreamStatistics | None:

@@ -522,6 +522,8 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
           ``repeated`` or ``in_gaps``; the number ``pending`` and ``retained``, in ``bytes``;
         - ``aggregates``: of each window aggregate its ``name``, how it is ``kept``, its ``groups``,
           the ``unusable`` events in its window, and ``bytes``, with what it shares;
+        - ``rules``, with rules: the number of ``rules`` and ``closures``, their ``facts`` and
+          ``bytes``, and so far ``derivations``, and facts ``joined`` and ``retracted``;
         - ``terms``: of the dictionary; ``live`` are used by events and queries, ``held`` only by
           snapshots;
         - ``entries``, ``live_bytes``, ``retained_bytes``, ``debt_bytes``, ``copied_nodes``,

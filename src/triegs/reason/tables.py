@@ -42,6 +42,9 @@ from triegs.sparql.model import is_variable
 COLUMNS = 4
 #: How much a bound column of a triple narrows a search: subjects and objects do, predicates hardly.
 WEIGHTS = (4, 1, 3, 0)
+#: Triples of these vocabularies describe a schema, which is small.
+SCHEMA = ("<http://www.w3.org/2000/01/rdf-schema#", "<http://www.w3.org/2002/07/owl#")
+SCHEMA_WEIGHT = 4
 
 
 class PlannedStep(NamedTuple):
@@ -75,7 +78,9 @@ def order_body(given: Iterable[str], body: Sequence[RuleAtom]) -> list[PlannedSt
     def rate(atom: RuleAtom) -> tuple[bool, int]:
         bound = find_bound(atom)
         weights = WEIGHTS if atom.is_triple else (1,) * COLUMNS
-        return len(bound) == len(atom.terms), sum(weights[at] for at in bound)
+        is_schema = atom.is_triple and atom.terms[1].startswith(SCHEMA) and len(bound) > 1
+        weight = sum(weights[at] for at in bound) + is_schema * SCHEMA_WEIGHT
+        return len(bound) == len(atom.terms), weight
 
     while waiting:
         best = max(waiting, key=rate)  # the first of equals
