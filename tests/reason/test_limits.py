@@ -36,7 +36,7 @@ def test_a_cycle_and_a_clique():
     assert count(engine, P) == size * (size - 1) // 2
     engine.apply([("+", a, P, b) for a in range(20) for b in range(20) if a != b])
     engine.apply([("-", a, P, b) for a in range(20) for b in range(20) if a != b])
-    engine.apply([("-", n, P, (n + 1) % size) for n in range(1, size) if n >= 20])
+    engine.apply([("-", n, P, (n + 1) % size) for n in range(1, size)])
     assert count(engine, P) == 0
 
 
@@ -57,7 +57,7 @@ def test_too_many_facts_are_refused_in_the_middle_of_an_epoch():
         engine.apply([("+", n, P, n + 1) for n in range(30, 2_000)])
     with query.snapshot() as snapshot:
         assert len(snapshot) == before == 30 * 31 // 2
-    assert engine.epoch == epoch + 1  # the query of `count`
+    assert engine.epoch == epoch
     engine.apply([("+", 30, P, 31)])
     assert count(engine, P) == 31 * 32 // 2
     engine.apply([("-", 0, P, 1)])
