@@ -19,6 +19,7 @@ from triegs.events.updates import encode_table
 from triegs.terms.dictionary import Dictionary
 from triegs.terms.partition_hash import find_partitions
 from triegs.terms.term_array import TermArray
+from triegs.windows.judging import find_leaving
 
 EX = "<http://ex/{}>".format
 A, B, C = EX("a"), EX("b"), EX("c")
@@ -85,6 +86,7 @@ def _run_closure(engine: Any) -> None:
     engine.push([(time, time, A, 1) for time in range(FEW)], STREAM)
     engine.close_stream()
     engine.facts("linked")
+    find_leaving(1, 1, np.zeros(4, np.int64))
 
 
 def _run_terms() -> None:

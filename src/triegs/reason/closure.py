@@ -71,7 +71,7 @@ class Closure:
     """
 
     def __init__(
-        self, program: Program, check_room: Callable[[int], None], *, shows_static: bool = True
+        self, program: Program, check_room: Callable[[int], object], *, shows_static: bool = True
     ) -> None:
         self.program = program
         self._check_room = check_room

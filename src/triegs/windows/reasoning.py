@@ -24,11 +24,20 @@ from triegs.reason.tables import Program, write_program
 from triegs.sparql.window import Kind, Window
 from triegs.store.packed import PackedStore
 from triegs.terms.dictionary import Dictionary
-from triegs.windows.cursor import FOREVER, Slide, WindowCursor
+from triegs.windows.cursor import FOREVER, NOTHING, Slide, WindowCursor
+from triegs.windows.judging import (
+    LEAVES_AT_ONCE,
+    LEAVES_BY_POSITION,
+    LEAVES_BY_SLIDE,
+    LEAVES_NEVER,
+    find_leaving,
+    read_slide,
+)
 from triegs.windows.window_graphs import WindowGraph, WindowGraphs
 
 _NO_ROWS: Words = np.empty((0, 4), np.int64)
 Labelled = list[tuple[WindowGraph, Words]]
+Range = tuple[int, int]
 
 
 class ClosureCore(Protocol):
@@ -41,22 +50,22 @@ class ClosureCore(Protocol):
     def static_rows(self) -> Iterator[tuple[tuple[int, ...], int]]: ...
 
 
-def find_leaves(window: Window, positions: Words, times: Words) -> Words:
-    """When events leave a window: for the last n events a position in the log, else the published
-    time at which the window does not contain them any more.
+def describe_leaving(window: Window) -> Words:
+    """For kernels, when events leave a window: of the last n events a position in the log, else the
+    published time at which the window does not contain them any more.
     """
     if window.kind is Kind.TRIPLES:
-        return positions + 1
+        return np.array([LEAVES_BY_POSITION, 0, 0, 1])
     if window.width is None:
-        return np.full(len(positions), LASTING, np.int64)
-    ends = times + (window.shift + window.width)
+        return np.array([LEAVES_NEVER, LASTING, 0, 1])
+    delay = window.shift + window.width
     if window.slide is None:
-        return ends
-    return window.start - (window.start - ends) // window.slide * window.slide
+        return np.array([LEAVES_AT_ONCE, delay, 0, 1])
+    return np.array([LEAVES_BY_SLIDE, delay, window.start, window.slide])
 
 
 def find_time(cursor: WindowCursor) -> int:
-    """The time of a window's last slide, as `find_leaves` counts."""
+    """The time of a window's last slide, as `describe_leaving` counts."""
     window = cursor.window
     if window.kind is Kind.TRIPLES:
         return cursor.head
@@ -102,6 +111,8 @@ class Reasoning:
         #: The closures that the current epoch has changed.
         self._open: list[Closure] = []
         self._is_bounded = True
+        self._leaving: dict[Window, Words] = {}
+        self._rows, self._leaves = np.empty(256, np.int64), np.empty(64, np.int64)
 
     @property
     def is_used(self) -> bool:
@@ -181,23 +192,31 @@ class Reasoning:
         Cost: the events that arrive, with what they derive, and what leaves.
         """
         cursor = graph.cursor
-        log, window = cursor.log, cursor.window
-        expired, single = slide.expired, slide.single
-        positions, times, arrived = log.read_events(*slide.arrived)
-        rows = [arrived]
-        if len(single):
-            rows.insert(0, log.pick(single, -1))
-        if expired[1] > expired[0]:
-            rows.insert(0, log.read(*expired, -1))
-        leaves = find_leaves(window, positions, times)
-        gone = sum(map(len, rows)) - len(arrived)
-        if gone:
-            leaves = np.concatenate([np.zeros(gone, np.int64), leaves])
-        self._is_bounded = len(arrived) > 0
-        now = slide.head if window.kind is Kind.TRIPLES else time
-        found, refused = self._run(graph.number, _join(rows), leaves, now)
+        (arrived, end), now = slide.arrived, time
+        if cursor.is_by_event:
+            now = slide.head
+        rows, leaves = self._read(cursor, slide.expired, slide.single, slide.arrived)
+        self._is_bounded = end > arrived
+        found, refused = self._run(graph.number, rows, leaves, now)
         assert not refused, "a window removed what it had not added"
         return graph.translate(found, self._graphs.newest)
+
+    def _read(
+        self, cursor: WindowCursor, expired: Range, single: Words, arrived: Range
+    ) -> tuple[Words, Words]:
+        """The rows that leave a window and those that arrive, and when these leave."""
+        size = max(0, expired[1] - expired[0]) + len(single) + max(0, arrived[1] - arrived[0])
+        if len(self._leaves) < size:
+            self._rows = np.empty(8 * size, np.int64)
+            self._leaves = np.empty(2 * size, np.int64)
+        leaving = self._leaving.get(cursor.window)
+        if leaving is None:
+            leaving = self._leaving[cursor.window] = describe_leaving(cursor.window)
+        log = cursor.log
+        count = read_slide(
+            log.times, log.rows, *expired, single, *arrived, leaving, self._rows, self._leaves
+        )
+        return self._rows[:count].reshape(-1, 4), self._leaves
 
     def keep(self) -> None:
         """The epoch was published."""
@@ -272,16 +291,17 @@ class Reasoning:
     def _fill_graph(self, graph: WindowGraph, static: Words) -> Words:
         self._make(graph.number, shows_static=graph.key.has_static)
         cursor = graph.cursor
-        positions, times, live = cursor.log.read_events(cursor.head, cursor.tail)
-        if cursor.kills:
+        live, leaving = self._read(cursor, (0, 0), NOTHING, (cursor.head, cursor.tail))
+        leaves = leaving[: len(live)]
+        if cursor.kills:  # deleted since the last slide: the window contains them until the next
             killed = np.array(cursor.kills, np.int64)
-            positions = np.concatenate([positions, killed])
-            times = np.concatenate([times, cursor.log.read_times(killed)])
             live = np.concatenate([live, cursor.log.pick(killed, 1)])
-        leaves = np.concatenate(
-            [find_leaves(cursor.window, positions, times), np.full(len(static), STATIC_ROW)]
-        )
+            times, known = cursor.log.read_times(killed), self._leaving[cursor.window]
+            pairs = zip(killed.tolist(), times.tolist(), strict=True)
+            later = [find_leaving(position, time, known) for position, time in pairs]
+            leaves = np.concatenate([leaves, np.array(later, np.int64)])
         rows = np.concatenate([live, static])
+        leaves = np.concatenate([leaves, np.full(len(static), STATIC_ROW)])
         return self._run(graph.number, rows, leaves, find_time(cursor))[0].copy()
 
     def _make(self, number: int, *, shows_static: bool) -> None:
