@@ -291,7 +291,10 @@ def label_rows(rows: Words, labels: Words, out: Words) -> bool:
 @kernel
 def find_leaving(position: Word, time: Word, leaving: Words) -> Word:
     """When an event leaves its window; see `triegs.windows.reasoning.describe_leaving`."""
-    kind, delay, start, slide = leaving[0], leaving[1], leaving[2], leaving[3]
+    kind: Word = leaving[0]
+    delay: Word = leaving[1]
+    start: Word = leaving[2]
+    slide: Word = leaving[3]
     if kind == LEAVES_BY_POSITION:
         return position + 1
     if kind == LEAVES_NEVER:
