@@ -37,7 +37,7 @@ def explain_rules(
         return write_json(_describe(rules))
     if output is not Format.TEXT:
         raise ValueError(f"rules are listed as text or json, not as {output.value}")
-    shorten = _Shortener(prefixes or {})
+    shorten = Shortener(prefixes or {})
     strata = find_strata(rules.rules)
     names = [name for name in rules.predicates if _is_used(rules, name)]
     shown = ", ".join(map(name_predicate, names)) if len(names) <= 6 else f"{len(names)} predicates"
@@ -56,7 +56,7 @@ def _is_used(rules: RuleSet, name: str) -> bool:
     return any(atom.predicate == name for rule in rules.rules for atom in rule.atoms)
 
 
-class _Shortener:
+class Shortener:
     """Writes atoms with prefixes."""
 
     def __init__(self, prefixes: Mapping[str, str]) -> None:
@@ -75,7 +75,7 @@ class _Shortener:
         return f"{atom.predicate}({', '.join(map(self.term, atom.terms))})"
 
 
-def _list_rule(rules: RuleSet, at: int, shorten: _Shortener) -> list[str]:
+def _list_rule(rules: RuleSet, at: int, shorten: Shortener) -> list[str]:
     rule = rules.rules[at]
     body = ", ".join(map(shorten.atom, rule.body))
     head = shorten.atom(rule.head)
@@ -90,7 +90,7 @@ def _list_rule(rules: RuleSet, at: int, shorten: _Shortener) -> list[str]:
     return lines
 
 
-def _join(steps: list[PlannedStep], shorten: _Shortener) -> str:
+def _join(steps: list[PlannedStep], shorten: Shortener) -> str:
     if not steps:
         return "nothing to join"
     return ", ".join(f"{shorten.atom(step.atom)} {describe_access(step)}" for step in steps)
