@@ -187,15 +187,16 @@ class _Analysis:
         """A rule whose premises do not meet; else None. The greatest fixpoint of places."""
         places: list[Places] = [None] * len(self.rules)
         while True:
-            self._places = []
-            broken: int | None = None
+            self._places = places  # of conclusions that are found: a rule that is broken has none
+            found: list[Places] = []
             for at in range(len(self.rules)):
                 there, is_broken = self._place(at, places)
-                self._places.append(there)
-                broken = at if is_broken and broken is None else broken
-            if broken is not None or self._places == places:
-                return broken
-            places = self._places
+                if is_broken:
+                    return at
+                found.append(there)
+            if found == places:
+                return None
+            places = found
 
     def _place(self, at: int, places: list[Places]) -> tuple[Places, bool]:
         """Where the conclusions of a rule are, given where those of all rules are; and whether its
