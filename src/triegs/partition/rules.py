@@ -97,8 +97,13 @@ def find_speedup(share: float, partitions: int) -> float:
     return 1 / ((1 - share) / partitions + share)
 
 
-def plan_rules(rules: RuleSet, data: Iterable[Triple] | None = None) -> RulePartitioning:
-    """Find the foreign premises and their base support; with data, without what it cannot match.
+def plan_rules(
+    rules: RuleSet,
+    data: Iterable[Triple] | None = None,
+    counts: Mapping[Signature, int] | None = None,
+) -> RulePartitioning:
+    """Find the foreign premises and their base support; with data, or the number of its triples of
+    each signature, without what that cannot match.
 
     Cost: the square of the rules for each foreign premise; with data, its closure for each
     signature of the support.
@@ -109,8 +114,9 @@ def plan_rules(rules: RuleSet, data: Iterable[Triple] | None = None) -> RulePart
     ['<r>']
     """
     triples = None if data is None else list(data)
-    counts = Counter(map(Signature.of, triples or ()))
-    known = _list_signatures(rules) if triples is None else list(counts)
+    if counts is None:
+        counts = Counter(map(Signature.of, triples or ()))
+    known = list(counts) if counts or triples is not None else _list_signatures(rules)
     analysis = _Analysis(rules, known, counts)
     foreign = analysis.find_foreign()
     replicated = analysis.find_support(analysis.rules[rule].body[at] for rule, at in foreign)
