@@ -75,6 +75,8 @@ class Stream:
         self.events = events
         self.batch = batch
         self.place = 0
+        #: Single events come as tuples, for which that is the faster way.
+        self.rows = list(zip(*events.to_pydict().values(), strict=True)) if batch == 1 else []
 
     def load(self, count: int) -> Stream:
         while self.place < count:
@@ -83,6 +85,12 @@ class Stream:
 
     def step(self) -> None:
         """Push a batch and publish its slide; at the end of the events, begin again later."""
+        if self.rows:
+            event = self.rows[self.place]
+            self.place += 1
+            self.engine.push([event])
+            self.engine.advance(self.place)
+            return
         size = len(self.events)
         first = self.place % size
         table = self.events.slice(first, self.batch)
