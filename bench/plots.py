@@ -268,6 +268,22 @@ def draw_delay(series: Series) -> Figure:
     return figure
 
 
+def draw_reasoning(series: Series) -> Figure:
+    """Milliseconds from arrival to publication of a batch, by the rate at which events arrive."""
+    figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
+    axis: Any = figure.subplots()
+    rates = np.array(series["rate"]) / 1e3
+    for name, shade, mark in (("p50", BLUE, "o"), ("p99", LOOKS["Polars again"].colour, "s")):
+        axis.plot(rates, series[name], color=shade, marker=mark, label=name)
+    axis.axvline(series["capacity"] / 1e3, color="#555555", linestyle="--", label="saturation")
+    _log(axis, "y")
+    axis.set_xlabel("thousand events per second offered")
+    axis.set_ylabel("ms")
+    axis.set_ylim(bottom=0.8 * min(series["p50"]))
+    axis.legend(loc="upper left")
+    return figure
+
+
 #: File name, the section that it is drawn from, and how.
 PLOTS: dict[str, tuple[str, Callable[[Series], Figure]]] = {
     "consumers": ("consumers", draw_consumers),
@@ -276,6 +292,7 @@ PLOTS: dict[str, tuple[str, Callable[[Series], Figure]]] = {
     "sweeps": ("sweeps", draw_sweeps),
     "readers": ("readers", draw_readers),
     "delay": ("delay", draw_delay),
+    "reasoning": ("reasoning", draw_reasoning),
 }
 
 

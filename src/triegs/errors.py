@@ -4,7 +4,8 @@
 
     TriegsError
     ├── QueryError            the query text is invalid; has its position
-    │   └── UnsupportedQuery  valid SPARQL outside the supported fragment
+    │   ├── UnsupportedQuery  valid SPARQL outside the supported fragment
+    │   └── RuleError         the text of rules is invalid or not supported
     ├── PlanError             a forced plan choice does not fit the query
     ├── WindowError           an invalid window, duration or event-time setting; also a ValueError
     ├── BadOption             an invalid value of an option; also a ValueError
@@ -73,6 +74,10 @@ class QueryError(TriegsError):
 
 class UnsupportedQuery(QueryError):
     """Valid SPARQL that triegs, or the engine, does not support; ``hint`` has an alternative."""
+
+
+class RuleError(QueryError):
+    """The text of rules is invalid, or has what rules do not support, such as negation."""
 
 
 class QueryWarning(UserWarning):

@@ -123,8 +123,17 @@ def explain(
             show_default=False,
         ),
     ] = None,
+    rules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rules",
+            metavar="FILE|rdfs|rdfs-plus",
+            help="Show these rules instead of a query. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Show the plan of a query: class, guarantees, join tree, views, indexes."""
+    """Show the plan of a query: class, guarantees, join tree, views, indexes; or of rules."""
     with quiet_exit():
         from triegs.cli.explain_command import ExplainOptions, run_explain
 
@@ -141,6 +150,7 @@ def explain(
                     all_plans,
                     partitions,
                     sample,
+                    rules or (),
                 )
             )
         )

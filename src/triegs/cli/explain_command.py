@@ -5,17 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 
-from triegs.cli.queries import check_root, read_query
+from triegs.cli.queries import check_root, read_prefixes, read_query
+from triegs.cli.rules import read_rule_files
 from triegs.compiler import compile_query, legal_plans
 from triegs.errors import InputError
 from triegs.explain import Format, explain
 from triegs.explain.listing import list_plans
 from triegs.explain.partitions import list_partitions
+from triegs.explain.rule_partitions import list_rule_partitions
+from triegs.explain.rules import explain_rules
 from triegs.partition.keys import plan_partitions
+from triegs.partition.rules import plan_rules
+from triegs.partition.sampling import write_term
 from triegs.partition.statistics import StreamStatistics
 
 #: The most plans listed; beyond it, a sample.
@@ -35,11 +40,14 @@ class ExplainOptions(NamedTuple):
     all_plans: bool
     partitions: int | None = None
     sample: Path | None = None
+    rules: Sequence[str] = ()
 
 
 def run_explain(options: ExplainOptions) -> str:
     """The text to print."""
-    path, text, prefixes, output, root, keep, all_plans, partitions, sample = options
+    path, text, prefixes, output, root, keep, all_plans, partitions, sample, rules = options
+    if rules:
+        return explain_rule_files(options)
     if all_plans and output not in (Format.TEXT.value, Format.JSON.value):
         raise typer.BadParameter("--all-plans supports text and json", param_hint="--format")
     if sample is not None and partitions is None:
@@ -66,12 +74,43 @@ def run_explain(options: ExplainOptions) -> str:
     return list_plans(plans, chosen, Format(output), is_sample)
 
 
+def explain_rule_files(options: ExplainOptions) -> str:
+    """The rules of files and named sets."""
+    if options.path is not None or options.text is not None:
+        raise typer.BadParameter("shows rules, not a query: give one of them", param_hint="--rules")
+    if options.output not in (Format.TEXT.value, Format.JSON.value):
+        raise typer.BadParameter("--rules supports text and json", param_hint="--format")
+    prefixes = read_prefixes(options.prefixes)
+    rules = read_rule_files(options.rules, prefixes)
+    if options.partitions is not None:
+        data = None if options.sample is None else read_triples(options.sample)
+        plan = plan_rules(rules, data)
+        return list_rule_partitions(plan, options.partitions, Format(options.output), prefixes)
+    return explain_rules(rules, Format(options.output), prefixes)
+
+
+def read_triples(path: Path) -> list[tuple[str, str, str]]:
+    """The triples of a file, each once."""
+    table = read_sample(path)
+    if table is None:
+        return []
+    subjects, predicates, objects = (map(write_term, table[name].to_pylist()) for name in TERMS)
+    return list(dict.fromkeys(zip(subjects, predicates, objects, strict=True)))
+
+
 def observe_file(path: Path) -> StreamStatistics | None:
     """Statistics of a stream from a file of its events; None if it has no event."""
+    from triegs.partition.sampling import sample_statistics
+
+    table = read_sample(path)
+    return None if table is None else sample_statistics(table)
+
+
+def read_sample(path: Path) -> Any:
+    """A table of the terms of a file of events; None if it has no event."""
     import pyarrow as pa
 
     from triegs.events import open_input
-    from triegs.partition.sampling import sample_statistics
 
     try:
         with open_input(path) as source:
@@ -80,4 +119,4 @@ def observe_file(path: Path) -> StreamStatistics | None:
         raise typer.BadParameter(str(problem), param_hint="--sample") from None
     if bad := sum(source.report.quarantined.values()):
         sys.stderr.write(f"{path}: {bad:,} of {source.report.read:,} records are malformed\n")
-    return sample_statistics(pa.concat_tables(tables)) if tables else None
+    return pa.concat_tables(tables) if tables else None

@@ -93,6 +93,7 @@ class Request:
     terms: str
     prefixes: list[str] | None
     static: list[str] | None
+    rules: list[str] | None
     follow: bool
     engine: str
     state: str | None
@@ -216,6 +217,13 @@ def run(
     static: Annotated[
         list[str] | None,
         _list("--static", metavar="FILE", help="RDF loaded at the start that never expires."),
+    ] = None,
+    rules: Annotated[
+        list[str] | None,
+        _list(
+            "--rules", metavar="FILE|rdfs|rdfs-plus",
+            help="Rules, Datalog or CONSTRUCT; what they derive is in the graph.",
+        ),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep reading as the input file grows.")

@@ -15,6 +15,7 @@ from triegs.cli.losses import advise_columns, show_losses, watch_times
 from triegs.cli.output import FAILED, fail
 from triegs.cli.progress import Progress, is_terminal
 from triegs.cli.queries import read_prefixes
+from triegs.cli.rules import read_rule_files
 from triegs.cli.run import Request
 from triegs.cli.run_inputs import InputSize, find_streams, open_sources, read_base, reject
 from triegs.cli.run_outputs import is_single, open_outputs, read_options
@@ -82,6 +83,7 @@ def _run(request: Request) -> int:
         if not is_file(path):
             reject(f"{path}: no such file", "--static")
     check_state(request)
+    rules = read_rule_files(request.rules or (), prefixes)
     known = prefixes | find_prefixes(query.text for query in queries)
     streams = find_streams(request, (w for each in windows.values() for w in each), known)
     stop = Stop()
@@ -94,10 +96,12 @@ def _run(request: Request) -> int:
         if request.state is None:
             mode = Mode(request.mode or Mode.MULTIGRAPH)
             engine = stack.enter_context(
-                Engine(mode, prefixes=prefixes, event_time=event_time, base=base or BASE)
+                Engine(
+                    mode, prefixes=prefixes, event_time=event_time, base=base or BASE, rules=rules
+                )
             )
         else:
-            engine = stack.enter_context(open_state(request, prefixes, event_time))
+            engine = stack.enter_context(open_state(request, prefixes, event_time, rules))
             refuse_new_windows(engine, has_windows)
             positions = dict(engine.positions)
         late_before = engine.metrics()["windows"]["late"]

@@ -24,6 +24,7 @@ from triegs.errors import QueryError, TriegsError, WindowError
 from triegs.mode import Mode
 from triegs.names import BASE
 from triegs.outputs import Kind
+from triegs.reason.model import RuleSet
 from triegs.run.bookmarks import QUERIES, STATIC, name_hold, note_epoch
 from triegs.run.reporter import RunQuery
 from triegs.sparql import parse
@@ -48,7 +49,9 @@ def check_state(request: Request) -> None:
         reject(f"{path} is a file, not a directory", "--state")
 
 
-def open_state(request: Request, prefixes: Mapping[str, str], event_time: EventTime) -> Engine:
+def open_state(
+    request: Request, prefixes: Mapping[str, str], event_time: EventTime, rules: RuleSet
+) -> Engine:
     """Open the engine in the directory, and log what was recovered."""
     assert request.state is not None
     path = Path(request.state)
@@ -62,6 +65,7 @@ def open_state(request: Request, prefixes: Mapping[str, str], event_time: EventT
         prefixes=dict(prefixes),
         base=request.base or BASE,
         event_time=event_time if is_set else None,
+        rules=rules,
     )
     assert engine.recovery is not None
     log_recovery(path, engine.recovery)

@@ -40,6 +40,7 @@ class Kind(IntEnum):
     ADVANCE = 8
     AGGREGATE = 9
     CLOSE_AGGREGATE = 10
+    RULES = 11
 
 
 class Recording:

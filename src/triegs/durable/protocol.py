@@ -10,6 +10,7 @@ from triegs.durable.journal import Journal
 from triegs.durable.source import QuerySource
 from triegs.events.updates import Batch
 from triegs.maintain.compiled import CompiledCore
+from triegs.reason.model import RuleSet
 from triegs.store.packed import PackedStore
 from triegs.terms.dictionary import Dictionary
 from triegs.windows.outcomes import Published
@@ -74,6 +75,10 @@ class RecoverableEngine(Protocol):
     def aggregate(self, fields: Mapping[str, Any]) -> object: ...
 
     def close_aggregate(self, name: str) -> None: ...
+
+    def load_rules(self, rules: RuleSet) -> None: ...
+
+    def list_rules(self) -> str: ...
 
     def save_answers(self) -> dict[str, SavedEvents]: ...
 

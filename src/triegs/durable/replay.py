@@ -15,6 +15,7 @@ from triegs.durable.registering import register_again
 from triegs.durable.terms import Definitions
 from triegs.errors import HistoryGone, MemoryLimitReached
 from triegs.events.updates import Batch
+from triegs.reason.text import parse_rules
 from triegs.windows.encoding import NO_ID, Events
 from triegs.windows.outcomes import Published
 
@@ -70,7 +71,7 @@ class Replay:
         else:
             before = 0 if self.most is None else self.count_bytes()
             self._REPLAY[Kind(kind)](self, fields, arrays)
-            if kind in (Kind.REGISTER, Kind.APPLY):
+            if kind in (Kind.REGISTER, Kind.APPLY, Kind.RULES):
                 self._check_limit(before, 0)
         self.positions.update(fields.get("positions", {}))
         self.replayed += 1
@@ -114,6 +115,9 @@ class Replay:
 
     def _close_aggregate(self, fields: Mapping[str, Any], _: Mapping[str, NDArray[Any]]) -> None:
         self._engine.close_aggregate(fields["name"])
+
+    def _load_rules(self, fields: Mapping[str, Any], _: Mapping[str, NDArray[Any]]) -> None:
+        self._engine.load_rules(parse_rules(fields["rules"]))
 
     def _apply(self, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         batch = Batch(self._terms.read_rows(arrays), None, [])
@@ -195,4 +199,5 @@ class Replay:
         Kind.NOTE: _note,
         Kind.AGGREGATE: _aggregate,
         Kind.CLOSE_AGGREGATE: _close_aggregate,
+        Kind.RULES: _load_rules,
     }

@@ -22,6 +22,7 @@ from triegs.durable.terms import Definer, Definitions
 from triegs.maintain.enumeration_plan import EnumerationPlan, Level
 from triegs.maintain.standing import BaseRelation
 from triegs.read.columns import Words, read_columns
+from triegs.reason.text import parse_rules
 from triegs.store.packed import PackedVersion
 from triegs.windows.pending import Timed
 from triegs.windows.state import Captured, EventChunk, capture, list_chunks, restore
@@ -40,6 +41,8 @@ class Capture(NamedTuple):
     labels: Words
     answers: dict[str, SavedEvents]
     release: Callable[[], None]
+    #: With rules, the static statements: the graph also has what they derive.
+    static: Words | None = None
 
     def close(self) -> None:
         """Release what is held."""
@@ -49,8 +52,8 @@ class Capture(NamedTuple):
 
 def capture_state(engine: RecoverableEngine, sequence: int) -> Capture:
     """Capture the state after a record; the updater calls it between two. Cost: the queries, the
-    pending events and those of aggregates over answers; graph and retained events are held until
-    `Capture.close`, and copied by `list_sections`.
+    pending events, those of aggregates over answers, and with rules the static graph; graph and
+    retained events are held until `Capture.close`, and copied by `list_sections`.
     """
     journal = engine.journal
     assert journal is not None
@@ -62,6 +65,7 @@ def capture_state(engine: RecoverableEngine, sequence: int) -> Capture:
         "time": engine.clock.find(version.number),
         "queries": [source.write() for source in engine.list_sources()],
         "aggregates": engine.list_aggregates(),
+        "rules": engine.list_rules(),
         "positions": dict(journal.positions),
         "holds": dict(engine.holds),
         "limit": store.memory_limit,
@@ -75,7 +79,11 @@ def capture_state(engine: RecoverableEngine, sequence: int) -> Capture:
     labels = label_graphs.list_labels()
     windows = capture(engine.windows)
     answers = engine.save_answers()
-    return Capture(fields, windows, version, graph, labels, answers, lambda: store.unpin(version))
+    reasoning = engine.windows.reasoning
+    static = reasoning.read_static() if reasoning.is_used else None
+    return Capture(
+        fields, windows, version, graph, labels, answers, lambda: store.unpin(version), static
+    )
 
 
 def list_sections(taken: Capture, engine: RecoverableEngine) -> Iterator[Section]:
@@ -111,6 +119,13 @@ def list_sections(taken: Capture, engine: RecoverableEngine) -> Iterator[Section
 
 def list_rows(taken: Capture) -> Iterator[tuple[Words, Words]]:
     """The assertions outside windows, each once, and their counts; a chunk at a time."""
+    if taken.static is not None:
+        for first in range(0, len(taken.static), CHUNK_ROWS):
+            rows = taken.static[first : first + CHUNK_ROWS].copy()
+            counts = rows[:, 0].copy()
+            rows[:, 0] = 1
+            yield rows, counts
+        return
     for relation, predicate, order in taken.graph:
         enumeration = EnumerationPlan(
             len(order), [Level(relation, (), tuple(range(len(order))), True)]
@@ -149,6 +164,7 @@ def restore_state(
     stalled, as it was, and does not prevent the others from opening. Cost: the state.
     """
     _, (fields, _) = next(sections)
+    engine.load_rules(parse_rules(fields.get("rules", "")))
     fields["lost_queries"] = {}
     for source in fields["queries"]:
         fields["lost_queries"] |= register_again(engine, source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -24,6 +24,8 @@ from triegs.engine.internals import EngineInternals
 from triegs.engine.metrics import collect_metrics, render_html
 from triegs.engine.registration import warn_about
 from triegs.engine.report import Report
+from triegs.engine.rules import RuleKeeping
+from triegs.engine.sliding import Sliding
 from triegs.engine.standing_query import StandingQuery
 from triegs.engine.state import EngineOptions
 from triegs.engine.warmth import warm_up
@@ -40,6 +42,7 @@ from triegs.options import (
     check_text,
     check_word,
 )
+from triegs.reason.sets import RuleSources, read_rules
 from triegs.sizes import read_size
 from triegs.sparql.window import EVERY, Window
 from triegs.store.packed import PackedStore
@@ -47,7 +50,7 @@ from triegs.windows.outcomes import Published, Pushed
 from triegs.windows.settings import EventTime
 
 
-class Engine(Aggregating, Uncopied):
+class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
     """A graph under updates, with standing queries that have exact answers.
 
     `mode` is ``"multigraph"`` (an assertion counts once per event that states it) or ``"rdf"`` (it
@@ -57,7 +60,9 @@ class Engine(Aggregating, Uncopied):
     without the dictionary (an integer, ``"512MiB"`` or ``"1GB"``): an epoch that does not fit
     raises `MemoryLimitReached` and changes nothing; deletions and expiry are refused only if held
     epochs leave no room, see `docs/engine.md`. `retain_epochs` is how many epochs before the newest
-    stay readable. `store` replaces the default store. With `debug` (the default in Python's
+    stay readable. `rules` are ``"rdfs"``, ``"rdfs-plus"``, a file or rule text, or several of
+    these: what they derive is in the graph (`docs/reasoning.md`). `store` replaces the default
+    store. With `debug` (the default in Python's
     development mode) a snapshot that is dropped without being closed warns, and says where it was
     taken.
 
@@ -90,6 +95,7 @@ class Engine(Aggregating, Uncopied):
         window: Window | None = None,
         event_time: EventTime | None = None,
         base: str = BASE,
+        rules: RuleSources | None = None,
     ) -> None:
         if memory_limit is not None and store is not None:
             raise StateError(
@@ -97,6 +103,7 @@ class Engine(Aggregating, Uncopied):
             )
         limit = None if memory_limit is None else read_size(memory_limit, "memory_limit")
         check_number("retain_epochs", retain_epochs)
+        wanted = read_rules(rules, prefixes)
         check_prefixes(prefixes or {})
         if not isinstance(mode, Mode):
             check_word("mode", mode, MODES)
@@ -114,6 +121,7 @@ class Engine(Aggregating, Uncopied):
         self._windows = internals.windows
         self._dictionary = internals.dictionary
         self._publications = internals.publications
+        internals.load_rules(wanted)
 
     @classmethod
     def open(
@@ -133,7 +141,7 @@ class Engine(Aggregating, Uncopied):
         the process; `Report.durable` is true once it also survives a power loss. `sync` is when the
         log is synced: ``"always"`` before a call returns, at an interval such as ``"100ms"``, or
         ``"never"``. A checkpoint is taken when the log since the last one has `checkpoint_bytes`,
-        64 MiB by default. Mode, window and event time are stored; other options are as for
+        64 MiB by default. Mode, window, event time and rules are stored; other options are as for
         `Engine`. `Engine.recovery` says what was found.
 
         Raises `DirectoryInUse` if another process has it open, `StateDamaged` or `LogDamaged` if a
@@ -158,7 +166,9 @@ class Engine(Aggregating, Uncopied):
         if checkpoint_bytes is not None:
             size = read_size(checkpoint_bytes, "checkpoint_bytes")
         given = Settings(None if mode is None else Mode(mode).value, window, event_time)
-        return cls._open(Path(directory), given, DiskFiles(), sync, size, **options)
+        rules = read_rules(options.pop("rules", None), options.get("prefixes"))
+        opened = cls._open(Path(directory), given, DiskFiles(), sync, size, **options)
+        return opened._agree_rules(rules)
 
     @classmethod
     def _open(
@@ -495,58 +505,6 @@ class Engine(Aggregating, Uncopied):
         """
         return self._internals.timed_events.advance(None, stream, close=True)
 
-    @property
-    def published(self) -> tuple[Published, ...]:
-        """What the last `advance` or `close_stream` published; of `each_slide`, the last slide.
-
-        For a caller that did not get the result because the call raised or the process died: after
-        a directory is opened, these are the slides of the last such call in the log after the
-        checkpoint. `positions` that were noted with it identify the call.
-
-        >>> engine = Engine(window=Window("10s"))
-        >>> pushed = engine.push([(1_000, 1, "<http://ex/p>", 2)])
-        >>> published = engine.advance(to=20_000)
-        >>> [published.time for published in engine.published]
-        [10000, 20000]
-        """
-        return self._internals.published
-
-    def find_end(self) -> int | None:
-        """The time up to which `close_stream` would publish: the first slide that can contain the
-        last event. None before the first event.
-
-        >>> engine = Engine(window=Window("10s"))
-        >>> pushed = engine.push([(11_000, 1, "<http://ex/p>", 2)])
-        >>> engine.find_end()
-        20000
-        """
-        return self._internals.windows.find_end()
-
-    def each_slide(
-        self, to: Any = None, stream: str | None = EVERY, *, close: bool = False
-    ) -> Iterator[Published]:
-        """As `advance`, or with `close` as `close_stream`, but one slide at a time.
-
-        The caller can read the answers of a slide before the next one is published. The engine
-        takes no other update until the iterator is exhausted or closed.
-
-        This call is not atomic. With a directory the watermark is one record, and each slide is
-        one: after a crash, an error or an abandoned iteration, the watermark has moved, and the
-        slides up to some slide are published, at most one more than was handed out (`published`
-        has it). The others are published by the next `each_slide` or `advance`.
-
-        >>> engine = Engine(window=Window("10s", slide="5s"))
-        >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
-        >>> pushed = engine.push([(1_000, 1, "<http://ex/p>", 2)])
-        >>> for published in engine.each_slide(to=16_000):
-        ...     with query.snapshot() as snapshot:
-        ...         published.time, len(snapshot)
-        (5000, 1)
-        (10000, 1)
-        (15000, 0)
-        """
-        return self._internals.timed_events.each_slide(to, stream, close)
-
     def metrics(self, *, relations: bool = False) -> dict[str, Any]:
         """Current figures: work done, memory used, and what holds it. From any thread.
 
@@ -564,6 +522,8 @@ class Engine(Aggregating, Uncopied):
           ``repeated`` or ``in_gaps``; the number ``pending`` and ``retained``, in ``bytes``;
         - ``aggregates``: of each window aggregate its ``name``, how it is ``kept``, its ``groups``,
           the ``unusable`` events in its window, and ``bytes``, with what it shares;
+        - ``rules``, with rules: the number of ``rules`` and ``closures``, their ``facts`` and
+          ``bytes``, and so far ``derivations``, and facts ``joined`` and ``retracted``;
         - ``terms``: of the dictionary; ``live`` are used by events and queries, ``held`` only by
           snapshots;
         - ``entries``, ``live_bytes``, ``retained_bytes``, ``debt_bytes``, ``copied_nodes``,

@@ -116,13 +116,14 @@ class Epochs:
             return encode_tuples(state.dictionary, updates)
         batch = encode_table(state.dictionary, updates)
         if isinstance(updates, pa.Table) and SAME_ROW in updates.schema.names:
-            batch = judge_rows(batch, updates, state.core.count, options.strict)
+            batch = judge_rows(batch, updates, state.windows.reasoning.count, options.strict)
         return batch if read is None else read.index_batch(batch)
 
     def _apply_one(self, update: Sequence[Any]) -> Report | None:
         """An epoch of one valid update, by the shortest path; None if it does not qualify."""
         state = self._state
-        if state.windows.is_used or state.journal is not None:
+        windows = state.windows
+        if windows.is_used or windows.reasoning.is_used or state.journal is not None:
             return None
         encode, row = state.dictionary.encode_one, self._row_words
         try:
@@ -169,7 +170,7 @@ class Epochs:
     def _apply_rows(self, rows: Words, strict: bool) -> Epoch:
         """Apply rows to the static graph, and count their terms."""
         state = self._state
-        if not state.windows.is_used:
+        if not state.windows.is_used and not state.windows.reasoning.is_used:
             return state.core.apply(rows, strict, counts=True)
         epoch = state.windows.apply_static(rows, strict)
         kept = np.delete(rows, [row for row, _ in epoch.refused], axis=0)

@@ -19,6 +19,7 @@ from triegs.events.updates import encode_table
 from triegs.terms.dictionary import Dictionary
 from triegs.terms.partition_hash import find_partitions
 from triegs.terms.term_array import TermArray
+from triegs.windows.judging import find_leaving
 
 EX = "<http://ex/{}>".format
 A, B, C = EX("a"), EX("b"), EX("c")
@@ -39,6 +40,7 @@ RULES = (
     f"SELECT ?x ?y {{ ?x {A} ?y . ?x {B} ?y VALUES (?x ?y) {{ (1 2) (3 4) }} }}",
 )
 STREAM = "http://ex/s"
+CLOSED = f"TE(X, {A}, Z) :- TE(X, {A}, Y), TE(Y, {A}, Z). linked(X) :- TE(X, {A}, Y)."
 WINDOWED = f"SELECT * FROM STREAM <{STREAM}> [RANGE 10 STEP 5] {{ ?x {A} ?y }}"
 FILE = b"<http://ex/s> <http://ex/a> _:b , 1 , 'text' , 'text'@en ."
 INPUTS = {
@@ -70,6 +72,21 @@ def call_everything(
         _run_windows(engine)
     with make_engine(memory_limit=FULL_BYTES) as engine:
         _run_full(engine)
+    with make_engine(rules=CLOSED) as engine:
+        _run_closure(engine)
+
+
+def _run_closure(engine: Any) -> None:
+    """Rules over the static graph and a window: growth, deletion, undoing, reading."""
+    engine.register(WINDOWED)
+    engine.apply([("+", number, A, number + 1) for number in range(FEW)])
+    engine.apply([("-", 7, A, 8), ("-", 7, B, 8)])
+    with suppress(InvalidUpdate):
+        engine.apply([("+", 1, A, 1), ("-", 7, B, 8)], strict=True)
+    engine.push([(time, time, A, 1) for time in range(FEW)], STREAM)
+    engine.close_stream()
+    engine.facts("linked")
+    find_leaving(1, 1, np.zeros(4, np.int64))
 
 
 def _run_terms() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from triegs.durable.aggregate_source import AggregateSource, SavedEvents
+from triegs.durable.journal import Kind
 from triegs.durable.source import QuerySource
 from triegs.engine.aggregates import Aggregates
 from triegs.engine.epochs import Epochs, UpdateOptions
@@ -16,6 +17,7 @@ from triegs.engine.standing_query import StandingQuery
 from triegs.engine.state import EngineOptions, EngineState
 from triegs.engine.window_aggregate import WindowAggregate
 from triegs.events.updates import Batch
+from triegs.reason.model import RuleSet
 from triegs.store.packed import PackedStore
 from triegs.windows.outcomes import Pushed
 
@@ -57,6 +59,20 @@ class EngineInternals(EngineState):
 
     def restore_aggregates(self, saved: Mapping[str, SavedEvents]) -> None:
         self.aggregating.restore(saved)
+
+    def load_rules(self, rules: RuleSet) -> None:
+        """Add rules, and publish what they derive; nothing if all are known."""
+        known = self.windows.reasoning.rules
+        if known + rules == known:
+            return
+        with self.update():
+            with self.record(Kind.RULES, rules=str(rules)):
+                self.windows.reasoning.load(rules)
+            self.free_terms()
+            self.end_epoch()
+
+    def list_rules(self) -> str:
+        return str(self.windows.reasoning.rules)
 
     def apply(self, updates: object) -> Report:
         return self.epochs.apply(updates, UpdateOptions())

@@ -16,6 +16,8 @@ def collect_metrics(state: EngineInternals, *, relations: bool) -> dict[str, Any
     if state.checkpoint_manager is not None:
         durable["durable"] = state.checkpoint_manager.metrics()
     more: dict[str, Any] = {}
+    if state.windows.reasoning.is_used:
+        more["rules"] = state.windows.reasoning.measure()
     if relations:
         measured = state.store.measure_relations()
         more["relations"] = {name: found._asdict() for name, found in measured.items()}

@@ -3,10 +3,11 @@
 `start` maintains queries over any streaming DataFrame, with an engine in the driver
 (`triegs.spark.driver`) or one per partition in the executors (`triegs.spark.partitioned`).
 `changes` is the changes of a partitioned query as a stream. `recompute` evaluates a query with
-Spark SQL, `generate` writes workloads. ``spark.read.format("rdf")`` reads RDF files
-(`triegs.spark.rdf`), and ``df.writeStream.format("triegs")`` writes to the inbox of an engine
-(`triegs.spark.inbox`); Spark discovers both formats where this package is installed. `SparkSource`
-reads files for ``triegs run --engine spark``. ``docs/spark.md`` describes what runs where.
+Spark SQL, `derive` closes triples under rules, `generate` writes workloads.
+``spark.read.format("rdf")`` reads RDF files (`triegs.spark.rdf`), and
+``df.writeStream.format("triegs")`` writes to the inbox of an engine (`triegs.spark.inbox`); Spark
+discovers both formats where this package is installed. `SparkSource` reads files for
+``triegs run --engine spark``. ``docs/spark.md`` describes what runs where.
 
 The package can be imported without Spark.
 """
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from triegs.spark.answers import Sink
+    from triegs.spark.deriving import derive
     from triegs.spark.driver.pipeline import Pipeline
     from triegs.spark.failures import BatchFailed
     from triegs.spark.file_source import SparkSource
@@ -37,6 +39,7 @@ _HOME = {
     "SparkMissing": "session",
     "SparkSource": "file_source",
     "changes": "partitioned.streaming",
+    "derive": "deriving",
     "generate": "generating",
     "recompute": "recomputing",
     "register": "session",
@@ -45,7 +48,7 @@ _HOME = {
 
 __all__ = [
     "BatchFailed", "Distributed", "LocalSpark", "Pipeline", "Sink", "SparkMissing", "SparkSource",
-    "changes", "generate", "recompute", "register", "start",
+    "changes", "derive", "generate", "recompute", "register", "start",
 ]  # fmt: skip
 
 

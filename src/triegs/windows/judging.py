@@ -38,6 +38,8 @@ Kept: TypeAlias = tuple[Word, Word, Word]
 NONE = -1
 SAME_ROW = -2
 NO_TIME = -(1 << 63)
+# How the time at which an event leaves its window is found.
+LEAVES_BY_POSITION, LEAVES_NEVER, LEAVES_AT_ONCE, LEAVES_BY_SLIDE = range(4)
 # The outcome of judging an event.
 ENTERED, DELETED, REPEATED, OTHER_CONTENT, NO_EVENT, NO_ID = range(6)
 
@@ -269,6 +271,71 @@ def emit_slide(
             if not emit_row(rows, position & mask, 1, labels, out, at):
                 return NONE
             at += 1
+    return at
+
+
+@short_kernel
+def label_rows(rows: Words, labels: Words, out: Words) -> bool:
+    """Write rows with labels for their predicates; False if one has none yet."""
+    for row in range(len(rows)):
+        predicate = rows[row, 2]
+        if predicate >= len(labels) or labels[predicate] == NONE:
+            return False
+        out[row, 0] = rows[row, 0]
+        out[row, 1] = rows[row, 1]
+        out[row, 2] = labels[predicate]
+        out[row, 3] = rows[row, 3]
+    return True
+
+
+@kernel
+def find_leaving(position: Word, time: Word, leaving: Words) -> Word:
+    """When an event leaves its window; see `triegs.windows.reasoning.describe_leaving`."""
+    kind: Word = leaving[0]
+    delay: Word = leaving[1]
+    start: Word = leaving[2]
+    slide: Word = leaving[3]
+    if kind == LEAVES_BY_POSITION:
+        return position + 1
+    if kind == LEAVES_NEVER:
+        return delay
+    if kind == LEAVES_AT_ONCE:
+        return time + delay
+    return start - (start - time - delay) // slide * slide
+
+
+@short_kernel
+def read_slide(
+    times: Words, rows: Words, expired: Word, expired_end: Word, single: Words, arrived: Word,
+    arrived_end: Word, leaving: Words, out: Words, leaves: Words,
+) -> Word:  # fmt: skip
+    """As `emit_slide`, with plain predicates, and for each row that arrives when it leaves."""
+    mask = len(rows) - 1
+    at = 0
+    for position in range(expired, expired_end):
+        slot = position & mask
+        if rows[slot, 0] != 0:
+            out[at] = -1
+            out[at + 1] = rows[slot, 1]
+            out[at + 2] = rows[slot, 2]
+            out[at + 3] = rows[slot, 3]
+            at += 4
+    for position in single:
+        slot = position & mask
+        out[at] = -1
+        out[at + 1] = rows[slot, 1]
+        out[at + 2] = rows[slot, 2]
+        out[at + 3] = rows[slot, 3]
+        at += 4
+    for position in range(arrived, arrived_end):
+        slot = position & mask
+        if rows[slot, 0] != 0:
+            out[at] = 1
+            out[at + 1] = rows[slot, 1]
+            out[at + 2] = rows[slot, 2]
+            out[at + 3] = rows[slot, 3]
+            leaves[at >> 2] = find_leaving(position, times[slot], leaving)
+            at += 4
     return at
 
 

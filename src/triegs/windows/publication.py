@@ -15,6 +15,7 @@ from triegs.maintain.standing import Epoch, Refused
 from triegs.reasons import Reason
 from triegs.windows.cursor import Slide, WindowCursor
 from triegs.windows.outcomes import EventCounts, Published
+from triegs.windows.reasoning import Reasoning
 from triegs.windows.stream import Stream
 from triegs.windows.stream_aggregates import StreamAggregates
 from triegs.windows.watermarks import Watermarks
@@ -62,7 +63,7 @@ class SlidePublisher:
     def __init__(
         self, streams: Mapping[str | None, Stream], graphs: WindowGraphs, core: EpochCore,
         clock: SlideClock, watermarks: Watermarks, counts: EventCounts,
-        aggregates: StreamAggregates,
+        aggregates: StreamAggregates, reasoning: Reasoning,
     ) -> None:  # fmt: skip
         self.slid: Collection[WindowCursor] = ()
         #: Whether the next slide refuses its events, because it did so the first time.
@@ -76,6 +77,7 @@ class SlidePublisher:
         self._watermarks = watermarks
         self._counts = counts
         self._aggregates = aggregates
+        self._reasoning = reasoning
 
     def publish_due(self, record: Record = record_nothing) -> Iterator[Published]:
         """Publish all slides up to the watermark, in order; each is made within `record`."""
@@ -185,25 +187,29 @@ class SlidePublisher:
         """Publish an epoch of slides; returns the rows of each graph, and the version's number."""
         newest = self._graphs.newest
         self._aggregates.check_room(slides)
-        changes = [
-            (graph, graph.emit(slide, newest))
-            for graph in self._graphs.by_number.values()
-            if (slide := slides.get(graph.cursor)) is not None
-        ]
-        rows = np.empty((0, 4), np.int64)
-        if changes:
-            rows = changes[0][1]
-        if len(changes) > 1:
-            rows = np.concatenate([rows for _, rows in changes])
+        changes: list[tuple[WindowGraph, Words]] = []
         self._clock.begin(time)
         try:
+            for graph in self._graphs.by_number.values():
+                slide = slides.get(graph.cursor)
+                if slide is None:
+                    continue
+                if self._reasoning.has(graph):
+                    changes.append((graph, self._reasoning.slide(graph, slide, time)))
+                else:
+                    changes.append((graph, graph.emit(slide, newest)))
+            rows = changes[0][1] if changes else np.empty((0, 4), np.int64)
+            if len(changes) > 1:
+                rows = np.concatenate([rows for _, rows in changes])
             version, refused = self._core.apply(rows)
         except BaseException:
+            self._reasoning.undo()
             for graph, labelled in changes:
                 graph.forget(labelled, newest)
             raise
         finally:
             self._clock.end()
+        self._reasoning.keep()
         assert not refused, "a window removed what it had not added"
         return changes, version.number
 

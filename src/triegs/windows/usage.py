@@ -25,6 +25,7 @@ from triegs.sparql.window import Window
 from triegs.terms.dictionary import Dictionary
 from triegs.windows.cursor import WindowCursor
 from triegs.windows.outcomes import EventCounts
+from triegs.windows.reasoning import Reasoning
 from triegs.windows.stream import Stream
 from triegs.windows.window_graphs import GraphKey, WindowGraph, WindowGraphs, read_number
 
@@ -45,7 +46,7 @@ class WindowUsage:
 
     def __init__(
         self, core: GraphCore, words: Dictionary, graphs: WindowGraphs, counts: EventCounts,
-        default: Window | None,
+        default: Window | None, reasoning: Reasoning,
     ) -> None:  # fmt: skip
         check_window(default)
         self.default = default
@@ -60,6 +61,7 @@ class WindowUsage:
         self._words = words
         self._graphs = graphs
         self._counts = counts
+        self._reasoning = reasoning
 
     def open_cursor(self, window: Window) -> WindowCursor:
         """The cursor of a window that an aggregate reads, without a graph."""
@@ -183,6 +185,9 @@ class WindowUsage:
         """Fill the static graph and every window graph of an empty engine, in one epoch. The first
         column of `static` is the number of events. Cost: all of it.
         """
+        if self._reasoning.is_used:
+            self._reasoning.fill_all(static)
+            return
         graphs = list(self._graphs.by_number.values())
         newest = self._graphs.newest
         labelled = []
@@ -209,6 +214,9 @@ class WindowUsage:
         return cursor
 
     def _fill(self, graph: WindowGraph) -> None:
+        if self._reasoning.has(graph):
+            self._reasoning.fill(graph)
+            return
         rows = self._read(graph)
         if len(rows):
             labelled = graph.translate(rows, self._graphs.newest)
@@ -217,6 +225,8 @@ class WindowUsage:
 
     def _read(self, graph: WindowGraph) -> Words:
         """All rows of a graph, with plain predicates; the change is the number of events."""
+        if self._reasoning.has(graph):
+            return self._reasoning.read_graph(graph)
         rows = [graph.read()]
         if graph.key.has_static:
             static = [(count, *key) for key, count in self._core.static_rows()]
@@ -224,6 +234,7 @@ class WindowUsage:
         return np.concatenate(rows)
 
     def _drop(self, graph: WindowGraph) -> None:
+        self._reasoning.drop(graph)
         self._graphs.drop(graph)
         self._drop_cursor(graph.key.window)
 

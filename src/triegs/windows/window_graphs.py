@@ -24,7 +24,7 @@ from triegs.store.packed import PackedStore
 from triegs.terms.dictionary import Dictionary
 from triegs.terms.term import scope_label
 from triegs.windows.cursor import Slide, WindowCursor
-from triegs.windows.judging import Words, count_labels, emit_slide
+from triegs.windows.judging import Words, count_labels, emit_slide, label_rows
 
 _SCOPE = "labels of a triegs window"
 _FEW = 16  # up to this many terms are encoded faster one by one
@@ -76,11 +76,10 @@ class WindowGraph:
 
     def translate(self, rows: Words, epoch: int) -> Words:
         """The rows with labels of this graph for predicates."""
-        if len(rows) == 0:
-            return rows
-        self._make_all(rows[:, 2], epoch)
-        found = rows.copy()
-        found[:, 2] = self._labels[rows[:, 2]]
+        found = np.empty((len(rows), 4), np.int64)
+        if not label_rows(rows, self._labels, found):
+            self._make_all(rows[:, 2], epoch)
+            label_rows(rows, self._labels, found)
         return found
 
     def emit(self, slide: Slide, epoch: int) -> Words:

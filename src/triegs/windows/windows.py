@@ -31,13 +31,14 @@ from triegs.windows.encoding import Events, encode_events, read_time
 from triegs.windows.judging import NO_TIME, SAME_ROW
 from triegs.windows.outcomes import EventCounts, Published, Pushed
 from triegs.windows.publication import Record, SlideClock, SlidePublisher, record_nothing
+from triegs.windows.reasoning import Reasoning
 from triegs.windows.settings import EventTime, Late
 from triegs.windows.static_data import StaticCore, apply_static
 from triegs.windows.stream import Stream
 from triegs.windows.stream_aggregates import StreamAggregates
 from triegs.windows.usage import GraphCore, WindowUsage
 from triegs.windows.watermarks import Watermarks
-from triegs.windows.window_graphs import GraphKey, WindowGraphs
+from triegs.windows.window_graphs import GraphKey, WindowGraph, WindowGraphs
 
 
 class WindowCore(GraphCore, StaticCore, Protocol):
@@ -64,14 +65,16 @@ class Windows:
         self._core = core
         self._words = words
         self._graphs = WindowGraphs(words, core.label_graphs, store)
-        self.usage = WindowUsage(core, words, self._graphs, self.counts, window)
+        self.reasoning = Reasoning(core, words, store, self._graphs)
+        self.usage = WindowUsage(core, words, self._graphs, self.counts, window, self.reasoning)
         self.streams = self.usage.streams
         self.identities = self.usage.identities
         self.watermarks = Watermarks(self.streams, self.settings, self.counts)
         self.aggregates = StreamAggregates(self.usage, words, store)
         self.publisher = SlidePublisher(
-            self.streams, self._graphs, core, clock, self.watermarks, self.counts, self.aggregates
-        )
+            self.streams, self._graphs, core, clock, self.watermarks, self.counts, self.aggregates,
+            self.reasoning,
+        )  # fmt: skip
         self._emitters = Emitters(self.usage.cursors)
         self.find_label = self._graphs.find_label
         if window is not None:
@@ -112,10 +115,17 @@ class Windows:
         """Run the emitters of the windows that slid last; returns what they raised."""
         return self._emitters.emit_slide(epoch, time, self.publisher.slid)
 
+    def find_graph(self, key: GraphKey) -> WindowGraph | None:
+        """The graph of a key, if a query or the engine uses it."""
+        graphs = self._graphs.by_number.values()
+        return next((graph for graph in graphs if graph.key == key), None)
+
     # Static data
 
     def apply_static(self, rows: Words, is_strict: bool) -> Epoch:
         """An epoch of the static graph, applied to every window graph that includes it."""
+        if self.reasoning.is_used:
+            return self.reasoning.apply_static(rows, is_strict)
         return apply_static(self._core, self._graphs, rows, is_strict)
 
     def take_times(self) -> None:

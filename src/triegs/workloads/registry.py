@@ -9,6 +9,7 @@ from triegs.workloads.social import SOCIAL
 from triegs.workloads.temporal import TEMPORAL
 from triegs.workloads.timed import TimedWorkload
 from triegs.workloads.totals import SOCIAL_TOTALS
+from triegs.workloads.university import UNIVERSITY
 
 _BLOCKS = (
     make_timed(shapes.path3, "path3", "paths of three edges", "none, fan-out 8", "full-acyclic"),
@@ -44,6 +45,7 @@ _ALL = {
         SIZED,
         *TEMPORAL,
         SOCIAL_TOTALS,
+        UNIVERSITY,
         *_BLOCKS,
     )
 }

@@ -1,0 +1,220 @@
+"""A closure: the facts of one graph and what rules derive from them, until when each holds.
+
+`Closure.change` runs one epoch and returns the changes of its triples; `keep` or `undo` ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from triegs.jit.words import Words
+from triegs.reason.kernels.closure import dump_facts, end_epoch, run_closure
+from triegs.reason.kernels.facts import find_fact, rebuild
+from triegs.reason.kernels.layout import (
+    FINISHED,
+    M_BUCKET,
+    M_BUCKETS,
+    M_CAPACITY,
+    M_DERIVED,
+    M_FREE,
+    M_JOINED,
+    M_LIVE,
+    M_OUT,
+    M_REFUSED,
+    M_RETRACTED,
+    M_ROWS,
+    M_SHOWS_STATIC,
+    M_STALE,
+    M_TIME,
+    META_WORDS,
+    NO_BUCKETS,
+    NO_FACTS,
+    NO_HEAP,
+    SCRATCH_WORDS,
+    STATED,
+    STATIC_ROW,
+    TOUCH_WORDS,
+)
+from triegs.reason.tables import Program
+
+FIRST_FACTS = 256
+FIRST_BUCKETS = 64
+#: Before every time.
+NO_TIME_YET = -(1 << 62)
+_NO_WORDS: Words = np.empty(0, np.int64)
+
+
+class Change(NamedTuple):
+    """The changes of the triples of an epoch, rows ``(change, s, p, o)``, and the rows given to it
+    that were refused. `rows` is overwritten by the next epoch.
+    """
+
+    rows: Words
+    refused: list[int]
+
+
+def double(array: Words, filler: int = 0) -> Words:
+    """The array at twice its length."""
+    grown = np.full(2 * len(array), filler, np.int64)
+    grown[: len(array)] = array
+    return grown
+
+
+class Closure:
+    """The facts of one graph under the rules of a program.
+
+    `check_room` is called before arrays grow, with the bytes that would be added; what it raises
+    ends the epoch, which the caller then undoes.
+    """
+
+    def __init__(
+        self, program: Program, check_room: Callable[[int], object], *, shows_static: bool = True
+    ) -> None:
+        self.program = program
+        self._check_room = check_room
+        stride, capacity = program.stride, FIRST_FACTS
+        self._facts = np.zeros(stride * capacity, np.int64)
+        self._primary = np.zeros(2 * capacity, np.int64)
+        self._heads = np.zeros(self._count_heads(capacity), np.int64)
+        self._touched = np.zeros(TOUCH_WORDS * capacity, np.int64)
+        self._doubted = np.zeros(capacity, np.int64)
+        self._out = np.zeros(4 * capacity, np.int64)
+        self._heap = np.zeros(2 * capacity, np.int64)
+        self._buckets = np.full(2 * FIRST_BUCKETS, -1, np.int64)
+        self._scratch = np.zeros(SCRATCH_WORDS, np.int64)
+        self._refused = np.zeros(FIRST_FACTS, np.int64)
+        self._meta = np.zeros(META_WORDS, np.int64)
+        self._told = self._meta.data  # a memoryview is faster for single words
+        self._told[M_CAPACITY] = capacity
+        self._told[M_FREE] = -1
+        self._told[M_TIME] = NO_TIME_YET
+        self._told[M_SHOWS_STATIC] = int(shows_static)
+        self._statics = np.full(FIRST_FACTS, STATIC_ROW, np.int64)
+        self._time = NO_TIME_YET
+
+    def _count_heads(self, capacity: int) -> int:
+        """Entries for the chains of that many facts: at most half of them are used."""
+        return 1 << (2 * capacity * max(1, self.program.indexes) - 1).bit_length()
+
+    def change(self, rows: Words, leaves: Words | None = None, time: int | None = None) -> Change:
+        """Run an epoch over statements ``(change, s, p, o)``, judged in order.
+
+        `leaves` has the time at which each event leaves, `STATIC_ROW` for a static statement;
+        without it all are static. `time` is the epoch's: what leaves then or before is gone.
+        Cost: the facts that begin to hold longer, with their joins, and what leaves.
+        """
+        told, flat = self._told, rows.reshape(-1)
+        count = flat.size >> 2
+        if count > len(self._refused):
+            self._refused = np.zeros(2 * count, np.int64)
+            self._statics = np.full(2 * count, STATIC_ROW, np.int64)
+        told[M_ROWS] = count
+        told[M_TIME] = self._time if time is None else time
+        times = self._statics if leaves is None else leaves
+        while True:
+            outcome = run_closure(
+                self.program.words, self._facts, self._primary, self._heads, self._buckets,
+                self._heap, self._touched, self._doubted, self._meta, self._scratch, flat, times,
+                self._refused, self._out,
+            )  # fmt: skip
+            if outcome == FINISHED:
+                break
+            self._grow(outcome)
+        assert told[M_STALE] == 0, "a window keeps an event that has left"
+        refused = self._refused[: told[M_REFUSED]].tolist() if told[M_REFUSED] else []
+        return Change(self._out[: 4 * told[M_OUT]].reshape(-1, 4), refused)
+
+    def keep(self) -> None:
+        """Make the epoch final."""
+        self._time = self._told[M_TIME]
+        self._end(1)
+
+    def undo(self) -> None:
+        """Undo the epoch, finished or not."""
+        self._end(0)
+
+    def _end(self, is_kept: int) -> None:
+        end_epoch(
+            self.program.words, self._facts, self._primary, self._heads, self._buckets,
+            self._touched, self._doubted, self._meta, is_kept,
+        )  # fmt: skip
+
+    def _grow(self, outcome: int) -> None:
+        if outcome == NO_HEAP:
+            self._check_room(self._heap.nbytes)
+            self._heap = double(self._heap)
+        elif outcome == NO_BUCKETS:
+            self._check_room(self._buckets.nbytes)
+            self._move_buckets()
+        else:
+            assert outcome == NO_FACTS
+            self._grow_facts()
+
+    def _grow_facts(self) -> None:
+        capacity = 2 * self._told[M_CAPACITY]
+        arrays = self._facts, self._primary, self._heads, self._touched, self._doubted, self._out
+        self._check_room(sum(array.nbytes for array in arrays))
+        self._facts = double(self._facts)
+        self._touched = double(self._touched)
+        self._doubted = double(self._doubted)
+        self._out = double(self._out)
+        self._primary = np.zeros(2 * capacity, np.int64)
+        self._heads = np.zeros(self._count_heads(capacity), np.int64)
+        self._told[M_CAPACITY] = capacity
+        rebuild(self.program.words, self._facts, self._primary, self._heads, self._meta)
+
+    def _move_buckets(self) -> None:
+        size = len(self._buckets) // 2
+        grown = np.full(4 * size, -1, np.int64)
+        numbers = np.arange(self._told[M_BUCKET], self._told[M_BUCKETS])
+        pairs, target = self._buckets.reshape(-1, 2), grown.reshape(-1, 2)
+        target[numbers & (2 * size - 1)] = pairs[numbers & (size - 1)]
+        self._buckets = grown
+
+    # Reading
+
+    def count(self, subject: int, predicate: int, obj: int) -> int:
+        """The number of static statements of a triple."""
+        stride = self.program.stride
+        fact = find_fact(self._facts, self._primary, stride, 0, subject, predicate, obj, 0)
+        return 0 if fact < 0 else int(self._facts[fact * stride + STATED])
+
+    def read_stated(self) -> Words:
+        """The static statements, as rows ``(count, s, p, o)``. Cost: the closure."""
+        return self._dump(0, 1)[:, :4]
+
+    def read_shown(self) -> Words:
+        """All triples, as rows ``(weight, s, p, o)``. Cost: the closure."""
+        return self._dump(0, 0)[:, :4]
+
+    def read_facts(self, predicate: int) -> Words:
+        """The facts of a predicate, one row of columns each. Cost: the closure."""
+        return self._dump(predicate, 0)[:, 1 : 1 + self.program.arities[predicate]]
+
+    def _dump(self, predicate: int, is_stated: int) -> Words:
+        given = self._facts, self.program.stride, self._meta, predicate, is_stated
+        out = np.empty(5 * dump_facts(*given, _NO_WORDS), np.int64)
+        dump_facts(*given, out)
+        return out.reshape(-1, 5)
+
+    @property
+    def bytes(self) -> int:
+        arrays = (
+            self._facts, self._primary, self._heads, self._touched, self._doubted, self._out,
+            self._heap, self._buckets,
+        )  # fmt: skip
+        return sum(array.nbytes for array in arrays)
+
+    def measure(self) -> dict[str, int]:
+        """The figures of this closure."""
+        told = self._told
+        return {
+            "facts": told[M_LIVE],
+            "derivations": told[M_DERIVED],
+            "joined": told[M_JOINED],
+            "retracted": told[M_RETRACTED],
+            "bytes": self.bytes,
+        }

@@ -1,0 +1,1 @@
+"""Kernels over the facts of one closure."""

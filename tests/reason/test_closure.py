@@ -1,0 +1,182 @@
+"""A closure equals the least fixpoint after every epoch: statements, events that leave, deletions
+of both, epochs that are undone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.reason.drawing import as_plain, rule_sets, triples
+
+from triegs.reason.closure import Closure
+from triegs.reason.kernels.layout import STATIC_ROW
+from triegs.reason.model import RuleSet
+from triegs.reason.sets import read_rules
+from triegs.reason.tables import write_program
+from triegs.testing.rule_oracle import TRIPLE, close, weigh
+
+WIDTH = 4
+
+
+class Ids:
+    """Ids of terms, and back."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, int] = {}
+        self.terms: list[str] = []
+
+    def encode(self, term: str) -> int:
+        if term not in self.ids:
+            self.ids[term] = len(self.terms)
+            self.terms.append(term)
+        return self.ids[term]
+
+
+class Model:
+    """A closure, and beside it what it should be."""
+
+    def __init__(self, rules: RuleSet, *, shows_static: bool) -> None:
+        self.ids = Ids()
+        self.program = write_program(rules, self.ids.encode)
+        self.grown = 0
+        self.closure = Closure(self.program, self.note_growth, shows_static=shows_static)
+        self.rules = as_plain(rules)
+        self.shows_static = shows_static
+        self.static: Counter[tuple[str, str, str]] = Counter()
+        self.events: list[tuple[int, tuple[str, str, str]]] = []
+        self.shown: Counter[tuple[str, ...]] = Counter()
+        self.time = 0
+        self.run([], [], [], 0, True)
+
+    def note_growth(self, more: int) -> None:
+        self.grown += more
+
+    def encode(self, rows):
+        return np.array(
+            [(change, *map(self.ids.encode, triple)) for change, triple in rows], np.int64
+        ).reshape(-1, 4)
+
+    def run(self, static, arrived, killed, time, is_kept):
+        gone = [each for each in self.events if each[0] + WIDTH <= time]
+        live = [each for each in self.events if each[0] + WIDTH > time]
+        killed = [each for each in killed if each < len(live)]
+        dead = [live[each] for each in sorted(set(killed))]
+        rows = [(-1, triple) for _, triple in [*gone, *dead]]
+        leaves = [0] * len(rows)
+        rows += [(1, triple) for triple in arrived]
+        leaves += [time + WIDTH] * len(arrived)
+        rows += static
+        leaves += [STATIC_ROW] * len(static)
+        change = self.closure.change(self.encode(rows), np.array(leaves, np.int64), time)
+        if not is_kept:
+            self.closure.undo()
+            self.check()
+            return
+        refused = []
+        for at, (sign, triple) in enumerate(static):
+            if self.static[triple] + sign < 0:
+                refused.append(len(rows) - len(static) + at)
+            else:
+                self.static[triple] += sign
+        assert change.refused == refused
+        for weight, *ids in change.rows.tolist():
+            self.shown[tuple(self.ids.terms[each] for each in ids)] += weight
+        self.closure.keep()
+        for each in dead:
+            live.remove(each)
+        self.events = live + [(time, triple) for triple in arrived]
+        self.time = time
+        self.check()
+
+    def check(self) -> None:
+        counts = Counter(triple for _, triple in self.events)
+        if self.shows_static:
+            counts += self.static
+            expected = weigh(self.rules, counts)
+        else:
+            expected = weigh(self.rules, counts, self.static)
+        shown = {
+            tuple(self.ids.terms[each] for each in ids): weight
+            for weight, *ids in self.closure.read_shown().tolist()
+        }
+        assert shown == expected
+        assert +self.shown == expected
+        live = [*[t for _, t in self.events], *[t for t, c in self.static.items() if c > 0]]
+        closed = close(self.rules, [(TRIPLE, triple) for triple in live])
+        for number, name in enumerate(self.program.predicates[1:], 1):
+            facts = {
+                tuple(self.ids.terms[each] for each in ids)
+                for ids in self.closure.read_facts(number).tolist()
+            }
+            assert facts == {terms for predicate, terms in closed if predicate == name}
+
+
+epochs = st.tuples(
+    st.lists(st.tuples(st.sampled_from([1, 1, -1]), triples), max_size=3),
+    st.lists(triples, max_size=4),
+    st.lists(st.integers(0, 6), max_size=1),
+    st.integers(0, 3),
+    st.sampled_from([True, True, True, False]),
+)
+
+
+@given(rule_sets(), st.booleans(), st.lists(epochs, min_size=1, max_size=6))
+def test_closure_is_the_least_fixpoint(rules, shows_static, drawn):
+    model = Model(rules, shows_static=shows_static)
+    for static, arrived, killed, step, is_kept in drawn:
+        model.run(static, arrived, killed, model.time + step, is_kept)
+
+
+def test_arrays_grow_in_the_middle_of_an_epoch():
+    """A chain long enough that facts, chains and the heap outgrow their arrays while rules run."""
+    rules = read_rules("TE(X, <u:p>, Z) :- TE(X, <u:p>, Y), TE(Y, <u:p>, Z).")
+    ids = Ids()
+    closure = Closure(write_program(rules, ids.encode), lambda more: None)
+    rows = [
+        (1, ids.encode(f"t{n}"), ids.encode("<u:p>"), ids.encode(f"t{n + 1}")) for n in range(60)
+    ]
+    change = closure.change(np.array(rows, np.int64))
+    assert len(change.rows) == 60 * 61 // 2
+    closure.keep()
+    assert closure.measure()["facts"] == 60 * 61 // 2
+    middle = [(-1, *rows[30][1:])]
+    change = closure.change(np.array(middle, np.int64))
+    assert len(change.rows) == 31 * 30
+    closure.undo()
+    assert len(closure.read_shown()) == 60 * 61 // 2
+
+
+def test_refusal_of_room_leaves_nothing():
+    """What `check_room` raises ends the epoch; undone, the closure is as before."""
+    rules = read_rules("TE(X, <u:p>, Z) :- TE(X, <u:p>, Y), TE(Y, <u:p>, Z).")
+    ids = Ids()
+    limit = [1 << 40]
+
+    def check(more):
+        if more > limit[0]:
+            raise MemoryError
+
+    closure = Closure(write_program(rules, ids.encode), check)
+
+    def chain(first, end):
+        p = ids.encode("<u:p>")
+        rows = [(1, ids.encode(f"t{n}"), p, ids.encode(f"t{n + 1}")) for n in range(first, end)]
+        return np.array(rows, np.int64)
+
+    closure.change(chain(0, 20))
+    closure.keep()
+    before = sorted(closure.read_shown().tolist())
+    limit[0] = 0
+    try:
+        closure.change(chain(20, 200))
+    except MemoryError:
+        closure.undo()
+    else:
+        raise AssertionError("no array had to grow")
+    assert sorted(closure.read_shown().tolist()) == before
+    limit[0] = 1 << 40
+    assert len(closure.change(chain(20, 25)).rows) == 25 * 26 // 2 - 20 * 21 // 2
+    closure.keep()

@@ -1,0 +1,154 @@
+"""Rules in the engine: after every epoch the answers are those over the closure of its graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.reason.drawing import as_plain, rule_sets, triples
+from tests.windows.test_against_oracle import (
+    QUERIES,
+    as_events,
+    result,
+    scripts,
+    shapes,
+    to_window,
+)
+
+from triegs.engine import Engine
+from triegs.errors import InvalidUpdate
+from triegs.options import ModeName
+from triegs.testing import oracle
+from triegs.testing.rule_oracle import weigh
+from triegs.testing.window_oracle import WindowOracle
+from triegs.windows.settings import EventTime
+
+modes = st.sampled_from(["multigraph", "rdf"])
+batches = st.lists(st.tuples(st.sampled_from("++-"), triples), max_size=4)
+
+
+def answer(text: str, weights: Counter, mode: ModeName):
+    return oracle.answers(oracle.read_query(text), Counter(weights), mode)
+
+
+@given(rule_sets(), modes, st.lists(batches, min_size=1, max_size=6), st.data())
+def test_plain_epochs_equal_the_oracle(rules, mode, drawn, data):
+    """Inserts and deletes without windows, strict and not; a late query; rules loaded late."""
+    plain = as_plain(rules)
+    is_late = data.draw(st.booleans())
+    engine = Engine(mode, rules=None if is_late else rules)
+    texts = data.draw(st.lists(st.sampled_from(QUERIES), min_size=1, max_size=2, unique=True))
+    queries = {text: engine.register(text) for text in texts}
+    counts: Counter = Counter()
+    for number, batch in enumerate(drawn):
+        if is_late and number == 1:
+            engine._internals.load_rules(rules)
+        if number == 2:
+            text = data.draw(st.sampled_from(QUERIES))
+            queries.setdefault(text, None)
+            queries[text] = queries[text] or engine.register(text)
+        held = {text: query.snapshot() for text, query in queries.items()}
+        before = {text: {tuple(a): a.multiplicity for a in snap} for text, snap in held.items()}
+        after, refused = Counter(counts), []
+        for row, (sign, triple) in enumerate(batch):
+            if sign == "-" and after[triple] == 0:
+                refused.append(row)
+            else:
+                after[triple] += 1 if sign == "+" else -1
+        updates = [(sign, *triple) for sign, triple in batch]
+        if data.draw(st.booleans()):
+            if refused:
+                with pytest.raises(InvalidUpdate):
+                    engine.apply(updates, strict=True)
+                after = counts
+            else:
+                engine.apply(updates, strict=True)
+        else:
+            assert [row for row, _ in engine.apply(updates).refused] == refused
+        counts = after
+        has_rules = not is_late or number >= 1
+        weights = weigh(plain if has_rules else [], counts)
+        for text, query in queries.items():
+            assert result(query) == answer(text, weights, mode)
+            found = Counter(before[text])
+            for step in query.changes(since=held[text].epoch):
+                for change in step:
+                    found[tuple(change)] += change.change
+            assert {key: count for key, count in found.items() if count} == result(query)
+            held[text].close()
+    engine.apply([("-", *triple) for triple in counts.elements()])
+    for query in queries.values():
+        query.close()
+    if not any(not rule.body for rule in rules.rules):
+        assert len(engine._core.views.unindexed) == 0
+    engine.close()
+
+
+@given(
+    rule_sets(), st.lists(shapes(), min_size=1, max_size=3, unique=True), scripts(), modes,
+    st.sampled_from([None, 0, 7]), st.integers(0, 4), st.data(),
+)  # fmt: skip
+def test_windows_equal_the_oracle(rules, drawn, script, mode, idle, lateness, data):
+    """Several windows with disorder, lateness, ids and deletions, and a static graph that changes
+    meanwhile.
+    """
+    plain = as_plain(rules)
+    texts = [data.draw(st.sampled_from(QUERIES)) for _ in drawn]
+    event_time = EventTime(lateness, late="quarantine", max_ahead=100, idle_timeout=idle)
+    engine = Engine(mode, event_time=event_time, rules=rules)
+    expected = WindowOracle(drawn, lateness, 100, idle)
+    queries = [
+        engine.register(text, window=to_window(shape))
+        for text, shape in zip(texts, drawn, strict=True)
+    ]
+    static: Counter = Counter()
+    seen: list = []
+    contents: list[Counter] = [Counter() for _ in drawn]
+    publish = engine._windows.publisher.publish
+
+    def publish_and_look(due):
+        published = publish(due)
+        seen.append([result(query) for query in queries])
+        return published
+
+    def check(answers):
+        for found, text, held in zip(answers, texts, contents, strict=True):
+            assert found == answer(text, weigh(plain, held + static), mode)
+
+    engine._windows.publisher.publish = publish_and_look  # type: ignore[method-assign]
+    for step in script:
+        updates = data.draw(batches)
+        if updates:
+            engine.apply([(sign, *triple) for sign, triple in updates])
+            for sign, triple in updates:
+                if sign == "+" or static[triple] > 0:
+                    static[triple] += 1 if sign == "+" else -1
+            check([result(query) for query in queries])
+        if step[0] == "push":
+            _, stream, events, is_table = step
+            if stream in expected.flows:
+                pushed = engine.push(as_events(events, is_table), stream)
+                assert [place for place, _ in pushed.refused] == expected.push(events, stream)
+            continue
+        seen.clear()
+        if step[0] == "close":
+            published, moments = engine.close_stream(), expected.close()
+        elif step[1] == "*" or step[1] in expected.flows:
+            published = engine.advance(step[2], step[1])
+            moments = expected.advance(step[2], step[1])
+        else:
+            continue
+        assert [each.time for each in published] == [each.time for each in moments]
+        for answers, moment in zip(seen, moments, strict=True):
+            contents = [Counter(held) for held in moment.held]
+            check(answers)
+    engine.apply([("-", *triple) for triple in static.elements()])
+    for query in queries:
+        query.close()
+    if not any(not rule.body for rule in rules.rules):
+        assert len(engine._core.views.unindexed) == 0
+    terms = engine.metrics()["terms"]
+    assert (terms["live"], terms["limbo"]) == (len(set(rules.constants)), 0)
+    engine.close()
