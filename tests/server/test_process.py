@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from threading import Thread
+from time import sleep
 
 import httpx2
 from tests.server.conftest import NDJSON, write_lines
@@ -85,3 +86,19 @@ def send(client, number, acknowledged):
     found = client.post("/events", content=write_lines((number, "p", 0)), headers=headers).json()
     acknowledged[number] = found["epoch"]
     return found
+
+
+def test_the_demo_runs_a_stream_behind_the_page():
+    with serving("--demo") as (address, _), httpx2.Client(base_url=address, timeout=30) as client:
+        assert "<title>triegs</title>" in client.get("/").text
+        before = client.get("/status").json()
+        assert len(before["queries"]) == 5
+        for _ in range(600):
+            now = client.get("/status").json()
+            if now["epoch"] > before["epoch"] + 2 and now["queries"][0]["support"]:
+                break
+            sleep(0.1)  # its log is not read: few requests
+        else:
+            raise AssertionError("the stream does not move")
+        assert now["events"] > before["events"]
+        assert now["refused"] == 0

@@ -66,6 +66,11 @@ class StandingQuery(Uncopied):
         self.plan: Plan = registered.plan
 
     @property
+    def keep(self) -> tuple[str, ...]:
+        """What is maintained beside the answers: ``"count"``, ``"slice"``."""
+        return self._source.keep
+
+    @property
     def error(self) -> MultiplicityOverflow | None:
         """Why the query is stalled at an older epoch; None while it is up to date."""
         return self._open().error

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, WebSocketRoute
 
-from triegs.server import ingest, operations, queries, sparql, subscriptions
+from triegs.server import ingest, operations, page_files, queries, sparql, status, subscriptions
 from triegs.server.problems import HANDLERS
 from triegs.server.request_log import RequestLog
 from triegs.server.security import Access, Guard
 from triegs.server.service import Service
 
+#: Runs beside the requests, and is cancelled when the server stops.
+Companion = Callable[[], Coroutine[Any, Any, None]]
 
-def create_app(service: Service, access: Access | None = None) -> Starlette:
-    """The application that serves an engine. Its end closes the engine."""
+
+def create_app(
+    service: Service, access: Access | None = None, companions: Sequence[Companion] = ()
+) -> Starlette:
+    """The application that serves an engine. Its end closes the engine.
+
+    `companions` run beside it until then.
+    """
     allowed = access or Access()
+    history = status.History(service)
     routes: list[Route | WebSocketRoute] = [
+        *page_files.list_routes(),
+        *status.list_routes(service, history),
         *operations.list_routes(service),
         *ingest.list_routes(service),
         *queries.list_routes(service),
@@ -44,9 +57,13 @@ def create_app(service: Service, access: Access | None = None) -> Starlette:
     @asynccontextmanager
     async def run(app: Starlette) -> AsyncIterator[None]:  # noqa: ARG001
         service.start()
+        tasks = [asyncio.create_task(each()) for each in (history.follow, *companions)]
         try:
             yield
         finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await service.close()
 
     return Starlette(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from types import FrameType
 
 import uvicorn
 
-from triegs.server.app import create_app
+from triegs.server.app import Companion, create_app
 from triegs.server.security import Access
 from triegs.server.service import Service
 
@@ -51,11 +52,16 @@ def listen(host: str, port: int) -> socket.socket:
     return found
 
 
-def serve(service: Service, bound: socket.socket, access: Access) -> None:
+def serve(
+    service: Service,
+    bound: socket.socket,
+    access: Access,
+    companions: Sequence[Companion] = (),
+) -> None:
     """Serve until a signal; then drain and close the engine."""
     settings = service.settings
     config = uvicorn.Config(
-        create_app(service, access),
+        create_app(service, access, companions),
         http="h11",  # the strictest parser: what is ambiguous is refused
         h11_max_incomplete_event_size=MOST_HEADERS,
         ws_max_size=settings.query_bytes,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any, cast
 
+import pyarrow as pa
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from triegs.compiler import compile_query
 from triegs.engine import Engine
 from triegs.engine.standing_query import StandingQuery
 from triegs.errors import HistoryGone, StateError
+from triegs.explain import explain
 from triegs.options import ExplainName, KeepName
 from triegs.outputs import Kind, Options, ResultBatch
 from triegs.read.snapshot import Snapshot
@@ -25,6 +28,8 @@ from triegs.server.problems import Problem
 from triegs.server.responses import (
     TERMS,
     describe_head,
+    hold,
+    name_client,
     read_terms,
     respond,
     stamp,
@@ -60,9 +65,7 @@ def list_routes(service: Service) -> list[Route]:
             raise Problem(
                 400, "invalid name", "a letter or _, then letters, digits, _, . and -; 100 at most"
             )
-        keep = [each for each in (given.get("keep") or "").split(",") if each]
-        if wrong := [each for each in keep if each not in KEEP]:
-            raise Problem(400, "invalid parameter", f"keep is count, slice or both, not {wrong[0]}")
+        keep = read_keep(given)
         window = None
         if (width := given.get("window")) is not None:
             window = Window(width, given.get("slide"))
@@ -105,6 +108,19 @@ def list_routes(service: Service) -> list[Route]:
         text = await service.run(query.explain, cast("ExplainName", choice.format))
         return Response(text, media_type=choice.media, headers={"Vary": "Accept"})
 
+    async def explain_text(request: Request) -> Response:
+        """Check and plan a query without registering it."""
+        given = Parameters.read(request, ["keep", "root"])
+        text = await read_query(service, request)
+        choice = choose(request.headers.get("accept"), EXPLAIN)
+        keep = read_keep(given)
+
+        def make() -> str:
+            plan = compile_query(parse(text, service.prefixes), root=given.get("root"), keep=keep)
+            return explain(plan, cast("ExplainName", choice.format))
+
+        return Response(await service.run(make), media_type=choice.media)
+
     async def get_snapshot(request: Request) -> Response:
         given = Parameters.read(request, READING)
         query = find(service, request)
@@ -123,13 +139,12 @@ def list_routes(service: Service) -> list[Route]:
             if size is not None:
                 batches = snapshot.sample(size, seed=seed).batches(compact=True)
             else:
-                batches = take_rows(snapshot.batches(compact=True), offset or 0, limit)
+                batches = read_rows(query, snapshot, offset or 0, limit)
             result = ResultBatch(Kind.SNAPSHOT, snapshot.epoch, snapshot.time, batches)
             head = describe_head(service, query, Kind.SNAPSHOT)
             write_snapshot(pipe, head, choice.format, terms, result)
 
-        held = ExitStack()
-        held.enter_context(snapshot)
+        held = hold(service, request, "snapshot", query.name, snapshot)
         return await respond(service, request, choice, stamp(snapshot), held, write)
 
     async def get_changes(request: Request) -> Response:
@@ -153,6 +168,8 @@ def list_routes(service: Service) -> list[Route]:
 
         held = ExitStack()
         held.enter_context(steps)
+        oldest = steps[0].since if len(steps) else epoch
+        held.callback(service.holders.add(name_client(request), "changes", query.name, oldest))
         headers = {"Triegs-Epoch": str(epoch)}
         return await respond(service, request, choice, headers, held, write)
 
@@ -184,6 +201,7 @@ def list_routes(service: Service) -> list[Route]:
         Route("/queries", list_queries),
         route_methods(path, {"GET": get_query, "PUT": put_query, "DELETE": delete_query}),
         Route(f"{path}/explain", get_explain),
+        Route("/explain", explain_text, methods=["POST"]),
         Route(f"{path}/snapshot", get_snapshot),
         Route(f"{path}/changes", get_changes),
         Route("/holds", list_holds),
@@ -203,6 +221,16 @@ def route_methods(
     return Route(path, handle, methods=list(handlers))
 
 
+def read_keep(given: Parameters) -> list[str]:
+    """What a query is to keep."""
+    keep = [each for each in (given.get("keep") or "").split(",") if each]
+    if wrong := [each for each in keep if each not in KEEP]:
+        raise Problem(
+            400, "invalid parameter", f"keep is count, slice or both, not {wrong[0][:40]}"
+        )
+    return keep
+
+
 def describe(query: StandingQuery) -> dict[str, Any]:
     """A query as responses show it. Cost: constant."""
     error = query.error
@@ -213,6 +241,11 @@ def describe(query: StandingQuery) -> dict[str, Any]:
         "form": query.query.form.value,
         "class": query.plan.plan_class.value,
         "promise": query.plan.promise,
+        "keep": list(query.keep),
+        "atoms": [
+            [atom.subject, label, atom.object]
+            for atom, label in zip(query.query.atoms, query.query.predicates, strict=True)
+        ],
         "windows": [str(window) for _, window in query.query.windows],
         "warnings": list(query.query.warnings),
         "error": None if error is None else str(error),
@@ -259,6 +292,18 @@ def guard_epoch(service: Service, text: str | None, read: Any) -> Any:
         return read(int(text) if is_number else text)
     except HistoryGone as gone:
         raise Problem(410, "the epoch is gone", str(gone), newest=service.engine.epoch) from None
+
+
+def read_rows(
+    query: StandingQuery, snapshot: Snapshot, offset: int, limit: int | None
+) -> Iterator[pa.RecordBatch]:
+    """The answers from a position on. Cost: logarithmic before the first if the query keeps
+    ``"slice"``, else a scan up to there.
+    """
+    if "slice" in query.keep and (offset or limit is not None):
+        end = None if limit is None else offset + limit
+        return snapshot[offset:end].batches(compact=True)
+    return take_rows(snapshot.batches(compact=True), offset, limit)
 
 
 async def count(service: Service, snapshot: Snapshot) -> Response:

@@ -24,6 +24,8 @@ class Settings:
     #: A body must have arrived within this time.
     body_s: float = 60.0
     query_bytes: int = 256 * 1024
+    #: Older epochs that the engine keeps, so that readers can resume.
+    retain_epochs: int = 0
     #: How long a response may keep its snapshot.
     lease_s: float = 60.0
     #: How long a stop waits for requests that are under way.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from contextlib import ExitStack
 from itertools import count
 from typing import NamedTuple
 from urllib.parse import parse_qsl
@@ -21,7 +20,7 @@ from triegs.server.formats import SPARQL, choose
 from triegs.server.pipe import Pipe
 from triegs.server.problems import Problem
 from triegs.server.queries import QUERY_TYPE, read_query, take
-from triegs.server.responses import describe_head, respond, stamp, write_snapshot
+from triegs.server.responses import TERMS, describe_head, hold, respond, stamp, write_snapshot
 from triegs.server.service import ADHOC, Service
 from triegs.sparql import parse
 
@@ -45,14 +44,17 @@ def list_routes(service: Service) -> list[Route]:
     lease_ms = round(service.settings.lease_s * 1000)
     numbers = count(1)
     waiting = 0
-    kept: OrderedDict[tuple[int, str, str], Kept] = OrderedDict()
+    kept: OrderedDict[tuple[int, str, str, str | None], Kept] = OrderedDict()
 
     async def answer(request: Request) -> Response:
         given = await read_request(service, request)
         text, epoch = given["query"], given.get("epoch")
         choice = choose(request.headers.get("accept"), SPARQL)
+        terms = given.get("terms")
+        if terms is not None and terms not in TERMS:
+            raise Problem(400, "invalid parameter", f"terms must be {', '.join(TERMS)}")
         now = engine.epoch
-        key = (now, text, choice.media)
+        key = (now, text, choice.media, terms)
         if epoch is None and key in kept:
             kept.move_to_end(key)
             body, headers = kept[key]
@@ -74,10 +76,9 @@ def list_routes(service: Service) -> list[Route]:
                 Kind.SNAPSHOT, snapshot.epoch, snapshot.time, snapshot.batches(compact=True)
             )
             head = describe_head(service, query, Kind.SNAPSHOT)
-            write_snapshot(pipe, head, choice.format, None, result)
+            write_snapshot(pipe, head, choice.format, terms, result)
 
-        held = ExitStack()
-        held.enter_context(snapshot)
+        held = hold(service, request, "sparql", query.name, snapshot)
         response = await respond(service, request, choice, stamp(snapshot), held, write)
         if is_kept and hasattr(response, "body") and len(response.body) <= LARGEST_KEPT:
             kept[key] = Kept(bytes(response.body), {**stamp(snapshot), "Vary": "Accept"})

@@ -153,7 +153,7 @@ class Updater:
         self, change: Callable[[list[EventBatch]], list[Outcome]], batches: list[EventBatch]
     ) -> bool:
         """Make a change. If it fails, that is the outcome of a batch that is alone."""
-        begin = monotonic()
+        begin, epoch = monotonic(), self._engine.epoch
         try:
             outcomes = change(batches)
         except Exception as error:
@@ -162,7 +162,8 @@ class Updater:
                 batches[0].done.set_exception(error)
             return False
         self._last = monotonic()
-        self._on_epoch(self._last - begin)
+        if self._engine.epoch != epoch:  # timed events wait for the watermark
+            self._on_epoch(self._last - begin)
         for batch, outcome in zip(batches, outcomes, strict=True):
             batch.done.set_result(outcome)
         return True
