@@ -72,7 +72,9 @@ def read_settings(request: ServeRequest) -> Settings:
         body_bytes=body,
         retain_epochs=request.retain_epochs,
         lease_s=read_seconds(request.lease, "--lease"),
+        rate=request.rate,
         is_adhoc=request.adhoc,
+        adhoc_s=read_seconds(request.adhoc_time, "--adhoc-time"),
     )
 
 

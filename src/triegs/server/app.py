@@ -12,8 +12,19 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, WebSocketRoute
 
-from triegs.server import ingest, operations, page_files, queries, sparql, status, subscriptions
+from triegs.server import (
+    description,
+    ingest,
+    operations,
+    page_files,
+    queries,
+    sparql,
+    status,
+    subscriptions,
+    tracing,
+)
 from triegs.server.problems import HANDLERS
+from triegs.server.rates import RateLimit
 from triegs.server.request_log import RequestLog
 from triegs.server.security import Access, Guard
 from triegs.server.service import Service
@@ -31,17 +42,22 @@ def create_app(
     """
     allowed = access or Access()
     history = status.History(service)
-    routes: list[Route | WebSocketRoute] = [
-        *page_files.list_routes(),
-        *status.list_routes(service, history),
-        *operations.list_routes(service),
-        *ingest.list_routes(service),
-        *queries.list_routes(service),
-        *subscriptions.list_routes(service),
-        *sparql.list_routes(service),
+    following, sockets = subscriptions.list_endpoints(service)
+    endpoints = [
+        *page_files.list_endpoints(),
+        *status.list_endpoints(service, history),
+        *operations.list_endpoints(service),
+        *ingest.list_endpoints(service),
+        *queries.list_endpoints(service),
+        *following,
+        *sparql.list_endpoints(service),
     ]
+    endpoints.append(description.make_endpoint(endpoints))
+    routes: list[Route | WebSocketRoute] = [*endpoints, *sockets]
     paths = {route.endpoint: route.path for route in routes}
     middleware = [Middleware(RequestLog, telemetry=service.telemetry, paths=paths)]
+    if tracing.trace is not None:
+        middleware.append(Middleware(tracing.Tracing))
     if allowed.origins:
         middleware.append(
             Middleware(
@@ -53,9 +69,11 @@ def create_app(
             )
         )
     middleware.append(Middleware(Guard, access=allowed))
+    if service.settings.rate:
+        middleware.append(Middleware(RateLimit, rate=service.settings.rate))
 
     @asynccontextmanager
-    async def run(app: Starlette) -> AsyncIterator[None]:  # noqa: ARG001
+    async def run(app: Starlette) -> AsyncIterator[None]:
         service.start()
         tasks = [asyncio.create_task(each()) for each in (history.follow, *companions)]
         try:

@@ -8,7 +8,9 @@ from types import FrameType
 
 import uvicorn
 
+from triegs.server import tracing
 from triegs.server.app import Companion, create_app
+from triegs.server.protocol import Protocol
 from triegs.server.security import Access
 from triegs.server.service import Service
 
@@ -60,9 +62,10 @@ def serve(
 ) -> None:
     """Serve until a signal; then drain and close the engine."""
     settings = service.settings
+    tracing.set_up()
     config = uvicorn.Config(
         create_app(service, access, companions),
-        http="h11",  # the strictest parser: what is ambiguous is refused
+        http=Protocol,  # h11, the strictest parser: what is ambiguous is refused
         h11_max_incomplete_event_size=MOST_HEADERS,
         ws_max_size=settings.query_bytes,
         timeout_keep_alive=KEEP_ALIVE_S,

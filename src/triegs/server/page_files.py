@@ -12,8 +12,8 @@ from importlib.resources import files
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
+from triegs.server.endpoints import Answer, Endpoint, Operation
 from triegs.server.parameters import Parameters
 
 #: By path, and the media type of each.
@@ -46,20 +46,23 @@ HEADERS = {
 }
 
 
-def list_routes() -> list[Route]:
-    return [make_route(path, name) for path, name in PATHS.items()]
+def list_endpoints() -> list[Endpoint]:
+    return [make_endpoint(path, name) for path, name in PATHS.items()]
 
 
-def make_route(path: str, name: str) -> Route:
+def make_endpoint(path: str, name: str) -> Endpoint:
     body = files("triegs.server").joinpath("page", name).read_bytes()
     tag = f'"{blake2b(body, digest_size=12).hexdigest()}"'
 
-    async def get_file(request: Request) -> Response:
+    async def get_file(request: Request, given: Parameters) -> Response:
         """A file of the page."""
-        Parameters.read(request)
         headers = {**HEADERS, "ETag": tag}
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
         return Response(body, headers=headers, media_type=FILES[name])
 
-    return Route(path, get_file)
+    answers = {
+        200: Answer("The file.", (FILES[name].partition(";")[0],), headers=["ETag"]),
+        304: Answer("The browser has it.", ()),
+    }
+    return Endpoint(path, {"GET": Operation(get_file, f"The page: {name}", answers)})

@@ -31,7 +31,8 @@ LEAST_TOKEN = 16
 #: Seconds between two looks at the file.
 WATCH_S = 1.0
 #: These say nothing of the data.
-OPEN_PATHS = frozenset({"/healthz", "/readyz", *PATHS})
+PROBES = frozenset({"/healthz", "/readyz"})
+OPEN_PATHS = PROBES | frozenset(PATHS)
 WRITE_PATHS = frozenset({"/events", "/watermark"})
 #: Methods that change something, except where reading needs them.
 CHANGING = frozenset({"PUT", "DELETE", "PATCH", "POST"})
@@ -192,6 +193,11 @@ class Guard:
         headers = Headers(scope=scope)
         client = scope.get("client")
         scope["client_name"] = client[0] if client else ""
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # h11 takes the first; what stands before the server might take the second.
+            raise Problem(
+                400, "the length of the body is ambiguous", headers={"Connection": "close"}
+            )
         origin = headers.get("origin")
         if origin is not None and not self._is_allowed(origin, headers.get("host", "")):
             raise Problem(403, "requests from this origin are not allowed")

@@ -72,6 +72,11 @@ class Service:
         return self._updater.is_open or self.is_draining
 
     @property
+    def lease_ms(self) -> int:
+        """The lease of every snapshot that is taken for a client."""
+        return round(self.settings.lease_s * 1000)
+
+    @property
     def lag_s(self) -> float:
         """How long the oldest request has waited for the updater."""
         return self._updater.lag_s

@@ -38,5 +38,10 @@ class Settings:
     client_responses: int = 16
     responses: int = 64
     subscribers: int = 1_000
-    #: Whether unregistered queries are answered.
+    #: How long a subscription lasts, or None. Clients connect again by themselves.
+    subscription_s: float | None = None
+    #: Requests per second of one client; 0 for any number.
+    rate: float = 0.0
+    #: Whether unregistered queries are answered, and how long each may hold up the updater.
     is_adhoc: bool = True
+    adhoc_s: float = 5.0

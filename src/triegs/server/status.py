@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from triegs.server.counts import Counts
+from triegs.server.endpoints import FLAG, Answer, Endpoint, Field, Operation, require
 from triegs.server.parameters import Parameters
 from triegs.server.queries import describe
 from triegs.server.service import ADHOC, Service
@@ -54,13 +54,12 @@ class History:
             await asyncio.sleep(1)
 
 
-def list_routes(service: Service, history: History) -> list[Route]:
+def list_endpoints(service: Service, history: History) -> list[Endpoint]:
     counts = Counts(service)
     engine = service.engine
 
-    async def get_status(request: Request) -> Response:
+    async def get_status(request: Request, given: Parameters) -> Response:
         """Everything about the server and its queries that changes."""
-        given = Parameters.read(request, ["history"])
         await counts.look()
         found = await service.run(service.read_metrics)
         queries = [q for name, q in list(engine.queries.items()) if not name.startswith(ADHOC)]
@@ -104,7 +103,13 @@ def list_routes(service: Service, history: History) -> list[Route]:
             body["history"] = [point._asdict() for point in history.points]
         return JSONResponse(body, headers={"Cache-Control": "no-store"})
 
-    return [Route("/status", get_status)]
+    operation = Operation(
+        get_status,
+        "Everything about the server and its queries that changes",
+        {200: Answer("The state.", schema=require("epoch", "events", "memory", "queries"))},
+        [Field("history", "also the last minutes, a point per second", FLAG)],
+    )
+    return [Endpoint("/status", {"GET": operation})]
 
 
 def describe_times(times: deque[float]) -> dict[str, Any]:

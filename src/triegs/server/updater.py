@@ -24,6 +24,7 @@ from triegs.run.epochs import join_batches
 from triegs.server.keys import Key, Keys
 from triegs.server.problems import Problem
 from triegs.server.settings import Settings
+from triegs.server.tracing import span
 from triegs.server.work import MOST_DESCRIBED, Call, EventBatch, Outcome, Work
 
 Result = TypeVar("Result")
@@ -155,7 +156,8 @@ class Updater:
         """Make a change. If it fails, that is the outcome of a batch that is alone."""
         begin, epoch = monotonic(), self._engine.epoch
         try:
-            outcomes = change(batches)
+            with span("triegs.epoch", requests=len(batches), rows=sum(b.rows for b in batches)):
+                outcomes = change(batches)
         except Exception as error:
             self._note_failure(error)
             if len(batches) == 1:
