@@ -273,7 +273,7 @@ def test_requests_and_epochs_are_traced(start: Start):
     request = spans["POST /events"]
     assert request.attributes["http.response.status_code"] == 200
     assert request.context.trace_id == 0x0AF7651916CD43DD8448EB211C80319C
-    assert spans["triegs.epoch"].attributes["rows"] == 1
+    assert spans["epoch"].attributes["rows"] == 1
 
 
 def test_without_opentelemetry(monkeypatch, start: Start):

@@ -42,7 +42,7 @@ from triegs.options import (
     check_word,
 )
 from triegs.sizes import read_size
-from triegs.sparql.window import EVERY, Window, read_span
+from triegs.sparql.window import EVERY, Window
 from triegs.store.packed import PackedStore
 from triegs.windows.outcomes import Published, Pushed
 from triegs.windows.settings import EventTime
@@ -321,13 +321,12 @@ class Engine(Aggregating, Uncopied):
         query used before.
 
         A variable in a filter or in the head that no pattern binds is a `QueryWarning`. Parsing and
-        compiling do not block the updates of another thread. With a `time_limit`, such as ``"5s"``
-        or milliseconds, filling is given up after that time; a single step of it may take longer.
+        compiling do not block the updates of another thread. After a `time_limit` such as ``"5s"``
+        filling is given up, at the end of its current step.
 
         Raises `QueryError` for a malformed text, `UnsupportedQuery` for one outside the supported
         fragment, `PlanError` for an impossible root, and `MultiplicityOverflow`,
-        `MemoryLimitReached` or `TimeLimitReached` if its views do not fit. Then nothing is
-        registered.
+        `MemoryLimitReached` or `TimeLimitReached`. Then nothing is registered.
 
         >>> engine = Engine(prefixes={"": "http://ex/"})
         >>> report = engine.apply([("+", 1, "<http://ex/p>", 2), ("+", 1, "<http://ex/p>", 3)])
@@ -338,12 +337,11 @@ class Engine(Aggregating, Uncopied):
         check_text(text)
         kept = (keep,) if isinstance(keep, str) else tuple(keep)
         source = QuerySource(text, name, root, kept, window, self._internals.prefixes)
-        limit = None if time_limit is None else read_span(time_limit)
         warn_about(source.parse(), stacklevel=3)
-        return self._register(source, limit)
+        return self._internals.registration.register(source, time_limit=time_limit)
 
-    def _register(self, source: QuerySource, time_limit_ms: int | None = None) -> StandingQuery:
-        return self._internals.registration.register(source, time_limit_ms=time_limit_ms)
+    def _register(self, source: QuerySource) -> StandingQuery:
+        return self._internals.registration.register(source)
 
     @property
     def _prefixes(self) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from itertools import count
 from time import monotonic
 
@@ -18,6 +19,7 @@ from triegs.errors import QueryWarning, StateError
 from triegs.maintain.standing import RegisteredPlan
 from triegs.sparql import Query
 from triegs.sparql.model import is_variable
+from triegs.sparql.window import read_span
 
 
 class Registration:
@@ -32,12 +34,12 @@ class Registration:
         source: QuerySource,
         *,
         refuse_patterns: bool = True,
-        time_limit_ms: int | None = None,
+        time_limit: str | int | timedelta | None = None,
     ) -> StandingQuery:
         """Compile a query, fill its views, publish. The text is parsed and compiled before the
         engine is locked, so that another thread's epochs go on.
         """
-        deadline = None if time_limit_ms is None else monotonic() + time_limit_ms / 1000
+        deadline = None if time_limit is None else monotonic() + read_span(time_limit) / 1000
         state = self._state
         name = source.name
         parsed = source.parse(refuse_patterns=refuse_patterns)

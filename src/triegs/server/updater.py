@@ -156,7 +156,7 @@ class Updater:
         """Make a change. If it fails, that is the outcome of a batch that is alone."""
         begin, epoch = monotonic(), self._engine.epoch
         try:
-            with span("triegs.epoch", requests=len(batches), rows=sum(b.rows for b in batches)):
+            with span("epoch", requests=len(batches), rows=sum(b.rows for b in batches)):
                 outcomes = change(batches)
         except Exception as error:
             self._note_failure(error)
