@@ -16,6 +16,7 @@
     ├── InvalidUpdate         an epoch that was rejected as a whole; nothing changed
     ├── MultiplicityOverflow  a count that exceeds 64 bits; names the view
     ├── MemoryLimitReached    no room for the change, which was not made; also a MemoryError
+    ├── TimeLimitReached      a query took longer to register than allowed; nothing changed
     ├── SnapshotExpired       the snapshot is closed, or its lease is over
     ├── HistoryGone           the epoch is no longer held, or precedes the query
     ├── NotCopied             an object bound to its process was pickled or copied; also a
@@ -127,6 +128,10 @@ class MemoryLimitReached(TriegsError, MemoryError):
 
     Close snapshots or queries, or delete, to make room; then retry the change.
     """
+
+
+class TimeLimitReached(TriegsError):
+    """Registering a query took longer than its limit; nothing changed."""
 
 
 class SnapshotExpired(TriegsError):

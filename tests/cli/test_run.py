@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+from triegs.cli import options as shared
 from triegs.cli import run as options
 from triegs.cli.app import app
 
@@ -281,7 +282,7 @@ def test_option_values_are_those_of_the_package() -> None:
         (options.MultiplicityOption, Multiplicity),
         (options.ResultTermsOption, TermText),
         (options.TermsOption, TermReading),
-        (options.ModeOption, Mode),
+        (shared.ModeOption, Mode),
     ):
         assert [option.value for option in repeated] == [option.value for option in own]
 

@@ -50,11 +50,19 @@ def client(start: Start) -> Any:
 
 
 @contextmanager
-def listening(engine: Engine, settings: Settings = QUICK) -> Iterator[Any]:
+def listening(
+    engine: Engine,
+    settings: Settings = QUICK,
+    port: int = 0,
+    config: dict[str, Any] | None = None,
+    **options: Any,
+) -> Iterator[Any]:
     """A server in a thread, for clients that need an address: that, and the service."""
     service = Service(engine, settings, PREFIXES)
-    server = uvicorn.Server(uvicorn.Config(create_app(service), log_config=None))
-    with listen("127.0.0.1", 0) as bound:
+    server = uvicorn.Server(
+        uvicorn.Config(create_app(service, **options), log_config=None, **(config or {}))
+    )
+    with listen("127.0.0.1", port) as bound:
         thread = threading.Thread(target=server.run, args=([bound],))
         thread.start()
         try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -9,8 +12,9 @@ from typing import Annotated
 import typer
 
 from triegs.cli.generate import generate
+from triegs.cli.options import EngineOption, Prefixes, choice_option
 from triegs.cli.output import quiet_exit, write_result
-from triegs.cli.run import EngineOption, run
+from triegs.cli.run import run
 from triegs.cli.serve import serve
 
 app = typer.Typer(
@@ -114,15 +118,7 @@ def explain(
             help="Sample events for --partitions.",
         ),
     ] = None,
-    prefix: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--prefix",
-            metavar="NAME=IRI",
-            help="Declare a prefix for the query. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
+    prefix: Prefixes = None,
     rules: Annotated[
         list[str] | None,
         typer.Option(
@@ -163,11 +159,8 @@ def demo(
     ] = False,
     engine: Annotated[
         EngineOption | None,
-        typer.Option(
-            "--engine",
-            metavar="direct|spark",
-            help="What reads the files. Default: Spark, if installed.",
-            show_default=False,
+        choice_option(
+            "--engine", EngineOption, "What reads the files. Default: Spark, if installed."
         ),
     ] = None,
 ) -> None:
@@ -181,6 +174,17 @@ def demo(
             from triegs.cli.demo import run_demo
 
             run_demo(engine)
+            offer_page()
+
+
+def offer_page() -> None:
+    """Ask somebody at a terminal whether to serve the stream behind the page."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    if typer.confirm("\nServe it now, at http://127.0.0.1:7077, until Ctrl-C?", default=False):
+        command = [sys.executable, "-c", "from triegs.cli import main; main()", "serve", "--demo"]
+        with suppress(KeyboardInterrupt):
+            subprocess.run(command, check=False)
 
 
 @app.command()

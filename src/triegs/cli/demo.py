@@ -94,6 +94,7 @@ def run_demo(
             direct = stream(folder, Board(None, asked), until=streamed.slides[-1].time)
             compare(out, streamed, direct)
     write_title(out, "Where to look next")
+    out.print("  triegs serve --demo          the same stream without end, to watch in a browser")
     out.print("  triegs demo --example        a small example step by step, with its plan")
     out.print("  triegs run --help            your own queries over your own files")
     out.print("  docs/spark.md                the same in your own Spark job")

@@ -5,10 +5,24 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from triegs.cli.options import (
+    Base,
+    EngineOption,
+    LevelOption,
+    LogLevel,
+    Mode,
+    Prefixes,
+    Sync,
+    WindowSlide,
+    WindowWidth,
+    choice_option,
+    list_option,
+    text_option,
+)
 from triegs.cli.output import quiet_exit
 from triegs.errors import QueryWarning
 
@@ -58,23 +72,6 @@ class TimeUnitOption(StrEnum):
     NANOSECONDS = "ns"
 
 
-class ModeOption(StrEnum):
-    MULTIGRAPH = "multigraph"
-    RDF = "rdf"
-
-
-class EngineOption(StrEnum):
-    DIRECT = "direct"
-    SPARK = "spark"
-
-
-class LevelOption(StrEnum):
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
 @dataclass(frozen=True)
 class Request:
     """The options as given, under the names of `run`."""
@@ -120,18 +117,6 @@ class Request:
     log_level: str
 
 
-def _list(*names: str, metavar: str, help: str) -> Any:  # noqa: A002
-    return typer.Option(*names, metavar=metavar, help=f"{help} Repeatable.", show_default=False)
-
-
-def _text(*names: str, metavar: str, help: str) -> Any:  # noqa: A002
-    return typer.Option(*names, metavar=metavar, help=help, show_default=False)
-
-
-def _choice(name: str, kind: type[StrEnum], help: str) -> Any:  # noqa: A002
-    return typer.Option(name, metavar="|".join(kind), help=help, show_default=False)
-
-
 def run(
     queries: Annotated[
         list[str],
@@ -143,17 +128,19 @@ def run(
     ],
     inputs: Annotated[
         list[str] | None,
-        _list("--input", "-i", metavar="FILE|DIR|-", help="Event files; - is standard input."),
+        list_option(
+            "--input", "-i", metavar="FILE|DIR|-", help="Event files; - is standard input."
+        ),
     ] = None,
     streams: Annotated[
         list[str] | None,
-        _list(
+        list_option(
             "--stream", metavar="NAME=FILE", help="Event files of a named stream."
         ),
     ] = None,
     input_format: Annotated[
         str | None,
-        _text(
+        text_option(
             "--input-format", metavar="NAME",
             help="csv, tsv, jsonl, parquet, arrow, nt, nq, ttl, trig, rdf or jelly. Default: by "
             "file extension.",
@@ -161,62 +148,54 @@ def run(
     ] = None,
     graph_time: Annotated[
         str | None,
-        _text(
+        text_option(
             "--graph-time", metavar="IRI",
             help="Property with the time of a graph, in N-Quads or TriG.",
         ),
     ] = None,
     columns: Annotated[
         list[str] | None,
-        _list(
+        list_option(
             "--columns", metavar="OURS=THEIRS,…",
             help="Input columns with other names: time=ts,id=event.",
         ),
     ] = None,
     map: Annotated[  # noqa: A002
         list[str] | None,
-        _list(
+        list_option(
             "--map", metavar="TEMPLATE",
             help="Triples of a table row: '{from} :paid {to}', combined with . ; and , as in "
             "Turtle. {column} is a node, {column:decimal} a value, [] the row.",
         ),
     ] = None,
-    base: Annotated[
-        str | None,
-        _text(
-            "--base", metavar="IRI",
-            help="Base IRI of names in --map, and the empty prefix. Default: urn:triegs:",
-        ),
-    ] = None,
+    base: Base = None,
     time_unit: Annotated[
         TimeUnitOption | None,
-        _choice("--time-unit", TimeUnitOption, "Unit of numeric times. Default: ms."),
+        choice_option("--time-unit", TimeUnitOption, "Unit of numeric times. Default: ms."),
     ] = None,
     delimiter: Annotated[
         str | None,
-        _text("--delimiter", metavar="SIGN", help="Delimiter of CSV cells, such as ; or tab."),
+        text_option(
+            "--delimiter", metavar="SIGN", help="Delimiter of CSV cells, such as ; or tab."
+        ),
     ] = None,
     encoding: Annotated[
         str | None,
-        _text("--encoding", metavar="NAME", help="CSV encoding, such as latin-1. Default: UTF-8."),
+        text_option(
+            "--encoding", metavar="NAME", help="CSV encoding, such as latin-1. Default: UTF-8."
+        ),
     ] = None,
     terms: Annotated[
         TermsOption,
-        _choice(
+        choice_option(
             "--terms", TermsOption,
             "Contents of input cells: N-Triples terms (default), plain text, or integers.",
         ),
     ] = TermsOption.NTRIPLES,
-    prefixes: Annotated[
-        list[str] | None,
-        _list(
-            "--prefix", metavar="NAME=IRI",
-            help="Prefix for queries, plain cells and tables.",
-        ),
-    ] = None,
+    prefixes: Prefixes = None,
     static: Annotated[
         list[str] | None,
-        _list("--static", metavar="FILE", help="RDF loaded at the start that never expires."),
+        list_option("--static", metavar="FILE", help="RDF loaded at the start that never expires."),
     ] = None,
     rules: Annotated[
         list[str] | None,
@@ -230,57 +209,36 @@ def run(
     ] = False,
     engine: Annotated[
         EngineOption,
-        _choice(
+        choice_option(
             "--engine", EngineOption,
             "What reads the files: this process (direct, the default) or Spark in local mode.",
         ),
     ] = EngineOption.DIRECT,
     state: Annotated[
         str | None,
-        _text(
+        text_option(
             "--state", metavar="DIR",
             help="Store state in this directory, and resume the last run from it.",
         ),
     ] = None,
-    sync: Annotated[
-        str | None,
-        _text(
-            "--sync", metavar="always|100ms|never",
-            help="When to sync the log of --state to disk. Default: 100ms.",
-        ),
-    ] = None,
-    mode: Annotated[
-        ModeOption | None,
-        _choice(
-            "--mode", ModeOption,
-            "Count every event that states a triple (multigraph, the default), or once (rdf).",
-        ),
-    ] = None,
-    window: Annotated[
-        str | None,
-        _text(
-            "--window", metavar="10s",
-            help="Window width, for queries without a window in their text.",
-        ),
-    ] = None,
-    slide: Annotated[
-        str | None,
-        _text("--slide", metavar="5s", help="Slide of the window. Default: its width."),
-    ] = None,
+    sync: Sync = None,
+    mode: Mode = None,
+    window: WindowWidth = None,
+    slide: WindowSlide = None,
     lateness: Annotated[
         str | None,
-        _text("--lateness", metavar="2s", help="How long to wait for late events."),
+        text_option("--lateness", metavar="2s", help="How long to wait for late events."),
     ] = None,
     max_ahead: Annotated[
         str | None,
-        _text(
+        text_option(
             "--max-ahead", metavar="30d",
             help="Refuse events further ahead of their stream. Default: 1d.",
         ),
     ] = None,
     idle_timeout: Annotated[
         str | None,
-        _text(
+        text_option(
             "--idle-timeout", metavar="1m",
             help="Stop waiting for a stream this far behind the others.",
         ),
@@ -294,11 +252,11 @@ def run(
     ] = None,
     emit: Annotated[
         EmitOption | None,
-        _choice("--emit", EmitOption, "Write all answers (default), changes, or both."),
+        choice_option("--emit", EmitOption, "Write all answers (default), changes, or both."),
     ] = None,
     every: Annotated[
         str | None,
-        _text(
+        text_option(
             "--every", metavar="slide|epoch|end|10s",
             help="When to write. Default: every slide; without windows every epoch, or the end "
             "if events have no times.",
@@ -306,13 +264,13 @@ def run(
     ] = None,
     output_format: Annotated[
         FormatOption | None,
-        _choice(
+        choice_option(
             "--format", FormatOption, "Default: by extension of --output, else table."
         ),
     ] = None,
     output: Annotated[
         str | None,
-        _text(
+        text_option(
             "--output", metavar="FILE",
             help="Output file instead of standard output. The placeholders {query}, {kind}, "
             "{epoch} and {time} create several files.",
@@ -320,7 +278,7 @@ def run(
     ] = None,
     multiplicity: Annotated[
         MultiplicityOption | None,
-        _choice(
+        choice_option(
             "--multiplicity", MultiplicityOption,
             "Multiplicity of answers: as a column (default), as repeated rows (default of SPARQL "
             "formats), or omitted.",
@@ -328,7 +286,7 @@ def run(
     ] = None,
     result_terms: Annotated[
         ResultTermsOption | None,
-        _choice(
+        choice_option(
             "--result-terms", ResultTermsOption,
             "Form of terms: exact, plain names and values (default with --map), or prefixed "
             "(default of tables).",
@@ -348,7 +306,9 @@ def run(
     ] = False,
     quarantine: Annotated[
         str | None,
-        _text("--quarantine", metavar="FILE", help="Write rejected records there, with reasons."),
+        text_option(
+            "--quarantine", metavar="FILE", help="Write rejected records there, with reasons."
+        ),
     ] = None,
     stats: Annotated[
         bool, typer.Option("--stats", help="Print statistics of the run to standard error.")
@@ -360,12 +320,7 @@ def run(
             help="Show a progress line if standard error is a terminal.",
         ),
     ] = True,
-    log_level: Annotated[
-        LevelOption,
-        typer.Option(
-            "--log-level", metavar="|".join(LevelOption), help="Minimum level of log messages."
-        ),
-    ] = LevelOption.WARNING,
+    log_level: LogLevel = LevelOption.WARNING,
 ) -> None:  # fmt: skip
     """Run queries over events and write their answers as they change.
 

@@ -9,17 +9,23 @@ from typing import Annotated, Any
 
 import typer
 
+from triegs.cli.options import (
+    Base,
+    LevelOption,
+    LogLevel,
+    Mode,
+    Prefixes,
+    Sync,
+    WindowSlide,
+    WindowWidth,
+    choice_option,
+    list_option,
+    text_option,
+)
 from triegs.cli.output import fail, quiet_exit
 
 #: Packages of the extra.
 NEEDED = frozenset({"prometheus_client", "starlette", "uvicorn", "websockets"})
-
-
-class ModeOption(StrEnum):
-    """`triegs.mode.Mode`, repeated so that ``--help`` need not load it."""
-
-    MULTIGRAPH = "multigraph"
-    RDF = "rdf"
 
 
 class LogOption(StrEnum):
@@ -27,20 +33,13 @@ class LogOption(StrEnum):
     JSON = "json"
 
 
-class LevelOption(StrEnum):
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
 @dataclass(frozen=True)
 class ServeRequest:
-    """What the command line asks for."""
+    """The options as given, under the names of `serve`."""
 
     state: Path | None
-    queries: list[str]
-    prefixes: list[str]
+    queries: list[str] | None
+    prefixes: list[str] | None
     base: str | None
     mode: str | None
     window: str | None
@@ -51,15 +50,19 @@ class ServeRequest:
     host: str
     port: int
     token_file: Path | None
-    origins: list[str]
+    origins: list[str] | None
     epoch_every: str
     epoch_rows: int
     queue_bytes: str
     body_bytes: str
     lease: str
-    is_adhoc: bool
+    rate: float
+    adhoc: bool
+    adhoc_time: str
+    demo: bool
     log_format: str
     log_level: str
+    config: Path | None
 
 
 def read_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -74,10 +77,15 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
         raise typer.BadParameter(f"cannot read {path}: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise typer.BadParameter(f"{path}: {error}") from None
-    known = {each.name for each in context.command.params} - {"config", "help"}
-    given = {name.replace("-", "_"): value for name, value in found.items()}
-    if unknown := sorted(given.keys() - known):
-        raise typer.BadParameter(f"{path}: unknown option {unknown[0].replace('_', '-')!r}")
+    known = {
+        option.removeprefix("--"): each.name
+        for each in context.command.params
+        for option in each.opts
+        if each.name not in ("config", "help")
+    }
+    if unknown := sorted(found.keys() - known.keys()):
+        raise typer.BadParameter(f"{path}: unknown option {unknown[0]!r}")
+    given = {known[name]: value for name, value in found.items()}
     context.default_map = {**(context.default_map or {}), **given}
     return path
 
@@ -85,51 +93,24 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
 def serve(
     state: Annotated[
         Path | None,
-        typer.Option("--state", metavar="DIR", help="Keep the engine in this directory."),
+        text_option("--state", metavar="DIR", help="Keep the engine in this directory."),
     ] = None,
-    query: Annotated[
+    queries: Annotated[
         list[str] | None,
-        typer.Option(
-            "--query",
-            metavar="[NAME=]QUERY",
-            help="Register a query, a file or a text. Repeatable.",
-            show_default=False,
-        ),
+        list_option("--query", metavar="[NAME=]QUERY", help="Register a query, a file or a text."),
     ] = None,
-    prefix: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--prefix",
-            metavar="NAME=IRI",
-            help="Declare a prefix for all queries. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    base: Annotated[
-        str | None, typer.Option("--base", metavar="IRI", help="IRI prefix of plain names.")
-    ] = None,
-    mode: Annotated[
-        ModeOption | None,
-        typer.Option("--mode", metavar="multigraph|rdf", help="How equal events count."),
-    ] = None,
-    window: Annotated[
-        str | None,
-        typer.Option("--window", metavar="TIME", help="Window of queries without their own."),
-    ] = None,
-    slide: Annotated[
-        str | None, typer.Option("--slide", metavar="TIME", help="Slide of --window.")
-    ] = None,
-    sync: Annotated[
-        str | None,
-        typer.Option("--sync", metavar="always|TIME|never", help="When --state syncs its log."),
-    ] = None,
+    prefixes: Prefixes = None,
+    base: Base = None,
+    mode: Mode = None,
+    window: WindowWidth = None,
+    slide: WindowSlide = None,
+    sync: Sync = None,
     memory_limit: Annotated[
         str | None,
-        typer.Option("--memory-limit", metavar="SIZE", help="Limit of graph and views."),
+        text_option("--memory-limit", metavar="SIZE", help="Limit of graph and views."),
     ] = None,
     retain_epochs: Annotated[
-        int,
-        typer.Option("--retain-epochs", metavar="N", min=0, help="Older epochs to keep."),
+        int, typer.Option("--retain-epochs", metavar="N", min=0, help="Older epochs to keep.")
     ] = 16,
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")
@@ -139,26 +120,21 @@ def serve(
     ] = 7077,
     token_file: Annotated[
         Path | None,
-        typer.Option(
+        text_option(
             "--token-file", metavar="FILE", help="Lines of ROLE TOKEN [NAME]: read, write, admin."
         ),
     ] = None,
-    origin: Annotated[
+    origins: Annotated[
         list[str] | None,
-        typer.Option(
-            "--cors-origin",
-            metavar="ORIGIN",
-            help="Let pages of this origin call the server. Repeatable.",
-            show_default=False,
+        list_option(
+            "--cors-origin", metavar="ORIGIN", help="Let pages of this origin call the server."
         ),
     ] = None,
     epoch_every: Annotated[
-        str,
-        typer.Option("--epoch-every", metavar="TIME", help="Least time between busy epochs."),
+        str, typer.Option("--epoch-every", metavar="TIME", help="Least time between busy epochs.")
     ] = "20ms",
     epoch_rows: Annotated[
-        int,
-        typer.Option("--epoch-rows", metavar="N", min=1, help="Rows that do not wait for it."),
+        int, typer.Option("--epoch-rows", metavar="N", min=1, help="Rows that do not wait for it.")
     ] = 65_536,
     queue_bytes: Annotated[
         str, typer.Option("--queue-bytes", metavar="SIZE", help="Events that may wait.")
@@ -169,18 +145,26 @@ def serve(
     lease: Annotated[
         str, typer.Option("--lease", metavar="TIME", help="How long a response keeps its epoch.")
     ] = "60s",
+    rate: Annotated[
+        float,
+        typer.Option("--rate", metavar="N", min=0, help="Requests per second of a client; 0: any."),
+    ] = 0,
     adhoc: Annotated[
         bool,
         typer.Option("--adhoc/--no-adhoc", help="Answer SPARQL queries that are not registered."),
     ] = True,
+    adhoc_time: Annotated[
+        str,
+        typer.Option("--adhoc-time", metavar="TIME", help="Longest time of such a query."),
+    ] = "5s",
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Run a generated stream with queries behind the page.")
+    ] = False,
     log_format: Annotated[
-        LogOption, typer.Option("--log-format", metavar="text|json", help="Form of log lines.")
+        LogOption, choice_option("--log-format", LogOption, "Form of log lines. Default: text.")
     ] = LogOption.TEXT,
-    log_level: Annotated[
-        LevelOption,
-        typer.Option("--log-level", metavar="LEVEL", help="debug, info, …"),
-    ] = LevelOption.INFO,
-    config: Annotated[  # noqa: ARG001
+    log_level: LogLevel = LevelOption.INFO,
+    config: Annotated[
         Path | None,
         typer.Option(
             "--config",
@@ -193,9 +177,11 @@ def serve(
 ) -> None:
     """Serve an engine over HTTP: events in, answers and changes out.
 
-    Needs the extra server: pip install 'triegs[server]'. Without --token-file it
-    listens on the loopback interface only.
+    Needs the extra server: pip install 'triegs[server]'. Open the address in a
+    browser to watch it. Without --token-file it listens on the loopback interface
+    only.
     """
+    request = ServeRequest(**locals())
     with quiet_exit():
         try:
             from triegs.cli.serve_command import run_serve
@@ -203,11 +189,4 @@ def serve(
             if (error.name or "").partition(".")[0] not in NEEDED:
                 raise
             fail("error: triegs serve needs the extra server: pip install 'triegs[server]'")
-        run_serve(
-            ServeRequest(
-                state, query or [], prefix or [], base, mode and mode.value, window, slide, sync,
-                memory_limit, retain_epochs, host, port, token_file, origin or [], epoch_every,
-                epoch_rows, queue_bytes, body_bytes, lease, adhoc, log_format.value,
-                log_level.value,
-            )
-        )  # fmt: skip
+        run_serve(request)

@@ -15,6 +15,7 @@ from triegs.durations import read_duration
 from triegs.engine import Engine
 from triegs.errors import BadOption, QueryError
 from triegs.names import BASE
+from triegs.server import demo
 from triegs.server.main import listen, serve
 from triegs.server.request_log import show_log
 from triegs.server.security import Access, is_loopback
@@ -30,8 +31,12 @@ def run_serve(request: ServeRequest) -> None:
     """Check the options, open the engine, serve until a signal."""
     settings = read_settings(request)
     access = read_access(request)
-    prefixes = read_prefixes(request.prefixes)
-    queries = read_queries(request.queries, prefixes)
+    prefixes = read_prefixes(request.prefixes or [])
+    if request.demo:
+        if request.state is not None:
+            raise typer.BadParameter("is in memory; leave out --state", param_hint="--demo")
+        prefixes = {**demo.WORKLOAD.prefixes, **prefixes}
+    queries = read_queries(request.queries or [], prefixes)
     window = read_window(request.window, request.slide)
     show_log(request.log_level, request.log_format == "json")
     try:
@@ -40,6 +45,8 @@ def run_serve(request: ServeRequest) -> None:
         fail(f"error: cannot listen on {request.host}:{request.port}: {error}")
     with bound:
         engine = open_engine(request, prefixes, window)
+        if request.demo:
+            demo.fill_engine(engine)
         for each in queries:
             register(engine, each)
         bound.listen()  # from here on a connection waits for the server
@@ -48,7 +55,8 @@ def run_serve(request: ServeRequest) -> None:
         LOG.info("serving http://%s:%d", host, port, extra={"facts": {"epoch": engine.epoch}})
         if access.is_open:
             LOG.info("no --token-file: everybody on this machine may do everything")
-        serve(Service(engine, settings, prefixes), bound, access)
+        service = Service(engine, settings, prefixes)
+        serve(service, bound, access, [lambda: demo.run_stream(service)] if request.demo else ())
     LOG.info("stopped")
 
 
@@ -62,8 +70,11 @@ def read_settings(request: ServeRequest) -> Settings:
         epoch_rows=request.epoch_rows,
         queue_bytes=queue,
         body_bytes=body,
+        retain_epochs=request.retain_epochs,
         lease_s=read_seconds(request.lease, "--lease"),
-        is_adhoc=request.is_adhoc,
+        rate=request.rate,
+        is_adhoc=request.adhoc,
+        adhoc_s=read_seconds(request.adhoc_time, "--adhoc-time"),
     )
 
 
@@ -82,7 +93,7 @@ def read_access(request: ServeRequest) -> Access:
             param_hint="--host",
         )
     try:
-        return Access(request.token_file, tuple(request.origins))
+        return Access(request.token_file, tuple(request.origins or ()))
     except OSError as error:
         problem = f"cannot read {request.token_file}: {error.strerror}"
         raise typer.BadParameter(problem, param_hint="--token-file") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -319,6 +320,7 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         root: str | None = None,
         keep: KeepName | Iterable[KeepName] = (),
         window: Window | None = None,
+        time_limit: str | int | timedelta | None = None,
     ) -> StandingQuery:
         """Compile a query, fill its views from the current graph, and maintain it from now on.
 
@@ -329,11 +331,12 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         query used before.
 
         A variable in a filter or in the head that no pattern binds is a `QueryWarning`. Parsing and
-        compiling do not block the updates of another thread.
+        compiling do not block the updates of another thread. After a `time_limit` such as ``"5s"``
+        filling is given up, at the end of its current step.
 
         Raises `QueryError` for a malformed text, `UnsupportedQuery` for one outside the supported
-        fragment, `PlanError` for an impossible root, and `MultiplicityOverflow` or
-        `MemoryLimitReached` if its views do not fit. Then nothing is registered.
+        fragment, `PlanError` for an impossible root, and `MultiplicityOverflow`,
+        `MemoryLimitReached` or `TimeLimitReached`. Then nothing is registered.
 
         >>> engine = Engine(prefixes={"": "http://ex/"})
         >>> report = engine.apply([("+", 1, "<http://ex/p>", 2), ("+", 1, "<http://ex/p>", 3)])
@@ -345,7 +348,7 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         kept = (keep,) if isinstance(keep, str) else tuple(keep)
         source = QuerySource(text, name, root, kept, window, self._internals.prefixes)
         warn_about(source.parse(), stacklevel=3)
-        return self._register(source)
+        return self._internals.registration.register(source, time_limit=time_limit)
 
     def _register(self, source: QuerySource) -> StandingQuery:
         return self._internals.registration.register(source)

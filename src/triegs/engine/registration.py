@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from itertools import count
+from time import monotonic
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from triegs.errors import QueryWarning, StateError
 from triegs.maintain.standing import RegisteredPlan
 from triegs.sparql import Query
 from triegs.sparql.model import is_variable
+from triegs.sparql.window import read_span
 
 
 class Registration:
@@ -26,10 +29,17 @@ class Registration:
         self.queries: dict[str, StandingQuery] = {}
         self._state = state
 
-    def register(self, source: QuerySource, *, refuse_patterns: bool = True) -> StandingQuery:
+    def register(
+        self,
+        source: QuerySource,
+        *,
+        refuse_patterns: bool = True,
+        time_limit: str | int | timedelta | None = None,
+    ) -> StandingQuery:
         """Compile a query, fill its views, publish. The text is parsed and compiled before the
         engine is locked, so that another thread's epochs go on.
         """
+        deadline = None if time_limit is None else monotonic() + read_span(time_limit) / 1000
         state = self._state
         name = source.name
         parsed = source.parse(refuse_patterns=refuse_patterns)
@@ -45,7 +55,11 @@ class Registration:
             constants = [state.dictionary.encode_one(term) for term in list_constants(query)]
             try:
                 with self._record(source, constants), state.windows.use(query, graph_keys):
-                    registered = state.core.register(plan)
+                    state.store.deadline = deadline
+                    try:
+                        registered = state.core.register(plan)
+                    finally:
+                        state.store.deadline = None
                 state.dictionary.acquire(constants, state.store.newest.number)
             finally:
                 state.free_terms()

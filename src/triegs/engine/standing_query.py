@@ -66,6 +66,11 @@ class StandingQuery(Uncopied):
         self.plan: Plan = registered.plan
 
     @property
+    def keep(self) -> tuple[str, ...]:
+        """What is maintained beside the answers: ``"count"``, ``"slice"``."""
+        return self._source.keep
+
+    @property
     def error(self) -> MultiplicityOverflow | None:
         """Why the query is stalled at an older epoch; None while it is up to date."""
         return self._open().error
@@ -85,13 +90,13 @@ class StandingQuery(Uncopied):
         """
         return self._state.pins.take(self.name, self._open(), epoch, lease)
 
-    def changes(self, since: int | str) -> Steps:
+    def changes(self, since: int | str, *, lease: str | int | timedelta | None = None) -> Steps:
         """The signed changes since an epoch, one step from each held epoch to the next.
 
         `since` is as `epoch` of `snapshot`. If no epochs are held in between there is one step, to
         the newest; `Engine(retain_epochs=n)` holds the last n. ORDER BY has no effect on changes;
         with LIMIT or OFFSET there are none (`StateError`). Cost: constant per step; reading a step
-        costs what changed.
+        costs what changed. `lease` is as for `snapshot`.
 
         >>> from triegs import Engine
         >>> engine = Engine(retain_epochs=2)
@@ -103,7 +108,7 @@ class StandingQuery(Uncopied):
         [(1, 2, Change(x=7, change=1)), (2, 3, Change(x=7, change=1))]
         """
         self._refuse_limits()
-        return Steps(self._state.pins.take_since(self.name, self._open(), since))
+        return Steps(self._state.pins.take_since(self.name, self._open(), since, lease))
 
     def subscribe(
         self,

@@ -54,7 +54,7 @@ def break_text(text: str, limit: int) -> list[str]:
     """
     lines: list[str] = []
     line = ""
-    for element in re.findall(r"(?:[·←] )?[^\s,/#(]*[\s,/#(]?", text):
+    for element in re.findall(r"(?:[·←] )?(?:[^\s,/#(]|,(?=\d{3}))*[\s,/#(]?", text):
         if line and display_width((line + element).rstrip()) > limit:
             lines.append(line)
             line = ""

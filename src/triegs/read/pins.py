@@ -114,16 +114,20 @@ class Pins:
         return snapshot
 
     def take_since(
-        self, query: str, registered: RegisteredPlan, since: int | str
+        self,
+        query: str,
+        registered: RegisteredPlan,
+        since: int | str,
+        lease: str | int | timedelta | None = None,
     ) -> list[Snapshot]:
         """Snapshots of an epoch, of all later held ones, and of the newest."""
-        found = [self.take(query, registered, since)]
+        found = [self.take(query, registered, since, lease)]
         for number in self._store.held():
             epoch = number - self._clock.first
             if epoch > found[-1].epoch:
                 with suppress(HistoryGone):  # released meanwhile
-                    found.append(self.take(query, registered, epoch))
-        found.append(self.take(query, registered))
+                    found.append(self.take(query, registered, epoch, lease))
+        found.append(self.take(query, registered, lease=lease))
         kept = [found[0]]
         for snapshot in found[1:]:
             if snapshot.epoch > kept[-1].epoch:

@@ -9,11 +9,21 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from triegs.events import open_input
 from triegs.events.mapping.rows import count_rows
-from triegs.server.bodies import read_body, unpack_body
+from triegs.server.bodies import read_body, refuse_size, unpack_body
+from triegs.server.bombs import check_arrow, check_parquet
+from triegs.server.endpoints import (
+    FLAG,
+    JSON,
+    Answer,
+    Endpoint,
+    Field,
+    Operation,
+    problem,
+    require,
+)
 from triegs.server.keys import Key
 from triegs.server.parameters import Parameters
 from triegs.server.problems import Problem
@@ -39,10 +49,36 @@ FORMATS = {
 }
 #: Parameters that are options of `triegs.events.open_input`.
 READING = ("terms", "map", "time_unit", "delimiter", "encoding", "graph_time")
-PARAMETERS = (*READING, "columns", "stream", "timed", "advance", "strict", "durable")
+FIELDS = (
+    Field("terms", "contents of cells", {"enum": ["ntriples", "plain", "integers"]}),
+    Field("map", "a triple of a table row", is_repeated=True),
+    Field("time_unit", "unit of numeric times", {"enum": ["s", "ms", "us", "ns"]}),
+    Field("delimiter", "delimiter of CSV cells"),
+    Field("encoding", "encoding of CSV"),
+    Field("graph_time", "property with the time of a graph"),
+    Field("columns", "columns with other names: OURS=THEIRS,…"),
+    Field("stream", "the stream of timed events"),
+    Field("timed", "events wait for the watermark", FLAG),
+    Field("advance", "then move the watermark", FLAG),
+    Field("strict", "reject the body if one event is wrong", FLAG),
+    Field("durable", "answer when the epoch survives a power failure", FLAG),
+    Field("Idempotency-Key", "a request that is sent again counts once", is_header=True),
+    Field("Content-Encoding", "gzip", {"enum": ["gzip", "identity"]}, is_header=True),
+)
+BINARY = {"type": "string", "format": "binary"}
+WATERMARK = {
+    "type": "object",
+    "properties": {
+        "to": {"type": ["integer", "string", "null"]}, "stream": {"type": ["string", "null"]},
+    },
+    "additionalProperties": False,
+}  # fmt: skip
 LONGEST_KEY = 200
-#: One batch for a body, whose size is limited.
-BATCH_ROWS = 1 << 22
+#: Rows that are read at once, before their size is known.
+BATCH_ROWS = 1 << 14
+#: How much larger than a body columns may be: prefixes and mappings make long terms.
+MOST_GROWTH = 4
+CHECKS = {"arrow": check_arrow, "parquet": check_parquet}
 
 
 class Body(BytesIO):
@@ -51,12 +87,11 @@ class Body(BytesIO):
     name = "the request"
 
 
-def list_routes(service: Service) -> list[Route]:
+def list_endpoints(service: Service) -> list[Endpoint]:
     settings = service.settings
 
-    async def post_events(request: Request) -> Response:
+    async def post_events(request: Request, given: Parameters) -> Response:
         """Take events, and answer when their epoch is published."""
-        given = Parameters.read(request, PARAMETERS, repeated=["map"])
         name = read_key(request)
         kind = request.headers.get("content-type", "")
         media = kind.partition(";")[0].strip().lower()
@@ -80,9 +115,8 @@ def list_routes(service: Service) -> list[Route]:
             share.close()
         return await answer(service, outcome, given.read_flag("durable"))
 
-    async def post_watermark(request: Request) -> Response:
+    async def post_watermark(request: Request, given: Parameters) -> Response:
         """Move the watermark, and publish what is due."""
-        Parameters.read(request)
         body = await read_body(request, settings.query_bytes, settings.body_s, None)
         to, stream = read_watermark(body)
         before = service.engine.epoch
@@ -95,9 +129,33 @@ def list_routes(service: Service) -> list[Route]:
             {"epoch": epoch, "published": len(slides), "slides": shown, "refused": refused}
         )
 
+    outcome = require("epoch", "accepted", "refused", "quarantined", "late", "problems", "durable")
+    events = Operation(
+        post_events,
+        "Take events, and answer when their epoch is published",
+        {
+            200: Answer("What became of them.", schema=outcome),
+            409: problem("Not possible in this state."),
+            422: problem("No event was accepted, or the key was used for another request."),
+        },
+        FIELDS,
+        tuple(FORMATS),
+        BINARY,
+    )
+    watermark = Operation(
+        post_watermark,
+        "Move the watermark, and publish what is due",
+        {
+            200: Answer("The slides.", schema=require("epoch", "published", "slides", "refused")),
+            409: problem("Not possible in this state."),
+        },
+        bodies=(JSON,),
+        body_schema=WATERMARK,
+        is_body_optional=True,
+    )
     return [
-        Route("/events", post_events, methods=["POST"]),
-        Route("/watermark", post_watermark, methods=["POST"]),
+        Endpoint("/events", {"POST": events}),
+        Endpoint("/watermark", {"POST": watermark}),
     ]
 
 
@@ -137,6 +195,8 @@ def read_events(
         raise Problem(400, "invalid parameter", "timed events are judged when their slide comes")
     if given.read_flag("advance") and not is_timed:
         raise Problem(400, "invalid parameter", "advance is for timed events")
+    if format_name in CHECKS:
+        CHECKS[format_name](unpacked, service.settings.body_bytes)
     if templates := given.read_list("map"):
         options |= {"map": templates, "base": service.engine.base}
     source = open_input(
@@ -144,7 +204,13 @@ def read_events(
         prefixes=service.prefixes, strict=is_strict, batch_rows=BATCH_ROWS, stream=stream,
         is_timed=is_timed, **options,
     )  # fmt: skip
-    batches = [batch for batch in source if batch.num_rows]
+    batches, size = [], 0
+    for batch in source:
+        size += batch.nbytes
+        if size > MOST_GROWTH * service.settings.body_bytes:
+            raise refuse_size(service.settings.body_bytes)
+        if batch.num_rows:
+            batches.append(batch)
     report = source.report
     if report.broken:
         raise Problem(400, "unreadable events", f"the request: {report.broken[0][1]}")

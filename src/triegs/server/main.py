@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from types import FrameType
 
 import uvicorn
 
-from triegs.server.app import create_app
+from triegs.server import tracing
+from triegs.server.app import Companion, create_app
+from triegs.server.protocol import Protocol
 from triegs.server.security import Access
 from triegs.server.service import Service
 
@@ -51,12 +54,18 @@ def listen(host: str, port: int) -> socket.socket:
     return found
 
 
-def serve(service: Service, bound: socket.socket, access: Access) -> None:
+def serve(
+    service: Service,
+    bound: socket.socket,
+    access: Access,
+    companions: Sequence[Companion] = (),
+) -> None:
     """Serve until a signal; then drain and close the engine."""
     settings = service.settings
+    tracing.set_up()
     config = uvicorn.Config(
-        create_app(service, access),
-        http="h11",  # the strictest parser: what is ambiguous is refused
+        create_app(service, access, companions),
+        http=Protocol,  # h11, the strictest parser: what is ambiguous is refused
         h11_max_incomplete_event_size=MOST_HEADERS,
         ws_max_size=settings.query_bytes,
         timeout_keep_alive=KEEP_ALIVE_S,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import parse_qsl
 
-from starlette.requests import Request
-
 from triegs.server.problems import Problem
 
 FLAGS = {"true": True, "1": True, "": True, "false": False, "0": False}
@@ -18,12 +16,21 @@ class Parameters:
     >>> found = Parameters("limit=5&count", ["limit", "count", "offset"])
     >>> found.read_number("limit"), found.read_flag("count"), found.read_number("offset", 0)
     (5, True, 0)
+    >>> Parameters("limits=5", ["limit"], is_open=True).get("limits") is None
+    True
     >>> Parameters("limits=5", ["limit", "offset"])
     Traceback (most recent call last):
     triegs.server.problems.Problem: there is no parameter 'limits'; this path has limit, offset
     """
 
-    def __init__(self, text: str, known: Iterable[str], *, repeated: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        text: str,
+        known: Iterable[str],
+        *,
+        repeated: Iterable[str] = (),
+        is_open: bool = False,
+    ) -> None:
         names = [*known]
         self._values: dict[str, list[str]] = {}
         try:
@@ -32,6 +39,8 @@ class Parameters:
             raise Problem(400, "invalid parameters", "they are not UTF-8, or too many") from None
         for name, value in pairs:
             if name not in names:
+                if is_open:
+                    continue
                 has = f"this path has {', '.join(names)}" if names else "this path has none"
                 raise Problem(
                     400, "unknown parameter", f"there is no parameter {name[:40]!r}; {has}"
@@ -40,12 +49,6 @@ class Parameters:
         for name, values in self._values.items():
             if len(values) > 1 and name not in repeated:
                 raise Problem(400, "repeated parameter", f"{name} is given twice")
-
-    @classmethod
-    def read(
-        cls, request: Request, known: Iterable[str] = (), *, repeated: Iterable[str] = ()
-    ) -> Parameters:
-        return cls(request.url.query, known, repeated=repeated)
 
     def __contains__(self, name: str) -> bool:
         return name in self._values

@@ -30,6 +30,7 @@ from triegs.errors import (
     SnapshotExpired,
     StateDamaged,
     StateError,
+    TimeLimitReached,
     TriegsError,
     UnsupportedQuery,
     WindowError,
@@ -78,6 +79,7 @@ KINDS: tuple[tuple[type[TriegsError], int, str, bool], ...] = (
     (HistoryGone, 410, "epoch is gone", True),
     (SnapshotExpired, 410, "the lease of the snapshot is over", False),
     (MultiplicityOverflow, 409, "a count exceeds 64 bits", True),
+    (TimeLimitReached, 422, "the query takes too long", True),
     (MemoryLimitReached, 503, "the memory limit is reached", False),
     (LogFailed, 503, "the log cannot be written", False),
     (DirectoryInUse, 503, "the state is in use", False),
@@ -118,12 +120,12 @@ def write_problem(problem: Problem) -> Response:
     )
 
 
-async def handle_problem(request: Request, error: Exception) -> Response:  # noqa: ARG001
+async def handle_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
     return write_problem(error)
 
 
-async def handle_engine_error(request: Request, error: Exception) -> Response:  # noqa: ARG001
+async def handle_engine_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, TriegsError)
     problem = describe_error(error)
     if problem.status >= 500:
@@ -139,7 +141,7 @@ async def handle_http_error(request: Request, error: Exception) -> Response:
     return write_problem(Problem(error.status_code, title, headers=error.headers))
 
 
-async def handle_crash(request: Request, error: Exception) -> Response:  # noqa: ARG001
+async def handle_crash(request: Request, error: Exception) -> Response:
     """A fault of the server. Starlette logs the trace."""
     return write_problem(Problem(500, "the server failed; its log has the reason"))
 

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, cast
 
+import pyarrow as pa
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
+from triegs.compiler import compile_query
 from triegs.engine import Engine
 from triegs.engine.standing_query import StandingQuery
 from triegs.errors import HistoryGone, StateError
+from triegs.explain import explain
 from triegs.options import ExplainName, KeepName
 from triegs.outputs import Kind, Options, ResultBatch
 from triegs.read.snapshot import Snapshot
 from triegs.server.bodies import read_body
+from triegs.server.endpoints import (
+    FLAG,
+    NUMBER,
+    OBJECT,
+    Answer,
+    Endpoint,
+    Field,
+    Operation,
+    problem,
+    require,
+)
 from triegs.server.formats import CHANGES, EXPLAIN, SNAPSHOT, choose
 from triegs.server.parameters import Parameters
 from triegs.server.pipe import Pipe
@@ -25,6 +38,8 @@ from triegs.server.problems import Problem
 from triegs.server.responses import (
     TERMS,
     describe_head,
+    hold,
+    name_client,
     read_terms,
     respond,
     stamp,
@@ -39,30 +54,41 @@ from triegs.sparql.window import Window
 NAME = re.compile(r"[A-Za-z_][\w.-]{0,99}", re.ASCII)
 QUERY_TYPE = "application/sparql-query"
 KEEP = ("count", "slice")
-READING = ("epoch", "limit", "offset", "sample", "seed", "count", "terms")
 MOST_SAMPLED = 1_000_000
+STAMPS = ("Triegs-Epoch",)
+UNACCEPTABLE = problem("No acceptable format.")
+TERMS_FIELD = Field("terms", "form of terms", {"enum": list(TERMS)})
+PLANNING = (
+    Field("keep", "count, slice or both: count,slice"),
+    Field("root", "the variable at the root of the plan"),
+)
+READING = (
+    Field("epoch", "a held epoch, by number or name"),
+    Field("limit", "at most so many answers", NUMBER),
+    Field("offset", "from this position on", NUMBER),
+    Field("sample", "draw so many at random", {**NUMBER, "maximum": MOST_SAMPLED}),
+    Field("seed", "of the sample", NUMBER),
+    Field("count", "only the numbers of answers", FLAG),
+    TERMS_FIELD,
+)
 
 
-def list_routes(service: Service) -> list[Route]:
+def list_endpoints(service: Service) -> list[Endpoint]:
     engine = service.engine
-    lease_ms = round(service.settings.lease_s * 1000)
+    lease_ms = service.lease_ms
 
-    async def list_queries(request: Request) -> Response:
-        Parameters.read(request)
+    async def list_queries(request: Request, given: Parameters) -> Response:
         found = [q for name, q in list(engine.queries.items()) if not name.startswith(ADHOC)]
         return JSONResponse({"epoch": engine.epoch, "queries": [describe(each) for each in found]})
 
-    async def put_query(request: Request) -> Response:
+    async def put_query(request: Request, given: Parameters) -> Response:
         name = request.path_params["name"]
-        given = Parameters.read(request, ["keep", "root", "window", "slide", "replace"])
         text = await read_query(service, request)
         if not NAME.fullmatch(name):
             raise Problem(
                 400, "invalid name", "a letter or _, then letters, digits, _, . and -; 100 at most"
             )
-        keep = [each for each in (given.get("keep") or "").split(",") if each]
-        if wrong := [each for each in keep if each not in KEEP]:
-            raise Problem(400, "invalid parameter", f"keep is count, slice or both, not {wrong[0]}")
+        keep = read_keep(given)
         window = None
         if (width := given.get("window")) is not None:
             window = Window(width, given.get("slide"))
@@ -88,25 +114,33 @@ def list_routes(service: Service) -> list[Route]:
         query, status = await service.call(register)
         return JSONResponse(describe(query), status, {"Location": f"/queries/{name}"})
 
-    async def get_query(request: Request) -> Response:
-        Parameters.read(request)
+    async def get_query(request: Request, given: Parameters) -> Response:
         return JSONResponse(describe(find(service, request)))
 
-    async def delete_query(request: Request) -> Response:
-        Parameters.read(request)
+    async def delete_query(request: Request, given: Parameters) -> Response:
         query = find(service, request)
         await service.call(lambda _: query.close())
         return Response(status_code=204)
 
-    async def get_explain(request: Request) -> Response:
-        Parameters.read(request)
+    async def get_explain(request: Request, given: Parameters) -> Response:
         query = find(service, request)
         choice = choose(request.headers.get("accept"), EXPLAIN)
         text = await service.run(query.explain, cast("ExplainName", choice.format))
         return Response(text, media_type=choice.media, headers={"Vary": "Accept"})
 
-    async def get_snapshot(request: Request) -> Response:
-        given = Parameters.read(request, READING)
+    async def explain_text(request: Request, given: Parameters) -> Response:
+        """Check and plan a query without registering it."""
+        text = await read_query(service, request)
+        choice = choose(request.headers.get("accept"), EXPLAIN)
+        keep = read_keep(given)
+
+        def make() -> str:
+            plan = compile_query(parse(text, service.prefixes), root=given.get("root"), keep=keep)
+            return explain(plan, cast("ExplainName", choice.format))
+
+        return Response(await service.run(make), media_type=choice.media)
+
+    async def get_snapshot(request: Request, given: Parameters) -> Response:
         query = find(service, request)
         choice = choose(request.headers.get("accept"), SNAPSHOT)
         limit, offset = given.read_number("limit"), given.read_number("offset", 0)
@@ -123,24 +157,22 @@ def list_routes(service: Service) -> list[Route]:
             if size is not None:
                 batches = snapshot.sample(size, seed=seed).batches(compact=True)
             else:
-                batches = take_rows(snapshot.batches(compact=True), offset or 0, limit)
+                batches = read_rows(query, snapshot, offset or 0, limit)
             result = ResultBatch(Kind.SNAPSHOT, snapshot.epoch, snapshot.time, batches)
             head = describe_head(service, query, Kind.SNAPSHOT)
             write_snapshot(pipe, head, choice.format, terms, result)
 
-        held = ExitStack()
-        held.enter_context(snapshot)
+        held = hold(service, request, "snapshot", query.name, snapshot)
         return await respond(service, request, choice, stamp(snapshot), held, write)
 
-    async def get_changes(request: Request) -> Response:
-        given = Parameters.read(request, ["since", "terms"])
+    async def get_changes(request: Request, given: Parameters) -> Response:
         query = find(service, request)
         choice = choose(request.headers.get("accept"), CHANGES)
         terms = given.read_choice("terms", TERMS, "") if "terms" in given else None
         since = given.get("since")
         if not since:
             raise Problem(400, "missing parameter", "since is an epoch or the name of a hold")
-        steps = guard_epoch(service, since, query.changes)
+        steps = guard_epoch(service, since, lambda epoch: query.changes(epoch, lease=lease_ms))
         epoch = steps[-1].epoch if len(steps) else engine.epoch
 
         def write(pipe: Pipe) -> None:
@@ -153,16 +185,17 @@ def list_routes(service: Service) -> list[Route]:
 
         held = ExitStack()
         held.enter_context(steps)
+        oldest = steps[0].since if len(steps) else epoch
+        held.callback(service.holders.add(name_client(request), "changes", query.name, oldest))
         headers = {"Triegs-Epoch": str(epoch)}
         return await respond(service, request, choice, headers, held, write)
 
-    async def list_holds(request: Request) -> Response:
-        Parameters.read(request)
+    async def list_holds(request: Request, given: Parameters) -> Response:
         return JSONResponse({"epoch": engine.epoch, "holds": dict(engine.holds)})
 
-    async def put_hold(request: Request) -> Response:
+    async def put_hold(request: Request, given: Parameters) -> Response:
         name = request.path_params["name"]
-        epoch = Parameters.read(request, ["epoch"]).read_number("epoch")
+        epoch = given.read_number("epoch")
         if not NAME.fullmatch(name):
             raise Problem(400, "invalid name", "a hold is named like a query")
         if name in engine.holds and epoch in (None, engine.holds[name]):
@@ -171,36 +204,153 @@ def list_routes(service: Service) -> list[Route]:
         held = guard_epoch(service, text, lambda found: engine.hold(name, cast("int", found)))
         return JSONResponse({"name": name, "epoch": held}, 201)
 
-    async def delete_hold(request: Request) -> Response:
-        Parameters.read(request)
+    async def delete_hold(request: Request, given: Parameters) -> Response:
         try:
             engine.release(request.path_params["name"])
         except StateError as error:
             raise Problem(404, "there is no such hold", str(error)) from None
         return Response(status_code=204)
 
+    missing = problem("There is no such query or epoch.")
+    gone = problem("The epoch is no longer held, or the lease of the response is over.")
+    state = problem("Not possible in this state.")
+    described = require("name", "text", "columns", "class", "promise")
+    explained = {200: Answer("The plan.", tuple(EXPLAIN), OBJECT), 406: UNACCEPTABLE}
     path = "/queries/{name}"
+    named = {
+        "GET": Operation(
+            get_query, "Describe a query", {200: Answer("It.", schema=described), 404: missing}
+        ),
+        "PUT": Operation(
+            put_query,
+            "Register a query",
+            {
+                200: Answer("It was there, or is replaced.", schema=described),
+                201: Answer("It is registered.", schema=described, headers=["Location"]),
+                409: problem("The name has another text, or a count exceeds 64 bits."),
+            },
+            [
+                *PLANNING,
+                Field("window", "width of the window of patterns without one"),
+                Field("slide", "slide of that window"),
+                Field("replace", "replace another text", FLAG),
+            ],
+            (QUERY_TYPE,),
+        ),
+        "DELETE": Operation(
+            delete_query, "Drop a query", {204: Answer("It is dropped.", ()), 404: missing}
+        ),
+    }
+    held = require("name", "epoch")
     return [
-        Route("/queries", list_queries),
-        route_methods(path, {"GET": get_query, "PUT": put_query, "DELETE": delete_query}),
-        Route(f"{path}/explain", get_explain),
-        Route(f"{path}/snapshot", get_snapshot),
-        Route(f"{path}/changes", get_changes),
-        Route("/holds", list_holds),
-        route_methods("/holds/{name}", {"PUT": put_hold, "DELETE": delete_hold}),
+        Endpoint(
+            "/queries",
+            {
+                "GET": Operation(
+                    list_queries,
+                    "All queries",
+                    {200: Answer("They.", schema=require("epoch", "queries"))},
+                )
+            },
+        ),
+        Endpoint(path, named),
+        Endpoint(
+            f"{path}/explain",
+            {"GET": Operation(get_explain, "The running plan", {**explained, 404: missing})},
+        ),
+        Endpoint(
+            "/explain",
+            {
+                "POST": Operation(
+                    explain_text,
+                    "Check and plan a query without registering it",
+                    explained,
+                    PLANNING,
+                    (QUERY_TYPE,),
+                )
+            },
+        ),
+        Endpoint(
+            f"{path}/snapshot",
+            {
+                "GET": Operation(
+                    get_snapshot,
+                    "The answers of an epoch",
+                    {
+                        200: Answer("They.", tuple(SNAPSHOT), OBJECT, STAMPS),
+                        404: missing,
+                        406: UNACCEPTABLE,
+                        409: state,
+                        410: gone,
+                    },
+                    READING,
+                )
+            },
+        ),
+        Endpoint(
+            f"{path}/changes",
+            {
+                "GET": Operation(
+                    get_changes,
+                    "The signed changes since an epoch",
+                    {
+                        200: Answer("They.", tuple(CHANGES), headers=["Triegs-Epoch"]),
+                        404: missing,
+                        406: UNACCEPTABLE,
+                        409: state,
+                        410: gone,
+                    },
+                    [
+                        Field("since", "an epoch or the name of a hold", is_required=True),
+                        TERMS_FIELD,
+                    ],
+                )
+            },
+        ),
+        Endpoint(
+            "/holds",
+            {
+                "GET": Operation(
+                    list_holds, "Held epochs", {200: Answer("They.", schema=require("holds"))}
+                )
+            },
+        ),
+        Endpoint(
+            "/holds/{name}",
+            {
+                "PUT": Operation(
+                    put_hold,
+                    "Hold an epoch by name",
+                    {
+                        200: Answer("It was held.", schema=held),
+                        201: Answer("It is held.", schema=held),
+                        404: problem("This epoch is not published yet."),
+                        409: problem("The name holds another epoch."),
+                        410: gone,
+                    },
+                    [Field("epoch", "by default the newest", NUMBER)],
+                ),
+                "DELETE": Operation(
+                    delete_hold,
+                    "Release an epoch",
+                    {
+                        204: Answer("It is released.", ()),
+                        404: problem("There is no such hold."),
+                    },
+                ),
+            },
+        ),
     ]
 
 
-def route_methods(
-    path: str, handlers: Mapping[str, Callable[[Request], Awaitable[Response]]]
-) -> Route:
-    """One route for several methods, so that a refusal lists them all."""
-
-    async def handle(request: Request) -> Response:
-        method = "GET" if request.method == "HEAD" else request.method
-        return await handlers[method](request)
-
-    return Route(path, handle, methods=list(handlers))
+def read_keep(given: Parameters) -> list[str]:
+    """What a query is to keep."""
+    keep = [each for each in (given.get("keep") or "").split(",") if each]
+    if wrong := [each for each in keep if each not in KEEP]:
+        raise Problem(
+            400, "invalid parameter", f"keep is count, slice or both, not {wrong[0][:40]}"
+        )
+    return keep
 
 
 def describe(query: StandingQuery) -> dict[str, Any]:
@@ -213,6 +363,11 @@ def describe(query: StandingQuery) -> dict[str, Any]:
         "form": query.query.form.value,
         "class": query.plan.plan_class.value,
         "promise": query.plan.promise,
+        "keep": list(query.keep),
+        "atoms": [
+            [atom.subject, label, atom.object]
+            for atom, label in zip(query.query.atoms, query.query.predicates, strict=True)
+        ],
         "windows": [str(window) for _, window in query.query.windows],
         "warnings": list(query.query.warnings),
         "error": None if error is None else str(error),
@@ -259,6 +414,18 @@ def guard_epoch(service: Service, text: str | None, read: Any) -> Any:
         return read(int(text) if is_number else text)
     except HistoryGone as gone:
         raise Problem(410, "the epoch is gone", str(gone), newest=service.engine.epoch) from None
+
+
+def read_rows(
+    query: StandingQuery, snapshot: Snapshot, offset: int, limit: int | None
+) -> Iterator[pa.RecordBatch]:
+    """The answers from a position on. Cost: logarithmic before the first if the query keeps
+    ``"slice"``, else a scan up to there.
+    """
+    if "slice" in query.keep and (offset or limit is not None):
+        end = None if limit is None else offset + limit
+        return snapshot[offset:end].batches(compact=True)
+    return take_rows(snapshot.batches(compact=True), offset, limit)
 
 
 async def count(service: Service, snapshot: Snapshot) -> Response:

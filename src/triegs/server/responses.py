@@ -73,6 +73,19 @@ def stamp(snapshot: Snapshot) -> dict[str, str]:
     return {"Triegs-Epoch": str(snapshot.epoch), **time}
 
 
+def name_client(request: Any) -> str:
+    """Who asks: the name of a token, or an address."""
+    return str(request.scope.get("client_name", ""))
+
+
+def hold(service: Service, request: Any, purpose: str, query: str, snapshot: Snapshot) -> ExitStack:
+    """Closes the snapshot at its end; its holder is known meanwhile."""
+    held = ExitStack()
+    held.enter_context(snapshot)
+    held.callback(service.holders.add(name_client(request), purpose, query, snapshot.epoch))
+    return held
+
+
 async def respond(
     service: Service,
     request: Request,
@@ -85,7 +98,7 @@ async def respond(
 
     An error before the first chunk is an error response; a later one breaks the response off.
     """
-    client = request.scope.get("client_name", "")
+    client = name_client(request)
     try:
         service.begin_response(client)
     except Problem:

@@ -23,6 +23,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from triegs.errors import BadOption
+from triegs.server.page_files import PATHS
 from triegs.server.problems import Problem, write_problem
 
 LOG = logging.getLogger("triegs.server")
@@ -30,7 +31,8 @@ LEAST_TOKEN = 16
 #: Seconds between two looks at the file.
 WATCH_S = 1.0
 #: These say nothing of the data.
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+PROBES = frozenset({"/healthz", "/readyz"})
+OPEN_PATHS = PROBES | frozenset(PATHS)
 WRITE_PATHS = frozenset({"/events", "/watermark"})
 #: Methods that change something, except where reading needs them.
 CHANGING = frozenset({"PUT", "DELETE", "PATCH", "POST"})
@@ -191,6 +193,11 @@ class Guard:
         headers = Headers(scope=scope)
         client = scope.get("client")
         scope["client_name"] = client[0] if client else ""
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # h11 takes the first; what stands before the server might take the second.
+            raise Problem(
+                400, "the length of the body is ambiguous", headers={"Connection": "close"}
+            )
         origin = headers.get("origin")
         if origin is not None and not self._is_allowed(origin, headers.get("host", "")):
             raise Problem(403, "requests from this origin are not allowed")
@@ -213,6 +220,7 @@ class Guard:
         if token.role < needed:
             raise Problem(403, "the token has another role", f"this needs {needed.name.lower()}")
         scope["client_name"] = token.name
+        scope["role"] = token.role.name.lower()
 
     def _is_allowed(self, origin: str, host: str) -> bool:
         """Whether a browser may call from there: the server's own page, and what is configured."""

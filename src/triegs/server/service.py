@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from triegs.engine import Engine
 from triegs.server.budget import Budget
+from triegs.server.holders import Holders
 from triegs.server.problems import Problem
 from triegs.server.settings import Settings
 from triegs.server.telemetry import Telemetry
@@ -21,6 +22,8 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 #: Names of queries that are registered for one answer; others cannot begin so.
 ADHOC = "adhoc "
+#: Epochs over which percentiles are taken.
+RECENT_EPOCHS = 1_000
 
 
 class Service:
@@ -40,6 +43,10 @@ class Service:
         self.prefixes = {"": engine.base, **(prefixes or {})}
         self.budget = Budget(self.settings.queue_bytes)
         self.telemetry = Telemetry(self.read_metrics)
+        self.holders = Holders()
+        #: Events that requests brought, and the seconds of the last epochs.
+        self.events = 0
+        self.epoch_times: deque[float] = deque(maxlen=RECENT_EPOCHS)
         self.is_draining = False
         self.subscribers = 0
         self._pool = ThreadPoolExecutor(self.settings.threads, "triegs request")
@@ -63,6 +70,21 @@ class Service:
     def is_alive(self) -> bool:
         """Whether the updater runs."""
         return self._updater.is_open or self.is_draining
+
+    @property
+    def lease_ms(self) -> int:
+        """The lease of every snapshot that is taken for a client."""
+        return round(self.settings.lease_s * 1000)
+
+    @property
+    def lag_s(self) -> float:
+        """How long the oldest request has waited for the updater."""
+        return self._updater.lag_s
+
+    @property
+    def last_epoch_ms(self) -> float | None:
+        """How long the last epoch took."""
+        return round(self.epoch_times[-1] * 1000, 3) if self.epoch_times else None
 
     def start(self) -> None:
         """The event loop runs."""
@@ -121,6 +143,7 @@ class Service:
         """Queue events, and wait for the epoch that has them."""
         outcome = await asyncio.wrap_future(self._updater.apply(batch))
         if not outcome.is_repeated:
+            self.events += outcome.accepted
             for name in ("accepted", "refused", "quarantined", "late"):
                 self.telemetry.rows.labels(name).inc(getattr(outcome, name) or 0)
         return outcome
@@ -148,6 +171,7 @@ class Service:
     def _follow(self, seconds: float) -> None:
         """An epoch was published; the updater calls this."""
         self.telemetry.epoch_s.observe(seconds)
+        self.epoch_times.append(seconds)
         self._wake()
 
     def _wake(self) -> None:

@@ -24,6 +24,8 @@ class Settings:
     #: A body must have arrived within this time.
     body_s: float = 60.0
     query_bytes: int = 256 * 1024
+    #: Older epochs that the engine keeps, so that readers can resume.
+    retain_epochs: int = 0
     #: How long a response may keep its snapshot.
     lease_s: float = 60.0
     #: How long a stop waits for requests that are under way.
@@ -36,5 +38,10 @@ class Settings:
     client_responses: int = 16
     responses: int = 64
     subscribers: int = 1_000
-    #: Whether unregistered queries are answered.
+    #: How long a subscription lasts, or None. Clients connect again by themselves.
+    subscription_s: float | None = None
+    #: Requests per second of one client; 0 for any number.
+    rate: float = 0.0
+    #: Whether unregistered queries are answered, and how long each may hold up the updater.
     is_adhoc: bool = True
+    adhoc_s: float = 5.0

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from contextlib import ExitStack
 from itertools import count
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
+from triegs.compiler import compile_query
 from triegs.engine import Engine
 from triegs.engine.standing_query import StandingQuery
 from triegs.outputs import Kind, ResultBatch
 from triegs.read.snapshot import Snapshot
 from triegs.server.bodies import read_body
+from triegs.server.endpoints import OBJECT, Answer, Endpoint, Field, Operation, problem
 from triegs.server.formats import SPARQL, choose
+from triegs.server.parameters import Parameters
 from triegs.server.pipe import Pipe
 from triegs.server.problems import Problem
-from triegs.server.queries import QUERY_TYPE, read_query, take
-from triegs.server.responses import describe_head, respond, stamp, write_snapshot
+from triegs.server.queries import QUERY_TYPE, TERMS_FIELD, UNACCEPTABLE, read_query, take
+from triegs.server.responses import TERMS, describe_head, hold, respond, stamp, write_snapshot
 from triegs.server.service import ADHOC, Service
 from triegs.sparql import parse
 
@@ -40,19 +42,22 @@ class Kept(NamedTuple):
     headers: dict[str, str]
 
 
-def list_routes(service: Service) -> list[Route]:
+def list_endpoints(service: Service) -> list[Endpoint]:
     engine = service.engine
-    lease_ms = round(service.settings.lease_s * 1000)
+    lease_ms = service.lease_ms
     numbers = count(1)
     waiting = 0
-    kept: OrderedDict[tuple[int, str, str], Kept] = OrderedDict()
+    kept: OrderedDict[tuple[int, str, str, str | None], Kept] = OrderedDict()
 
-    async def answer(request: Request) -> Response:
+    async def answer(request: Request, _: Parameters) -> Response:
         given = await read_request(service, request)
         text, epoch = given["query"], given.get("epoch")
         choice = choose(request.headers.get("accept"), SPARQL)
+        terms = given.get("terms")
+        if terms is not None and terms not in TERMS:
+            raise Problem(400, "invalid parameter", f"terms must be {', '.join(TERMS)}")
         now = engine.epoch
-        key = (now, text, choice.media)
+        key = (now, text, choice.media, terms)
         if epoch is None and key in kept:
             kept.move_to_end(key)
             body, headers = kept[key]
@@ -74,16 +79,18 @@ def list_routes(service: Service) -> list[Route]:
                 Kind.SNAPSHOT, snapshot.epoch, snapshot.time, snapshot.batches(compact=True)
             )
             head = describe_head(service, query, Kind.SNAPSHOT)
-            write_snapshot(pipe, head, choice.format, None, result)
+            write_snapshot(pipe, head, choice.format, terms, result)
 
-        held = ExitStack()
-        held.enter_context(snapshot)
+        held = hold(service, request, "sparql", query.name, snapshot)
         response = await respond(service, request, choice, stamp(snapshot), held, write)
         if is_kept and hasattr(response, "body") and len(response.body) <= LARGEST_KEPT:
             kept[key] = Kept(bytes(response.body), {**stamp(snapshot), "Vary": "Accept"})
             if len(kept) > MOST_KEPT:
                 kept.popitem(last=False)
         return response
+
+    def plan(text: str) -> None:
+        compile_query(parse(text, service.prefixes))
 
     async def answer_once(text: str) -> tuple[StandingQuery, Snapshot]:
         """Register a query, take its answers, drop it; the snapshot stays readable."""
@@ -95,11 +102,19 @@ def list_routes(service: Service) -> list[Route]:
                 429, "too many unregistered queries are waiting",
                 "register a query that is asked often", retry_after_s=1,
             )  # fmt: skip
-        await service.run(parse, text, service.prefixes)
+        limit_s = service.settings.adhoc_s
+        # Compiling it here first finds what is wrong, and how long the updater would need.
+        try:
+            async with asyncio.timeout(limit_s):
+                await service.run(plan, text)
+        except TimeoutError:
+            raise Problem(
+                422, "the query takes too long", "its plan was not found in time"
+            ) from None
         name = f"{ADHOC}{next(numbers)}"
 
         def read(engine: Engine) -> tuple[StandingQuery, Snapshot]:
-            with engine.register(text, name) as query:
+            with engine.register(text, name, time_limit=round(limit_s * 1000)) as query:
                 return query, query.snapshot(lease=lease_ms)
 
         waiting += 1
@@ -108,7 +123,23 @@ def list_routes(service: Service) -> list[Route]:
         finally:
             waiting -= 1
 
-    return [Route("/sparql", answer, methods=["GET", "POST"])]
+    answers = {
+        200: Answer("The answers.", tuple(SPARQL), OBJECT, ("Triegs-Epoch",)),
+        404: problem("This epoch is not published yet."),
+        406: UNACCEPTABLE,
+        408: problem("The body is too slow."),
+        409: problem("Not possible in this state."),
+        410: problem("The epoch is no longer held."),
+        422: problem("The query takes too long."),
+    }
+    more = (Field("epoch", "a held epoch of a registered query"), TERMS_FIELD)
+    asked = Field("query", "the text of the query", is_required=True)
+    get = Operation(answer, "Answer a query", answers, (asked, *more), is_open=True)
+    media = (QUERY_TYPE, FORM_TYPE)
+    post = Operation(
+        answer, "Answer a query", answers, more, media, {"type": ["string", "object"]}, is_open=True
+    )
+    return [Endpoint("/sparql", {"GET": get, "POST": post})]
 
 
 async def read_request(service: Service, request: Request) -> dict[str, str]:

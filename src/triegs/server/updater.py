@@ -24,6 +24,7 @@ from triegs.run.epochs import join_batches
 from triegs.server.keys import Key, Keys
 from triegs.server.problems import Problem
 from triegs.server.settings import Settings
+from triegs.server.tracing import span
 from triegs.server.work import MOST_DESCRIBED, Call, EventBatch, Outcome, Work
 
 Result = TypeVar("Result")
@@ -153,16 +154,18 @@ class Updater:
         self, change: Callable[[list[EventBatch]], list[Outcome]], batches: list[EventBatch]
     ) -> bool:
         """Make a change. If it fails, that is the outcome of a batch that is alone."""
-        begin = monotonic()
+        begin, epoch = monotonic(), self._engine.epoch
         try:
-            outcomes = change(batches)
+            with span("epoch", requests=len(batches), rows=sum(b.rows for b in batches)):
+                outcomes = change(batches)
         except Exception as error:
             self._note_failure(error)
             if len(batches) == 1:
                 batches[0].done.set_exception(error)
             return False
         self._last = monotonic()
-        self._on_epoch(self._last - begin)
+        if self._engine.epoch != epoch:  # timed events wait for the watermark
+            self._on_epoch(self._last - begin)
         for batch, outcome in zip(batches, outcomes, strict=True):
             batch.done.set_result(outcome)
         return True

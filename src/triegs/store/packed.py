@@ -27,11 +27,12 @@ once the next version is published. The list of retained nodes takes another 272
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, TypeVar
 
 import numpy as np
 
-from triegs.errors import MemoryLimitReached
+from triegs.errors import MemoryLimitReached, TimeLimitReached
 from triegs.jit.words import Words
 from triegs.store.bounds import check_arity
 from triegs.store.check import check_relation, check_store
@@ -102,6 +103,7 @@ class PackedStore(LimitedArena):
         self._created: list[int] = []  # slots, in this epoch
         self._dropped: list[int] = []
         self._must_abort = False
+        self.deadline: float | None = None
 
     # Changes
 
@@ -131,8 +133,12 @@ class PackedStore(LimitedArena):
     def run(self, work: Callable[[Words, Words], Result]) -> Result:
         """Run a kernel that changes the arena, on its words and the roots of the newest version.
 
-        A kernel that fails sets `faults`; the epoch must then be aborted.
+        A kernel that fails sets `faults`; the epoch must then be aborted. After `deadline`, by the
+        monotonic clock, it raises `TimeLimitReached` instead: kernels cannot be interrupted, but
+        large joins take many calls.
         """
+        if self.deadline is not None and monotonic() >= self.deadline:
+            raise TimeLimitReached("the query takes longer to register than its time limit")
         with self._memory:
             return work(self.words, self._newest.roots)
 

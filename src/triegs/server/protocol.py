@@ -1,0 +1,104 @@
+"""HTTP connections with limits on what arrives before a request: time and size of its head.
+
+uvicorn times idle connections only after their first response, so a client that never finishes its
+headers would keep a connection for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from triegs.server.problems import MEDIA_TYPE
+
+#: Seconds from the first byte of a request, or from the connection, to the end of its headers.
+HEAD_S = 10.0
+TITLES = {
+    400: "this is not a valid HTTP request",
+    408: "the headers of the request are too slow",
+    431: "the headers of the request are too large",
+    501: "this transfer encoding is not supported",
+}
+
+
+class Protocol(H11Protocol):
+    """A connection of uvicorn that also limits the time of headers."""
+
+    head_s = HEAD_S
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_watch()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._follow()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._follow()
+
+    def _follow(self) -> None:
+        """Watch while the head of a request is under way."""
+        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            if self.conn.trailing_data[0] or self.cycle is None:
+                self._watch()
+        else:
+            self._stop_watch()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._stop_watch()
+        super().handle_websocket_upgrade(event)
+
+    def _watch(self) -> None:
+        """From the first byte on: more bytes do not extend the time."""
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.head_s, self._end)
+
+    def _stop_watch(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _end(self) -> None:
+        self._head_timer = None
+        if not self.transport.is_closing() and self.conn.their_state is h11.IDLE:
+            self._refuse(408)
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """Called by uvicorn while it handles the error of the parser."""
+        error = sys.exc_info()[1]
+        self._refuse(getattr(error, "error_status_hint", 400))
+
+    def _refuse(self, status: int) -> None:
+        self._stop_watch()
+        title = TITLES.get(status, TITLES[400])
+        body = json.dumps({"title": title, "status": status}).encode()
+        headers = [
+            (b"content-type", MEDIA_TYPE.encode()), (b"connection", b"close"),
+            (b"content-length", str(len(body)).encode()),
+        ]  # fmt: skip
+        events = [
+            h11.Response(status_code=status, headers=headers),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ]
+        try:
+            for event in events:
+                self.transport.write(self.conn.send(event) or b"")
+        except h11.LocalProtocolError:
+            pass  # a response is under way: it breaks off
+        self.transport.close()
