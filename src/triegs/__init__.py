@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         UnsupportedQuery,
         WindowError,
     )
+    from triegs.lanes import Lanes
     from triegs.maintain.standing import Refused
     from triegs.read.changes import Change, Changes
     from triegs.read.snapshot import Answer, Snapshot
@@ -73,6 +74,7 @@ _HOME = {
     "HistoryGone": "errors",
     "InputError": "errors",
     "InvalidUpdate": "errors",
+    "Lanes": "lanes",
     "LogDamaged": "errors",
     "LogFailed": "errors",
     "MappingError": "errors",
@@ -125,6 +127,7 @@ __all__ = [
     "HistoryGone",
     "InputError",
     "InvalidUpdate",
+    "Lanes",
     "LogDamaged",
     "LogFailed",
     "MappingError",
