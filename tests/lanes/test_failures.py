@@ -39,7 +39,8 @@ def epochs(lanes: Lanes) -> set[int]:
 def plant(monkeypatch, lane, times: int, error: BaseException | None = None) -> list[int]:
     """Publishing fails in that lane, so many times; returns how often it was tried."""
     store = lane.engine._store
-    publish, tried = store.publish, []
+    publish = store.publish
+    tried: list[int] = []
 
     def fail():
         tried.append(len(tried))

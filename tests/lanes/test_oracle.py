@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from random import Random
+from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from triegs.engine import Engine
 from triegs.errors import InvalidUpdate
 from triegs.lanes import Lanes
 from triegs.lanes.schedule import Form
+from triegs.options import ModeName
 from triegs.testing import oracle
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
@@ -34,9 +36,9 @@ class Life:
 
     def __init__(self, seed: int) -> None:
         self.random = random = Random(seed)
-        self.mode = random.choice(["multigraph", "rdf"])
+        self.mode: ModeName = random.choice(get_args(ModeName))
         count, threads = random.randint(1, 4), random.randint(1, 3)
-        schedule = random.choice(["auto", "auto", *Form])
+        schedule: Any = random.choice(["auto", "auto", *Form])
         self.lanes = Lanes(count, self.mode, threads=threads, schedule=schedule)
         self.engine = Engine(self.mode)
         self.counts: Counter = Counter()
@@ -46,7 +48,7 @@ class Life:
 
     def register(self) -> None:
         text = draw_text(self.random)
-        keep = self.random.choice([(), (), ("count",), ("slice",)])
+        keep: Any = self.random.choice([(), (), ("count",), ("slice",)])
         pair = [each.register(text, keep=keep) for each in (self.lanes, self.engine)]
         assert pair[0].name == pair[1].name
         self.standing.append((oracle.read_query(text), *pair))
@@ -70,7 +72,7 @@ class Life:
             node = f"<ballast{self.ballast}>"
             batch += [("+", node, "<far>", f"<far{n}>") for n in range(80)]
             batch += [("-", node, "<far>", f"<far{n}>") for n in range(80)]
-        updates = batch
+        updates: Any = batch
         if batch and random.random() < 0.3:
             columns = map(list, zip(*batch, strict=True))
             updates = pa.table(dict(zip(COLUMNS, columns, strict=True)))

@@ -95,6 +95,7 @@ class Request:
     static: list[str] | None
     follow: bool
     engine: str
+    workers: int
     state: str | None
     sync: str | None
     mode: str | None
@@ -227,6 +228,13 @@ def run(
             "What reads the files: this process (direct, the default) or Spark in local mode.",
         ),
     ] = EngineOption.DIRECT,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers", metavar="N", min=1,
+            help="Threads that share several queries among them, in lanes; not with --state.",
+        ),
+    ] = 1,
     state: Annotated[
         str | None,
         _text(

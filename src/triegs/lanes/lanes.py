@@ -19,7 +19,6 @@ from triegs.engine import Engine, warn_about
 from triegs.engine.epochs import UpdateOptions
 from triegs.engine.event_time import PushOptions
 from triegs.engine.report import Report
-from triegs.engine.standing_query import StandingQuery
 from triegs.errors import BadOption, StateError, WindowError
 from triegs.events.load import list_statements
 from triegs.lanes.balance import LEAST_GAIN, Move, choose_lane, plan_moves, split_cost
@@ -27,17 +26,18 @@ from triegs.lanes.controller import Controller
 from triegs.lanes.crew import Crew
 from triegs.lanes.lane_query import LaneQuery
 from triegs.lanes.metrics import collect_metrics
+from triegs.lanes.mirrors import Mirrors
 from triegs.lanes.placement import count_cpus, plan_placement
 from triegs.lanes.schedule import Form
 from triegs.lanes.snapshots import LanesSnapshot
 from triegs.lanes.together import Lane, Together
-from triegs.lanes.window_cursors import WindowCursors
 from triegs.mode import Mode
 from triegs.options import KeepName, ModeName, check_text, check_word
 from triegs.sparql.window import EVERY, Window, read_span
 from triegs.windows.encoding import read_time
 from triegs.windows.judging import NO_TIME
 from triegs.windows.outcomes import Published, Pushed
+from triegs.windows.windows import Windows
 
 ScheduleName = Literal["auto", "serial", "inline", "round-robin", "pooled", "hybrid"]
 AUTO = "auto"
@@ -95,7 +95,7 @@ class Lanes(Uncopied):
         self._crew = Crew(used, plan_placement(placement, used))
         engines = [Engine(mode, **options) for _ in range(n)]
         self._together = Together(engines, self._crew, self._controller)
-        self._cursors = WindowCursors(self._together.lanes)
+        self._mirrors = Mirrors(self._together.lanes)
         self._queries: dict[str, LaneQuery] = {}
         self._unknown: set[str] = set()  # registered since costs were last measured
         self._updating = Lock()
@@ -145,7 +145,11 @@ class Lanes(Uncopied):
             lane = self._together.lanes[self._choose_lane()]
             with self._aligning():
                 current = lane.engine._register(source)
-                self._cursors.open(_list_windows(current))
+                try:
+                    self._mirrors.open(source, lane)
+                except BaseException:
+                    current.close()
+                    raise
             found = LaneQuery(current, lane.number, self._close_query)
             self._queries[name] = found
             self._unknown.add(name)
@@ -286,9 +290,9 @@ class Lanes(Uncopied):
         """Move queries between lanes so that the slowest lane has less to do, by measured cost and
         LPT; returns the moves. None are made unless the slowest lane's cost falls by `least_gain`.
 
-        A move fills the query's views in the other lane and publishes an epoch, as registering
-        does; the query is readable all the time, but its `changes` do not reach back beyond the
-        move. Queries that something follows stay.
+        A move fills the query's views in the other lane and publishes two epochs, as registering
+        and closing do; the query is readable all the time, but its `changes` do not reach back
+        beyond the move. Queries that something follows stay.
         """
         with self._update():
             lanes = self._together.lanes
@@ -343,6 +347,11 @@ class Lanes(Uncopied):
         return f"<Lanes {len(self)}, {self.mode.value}, {state}, {queries} {word}>"
 
     @property
+    def _windows(self) -> Windows:
+        """Those of the first lane; all have the same."""
+        return self._first._windows
+
+    @property
     def _first(self) -> Engine:
         return self._together.lanes[0].engine
 
@@ -377,7 +386,7 @@ class Lanes(Uncopied):
             raise WindowError(f"a watermark must be a time, not {to!r}")
         with self._update():
             with self._aligning():
-                self._cursors.follow()
+                self._mirrors.follow()
             problems: list[Exception] = []
             published = self._published = []
             slides = self._together.slide(lambda lane: lane.slide(time, stream, close), problems)
@@ -403,9 +412,8 @@ class Lanes(Uncopied):
         with self._update():
             owner = self._together.lanes[query.lane]
             with self._aligning():
-                windows = _list_windows(query._current)
                 query._current.close()
-                self._cursors.close(windows, owner)
+                self._mirrors.close(query._source, owner)
             del self._queries[query.name]
             self._unknown.discard(query.name)
             self._controller.restart()
@@ -414,11 +422,13 @@ class Lanes(Uncopied):
         with self._aligning():
             before = query._current
             current = target.engine._register(before._source)
-            windows = _list_windows(before)
-            self._cursors.open(windows)
+            try:
+                self._mirrors.move(before._source, source, target)
+            except BaseException:
+                current.close()
+                raise
             query.move(current, target.number)
             before.close()
-            self._cursors.close(windows, source)
 
 
 def _check_positive(name: str, value: object) -> None:
@@ -444,7 +454,3 @@ def _count(given: Any) -> int:
     if isinstance(given, list | tuple):
         return len(given)
     return int(getattr(given, "num_rows", 0))
-
-
-def _list_windows(query: StandingQuery) -> list[Window]:
-    return list(dict.fromkeys(key.window for key in query._graph_keys))

@@ -31,6 +31,7 @@ def collect_metrics(
     return {
         **{name: first[name] for name in EQUAL},
         **{name: sum(each[name] for each in found) for name in ADDED},
+        "terms": {name: sum(each["terms"][name] for each in found) for name in first["terms"]},
         "stalled": sorted(name for each in found for name in each["stalled"]),
         "pins": [pin for each in found for pin in each["pins"]],
         "problem": together.problem,
