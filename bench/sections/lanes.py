@@ -29,6 +29,8 @@ COUNT, THREADS = 24, 2
 #: A smaller window than usual has fewer lanes and queries, so that a small run is a quick one.
 EDGES_PER_LANE, EDGES_PER_QUERY = 1_250, 30
 GOAL = 1.8
+#: Slides in a window: with 5,000 updates the kernels of a slide run without the interpreter's lock.
+BLOCKS = 6
 SLIDES = 2  # of each lane in a turn
 FORMS = (Form.SERIAL, Form.INLINE, Form.ROUND_ROBIN, Form.POOLED, Form.HYBRID)
 PURE = (Form.INLINE, Form.POOLED)
@@ -44,9 +46,9 @@ class Contest:
 
     def __init__(self, bench: Bench, mix: str) -> None:
         sizes = bench.settings
-        window = max(480, sizes.window // 3)
+        window = sizes.window // BLOCKS * BLOCKS
         self.count = max(4, min(COUNT, sizes.window // EDGES_PER_LANE))
-        make = (mix, self.count, window, sizes.slide, sizes.seed)
+        make = (mix, self.count, window, window // BLOCKS, sizes.seed)
         self.one, self.two = make_lanes(*make), make_lanes(*make)
         self.alone: list[Account] = []
         self.accounts: dict[Form, list[Account]] = {form: [] for form in FORMS}
