@@ -284,6 +284,30 @@ def draw_reasoning(series: Series) -> Figure:
     return figure
 
 
+def draw_scaling(series: Series) -> Figure:
+    """Speedup by cores, a panel for each mix: points are measured, lines are simulated."""
+    mixes = series["mixes"]
+    figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
+    panels = figure.subplots(1, len(mixes), sharey=True, squeeze=False)[0]
+    lines = (
+        ("inline", "LPT", "-"),
+        ("round-robin", "round robin", ":"),
+        ("hybrid", "hybrid", "--"),
+    )
+    for axis, (mix, found) in zip(panels, mixes.items(), strict=True):
+        for (name, title, dash), (shade, _) in zip(lines, SHADES, strict=False):
+            cores = sorted(int(number) for number in found[name])
+            values = [found[name].get(number, found[name].get(str(number))) for number in cores]
+            axis.plot(cores, values, dash, color=shade, label=f"{title}, simulated")
+        points = sorted((int(cores), value) for cores, value in found["measured"].items())
+        axis.plot(*zip(*points, strict=True), "o", color=BLUE, label="LPT, measured", zorder=3)
+        axis.set_title(mix)
+        axis.set_xlabel("cores")
+    panels[0].set_ylabel("speedup over one core")
+    _legend(figure, panels, 4)
+    return figure
+
+
 #: File name, the section that it is drawn from, and how.
 PLOTS: dict[str, tuple[str, Callable[[Series], Figure]]] = {
     "consumers": ("consumers", draw_consumers),
@@ -293,6 +317,7 @@ PLOTS: dict[str, tuple[str, Callable[[Series], Figure]]] = {
     "readers": ("readers", draw_readers),
     "delay": ("delay", draw_delay),
     "reasoning": ("reasoning", draw_reasoning),
+    "scaling": ("lanes", draw_scaling),
 }
 
 

@@ -13,6 +13,7 @@ from bench.sections.classes import measure_classes
 from bench.sections.cycles import measure_cycles
 from bench.sections.enumeration import measure_enumeration
 from bench.sections.iris import measure_iris
+from bench.sections.lanes import measure_lanes
 from bench.sections.large import measure_large
 from bench.sections.memory import measure_memory
 from bench.sections.projection import measure_projection
@@ -36,6 +37,7 @@ SECTIONS: dict[str, Section] = {
     "windows": measure_windows,
     "aggregates": measure_aggregates,
     "reasoning": measure_reasoning,
+    "lanes": measure_lanes,
 }
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         UnsupportedQuery,
         WindowError,
     )
+    from triegs.lanes import Lanes
     from triegs.maintain.standing import Refused
     from triegs.read.changes import Change, Changes
     from triegs.read.snapshot import Answer, Snapshot
@@ -75,6 +76,7 @@ _HOME = {
     "HistoryGone": "errors",
     "InputError": "errors",
     "InvalidUpdate": "errors",
+    "Lanes": "lanes",
     "LogDamaged": "errors",
     "LogFailed": "errors",
     "MappingError": "errors",
@@ -129,6 +131,7 @@ __all__ = [
     "HistoryGone",
     "InputError",
     "InvalidUpdate",
+    "Lanes",
     "LogDamaged",
     "LogFailed",
     "MappingError",

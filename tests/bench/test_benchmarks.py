@@ -52,6 +52,12 @@ QUICK = {
     ("aggregates", "DABA Lite, in order, 4,000", "longest by median step"): 20,
     ("aggregates", "960 events, 10 matches", "than DuckDB again"): 20,
     ("aggregates", "960 events, 10 matches", "than bisect"): 3,
+    ("lanes", "4 lanes, Path3", "on 2, LPT"): 1.8,
+    ("lanes", "4 lanes, Spider4x2", "on 2, LPT"): 1.8,
+    ("lanes", "4 lanes, Mix3", "on 2, LPT"): 1.8,
+    ("lanes", "4 lanes, Mix3", "LPT : round robin"): 0.97,
+    ("lanes", "4 lanes, Mix3", "hybrid : best pure"): 0.98,
+    ("lanes", "4 lanes, Mix3", "chosen : best"): 0.97,
 }
 
 

@@ -93,6 +93,7 @@ class Request:
     rules: list[str] | None
     follow: bool
     engine: str
+    workers: int
     state: str | None
     sync: str | None
     mode: str | None
@@ -199,7 +200,7 @@ def run(
     ] = None,
     rules: Annotated[
         list[str] | None,
-        _list(
+        list_option(
             "--rules", metavar="FILE|rdfs|rdfs-plus",
             help="Rules, Datalog or CONSTRUCT; what they derive is in the graph.",
         ),
@@ -214,6 +215,13 @@ def run(
             "What reads the files: this process (direct, the default) or Spark in local mode.",
         ),
     ] = EngineOption.DIRECT,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers", metavar="N", min=1,
+            help="Threads that share several queries among them, in lanes; not with --state.",
+        ),
+    ] = 1,
     state: Annotated[
         str | None,
         text_option(

@@ -39,10 +39,12 @@ from triegs.cli.run_state import (
 from triegs.engine import Engine
 from triegs.errors import InputError, TriegsError, WindowError
 from triegs.events import Source
+from triegs.lanes import Lanes
 from triegs.mode import Mode
 from triegs.names import BASE
 from triegs.outputs import Options
 from triegs.outputs.texts import find_prefixes
+from triegs.reason.model import RuleSet
 from triegs.run.bookmarks import TIME, Bookmarks, StreamProgress, find_sizes
 from triegs.run.driver import Run, StreamBatch
 from triegs.run.epochs import AppliedEpochs, Epochs, Note, WholeBatches, WindowedEpochs
@@ -93,34 +95,34 @@ def _run(request: Request) -> int:
             for warning in each.query.warnings:
                 LOG.warning("%s, %s", each.source, warning)
         positions: Mapping[str, Any] | None = None
+        kept: Engine | None = None
+        engine: Engine | Lanes
         if request.state is None:
-            mode = Mode(request.mode or Mode.MULTIGRAPH)
-            engine = stack.enter_context(
-                Engine(
-                    mode, prefixes=prefixes, event_time=event_time, base=base or BASE, rules=rules
-                )
-            )
+            engine = open_lanes(request, len(queries), prefixes, event_time, base or BASE, rules)
+            stack.callback(engine.close)
         else:
-            engine = stack.enter_context(open_state(request, prefixes, event_time, rules))
-            refuse_new_windows(engine, has_windows)
-            positions = dict(engine.positions)
+            engine = kept = stack.enter_context(open_state(request, prefixes, event_time, rules))
+            refuse_new_windows(kept, has_windows)
+            positions = dict(kept.positions)
         late_before = engine.metrics()["windows"]["late"]
         sources = open_sources(
             request, streams, prefixes, known, stop, stack, positions, has_windows
         )
         refusals = stack.enter_context(Refusals(request.quarantine))
-        if positions is None:
+        if kept is None:
             selected = [
                 register(engine, each, request.emit, windows[each.name]) for each in queries
             ]
         else:
-            selected = register_again(engine, queries, request.emit, windows)
+            selected = register_again(kept, queries, request.emit, windows)
         is_watched = request.progress and is_terminal(sys.stderr)
         progress = Progress(is_watched, InputSize(streams, sources))
         messages.hide = progress.hide
         stack.callback(progress.hide)
-        load = load_static if positions is None else load_once
-        load(engine, request.static or ())
+        if kept is None:
+            load_static(engine, request.static or ())
+        else:
+            load_once(kept, request.static or ())
         heads = [describe_head(each, known, base) for each in selected]
         sizes = find_sizes(positions or {})
         outputs = stack.enter_context(open_outputs(request, options, heads, progress, sizes))
@@ -128,10 +130,10 @@ def _run(request: Request) -> int:
         stack.enter_context(stop.handling_signals())
         reporter = Reporter(selected, outputs, When.END, is_sorted=positions is not None)
         bookmarks = None
-        if positions is not None:
+        if kept is not None and positions is not None:
             tracks = {name: StreamProgress(name, each, positions) for name, each in sources.items()}
-            bookmarks = Bookmarks(engine, tracks, reporter, refusals)
-            engine.pace_checkpoints(bookmarks.is_ready)
+            bookmarks = Bookmarks(kept, tracks, reporter, refusals)
+            kept.pace_checkpoints(bookmarks.is_ready)
         note = None if bookmarks is None else bookmarks.note
         batches = merge_streams(sources if bookmarks is None else bookmarks.tracks)
         read = [window for each in windows.values() for window in each]
@@ -199,6 +201,21 @@ def showing_log(level: str) -> Iterator[Messages]:
         LOG.setLevel(before)
 
 
+def open_lanes(
+    request: Request, queries: int, prefixes: Mapping[str, str], event_time: EventTime, base: str,
+    rules: RuleSet,
+) -> Engine | Lanes:  # fmt: skip
+    """An engine, or lanes if there are several workers and something to divide among them."""
+    if rules.rules and request.workers > 1:
+        reject("not supported with --rules, which run in one engine", "--workers")
+    mode = Mode(request.mode or Mode.MULTIGRAPH)
+    options: dict[str, Any] = {"prefixes": prefixes, "event_time": event_time, "base": base}
+    count = min(request.workers, queries)
+    if count == 1:
+        return Engine(mode, rules=rules, **options)
+    return Lanes(count, mode, threads=count, **options)
+
+
 # Time and epochs
 
 
@@ -260,16 +277,16 @@ def choose_every(request: Request, options: Options, has_times: bool) -> When:
 
 
 def choose_epochs(
-    request: Request, engine: Engine, every: When | int, has_times: bool, note: Note | None
+    request: Request, engine: Engine | Lanes, every: When | int, has_times: bool, note: Note | None
 ) -> Epochs:
     is_default = request.every is None
     is_bulk = every is When.END or (is_default and not has_times)
     make = WholeBatches if is_bulk and request.batch is None else AppliedEpochs
-    time = engine.positions.get(TIME)
+    time = engine.positions.get(TIME) if isinstance(engine, Engine) else None
     return make(engine, request.batch, strict=request.strict, note=note, time=time)
 
 
-def load_static(engine: Engine, paths: Iterable[str]) -> None:
+def load_static(engine: Engine | Lanes, paths: Iterable[str]) -> None:
     for path in paths:
         try:
             report = engine.load(path)

@@ -15,6 +15,7 @@ from triegs.cli.queries import show_query_error
 from triegs.engine import Engine
 from triegs.engine.standing_query import StandingQuery
 from triegs.errors import QueryError, WindowError
+from triegs.lanes import Lanes
 from triegs.outputs import Head, Kind
 from triegs.run.reporter import Emit, RunQuery, Sign
 from triegs.sparql import Query, parse
@@ -124,7 +125,7 @@ def check_changes(given: QueryArgument, kinds: tuple[Kind, ...]) -> None:
 
 
 def register(
-    engine: Engine, given: QueryArgument, emit: str | None, windows: tuple[Window, ...]
+    engine: Engine | Lanes, given: QueryArgument, emit: str | None, windows: tuple[Window, ...]
 ) -> RunQuery:
     """Register a query; exits if the engine does not support it."""
     try:

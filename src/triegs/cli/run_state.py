@@ -40,6 +40,8 @@ def check_state(request: Request) -> None:
         if request.sync is not None:
             reject("requires --state", "--sync")
         return
+    if request.workers > 1:
+        reject("not supported with --state: lanes have no directory; use --workers 1", "--workers")
     try:
         read_sync(request.sync or "100ms")
     except (ValueError, WindowError):

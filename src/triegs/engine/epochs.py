@@ -53,7 +53,7 @@ class Epochs:
         try:
             if time is not None:
                 state.windows.take_times()
-                batch = self._encode(updates, options)
+                batch = self.encode(updates, options)
                 state.clock.begin(time)
                 try:
                     return self._apply_batch(batch, strict, read_time(time))
@@ -64,7 +64,7 @@ class Epochs:
                 report = self._apply_one(updates[0])
                 if report is not None:
                     return report
-            batch = self._encode(updates, options)
+            batch = self.encode(updates, options)
             if len(batch.rows) <= FEW_TERMS:
                 few = FEW_TERMS
             return self._apply_batch(batch, strict)
@@ -104,7 +104,8 @@ class Epochs:
             finally:
                 state.free_terms()
 
-    def _encode(self, updates: Any, options: UpdateOptions) -> Batch:
+    def encode(self, updates: Any, options: UpdateOptions) -> Batch:
+        """Updates by ids."""
         state = self._state
         read = None
         if options.mapping is not None or options.columns:
@@ -146,10 +147,8 @@ class Epochs:
 
     def _apply_batch(self, batch: Batch, strict: bool, time: int | None = None) -> Report:
         state = self._state
-        rows, kept_rows, malformed = batch
-        if malformed and strict:
-            message = f"{len(malformed)} updates are malformed; nothing changed"
-            raise InvalidUpdate(message, tuple(malformed))
+        check_batch(batch, strict)
+        rows, _, malformed = batch
         if state.journal is None:
             version, refused = self._apply_rows(rows, strict)
         else:
@@ -157,6 +156,13 @@ class Epochs:
             columns = state.journal.describe_rows(rows)
             with state.journal.record(Kind.APPLY, state.epoch, fields, columns):
                 version, refused = self._apply_rows(rows, strict)
+        return self.conclude(batch, Epoch(version, refused))
+
+    def conclude(self, batch: Batch, epoch: Epoch) -> Report:
+        """The epoch of a batch was published: count it, notify, and report."""
+        state = self._state
+        version, refused = epoch
+        rows, kept_rows, malformed = batch
         state.updates += len(rows) - len(refused)
         if refused or malformed:
             if kept_rows is not None:
@@ -184,3 +190,10 @@ class Epochs:
         found = LoggedReport(epoch, refused)
         found._journal, found._sequence = journal, journal.last
         return found
+
+
+def check_batch(batch: Batch, is_strict: bool) -> None:
+    """Refuse a strict epoch with malformed updates."""
+    if batch.refused and is_strict:
+        message = f"{len(batch.refused)} updates are malformed; nothing changed"
+        raise InvalidUpdate(message, tuple(batch.refused))

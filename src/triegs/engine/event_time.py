@@ -11,7 +11,7 @@ from triegs.durable.journal import Kind
 from triegs.engine.state import FEW_TERMS, EngineState
 from triegs.errors import LogFailed
 from triegs.sparql.window import EVERY, name_stream
-from triegs.windows.encoding import read_time
+from triegs.windows.encoding import Events, read_time
 from triegs.windows.outcomes import Published, Pushed
 from triegs.windows.rows import RowReading, read_rows
 
@@ -35,22 +35,11 @@ class TimedEvents:
 
     def push(self, events: Any, options: PushOptions) -> Pushed:
         state = self._state
-        stream, mapping, columns, time_unit = options
-        stream = name_stream(stream)
+        stream = name_stream(options.stream)
         state.begin_update()
         windows, journal = state.windows, state.journal
         try:
-            read = None
-            if mapping is not None or columns or time_unit is not None:
-                reading = RowReading(
-                    mapping, columns, state.base, state.prefixes, stream, time_unit
-                )
-                first = windows.count_arrivals(stream)
-                read = read_rows(events, reading, f"stream {stream or ''}", first, is_timed=True)
-                events = read.table
-            found = windows.encode(events, stream)
-            if read is not None:
-                found = read.index_events(found)
+            found = self.encode(events, options, stream)
             if journal is None:
                 return windows.push(found, stream)
             fields = {"stream": stream, "given": found.given}
@@ -62,6 +51,19 @@ class TimedEvents:
             raise
         finally:
             state.end_update(FEW_TERMS)
+
+    def encode(self, events: Any, options: PushOptions, stream: str | None) -> Events:
+        """Events by ids."""
+        state, windows = self._state, self._state.windows
+        _, mapping, columns, time_unit = options
+        read = None
+        if mapping is not None or columns or time_unit is not None:
+            reading = RowReading(mapping, columns, state.base, state.prefixes, stream, time_unit)
+            first = windows.count_arrivals(stream)
+            read = read_rows(events, reading, f"stream {stream or ''}", first, is_timed=True)
+            events = read.table
+        found = windows.encode(events, stream)
+        return found if read is None else read.index_events(found)
 
     def advance(self, to: Any, stream: str | None, close: bool) -> list[Published]:
         """Move the watermark and publish what is due; one record covers all of it."""
@@ -86,7 +88,7 @@ class TimedEvents:
                     if windows.publisher.has_refused:
                         refusing.append(len(found))
                     found.append(each._replace(epoch=each.epoch - state.clock.first))
-                    self._notify(found[-1], problems)
+                    self.notify(found[-1], problems)
             except BaseException:
                 self._stop_slides(record, state.store.newest.number - begin)
                 raise
@@ -118,7 +120,7 @@ class TimedEvents:
                 self._note_refusing(self._last_record, [0] if windows.publisher.has_refused else [])
                 published = each._replace(epoch=each.epoch - state.clock.first)
                 state.published = (published,)
-                self._notify(published, problems)
+                self.notify(published, problems)
                 yield published
         except Exception:
             state.drop_notes()
@@ -150,7 +152,7 @@ class TimedEvents:
             with suppress(LogFailed):  # then it goes with the next record
                 state.journal.flush(state.epoch)
 
-    def _notify(self, published: Published, problems: list[Exception]) -> None:
+    def notify(self, published: Published, problems: list[Exception]) -> None:
         """A slide was published: run emitters, notify subscribers, free terms."""
         state = self._state
         state.aggregating.follow_answers()

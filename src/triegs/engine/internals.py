@@ -11,6 +11,7 @@ from triegs.durable.source import QuerySource
 from triegs.engine.aggregates import Aggregates
 from triegs.engine.epochs import Epochs, UpdateOptions
 from triegs.engine.event_time import PushOptions, TimedEvents
+from triegs.engine.prepared import PreparedChanges
 from triegs.engine.registration import Registration
 from triegs.engine.report import Report
 from triegs.engine.standing_query import StandingQuery
@@ -31,6 +32,7 @@ class EngineInternals(EngineState):
         self.aggregating = Aggregates(self, self.registration.queries)
         self.epochs = Epochs(self)
         self.timed_events = TimedEvents(self)
+        self.prepared = PreparedChanges(self, self.epochs, self.timed_events)
 
     @property
     def queries(self) -> Mapping[str, StandingQuery]:

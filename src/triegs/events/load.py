@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,11 @@ def read_statements(dictionary: Dictionary, source: Any, name: str | None) -> Ba
     >>> read_statements(Dictionary(), BytesIO(b"<a:a> <a:p> <a:b> ."), "n-triples").rows
     array([[1, 0, 1, 2]])
     """
-    batches = [encode_table(dictionary, batch) for batch in list_statements(source, name)]
+    return encode_statements(dictionary, list_statements(source, name))
+
+
+def encode_statements(dictionary: Dictionary, statements: Iterable[pa.RecordBatch]) -> Batch:
+    """Statements that were read already, as insertions."""
+    batches = [encode_table(dictionary, batch) for batch in statements]
     empty = np.empty((0, 4), np.int64)
     return Batch(np.concatenate([empty, *(batch.rows for batch in batches)]), None, [])

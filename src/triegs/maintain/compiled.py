@@ -18,6 +18,7 @@ from triegs.errors import InvalidUpdate, MemoryLimitReached, MultiplicityOverflo
 from triegs.jit.words import Words
 from triegs.maintain.choices import choose_statistics
 from triegs.maintain.enumeration_plan import EnumerationPlan
+from triegs.maintain.faults import Fault, TooMuch
 from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.program import (
     CALL_BAD,
@@ -45,6 +46,7 @@ from triegs.maintain.meaning import Held
 from triegs.maintain.measures import Measures
 from triegs.maintain.model import Index, Rule, Step, View, is_counts
 from triegs.maintain.pace import Pace
+from triegs.maintain.preparing import Preparing, finish
 from triegs.maintain.standing import (
     NO_EVENT,
     BaseRelation,
@@ -131,14 +133,20 @@ class CompiledCore(Uncopied, Publisher):
             epoch = self.apply_at_once(flat, counts)
             if epoch is not None:
                 return epoch
+        return finish(self.prepare(rows, is_strict, counts))
+
+    def prepare(
+        self, rows: Words, is_strict: bool = False, counts: bool = False
+    ) -> Preparing[Epoch]:
+        """As `apply`, but pauses before it publishes."""
         try:
-            epoch = self._apply(rows, is_strict)
+            epoch = yield from self._apply(rows, is_strict)
         except MemoryLimitReached:
-            if not (flat[::4] < 0).any():
+            if not (rows.reshape(-1)[::4] < 0).any():
                 raise
             self.store.lift_limit()
             try:
-                epoch = self._apply(rows, is_strict, is_lifted=True)
+                epoch = yield from self._apply(rows, is_strict, is_lifted=True)
             finally:
                 self.store.restore_limit()
         if counts:
@@ -146,7 +154,7 @@ class CompiledCore(Uncopied, Publisher):
             self._terms.settle(kept if epoch.refused else rows, epoch.version.number)
         return epoch
 
-    def _apply(self, rows: Words, is_strict: bool, is_lifted: bool = False) -> Epoch:
+    def _apply(self, rows: Words, is_strict: bool, is_lifted: bool = False) -> Preparing[Epoch]:
         flat = rows.reshape(-1)
         saved = None if self._is_plain else self._save()
         overflown: dict[RegisteredPlan, MultiplicityOverflow] = {}
@@ -160,9 +168,10 @@ class CompiledCore(Uncopied, Publisher):
                 if not is_lifted and any(map(self._is_due, self.registered)):
                     self._rebuild()
                 if is_lifted and (flat[::4] > 0).any() and not self.store.is_within_limit():
-                    raise _TooMuch
+                    raise TooMuch
+                yield
                 return Epoch(self.publish(), refused)
-            except _Fault as fault:
+            except Fault as fault:
                 users = self._find_users(fault) if fault.kinds & OVERFLOW else []
                 self._abort(saved)
                 if fault.kinds & OVERFLOW:
@@ -179,7 +188,7 @@ class CompiledCore(Uncopied, Publisher):
             except MemoryLimitReached:
                 self._abort(saved)
                 self._make_room("an epoch")
-            except _TooMuch:
+            except TooMuch:
                 self._abort(saved)
                 raise self.store.refuse("an epoch", self.describe_pins()) from None
             except BaseException:
@@ -305,7 +314,7 @@ class CompiledCore(Uncopied, Publisher):
             found = self.store.run(run)
         if found < 0:
             judges.answer()
-            raise _Fault(self.store.faults, -2 - found)
+            raise Fault(self.store.faults, -2 - found)
         if count > FEW_UPDATES:
             self.pace.note(self._told[CALL_TICKS], count)
         self._judged += count
@@ -317,7 +326,7 @@ class CompiledCore(Uncopied, Publisher):
             return ()
         return tuple(Refused(row, NO_EVENT) for row in sorted(refused[:found].tolist()))
 
-    def _find_users(self, fault: _Fault) -> list[tuple[RegisteredPlan, MultiplicityOverflow]]:
+    def _find_users(self, fault: Fault) -> list[tuple[RegisteredPlan, MultiplicityOverflow]]:
         """The plans that use a step and must be stalled."""
         if fault.step < 0:
             return []
@@ -581,16 +590,3 @@ class CompiledCore(Uncopied, Publisher):
         """Forget what was computed for freed ids, which may be reused for other terms."""
         self.judges.forget(ids)
         self.views.digits.forget(ids)
-
-
-class _Fault(Exception):
-    """A kernel fault at a step (-1: while judging); the epoch must be aborted."""
-
-    def __init__(self, kinds: int, step: int) -> None:
-        super().__init__(kinds, step)
-        self.kinds = kinds
-        self.step = step
-
-
-class _TooMuch(Exception):
-    """An epoch with deletions would leave more than the limit allows."""

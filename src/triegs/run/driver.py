@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from triegs.engine import Engine
 from triegs.events.mapping.rows import count_rows
+from triegs.lanes import Lanes
 from triegs.run.epochs import Epochs, Published
 from triegs.run.refusals import Refusals
 from triegs.run.reporter import Reporter
@@ -52,7 +53,7 @@ class Run:
     called after each epoch and batch. `progress` makes the run of a durable engine resumable.
     """
 
-    engine: Engine
+    engine: Engine | Lanes
     source: Iterable[StreamBatch]
     epochs: Epochs
     reporter: Reporter

@@ -17,6 +17,7 @@ from triegs.engine import Engine
 from triegs.errors import InvalidUpdate
 from triegs.events.mapping.cells import Words
 from triegs.events.mapping.rows import SAME_ROW, count_rows, find_starts
+from triegs.lanes import Lanes
 from triegs.maintain.standing import Refused
 from triegs.reasons import Reason, Why
 from triegs.run.refusals import Refusal
@@ -83,7 +84,7 @@ class AppliedEpochs:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine | Lanes,
         rows: int | None = None,
         *,
         strict: bool = False,
@@ -190,7 +191,7 @@ class WindowedEpochs:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine | Lanes,
         *,
         strict: bool = False,
         note: Note | None = None,

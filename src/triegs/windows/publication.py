@@ -11,6 +11,7 @@ import numpy as np
 
 from triegs.errors import MemoryLimitReached
 from triegs.jit.words import Words
+from triegs.maintain.preparing import Preparing, finish
 from triegs.maintain.standing import Epoch, Refused
 from triegs.reasons import Reason
 from triegs.windows.cursor import Slide, WindowCursor
@@ -44,6 +45,14 @@ class EpochCore(Protocol):
     """What publishing needs of the core."""
 
     def apply(self, rows: Words, is_strict: bool = False) -> Epoch: ...
+
+    def prepare(self, rows: Words, is_strict: bool = False) -> Preparing[Epoch]: ...
+
+
+class EventsRefused(Exception):
+    """Another engine has no room for the events of a slide, so this one refuses them too. Thrown
+    into a slide that pauses.
+    """
 
 
 class SlideClock(Protocol):
@@ -86,6 +95,13 @@ class SlidePublisher:
                 found = self.publish(due)
             yield found
 
+    def prepare_due(self) -> Iterator[Preparing[Published]]:
+        """As `publish_due`, but each slide pauses before it is published. It must be finished
+        before the next one is taken.
+        """
+        while (due := self._find_due()) is not None:
+            yield self._follow(due, pauses=True)
+
     def judge_due(self) -> None:
         """Judge the events of the next due slide, as publishing it would. So an engine that failed
         to publish the slide and one that did not try have the same state.
@@ -98,32 +114,37 @@ class SlidePublisher:
         """One epoch: every due window slides, and the core takes all changes at once. Aggregates
         follow at once: nobody reads one that is behind.
         """
-        with self._aggregates.move():
-            return self._publish(due)
+        return finish(self._follow(due, pauses=False))
 
-    def _publish(self, due: Due) -> Published:
+    def _follow(self, due: Due, pauses: bool) -> Preparing[Published]:
+        with self._aggregates.move():
+            return (yield from self._publish(due, pauses))
+
+    def _publish(self, due: Due, pauses: bool) -> Preparing[Published]:
         time, slides = due.time, self._compute(due)
         self.has_refused = False
         try:
             if self.is_refusing:
                 raise MemoryLimitReached(str(Reason.NO_ROOM))
-            changes, version = self._apply(time, slides)
-        except MemoryLimitReached as problem:
+            changes, version = yield from self._apply(time, slides, pauses)
+        except (MemoryLimitReached, EventsRefused) as problem:
             # Expiry must succeed, or the windows would never move again.
             kills = {c: list(c.kills) for stream in due.cursors for c in stream.cursors}
             refused = self._refuse_events(due, slides)
             if not any(refused.values()):
                 raise
+            self.has_refused = True
             try:
-                changes, version = self._apply(time, slides)
+                changes, version = yield from self._apply(time, slides, pauses)
             except BaseException:  # held epochs leave no room even for that
+                self.has_refused = False
                 for stream, positions in refused.items():
                     stream.take_back(positions)
                 for cursor, before in kills.items():
                     cursor.kills = before
                 raise
-            log_messages.warning("slide at %d: its events were refused: %s", time, problem)
-            self.has_refused = True
+            if isinstance(problem, MemoryLimitReached):
+                log_messages.warning("slide at %d: its events were refused: %s", time, problem)
         for cursor, slide in slides.items():
             cursor.commit(slide, time)
         self.slid = slides.keys()
@@ -182,8 +203,8 @@ class SlidePublisher:
         return slides
 
     def _apply(
-        self, time: int, slides: dict[WindowCursor, Slide]
-    ) -> tuple[list[tuple[WindowGraph, Words]], int]:
+        self, time: int, slides: dict[WindowCursor, Slide], pauses: bool
+    ) -> Preparing[tuple[list[tuple[WindowGraph, Words]], int]]:
         """Publish an epoch of slides; returns the rows of each graph, and the version's number."""
         newest = self._graphs.newest
         self._aggregates.check_room(slides)
@@ -201,7 +222,9 @@ class SlidePublisher:
             rows = changes[0][1] if changes else np.empty((0, 4), np.int64)
             if len(changes) > 1:
                 rows = np.concatenate([rows for _, rows in changes])
-            version, refused = self._core.apply(rows)
+            version, refused = (
+                (yield from self._core.prepare(rows)) if pauses else self._core.apply(rows)
+            )
         except BaseException:
             self._reasoning.undo()
             for graph, labelled in changes:

@@ -8,6 +8,7 @@ import numpy as np
 
 from triegs.errors import InvalidUpdate
 from triegs.jit.words import Words
+from triegs.maintain.preparing import Preparing
 from triegs.maintain.standing import NO_EVENT, Epoch, Refused
 from triegs.windows.window_graphs import WindowGraphs
 
@@ -17,11 +18,17 @@ class StaticCore(Protocol):
 
     def apply(self, rows: Words, is_strict: bool = False) -> Epoch: ...
 
+    def prepare(self, rows: Words, is_strict: bool = False) -> Preparing[Epoch]: ...
+
     def count(self, subject: int, predicate: int, obj: int) -> int: ...
 
 
-def apply_static(core: StaticCore, graphs: WindowGraphs, rows: Words, is_strict: bool) -> Epoch:
-    """An epoch of the static graph, applied to every window graph that includes it."""
+def apply_static(
+    core: StaticCore, graphs: WindowGraphs, rows: Words, is_strict: bool, pauses: bool
+) -> Preparing[Epoch]:
+    """An epoch of the static graph, applied to every window graph that includes it. It pauses
+    before it publishes if asked to.
+    """
     refused = judge_static(core, rows)
     if refused and is_strict:
         message = f"{len(refused)} updates of a strict epoch were invalid; nothing changed"
@@ -29,7 +36,8 @@ def apply_static(core: StaticCore, graphs: WindowGraphs, rows: Words, is_strict:
     kept = np.delete(rows, [row for row, _ in refused], axis=0) if refused else rows
     with_static = [graph for graph in graphs.by_number.values() if graph.key.has_static]
     labelled = [graph.translate(kept, graphs.newest) for graph in with_static]
-    version, _ = core.apply(np.concatenate([kept, *labelled]))
+    changed = np.concatenate([kept, *labelled])
+    version, _ = (yield from core.prepare(changed)) if pauses else core.apply(changed)
     for graph, changes in zip(with_static, labelled, strict=True):
         graph.count(changes, version.number)
     return Epoch(version, refused)

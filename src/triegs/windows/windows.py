@@ -19,6 +19,7 @@ import numpy as np
 from triegs.errors import StateError, WindowError
 from triegs.jit.words import Words
 from triegs.maintain.label_graphs import LabelGraphs
+from triegs.maintain.preparing import Preparing, finish
 from triegs.maintain.standing import Epoch, Refused
 from triegs.read.snapshot import Snapshot
 from triegs.reasons import Reason
@@ -126,7 +127,12 @@ class Windows:
         """An epoch of the static graph, applied to every window graph that includes it."""
         if self.reasoning.is_used:
             return self.reasoning.apply_static(rows, is_strict)
-        return apply_static(self._core, self._graphs, rows, is_strict)
+        return finish(apply_static(self._core, self._graphs, rows, is_strict, pauses=False))
+
+    def prepare_static(self, rows: Words, is_strict: bool) -> Preparing[Epoch]:
+        """As `apply_static`, but pauses before it publishes. Not for an engine with rules."""
+        assert not self.reasoning.is_used, "lanes have no rules"
+        return apply_static(self._core, self._graphs, rows, is_strict, pauses=True)
 
     def take_times(self) -> None:
         """Epochs are given times by the caller, so no events may move the time."""
@@ -206,6 +212,10 @@ class Windows:
     def publish_due(self, record: Record = record_nothing) -> Iterator[Published]:
         """Publish all slides up to the watermark, in order; each is made within `record`."""
         return self.publisher.publish_due(record)
+
+    def prepare_due(self) -> Iterator[Preparing[Published]]:
+        """As `publish_due`, but each slide pauses before it is published."""
+        return self.publisher.prepare_due()
 
     def metrics(self) -> dict[str, Any]:
         """The ``windows`` figures of `triegs.Engine.metrics`."""
