@@ -4,6 +4,7 @@ oracle.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ from triegs.options import ModeName
 from triegs.workloads import TimedWorkload
 from triegs.workloads.temporal import TEMPORAL
 
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 TOTALS = workloads.get("social-totals")
 
 
@@ -59,7 +61,7 @@ def test_totals_equal_those_of_pyoxigraph() -> None:
 def test_temporal_joins_equal_the_oracle(workload: TimedWorkload) -> None:
     """In both modes at once, because the oracle takes longer than the engines."""
     oracles = {name: Oracle(text) for name, text in workload.queries.items()}
-    table = read_events(workload, 1_000, 60)
+    table = read_events(workload, 1_000 if SOAK else 600, 60)
     seen: Counter[str] = Counter()
     modes: tuple[ModeName, ...] = ("multigraph", "rdf")
     for slides in zip(*(run(workload, table, mode) for mode in modes), strict=True):
