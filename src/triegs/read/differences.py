@@ -24,29 +24,46 @@ from triegs.read.columns import (
     Sizes,
     Words,
 )
-from triegs.read.kernels.answers import INSIDE, MISFIT, SET, TRIE
-from triegs.read.kernels.changes import (
+from triegs.read.kernels.answers import (
+    INSIDE,
+    INTERFACE,
+    INTERFACE_AT,
+    LEVEL,
+    MISFIT,
+    SET,
+    STATE_HEAD,
+    STATE_WORDS,
+    TRIE,
+)
+from triegs.read.kernels.change_levels import (
     BEGINS,
     CHECK_WORDS,
+    CHECKS,
+    CHECKS_AT,
     COUNTS_AS_ONE,
+    DEEP,
     DIFFERENCES_AT,
     EARLIER,
     FACTOR_NEW,
     FACTOR_OLD,
+    FLAGS,
     IS_BACKWARDS,
     LEADS,
-    LEVEL,
     NEVER,
     NO_LEVEL,
     OVERFLOWN,
-    PHASE_WORDS,
-    SEED_LEVEL_WORDS,
-    TABLE_HEAD,
+    PASS,
+    PASSES,
+    SAME,
+    SEED,
+    SEEDS_AT,
     WEIGHS,
-    fill_changes,
-    state_words,
+    change_words,
 )
+from triegs.read.kernels.changes import fill_changes
 from triegs.read.kernels.differences import difference_words, share_roots
+from triegs.read.kernels.expansion import END, LEVEL_WORDS, PARENT, scratch_words, shown_numbers
+from triegs.read.levels import NONE, find_end, find_parents
 from triegs.store.packed import PackedRelation, PackedVersion
 from triegs.terms.decoder import allocate
 
@@ -101,25 +118,28 @@ def _fill(
     # The arena of the later version contains all nodes of the earlier one.
     words = max(old.version, new.version, key=lambda version: version.number).words
     width = new.enumeration.width
-    start = state_words(width, phases.levels)
+    start = STATE_HEAD + STATE_WORDS * phases.levels
     state = np.zeros(start + difference_words(phases.columns), np.int64)
-    state[LEVEL], state[DIFFERENCES_AT] = NO_LEVEL, start
+    state[LEVEL], state[PASS], state[DIFFERENCES_AT] = NO_LEVEL, PASSES, start
+    state[SEEDS_AT] = scratch_words(phases.levels)
     state[FACTOR_OLD], state[FACTOR_NEW] = factors
     numbers = old.version.number, new.version.number
     # Another plan has other relations, so shared nodes prove nothing.
     state[EARLIER] = min(numbers) if old.enumeration is new.enumeration else NEVER
     state[IS_BACKWARDS] = numbers[0] > numbers[1]
     kind = np.int32 if integers is None else np.int64
+    scratch = allocate(change_words(phases.levels, phases.columns), np.int64)
+    shown = allocate(shown_numbers(phases.levels), kind)
     while True:
         rows = sizes()
         values = NO_INTEGERS if integers is None else integers().reshape(-1)
         out = allocate(width * (rows + WIDE), kind)
-        counts = allocate(rows + WIDE, np.int64)
+        counts = allocate(2 * (rows + WIDE), np.int64)
         old.version.check_held()
         new.version.check_held()
         found = fill_changes(
-            words, old.version.roots, new.version.roots, phases.table, state, values, out, counts,
-            rows, width, is_distinct,
+            words, old.version.roots, new.version.roots, phases.table, state, values, scratch,
+            shown, out, counts, rows, width, is_distinct,
         )  # fmt: skip
         if state[OVERFLOWN]:
             _refuse()
@@ -222,11 +242,15 @@ def _order(old: EnumerationPlan, new: EnumerationPlan, seed: int | None) -> _Pha
                 new.factors[above.above].parent_path,
                 old.factors[below.above].parent_path,
             )
-    for number, (before, after) in enumerate(zip(old.factors, new.factors, strict=True)):
+    left = [number for number in range(len(new.factors)) if number not in done]
+    while left:
+        # Components one after the other, that of the seed first: levels are numbered depth first.
+        near = (each for each in left if bound.intersection(new.factors[each].columns))
+        number = next(near, left[0])
+        left.remove(number)
+        before, after = old.factors[number], new.factors[number]
         is_same = seed is not None and number < seed
         use = WEIGHS if after.weighs else COUNTS_AS_ONE
-        if number in done:
-            continue
         if not visit(before.relation, after.relation, after.columns, use, is_same):
             phase.checks.append((number, is_same))
     return phase
@@ -234,57 +258,80 @@ def _order(old: EnumerationPlan, new: EnumerationPlan, seed: int | None) -> _Pha
 
 def write_phases(old: EnumerationPlan, new: EnumerationPlan, seeds: Sequence[int | None]) -> Phases:
     """The table that `triegs.read.kernels.changes` reads; a seed of None is the whole result."""
-    words = [len(seeds), 0, *([0] * len(seeds))]
+    words = [len(seeds), *([0] * len(seeds))]
     most_levels = most_columns = 0
     for number, seed in enumerate(seeds):
-        phase = _order(old, new, seed)
-        at = words[TABLE_HEAD + number] = len(words)
-        words += [0] * PHASE_WORDS
+        words[1 + number] = len(words)
         columns = new.factors[seed].columns if seed is not None else ()
-        level_of = dict.fromkeys(columns, 0)
-        levels: list[list[int]] = []
-        for scan in phase.scans:
-            first = len(words)
-            words += scan.known
-            for step, column in enumerate(scan.binds):
-                is_last = step == len(scan.binds) - 1
-                kind = INSIDE if step else SET if scan.known else TRIE
-                use = scan.use if is_last else LEADS if scan.use == LEADS else BEGINS
-                keys = [0, 0] if step else [len(scan.known), first]
-                roots = [scan.old.root_at, scan.new.root_at]
-                levels.append([kind, *roots, *keys, column, use, int(scan.is_same), 0, 0])
-                level_of[column] = len(levels)
-        checks: dict[int, list[list[int]]] = {}
-        for factor, is_same in phase.checks:
-            before, after = old.factors[factor], new.factors[factor]
-            check = [
-                before.relation.root_at,
-                after.relation.root_at,
-                len(after.columns),
-                len(words),
-            ]
-            words += after.columns
-            check += [int(after.weighs), int(is_same)]
-            assert len(check) == CHECK_WORDS
-            checks.setdefault(max(level_of[p] for p in after.columns), []).append(check)
-        spans = {}
-        for level, found in checks.items():
-            spans[level] = [len(found), len(words)]
-            words += [word for check in found for word in check]
-        for level, row in enumerate(levels, 1):
-            row[8:] = spans.get(level, [0, 0])
-            assert len(row) == SEED_LEVEL_WORDS
-        first_column, first_level = len(words), len(words) + len(columns)
-        words += columns
-        words += [word for row in levels for word in row]
-        relation = (old.factors[seed], new.factors[seed]) if seed is not None else None
-        words[at : at + PHASE_WORDS] = [
-            len(columns), *(factor.relation.root_at for factor in relation or ()),
-            *([] if relation else [0, 0]), first_column,
-            int(seed is not None and new.factors[seed].weighs), len(levels), first_level,
-            *spans.get(0, [0, 0]),
-        ]  # fmt: skip
-        most_levels = max(most_levels, len(levels) + 1)
-        most_columns = max(most_columns, len(columns))
-    words[1] = most_levels
+        rows, count = _write_phase(_order(old, new, seed), columns, old, new)
+        roots = [0, 0, 0]
+        if seed is not None:
+            before, after = old.factors[seed], new.factors[seed]
+            roots = [after.relation.root_at, before.relation.root_at, int(after.weighs)]
+        words += [len(columns), *roots, count, *rows]
+        most_levels, most_columns = max(most_levels, count), max(most_columns, len(columns))
     return Phases(np.array(words, np.int64), most_levels, most_columns)
+
+
+def _write_phase(
+    phase: _Phase, columns: tuple[int, ...], old: EnumerationPlan, new: EnumerationPlan
+) -> tuple[list[int], int]:
+    """The levels of a phase as words, and their number."""
+    rows: list[list[int]] = []
+    #: By level: the keys that lead to its set, and the levels that must be known.
+    keys: list[list[int]] = []
+    needs: list[list[int]] = []
+    #: By column: a level, or a column of the seeds.
+    key_of = {column: -1 - number for number, column in enumerate(columns)}
+
+    def add_level(
+        kind: int, roots: Sequence[int], known: list[int], column: int, use: int, is_same: bool
+    ) -> None:
+        above = [len(rows) - 1] if kind == INSIDE else []
+        keys.append(known)
+        needs.append([*(max(key, 0) for key in known if kind != SEED), *above])
+        flags = SAME if is_same else 0
+        rows.append([kind, roots[0], 0, 0, column, use, 0, 0, NONE, 0, flags, roots[1]])
+
+    if columns:
+        add_level(SEED, (0, 0), list(columns[1:]), columns[0], COUNTS_AS_ONE, False)
+    for scan in phase.scans:
+        for step, column in enumerate(scan.binds):
+            is_last = step == len(scan.binds) - 1
+            use = scan.use if is_last else LEADS if scan.use == LEADS else BEGINS
+            kind = INSIDE if step else SET if scan.known else TRIE
+            known = [] if step else [key_of[each] for each in scan.known]
+            key_of[column] = len(rows)
+            add_level(kind, (scan.new.root_at, scan.old.root_at), known, column, use, scan.is_same)
+    checks: dict[int, list[tuple[list[int], list[int]]]] = {}
+    for factor, is_same in phase.checks:
+        before, after = old.factors[factor], new.factors[factor]
+        found = [key_of[column] for column in after.columns]
+        level = max(0, *found)
+        row = [after.relation.root_at, before.relation.root_at, len(found), 0]
+        checks.setdefault(level, []).append(([*row, int(after.weighs), int(is_same)], found))
+        needs[level] += [max(key, 0) for key in found if max(key, 0) != level]
+    parents = find_parents(needs)
+    words = [word for row in rows for word in row]
+    ends = [find_end(parents, level) for level in range(len(rows))]
+    far = [
+        any(each != parents[level] for each in needs[level]) or level in checks
+        for level in range(len(rows))
+    ]
+    for level in range(len(rows)):
+        at = LEVEL_WORDS * level
+        words[at + PARENT], words[at + END] = parents[level], ends[level]
+        assert rows[level][0] != TRIE or parents[level] == NONE, "a component within another"
+        if any(far[level : ends[level]]):
+            words[at + FLAGS] |= DEEP
+        words[at + INTERFACE], words[at + INTERFACE_AT] = len(keys[level]), len(words)
+        words += keys[level]
+        given = checks.get(level, [])
+        for check, found in given:
+            check[3] = len(words)
+            words += found
+        words[at + CHECKS], words[at + CHECKS_AT] = len(given), len(words)
+        for check, _ in given:
+            assert len(check) == CHECK_WORDS
+            words += check
+    return words, len(rows)

@@ -44,6 +44,7 @@ from triegs.read.kernels.expansion import (
     WEIGHTS,
     WORDS,
     build_tables,
+    build_weights,
     find_fitting,
     has_weights,
     meta,
@@ -85,7 +86,7 @@ FIRST_KEY, END_KEY = 5, 6
 FORM = 7  # how answers are written: every row; as runs, `triegs.read.kernels.runs`; not at all
 FLAT, FACTORISED, COUNTED = 0, 1, 2
 NEW, RUNNING, DONE = 0, 1, 2
-STATE_HEAD = 8
+STATE_HEAD = 24  # changes use more of these words
 INTEGER = -1  # as in triegs.terms.arrays
 STATE_WORDS = 44
 # After the cursor: value and multiplicity of the fixed entry, and its first row; the next entry of
@@ -424,6 +425,7 @@ def try_chunk(
                 start, end = load(scratch, meta(each) + FIRST), load(scratch, meta(each) + UNTIL)
                 show_entries(scratch, shown, state, integers, each, start, end)
             if build_tables(levels, count, scratch, shown, level):
+                build_weights(levels, count, scratch, level, WEIGHTS)
                 rows = size_chunk(levels, count, scratch, level)
                 store(state, base + USUAL, (rows + size - 1) // size)
                 if size == load(state, base + MOST) and 3 * largest < CAPACITY:
@@ -486,7 +488,7 @@ def fill_answers(
             store(state, IS_PLAIN, 0)
             write_run(counts, 0, 1, filled if form != COUNTED else 0)
         if load(state, IS_PLAIN) == 0 and form != COUNTED:
-            write_weights(levels, count, scratch, level, until, weight, counts, filled)
+            write_weights(levels, count, scratch, level, until, weight, counts, filled, WEIGHTS)
         filled += load(scratch, POSITIONS_AT + until)
         store(state, base + NEXT, until)
     for each in range(level):

@@ -2,28 +2,85 @@
 
 An answer consists of *entries* of relations, and its multiplicity is the product of their weights.
 It has changed only if one of its entries has. So each entry of the enumeration gets a *phase*: the
-differences of its relation are seeds; from a seed the levels of the phase ascend to the entries
+differences of its relation are *seeds*; from a seed the levels of the phase ascend to the entries
 above it, and descend to all others. Entries before the phase's own must be the same in both
 versions, so an answer is found only in the phase of its first changed entry.
 
-A seed with a weight in the new version is followed there first, which gives all answers that the
-new version has. If it has a weight in the old version, it is then followed there, for the answers
-that are gone. The version being followed is *here*, the other one *there*. Both multiplicities are
-carried along; the one there is looked up only while it is nonzero.
+Seeds with a weight in the new version are followed there, which gives all answers that the new
+version has. Those with a weight in the old version are followed there, for the answers that are
+gone. The version being followed is *here*, the other one *there*. Seeds that exist in one version
+only are followed apart from the others, because the multiplicity there is then zero, and nothing is
+looked up there. So the seeds in memory are followed in four *passes*.
 
-The table is `[phases, maximum levels, (first word of a phase)…]`. A phase is `[columns, old root,
-new root, first position, weighs, levels, first level, checks, first check]`; without columns its
-only seed is the whole result. A level is `[kind, old root, new root, keys, first key, position,
-use, is same, checks, first check]`, where kind is `TRIE`, `SET` or `INSIDE` as in
-`triegs.read.kernels.answers`, the keys are positions in the row, and `use` is how an entry is used.
-A check is `[old root, new root, keys, first key, weighs, is same]`.
+The answers of a pass are gathered and expanded like those of a snapshot, in chunks
+(`triegs.read.kernels.expansion`), with the seeds as the first level; its set of columns are those
+of the relation. Some entries do not count, because they are different there or because a check
+excludes them; they are dropped from the chunk.
+
+The table is `[phases, (offset of a phase)…]`. A phase is `[columns, new root, old root, weighs,
+levels]`; without columns its only seed is the whole result. Its levels follow, rows as in
+`triegs.read.kernels.answers` with another meaning of some words: `USE`, how an entry is used;
+checks instead of factors; `FLAGS`, whether the level is deep, and whether its entries must be the
+same there; `OLD_ROOT_AT`. A level of seeds has its further columns for keys. A check is `[new root,
+old root, keys, first key, weighs, is same]`. Keys are levels, or columns of the seeds: -1 is the
+first.
 """
 
 from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel
 from triegs.jit.words import Numbers, Words, load, store, write_run
-from triegs.read.kernels.answers import INSIDE, MISFIT, SET, TRIE, show
+from triegs.read.kernels.answers import (
+    HELD,
+    INTERFACE,
+    INTERFACE_AT,
+    LEVEL,
+    MOST,
+    NEXT,
+    ROOT_AT,
+    SET,
+    SINCE,
+    TRIE,
+    USUAL,
+    VALUE,
+    WEIGHT,
+    base_of,
+    show,
+    show_entries,
+)
+from triegs.read.kernels.change_levels import (
+    DIFFERENCES_AT,
+    FACTOR_NEW,
+    FACTOR_OLD,
+    HERE,
+    INDEX,
+    IS_LAST,
+    IS_MIXED,
+    MOST_SEEDS,
+    NO_LEVEL,
+    OLD_ROOT_AT,
+    OTHER_SET,
+    OTHER_WEIGHT,
+    OTHER_WORD,
+    OVERFLOWN,
+    PASS,
+    PASSES,
+    PHASE,
+    PHASE_WORDS,
+    SEED,
+    SEEDS,
+    SIDE,
+    THERE,
+    admit_entries,
+    find_pair,
+    find_roots,
+    gather_changes,
+    mark_heavy,
+    needs_other,
+    pass_checks,
+    seed_at,
+    words_of,
+)
 from triegs.read.kernels.differences import (
     KEY,
     NEW,
@@ -32,503 +89,415 @@ from triegs.read.kernels.differences import (
     next_difference,
     open_difference,
 )
-from triegs.read.kernels.expansion import weigh
-from triegs.store.kernels.cursors import (
-    BLOCK,
+from triegs.read.kernels.expansion import (
     CAPACITY,
-    CURSOR_WORDS,
-    NEXT_ENTRY,
-    SIZE,
-    set_first,
-    set_next,
-    set_next_block,
-    trie_first,
-    trie_next,
+    COLUMN,
+    FIRST,
+    KEYS,
+    LEVEL_WORDS,
+    OTHER_WEIGHTS,
+    OTHERS,
+    POSITIONS_AT,
+    UNTIL,
+    WEIGHTS,
+    WORDS,
+    build_tables,
+    build_weights,
+    find_fitting,
+    has_weights,
+    meta,
+    parent_of,
+    section,
+    size_chunk,
+    weigh,
+    write_chunk,
+    write_weights,
 )
-from triegs.store.kernels.cursors import KEY as CURSOR_KEY
-from triegs.store.kernels.cursors import WORD as CURSOR_WORD
-from triegs.store.kernels.layout import HEAD, LOW, SMALLEST
-from triegs.store.kernels.sets import set_get
-from triegs.store.kernels.trie import trie_get
-
-TABLE_HEAD = 2
-PHASE_WORDS, SEED_LEVEL_WORDS, CHECK_WORDS = 9, 10, 6
-# Uses of a level's entry: it only leads further; it is the first section of an entry; its presence
-# counts; its weight counts.
-LEADS, BEGINS, COUNTS_AS_ONE, WEIGHS = 0, 1, 2, 3
-
-# The state: some words, the values by position, the levels, and the cursor over differences.
-# `triegs.read.kernels.answers.show` sets `MISFIT` for a term that is not an integer.
-PHASE, LEVEL, IS_OLD, FACTOR_OLD, FACTOR_NEW, OVERFLOWN = 0, 1, 3, 4, 5, 6
-IS_SEEDED, DIFFERENCES_AT = 7, 8  # for a phase without columns; the offset of that cursor
-# The number of the earlier version, or that of none, and whether the new one is the earlier.
-EARLIER, IS_BACKWARDS = 9, 10
-NEVER = -1
-VALUES = 11
-assert MISFIT == 2
-# A level's range: its cursor, the first row of its value, the multiplicities here and there, the
-# two sets it scans, and the words of its entry.
-SINCE, HERE, THERE = CURSOR_WORDS, CURSOR_WORDS + 1, CURSOR_WORDS + 2
-SET_HERE, SET_THERE = CURSOR_WORDS + 3, CURSOR_WORDS + 4
-WORD_HERE, WORD_THERE = CURSOR_WORDS + 5, CURSOR_WORDS + 6
-RANGE_WORDS = CURSOR_WORDS + 8
-NO_LEVEL = -1
-
-
-def state_words(width: int, levels: int) -> int:
-    """The offset of the cursor over differences: after the values and the ranges of levels."""
-    return VALUES + width + RANGE_WORDS * levels
-
-
-@inlined
-def range_at(width: int, level: int) -> int:
-    return VALUES + width + RANGE_WORDS * level
-
-
-@inlined
-def get_sets(
-    words: Words, here: int, there: int, value: int, state: Words, side: int
-) -> tuple[int, int]:
-    """The sets below an id in two versions of a trie. A set of the later version that is no younger
-    than the earlier version also belongs to the earlier one.
-    """
-    if load(state, IS_BACKWARDS) == side:
-        later, earlier = here, there
-    else:
-        later, earlier = there, here
-    found = trie_get(words, later, value)
-    if later == earlier or (found != 0 and load(words, found & ~1) <= load(state, EARLIER)):
-        return found, found
-    other = trie_get(words, earlier, value)
-    return (found, other) if later == here else (other, found)
-
-
-@inlined
-def find_both(
-    words: Words, here: int, there: int, table: Words, keys: int, first: int, state: Words,
-    side: int, is_set: bool,
-) -> tuple[int, int]:  # fmt: skip
-    """The words that the values of some positions lead to, here and there; shared words are looked
-    up once. `is_set` says that these words are sets.
-    """
-    if keys > 1 or (keys == 1 and is_set):
-        value = load(state, VALUES + load(table, first))
-        here, there = get_sets(words, here, there, value, state, side)
-    elif keys == 1:
-        value = load(state, VALUES + load(table, first))
-        is_shared = here == there
-        here = trie_get(words, here, value)
-        there = here if is_shared else trie_get(words, there, value)
-    for number in range(1, keys):
-        value = load(state, VALUES + load(table, first + number))
-        is_shared = here == there
-        here = set_get(words, here, value)
-        there = here if is_shared else set_get(words, there, value)
-    return here, there
+from triegs.store.kernels.cursors import WORD, set_first, take_set, take_trie, trie_first
 
 
 @kernel
-def pass_checks(
-    words: Words, here: Words, there: Words, table: Words, count: int, first: int, state: Words,
-    at: int, side: int,
-) -> bool:  # fmt: skip
-    """Multiply by the entries that have no level of their own; false if one excludes the answer."""
-    for number in range(count):
-        check = first + CHECK_WORDS * number
-        keys, key = load(table, check + 2), load(table, check + 3)
-        weighs, is_same = load(table, check + 4), load(table, check + 5)
-        root = load(here, load(table, check + 1 - side))
-        other = load(state, at + THERE)
-        root_there = root
-        if is_same or other != 0:
-            root_there = load(there, load(table, check + side))
-        weight, weight_there = find_both(
-            words, root, root_there, table, keys, key, state, side, False
+def try_changes(
+    words: Words, old: Words, new: Words, levels: Words, count: int, state: Words, integers: Words,
+    scratch: Words, shown: Numbers, level: int, room: int,
+) -> int:  # fmt: skip
+    """Gather a chunk, as large as possible; returns the number of its rows, -1 if a single entry is
+    too large.
+    """
+    base = base_of(level)
+    usual = load(state, base + USUAL)
+    first = load(state, base + NEXT)
+    size = min(load(state, base + HELD) - first, load(state, base + MOST))
+    if usual > room:
+        store(state, base + USUAL, 0)  # the next one may be smaller
+        return -1
+    if usual > 0:
+        size = min(size, max(room // usual, 1))
+    while size > 0:
+        until = first + size
+        largest = gather_changes(
+            words, old, new, levels, count, state, scratch, level, first, until
         )
-        if weight == 0:
-            return False
-        if not weighs:
-            weight, weight_there = 1, 1 if weight_there != 0 else 0
-        if is_same and weight != weight_there:
-            return False
-        store(state, at + HERE, weigh(load(state, at + HERE), weight))
-        store(state, at + THERE, weigh(other, weight_there))
-    return True
+        if largest >= 0:
+            for each in range(level, count):
+                start, end = load(scratch, meta(each) + FIRST), load(scratch, meta(each) + UNTIL)
+                show_entries(scratch, shown, state, integers, each, start, end)
+            if build_tables(levels, count, scratch, shown, level):
+                rows = size_chunk(levels, count, scratch, level)
+                store(state, base + USUAL, (rows + size - 1) // size)
+                if size == load(state, base + MOST) and 3 * largest < CAPACITY:
+                    store(state, base + MOST, 2 * size)
+                return rows
+        size //= 2
+        store(state, base + MOST, max(size, 1))
+    return -1
 
 
 @inlined
-def open_seed(words: Words, old: Words, new: Words, table: Words, phase: int, state: Words) -> None:
-    store(state, IS_OLD, 1)
-    store(state, IS_SEEDED, 0)
-    if load(table, phase) > 0:
-        old_root, new_root = load(old, load(table, phase + 1)), load(new, load(table, phase + 2))
-        open_difference(words, state, load(state, DIFFERENCES_AT), old_root, new_root)
+def weight_of(state: Words, level: int, word: int, whole: int) -> int:
+    """The product of the weights of fixed entries, here or there."""
+    return load(state, base_of(level - 1) + word) if level > 0 else load(state, whole)
 
 
-@inlined
-def next_seed(words: Words, table: Words, phase: int, state: Words, width: int) -> bool:
-    """Advance to the next seed, or to the same one in the old version; false at the end."""
-    columns, base, at = load(table, phase), load(state, DIFFERENCES_AT), range_at(width, 0)
-    while True:
-        if load(state, IS_OLD) == 0:
-            store(state, IS_OLD, 1)
-        elif columns == 0:
-            if load(state, IS_SEEDED):
-                return False
-            store(state, IS_SEEDED, 1)
-            store(state, IS_OLD, 0)
-        else:
-            if not next_difference(words, state, base, columns, load(table, phase + 4) != 0):
-                return False
-            store(state, IS_OLD, 0)
-        old, new = load(state, FACTOR_OLD), load(state, FACTOR_NEW)
-        if columns > 0:
-            last = column_at(base, columns - 1)
-            weight_old, weight_new = load(state, last + OLD), load(state, last + NEW)
-            if load(table, phase + 4) == 0:
-                weight_old, weight_new = min(weight_old, 1), min(weight_new, 1)
-            old, new = weigh(old, weight_old), weigh(new, weight_new)
-        is_old = load(state, IS_OLD)
-        here, there = (old, new) if is_old else (new, old)
-        if here == 0:
-            continue
-        for column in range(columns):
-            target = load(table, load(table, phase + 3) + column)
-            store(state, VALUES + target, load(state, column_at(base, column) + KEY))
-        store(state, at + HERE, here)
-        store(state, at + THERE, there)
-        return True
-
-
-@inlined
-def open_change_level(
-    words: Words, here: Words, there: Words, table: Words, row: int, state: Words, width: int,
-    level: int, side: int,
-) -> None:  # fmt: skip
-    at = range_at(width, level)
-    kind = load(table, row)
-    if kind == INSIDE:
-        found = load(state, at - RANGE_WORDS + WORD_HERE)
-        found_there = load(state, at - RANGE_WORDS + WORD_THERE)
-    else:
-        keys, first = load(table, row + 3), load(table, row + 4)
-        root = load(here, load(table, row + 2 - side))
-        root_there = root
-        is_carried = load(state, at - RANGE_WORDS + THERE) != 0
-        if load(table, row + 6) != LEADS and (is_carried or load(table, row + 7)):
-            root_there = load(there, load(table, row + 1 + side))
-        found, found_there = find_both(
-            words, root, root_there, table, keys, first, state, side, True
-        )
-    store(state, at + SET_HERE, found)
-    store(state, at + SET_THERE, found_there)
+@kernel
+def open_queue(
+    words: Words, old: Words, new: Words, levels: Words, state: Words, scratch: Words, level: int
+) -> None:
+    """Place the cursor of a level before its first entry; earlier levels are fixed."""
+    row, base = LEVEL_WORDS * level, base_of(level)
+    kind = load(levels, row)
+    store(state, base + NEXT, 0)
+    store(state, base + HELD, 0)
+    store(state, base + OTHER_SET, 0)
+    if kind == SEED:
+        return
+    here, there = find_roots(
+        old, new, levels, row + ROOT_AT, row + OLD_ROOT_AT, load(state, SIDE),
+        needs_other(levels, state, row),
+    )  # fmt: skip
     if kind == TRIE:
-        trie_first(words, state, at, found)
+        trie_first(words, state, base, here)
     else:
-        set_first(words, state, at, found)
-
-
-@inlined
-def take_entry(
-    words: Words, here: Words, there: Words, table: Words, row: int, state: Words, at: int,
-    side: int,
-) -> bool:  # fmt: skip
-    """Record the entry at the level's cursor; false if this phase must skip it."""
-    key, word = load(state, at + CURSOR_KEY), load(state, at + CURSOR_WORD)
-    store(state, VALUES + load(table, row + 5), key)
-    word_there = word
-    set_there = load(state, at + SET_THERE)
-    if set_there != load(state, at + SET_HERE):
-        if load(table, row) == TRIE:
-            word_there = trie_get(words, set_there, key)
+        if kind == SET:
+            count, first = load(levels, row + INTERFACE), load(levels, row + INTERFACE_AT)
+            here, there = find_pair(
+                words, levels, state, scratch, level, level, 0, here, there, count, first, True
+            )
         else:
-            word_there = set_get(words, set_there, key)
-    store(state, at + WORD_HERE, word)
-    store(state, at + WORD_THERE, word_there)
-    weight = load(state, at - RANGE_WORDS + HERE)
-    weight_there = load(state, at - RANGE_WORDS + THERE)
-    use = load(table, row + 6)
-    if use > BEGINS:
-        if use == COUNTS_AS_ONE:
-            word, word_there = 1, 1 if word_there != 0 else 0
-        if load(table, row + 7) and word != word_there:
-            return False
-        weight, weight_there = weigh(weight, word), weigh(weight_there, word_there)
-    store(state, at + HERE, weight)
-    store(state, at + THERE, weight_there)
-    return pass_checks(
-        words, here, there, table, load(table, row + 8), load(table, row + 9), state, at, side
-    )
+            above = base_of(parent_of(levels, level))
+            here, there = load(state, above + WORD), load(state, above + OTHER_WORD)
+        set_first(words, state, base, here)
+    if not needs_other(levels, state, row):
+        there = here
+    store(state, base + OTHER_SET, there)
+    store(state, base + OTHER_SET + 1, 1 if here == there else 0)
 
 
-@inlined
-def change_of(here: int, there: int, is_old: int, is_distinct: bool) -> int:
-    """The change of an answer with these multiplicities; 0 if none or reported elsewhere."""
-    if is_old:
-        if there != 0:
-            return 0
-        return -1 if is_distinct else -here
-    if is_distinct:
-        return 1 if there == 0 else 0
-    return here - there
+@kernel
+def fill_change_queue(
+    words: Words, old: Words, new: Words, levels: Words, state: Words, scratch: Words, level: int
+) -> bool:
+    """Take the next entries of a level; false if there are none. Seeds are queued by a pass."""
+    row, base = LEVEL_WORDS * level, base_of(level)
+    kind, most = load(levels, row), load(state, base + MOST)
+    keys, found = section(level, KEYS), words_of(levels, level)
+    held, taken = 0, 1
+    while held == 0 and taken > 0 and kind != SEED:
+        if kind == TRIE:
+            taken = take_trie(words, state, base, scratch, keys, found, most)
+        else:
+            taken = take_set(words, state, base, scratch, keys, found, most)
+        held = admit_entries(
+            words, old, new, levels, state, scratch, level, level, 0, 0, taken,
+            load(state, base + OTHER_SET), load(state, base + OTHER_SET + 1) != 0,
+        )  # fmt: skip
+    store(state, base + NEXT, 0)
+    store(state, base + HELD, held)
+    return held > 0
 
 
-@inlined
-def write_value(
-    table: Words, phase: int, state: Words, width: int, level: int, integers: Words, out: Numbers,
+@kernel
+def fix_change(
+    words: Words, old: Words, new: Words, levels: Words, state: Words, scratch: Words, level: int,
+    filled: int,
+) -> None:  # fmt: skip
+    """Fix the next entry of a level's queue, and open the next level below it."""
+    base = base_of(level)
+    entry = load(state, base + NEXT)
+    store(state, base + NEXT, entry + 1)
+    if level == 0:
+        store(state, INDEX, entry)
+    store(state, base + VALUE, load(scratch, section(level, KEYS) + entry))
+    store(state, base + WORD, load(scratch, section(level, WORDS) + entry))
+    store(state, base + OTHER_WORD, load(scratch, section(level, OTHERS) + entry))
+    weight = load(scratch, section(level, WEIGHTS) + entry)
+    other = load(scratch, section(level, OTHER_WEIGHTS) + entry)
+    store(state, base + WEIGHT, weigh(weight_of(state, level, WEIGHT, HERE), weight))
+    before = weight_of(state, level, OTHER_WEIGHT, THERE)
+    store(state, base + OTHER_WEIGHT, weigh(before, other))
+    store(state, base + SINCE, filled)
+    open_queue(words, old, new, levels, state, scratch, level + 1)
+
+
+@kernel
+def write_seeds(
+    levels: Words, state: Words, integers: Words, scratch: Words, first: int, until: int,
+    out: Numbers, stride: int, filled: int,
+) -> None:  # fmt: skip
+    """Write the further columns of the seeds of a chunk."""
+    at = load(levels, INTERFACE_AT)
+    for number in range(load(levels, INTERFACE)):
+        values = seed_at(state, 1 + number)
+        to = load(levels, at + number) * stride + filled
+        for entry in range(first, until):
+            row = load(scratch, POSITIONS_AT + entry)
+            size = load(scratch, POSITIONS_AT + entry + 1) - row
+            write_run(out, to + row, show(integers, state, load(scratch, values + entry)), size)
+
+
+@kernel
+def write_fixed(
+    levels: Words, state: Words, integers: Words, scratch: Words, level: int, out: Numbers,
     stride: int, end: int,
 ) -> None:  # fmt: skip
-    """Write a level's value to all rows since it was taken."""
-    at = range_at(width, level)
-    start = load(state, at + SINCE)
-    store(state, at + SINCE, end)
-    if start == end:
+    """Write the values of a fixed level to all rows since it was fixed."""
+    base = base_of(level)
+    since = load(state, base + SINCE)
+    store(state, base + SINCE, end)
+    if end == since:
         return
-    if level > 0:
-        row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
-        first, count = row + 5, 1
-    else:
-        first, count = load(table, phase + 3), load(table, phase)
-    for number in range(count):
-        column = load(table, first + number)
-        value = show(integers, state, load(state, VALUES + column))
-        write_run(out, column * stride + start, value, end - start)
+    start = load(levels, LEVEL_WORDS * level + COLUMN) * stride
+    value = show(integers, state, load(state, base + VALUE))
+    write_run(out, start + since, value, end - since)
+    if load(levels, LEVEL_WORDS * level) == SEED:
+        for number in range(load(levels, INTERFACE)):
+            start = load(levels, load(levels, INTERFACE_AT) + number) * stride
+            value = load(scratch, seed_at(state, 1 + number) + load(state, INDEX))
+            write_run(out, start + since, show(integers, state, value), end - since)
 
 
-@inlined
-def write_block(
-    words: Words, state: Words, at: int, integers: Words, out: Numbers, keys: int, counts: Words,
-    filled: int, room: int, factor: int, is_distinct: bool,
-) -> int:  # fmt: skip
-    """Write entries of the last level's block while there is room; returns their number."""
-    entry = load(state, at + NEXT_ENTRY)
-    taken = min(load(state, at + SIZE) - entry, room)
-    entries = load(state, at + BLOCK) + HEAD + entry
-    weights = entries + load(state, at + CAPACITY)
-    for step in range(taken):
-        store(out, keys + step, show(integers, state, load(words, entries + step)))  # type: ignore[arg-type]
-    if is_distinct:
-        for step in range(taken):
-            store(counts, filled + step, factor)
-    elif factor == 1:
-        for step in range(taken):
-            store(counts, filled + step, load(words, weights + step))
-    elif factor == -1:
-        for step in range(taken):
-            store(counts, filled + step, -load(words, weights + step))
-    else:
-        for step in range(taken):
-            change = weigh(abs(factor), load(words, weights + step))
-            if change < 0:
-                store(state, OVERFLOWN, 1)
-            store(counts, filled + step, change if factor > 0 else -change)
-    store(state, at + NEXT_ENTRY, entry + taken)
+@kernel
+def drop_unchanged(
+    out: Numbers, width: int, stride: int, counts: Words, first: int, end: int
+) -> int:
+    """Drop the rows whose change is 0; returns the end of the others."""
+    to = first
+    for row in range(first, end):
+        change = load(counts, row)
+        if change != 0:
+            if to != row:
+                store(counts, to, change)
+                for column in range(width):
+                    at = column * stride
+                    store(out, at + to, load(out, at + row))  # type: ignore[arg-type]
+            to += 1
+    return to
+
+
+@kernel
+def write_changes(
+    levels: Words, count: int, state: Words, scratch: Words, level: int, until: int, counts: Words,
+    others: Words, filled: int, is_distinct: bool,
+) -> bool:  # fmt: skip
+    """Write the changes of a chunk's rows; returns whether one may be 0."""
+    rows = load(scratch, POSITIONS_AT + until)
+    is_old, is_mixed = load(state, SIDE), load(state, IS_MIXED)
+    weight = weight_of(state, level, WEIGHT, HERE)
+    other = weight_of(state, level, OTHER_WEIGHT, THERE)
+    sign = -1 if is_old else 1
+    build_weights(levels, count, scratch, level, WEIGHTS)
+    is_heavy = weight != 1 or has_weights(levels, count, scratch, level)
+    if not is_heavy and not is_mixed:
+        write_run(counts, filled, sign, rows)
+        return False
+    write_weights(levels, count, scratch, level, until, weight, counts, filled, WEIGHTS)
+    least = 0
+    for row in range(filled, filled + rows):
+        least = min(least, load(counts, row))
+    if is_mixed:
+        for each in range(level, count):
+            mark_heavy(scratch, each, OTHER_WEIGHTS)
+        build_weights(levels, count, scratch, level, OTHER_WEIGHTS)
+        write_weights(levels, count, scratch, level, until, other, others, 0, OTHER_WEIGHTS)
+        for row in range(rows):
+            least = min(least, load(others, row))
+    if least < 0:
+        store(state, OVERFLOWN, 1)
+    for row in range(filled, filled + rows):
+        there = load(others, row - filled) if is_mixed else 0
+        change = load(counts, row)
+        if is_distinct:
+            change = sign if there == 0 else 0
+        elif is_old:
+            change = -change if there == 0 else 0
+        else:
+            change -= there
+        store(counts, row, change)
+    return is_mixed != 0
+
+
+@kernel
+def take_differences(
+    words: Words, table: Words, phase: int, state: Words, scratch: Words, columns: int
+) -> int:
+    """Bring the next seeds into memory; returns their number."""
+    base, most = load(state, DIFFERENCES_AT), load(state, MOST_SEEDS)
+    weighs = load(table, phase + 3) != 0
+    old_at, new_at = seed_at(state, 2 * columns + 2), seed_at(state, 2 * columns + 3)
+    old_factor, new_factor = load(state, FACTOR_OLD), load(state, FACTOR_NEW)
+    taken = 0
+    if columns == 0:
+        store(scratch, old_at, old_factor)
+        store(scratch, new_at, new_factor)
+        store(state, IS_LAST, 1)
+        return 1
+    while taken < most:
+        if not next_difference(words, state, base, columns, weighs):
+            store(state, IS_LAST, 1)
+            break
+        for column in range(columns):
+            at = seed_at(state, columns + 2 + column) + taken
+            store(scratch, at, load(state, column_at(base, column) + KEY))
+        last = column_at(base, columns - 1)
+        before, now = load(state, last + OLD), load(state, last + NEW)
+        if not weighs:
+            before, now = min(before, 1), min(now, 1)
+        store(scratch, old_at + taken, weigh(old_factor, before))
+        store(scratch, new_at + taken, weigh(new_factor, now))
+        taken += 1
+    store(state, MOST_SEEDS, min(4 * most, CAPACITY))
     return taken
 
 
-@inlined
-def get_at(words: Words, reference: int, index: int, key: int) -> int:
-    """The word of an id that most likely is at this index of a block, as in another version."""
-    if reference & 1 == 0:
-        header = load(words, reference + 1)
-        if index < header & LOW and load(words, reference + HEAD + index) == key:
-            return load(words, reference + HEAD + (SMALLEST << (header >> 32)) + index)
-    return set_get(words, reference, key)
-
-
-@inlined
-def write_pairs(
-    words: Words, here: Words, there: Words, table: Words, phase: int, state: Words, width: int,
-    level: int, integers: Words, out: Numbers, counts: Words, rows: int, filled: int, side: int,
-) -> int:  # fmt: skip
-    """Write the entries of the last two levels, for an answer that exists only here, while they are
-    blocks that fit; returns the rows filled by then. The level's own steps handle the remainder.
-    """
-    at = range_at(width, level)
-    row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
-    below = row + SEED_LEVEL_WORDS
-    own_column, last_column = load(table, row + 5), load(table, below + 5)
-    weighs, checks, first_check = load(table, row + 6), load(table, row + 8), load(table, row + 9)
-    key_column, is_same = load(table, load(table, below + 4)), load(table, below + 7)
-    root = load(here, load(table, below + 2 - side))
-    other = load(there, load(table, below + 1 + side))
-    stride = out.size // width
-    column, keys = own_column * stride, last_column * stride
-    factor = load(state, at - RANGE_WORDS + HERE)
-    sign = -1 if side else 1
-    key = load(state, VALUES + key_column)
-    found = found_there = 0
-    if not is_same:
-        other = root
-    if key_column != own_column:
-        found, found_there = get_sets(words, root, other, key, state, side)
-    entry, size = load(state, at + NEXT_ENTRY), load(state, at + SIZE)
-    block = load(state, at + BLOCK) + HEAD
-    capacity = load(state, at + CAPACITY)
-    while entry < size:
-        value = load(words, block + entry)
-        weight = factor
-        if weighs == WEIGHS:
-            weight = weigh(weight, load(words, block + capacity + entry))
-        if checks:
-            store(state, VALUES + own_column, value)
-            store(state, at + HERE, weight)
-            store(state, at + THERE, 0)
-            if not pass_checks(words, here, there, table, checks, first_check, state, at, side):
-                entry += 1
+@kernel
+def next_pass(
+    words: Words, old: Words, new: Words, table: Words, phase: int, levels: Words, state: Words,
+    scratch: Words,
+) -> bool:  # fmt: skip
+    """Queue the seeds of the next pass that has any; false at the end of the phase."""
+    columns = load(table, phase)
+    while True:
+        number = load(state, PASS) + 1
+        if number == PASSES:
+            if load(state, IS_LAST):
+                return False
+            found = take_differences(words, table, phase, state, scratch, columns)
+            store(state, SEEDS, found)
+            number = 0
+        store(state, PASS, number)
+        is_old, is_mixed = number >> 1, number & 1
+        store(state, SIDE, is_old)
+        store(state, IS_MIXED, is_mixed)
+        held = 0
+        for seed in range(load(state, SEEDS)):
+            before = load(scratch, seed_at(state, 2 * columns + 2) + seed)
+            now = load(scratch, seed_at(state, 2 * columns + 3) + seed)
+            here, there = (before, now) if is_old else (now, before)
+            if here == 0 or (there != 0) != (is_mixed != 0):
                 continue
-            weight = load(state, at + HERE)
-        if key_column == own_column:
-            found, found_there = get_sets(words, root, other, value, state, side)
-        if found == 0:
-            entry += 1
-            continue
-        header = load(words, found + 1)
-        taken = header & LOW
-        if found & 1 or weight != 1 or taken > rows - filled:
-            break
-        entries = found + HEAD
-        weights = entries + (SMALLEST << (header >> 32))
-        shown = show(integers, state, value)
-        if found == found_there:
-            # One loop over all columns: sizes are small, and every loop has a start-up cost.
-            for step in range(taken):
-                store(out, column + filled + step, shown)  # type: ignore[arg-type]
-                last = load(words, entries + step)
-                store(out, keys + filled + step, show(integers, state, last))  # type: ignore[arg-type]
-                store(counts, filled + step, sign * load(words, weights + step))
-            filled += taken
-        else:
-            for step in range(taken):
-                last, count = load(words, entries + step), load(words, weights + step)
-                if get_at(words, found_there, step, last) == count:
-                    store(out, column + filled, shown)  # type: ignore[arg-type]
-                    store(out, keys + filled, show(integers, state, last))  # type: ignore[arg-type]
-                    store(counts, filled, sign * count)
-                    filled += 1
-        entry += 1
-    store(state, at + NEXT_ENTRY, entry)
-    store(state, at + SINCE, filled)
-    return filled
+            if columns == 0:
+                store(state, HERE, here)
+                store(state, THERE, there)
+                open_queue(words, old, new, levels, state, scratch, 0)
+                return True
+            for column in range(columns):
+                value = load(scratch, seed_at(state, columns + 2 + column) + seed)
+                store(scratch, seed_at(state, column) + held, value)
+            store(scratch, section(0, KEYS) + held, load(scratch, seed_at(state, 0) + held))
+            store(scratch, section(0, WEIGHTS) + held, here)
+            store(scratch, section(0, OTHER_WEIGHTS) + held, there)
+            if pass_checks(words, old, new, levels, state, scratch, 0, 0, held):
+                held += 1
+        if held > 0:
+            store(state, base_of(0) + NEXT, 0)
+            store(state, base_of(0) + HELD, held)
+            return True
 
 
-@inlined
-def has_pairs(table: Words, phase: int, state: Words, width: int, level: int) -> bool:
-    """Whether `write_pairs` may continue at this level: two sets, the last with plain weights, and
-    nothing to carry for the other version.
-    """
-    at = range_at(width, level)
-    row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
-    below = row + SEED_LEVEL_WORDS
-    use = load(table, row + 6)
-    is_shared = load(state, at + SET_HERE) == load(state, at + SET_THERE)
-    return bool(
-        load(state, at - RANGE_WORDS + THERE) == 0
-        and load(table, row) != TRIE
-        and (use == LEADS or (use == WEIGHS and is_shared))
-        and load(table, below) == SET and load(table, below + 3) == 1
-        and load(table, below + 6) == WEIGHS and load(table, below + 8) == 0
-    )  # fmt: skip
+@kernel
+def open_phase(
+    words: Words, old: Words, new: Words, table: Words, number: int, state: Words, count: int
+) -> None:
+    phase = load(table, 1 + number)
+    for level in range(count):
+        store(state, base_of(level) + MOST, 4)
+        store(state, base_of(level) + USUAL, 0)
+    store(state, PASS, PASSES - 1)
+    store(state, HERE, 1)
+    store(state, THERE, 1)
+    store(state, IS_LAST, 0)
+    store(state, MOST_SEEDS, 16)
+    if load(table, phase) > 0:
+        new_root, old_root = load(new, load(table, phase + 1)), load(old, load(table, phase + 2))
+        open_difference(words, state, load(state, DIFFERENCES_AT), old_root, new_root)
 
 
 @kernel
 def fill_changes(
     words: Words, old: Words, new: Words, table: Words, state: Words, integers: Words,
-    out: Numbers, counts: Words, rows: int, width: int, is_distinct: bool,
+    scratch: Words, shown: Numbers, out: Numbers, counts: Words, rows: int, width: int,
+    is_distinct: bool,
 ) -> int:  # fmt: skip
-    """Write the next changed answers to columns of `rows + WIDE` numbers, and the signed changes to
-    `counts`.
+    """Write the next changed answers to columns of `rows + WIDE` numbers, and their changes to
+    `counts`, which has twice as many. Returns their number; fewer than `rows` means the end.
 
-    Returns their number; fewer than `rows` means the end. A multiplicity that does not fit sets
-    `OVERFLOWN`. With a table of integers, columns hold values as in `triegs.read.kernels.answers`.
+    `OVERFLOWN` is set if a multiplicity does not fit.
     """
-    filled = 0
     stride = out.size // width
-    number, level = load(state, PHASE), load(state, LEVEL)
-    phase = load(table, TABLE_HEAD + number) if number < load(table, 0) else 0
-    for each in range(load(table, 1)):
-        store(state, range_at(width, each) + SINCE, 0)
+    others = counts[stride:]
+    filled, number, level = 0, load(state, PHASE), load(state, LEVEL)
     while filled < rows and number < load(table, 0):
+        phase = load(table, 1 + number)
+        count = load(table, phase + 4)
+        levels = table[phase + PHASE_WORDS :]
         if level == NO_LEVEL:
-            phase = load(table, TABLE_HEAD + number)
-            open_seed(words, old, new, table, phase, state)
+            if load(state, PASS) == PASSES:
+                open_phase(words, old, new, table, number, state, count)
+            if not next_pass(words, old, new, table, phase, levels, state, scratch):
+                store(state, PASS, PASSES)
+                number += 1
+                continue
             level = 0
-        last = load(table, phase + 5)
-        at = range_at(width, level)
-        write_value(table, phase, state, width, level, integers, out, stride, filled)
-        if level == 0 and not next_seed(words, table, phase, state, width):
-            number += 1
-            level = NO_LEVEL
+        base = base_of(level)
+        if load(state, base + NEXT) == load(state, base + HELD) and not fill_change_queue(
+            words, old, new, levels, state, scratch, level
+        ):
+            level -= 1  # from the first one to `NO_LEVEL`
+            if level >= 0:
+                write_fixed(levels, state, integers, scratch, level, out, stride, filled)
             continue
-        side = load(state, IS_OLD)
-        here, there = (old, new) if side else (new, old)
-        if level == 0:
-            found = pass_checks(
-                words, here, there, table, load(table, phase + 7), load(table, phase + 8), state,
-                at, side,
-            )  # fmt: skip
-            if not found:
-                continue
-        else:
-            row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
-            is_shared = load(state, at + SET_HERE) == load(state, at + SET_THERE)
-            if (
-                level == last and is_shared and load(table, row) != TRIE
-                and load(table, row + 6) == WEIGHS and load(table, row + 8) == 0
-            ):  # fmt: skip
-                weight = load(state, at - RANGE_WORDS + HERE)
-                other = load(state, at - RANGE_WORDS + THERE)
-                if weight < 0 or other < 0:
-                    store(state, OVERFLOWN, 1)
-                factor = change_of(weight, other, side, is_distinct)
-                keys = load(table, row + 5) * stride
-                while factor != 0 and filled < rows:
-                    filled += write_block(
-                        words, state, at, integers, out, keys + filled, counts, filled,
-                        rows - filled, factor, is_distinct,
-                    )  # fmt: skip
-                    if filled < rows and not set_next_block(words, state, at):
-                        factor = 0
-                store(state, at + SINCE, filled)
-                if factor == 0:
-                    level -= 1
-                continue
-            if (
-                level == last - 1
-                and not is_distinct
-                and has_pairs(table, phase, state, width, level)
-            ):
-                filled = write_pairs(
-                    words, here, there, table, phase, state, width, level, integers, out, counts,
-                    rows, filled, side,
-                )  # fmt: skip
-                if filled == rows:
-                    continue
-            if load(table, row) == TRIE:
-                found = trie_next(words, state, at)
-            else:
-                found = set_next(words, state, at)
-            if not found:
-                level -= 1
-                continue
-            if not take_entry(words, here, there, table, row, state, at, side):
-                continue
-        if level < last:
+        first, room = load(state, base + NEXT), rows - filled
+        until = first
+        found = try_changes(
+            words, old, new, levels, count, state, integers, scratch, shown, level, room
+        )
+        if found >= 0:
+            until = find_fitting(scratch, level, room)
+        if until == first:
+            fix_change(words, old, new, levels, state, scratch, level, filled)
             level += 1
-            row = load(table, phase + 6) + SEED_LEVEL_WORDS * (level - 1)
-            open_change_level(words, here, there, table, row, state, width, level, side)
-            store(state, range_at(width, level) + SINCE, filled)
             continue
-        weight, other = load(state, at + HERE), load(state, at + THERE)
-        if weight < 0 or other < 0:
-            store(state, OVERFLOWN, 1)
-        change = change_of(weight, other, side, is_distinct)
-        if change != 0:
-            store(counts, filled, change)
-            filled += 1
-    if number < load(table, 0) and level != NO_LEVEL:
-        for each in range(level + 1):
-            write_value(table, phase, state, width, each, integers, out, stride, filled)
+        write_chunk(levels, count, scratch, shown, level, until, out, stride, filled)
+        if load(levels, LEVEL_WORDS * level) == SEED:
+            write_seeds(levels, state, integers, scratch, first, until, out, stride, filled)
+        end = filled + load(scratch, POSITIONS_AT + until)
+        may_drop = write_changes(
+            levels, count, state, scratch, level, until, counts, others, filled, is_distinct
+        )
+        store(state, base + NEXT, until)
+        if may_drop:
+            # Rows of fixed levels are written first, because dropping moves all columns.
+            for each in range(level):
+                write_fixed(levels, state, integers, scratch, each, out, stride, end)
+            end = drop_unchanged(out, width, stride, counts, filled, end)
+            for each in range(level):
+                store(state, base_of(each) + SINCE, end)
+        filled = end
+    if level != NO_LEVEL and number < load(table, 0):
+        levels = table[load(table, 1 + number) + PHASE_WORDS :]
+        for each in range(level):
+            write_fixed(levels, state, integers, scratch, each, out, stride, filled)
+            store(state, base_of(each) + SINCE, 0)
     store(state, PHASE, number)
     store(state, LEVEL, level)
     return filled

@@ -18,7 +18,8 @@ their order, and all arrays have that much room at their end.
 `scratch` has a cursor, two sections for the entries of the top, and for each level some words and
 sections: ids, words and weights of its entries; by entry of the parent where its own begin, the
 same in rows of the table, and *after*; by own entry where its rows begin; by row the products of
-weights; by own entry the entry of the parent. `shown` has three sections of columns for each level:
+weights; by own entry the entry of the parent; and, for changes, words and weights in the other of
+two versions. `shown` has three sections of columns for each level:
 by entry what a column shows for its id, and by row of the table, from which it is copied to the
 other one by a product.
 """
@@ -45,12 +46,12 @@ LEVEL_WORDS = 12
 # The maximum entries of a gathered level, and rows of a table.
 CAPACITY = 1024
 STRIDE = CAPACITY + 2 * WIDE
-KEYS, WORDS, WEIGHTS, START, BEGIN, AFTER, ROWS, PRODUCTS, ABOVE = range(9)
-SECTIONS = 9
+KEYS, WORDS, WEIGHTS, START, BEGIN, AFTER, ROWS, PRODUCTS, ABOVE, OTHERS, OTHER_WEIGHTS = range(11)
+SECTIONS = 11
 # Words of a level: its entries; whether a weight of its table is not one; where to find the rows
 # that begin with an entry of the parent, and the products of weights; the section of its column;
-# how many runs were written.
-FIRST, UNTIL, IS_HEAVY, BEGIN_AT, PRODUCTS_AT, SIDE, RUNS = range(7)
+# how many runs were written; where to find the rows that begin with an own entry.
+FIRST, UNTIL, IS_HEAVY, BEGIN_AT, PRODUCTS_AT, SIDE, RUNS, ROWS_AT = range(8)
 META_WORDS = 8
 BEFORE_AT = CURSOR_WORDS
 POSITIONS_AT = BEFORE_AT + STRIDE  # by entry of the top, the rows of the chunk before it
@@ -191,31 +192,14 @@ def begin_rows(levels: Words, scratch: Words, top: int, level: int, rows: int) -
     store(scratch, meta(level) + BEGIN_AT, begin)
 
 
-@inlined
-def build_only_child(scratch: Words, level: int) -> int:
-    """The rows of a level with one child are those of the child."""
-    child, own = meta(level + 1), meta(level)
-    rows, until = load(scratch, child + BEGIN_AT), load(scratch, own + UNTIL)
-    if load(scratch, own + IS_HEAVY) == 0:
-        store(scratch, own + IS_HEAVY, load(scratch, child + IS_HEAVY))
-        store(scratch, own + PRODUCTS_AT, load(scratch, child + PRODUCTS_AT))
-        return rows
-    products, others = section(level, PRODUCTS), load(scratch, child + PRODUCTS_AT)
-    is_heavy = load(scratch, child + IS_HEAVY)
-    for entry in range(until):
-        weight = load(scratch, section(level, WEIGHTS) + entry)
-        for row in range(load(scratch, rows + entry), load(scratch, rows + entry + 1)):
-            other = load(scratch, others + row) if is_heavy else 1
-            store(scratch, products + row, weigh(weight, other))
-    store(scratch, own + PRODUCTS_AT, products)
-    return rows
-
-
 @kernel
 def build_product(levels: Words, scratch: Words, shown: Numbers, top: int, level: int) -> bool:
     """The table of a level with several children; false if it is too large."""
-    end, own = end_of(levels, level), meta(level)
-    until, rows = load(scratch, own + UNTIL), section(level, ROWS)
+    end, until, rows = (
+        end_of(levels, level),
+        load(scratch, meta(level) + UNTIL),
+        section(level, ROWS),
+    )
     size_products(levels, scratch, top, level, end)
     total = 0
     for entry in range(until):
@@ -225,25 +209,9 @@ def build_product(levels: Words, scratch: Words, shown: Numbers, top: int, level
         if total > CAPACITY:
             return False
     store(scratch, rows + until, total)
-    is_heavy = load(scratch, own + IS_HEAVY)
-    child = level + 1
-    while child < end:
-        is_heavy |= load(scratch, meta(child) + IS_HEAVY)
-        child = end_of(levels, child)
-    products = section(level, PRODUCTS)
-    if is_heavy:
-        for entry in range(until):
-            weight = 1
-            if load(scratch, own + IS_HEAVY):
-                weight = load(scratch, section(level, WEIGHTS) + entry)
-            for row in range(load(scratch, rows + entry), load(scratch, rows + entry + 1)):
-                store(scratch, products + row, weight)
     child = level + 1
     while child < end:
         begin, after = load(scratch, meta(child) + BEGIN_AT), section(child, AFTER)
-        if load(scratch, meta(child) + IS_HEAVY):
-            source = load(scratch, meta(child) + PRODUCTS_AT)
-            multiply_rows(scratch, source, begin, 1, after, 0, until, scratch, products)
         for each in range(child, end_of(levels, child)):
             side = load(scratch, meta(each) + SIDE)
             other = 2 if side == 1 else 1
@@ -254,28 +222,30 @@ def build_product(levels: Words, scratch: Words, shown: Numbers, top: int, level
             )  # fmt: skip
         pass_child(scratch, begin, 1, 0, until)
         child = end_of(levels, child)
-    store(scratch, own + IS_HEAVY, is_heavy)
-    store(scratch, own + PRODUCTS_AT, products)
     return True
+
+
+@inlined
+def has_one_child(levels: Words, level: int) -> bool:
+    return end_of(levels, level + 1) == end_of(levels, level)
 
 
 @kernel
 def build_tables(levels: Words, count: int, scratch: Words, shown: Numbers, top: int) -> bool:
     """Build the tables of all levels after the top; false if one is too large.
 
-    Before that, each level has its entries with the words `FIRST` (0), `UNTIL` and `IS_HEAVY`.
+    Before that, each level has its entries with the words `FIRST` (0) and `UNTIL`.
     """
     for back in range(count - 1 - top):
         level = count - 1 - back
         own, until = meta(level), load(scratch, meta(level) + UNTIL)
         if end_of(levels, level) == level + 1:
             store(scratch, own + BEGIN_AT, section(level, START))
-            store(scratch, own + PRODUCTS_AT, section(level, WEIGHTS))
             store(scratch, own + SIDE, 0)
             continue
         rows = section(level, ROWS)
-        if end_of(levels, level + 1) == end_of(levels, level):
-            rows = build_only_child(scratch, level)
+        if has_one_child(levels, level):  # the rows are those of the child
+            rows = load(scratch, meta(level + 1) + BEGIN_AT)
         elif not build_product(levels, scratch, shown, top, level):
             return False
         values, column = side_at(level, 0), side_at(level, 1)
@@ -284,8 +254,58 @@ def build_tables(levels: Words, count: int, scratch: Words, shown: Numbers, top:
             size = load(scratch, rows + entry + 1) - row
             write_run(shown, column + row, load(shown, values + entry), size)  # type: ignore[arg-type]
         store(scratch, own + SIDE, 1)
+        store(scratch, own + ROWS_AT, rows)
         begin_rows(levels, scratch, top, level, rows)
     return True
+
+
+@kernel
+def build_weights(levels: Words, count: int, scratch: Words, top: int, kind: int) -> None:
+    """Multiply the weights of all levels after the top, once their tables are built.
+
+    `kind` is the section of weights; `IS_HEAVY` says whether one of a level's own is not one, and
+    then whether one of its table is.
+    """
+    for back in range(count - 1 - top):
+        level = count - 1 - back
+        own, end, weights = meta(level), end_of(levels, level), section(level, kind)
+        is_own, is_heavy = load(scratch, own + IS_HEAVY), load(scratch, own + IS_HEAVY)
+        child = level + 1
+        while child < end:
+            is_heavy |= load(scratch, meta(child) + IS_HEAVY)
+            child = end_of(levels, child)
+        store(scratch, own + IS_HEAVY, is_heavy)
+        if end == level + 1:
+            store(scratch, own + PRODUCTS_AT, weights)
+            continue
+        if is_own == 0 and has_one_child(levels, level):
+            store(scratch, own + PRODUCTS_AT, load(scratch, meta(level + 1) + PRODUCTS_AT))
+            continue
+        products = section(level, PRODUCTS)
+        store(scratch, own + PRODUCTS_AT, products)
+        if is_heavy == 0:
+            continue
+        until, rows = load(scratch, own + UNTIL), load(scratch, own + ROWS_AT)
+        for entry in range(until):
+            weight = load(scratch, weights + entry) if is_own else 1
+            for row in range(load(scratch, rows + entry), load(scratch, rows + entry + 1)):
+                store(scratch, products + row, weight)
+            store(scratch, BEFORE_AT + entry, 1)
+        child = level + 1
+        if has_one_child(levels, level):
+            if load(scratch, meta(child) + IS_HEAVY):
+                source = load(scratch, meta(child) + PRODUCTS_AT)
+                for row in range(load(scratch, rows + until)):
+                    weight = load(scratch, products + row)
+                    store(scratch, products + row, weigh(weight, load(scratch, source + row)))
+            continue
+        while child < end:
+            begin, after = load(scratch, meta(child) + BEGIN_AT), section(child, AFTER)
+            if load(scratch, meta(child) + IS_HEAVY):
+                source = load(scratch, meta(child) + PRODUCTS_AT)
+                multiply_rows(scratch, source, begin, 1, after, 0, until, scratch, products)
+            pass_child(scratch, begin, 1, 0, until)
+            child = end_of(levels, child)
 
 
 @kernel
@@ -346,10 +366,12 @@ def write_chunk(
 @kernel
 def write_weights(
     levels: Words, count: int, scratch: Words, top: int, until: int, weight: int, out: Words,
-    filled: int,
+    filled: int, kind: int,
 ) -> None:  # fmt: skip
-    """Write the multiplicities of the same rows; `weight` multiplies all."""
-    first, own = load(scratch, meta(top) + FIRST), section(top, WEIGHTS)
+    """Write the multiplicities of the same rows, by the section of weights that `build_weights` was
+    given; `weight` multiplies all.
+    """
+    first, own = load(scratch, meta(top) + FIRST), section(top, kind)
     is_heavy = load(scratch, meta(top) + IS_HEAVY)
     for entry in range(first, until):
         here = weigh(weight, load(scratch, own + entry)) if is_heavy else weight
