@@ -16,6 +16,7 @@ from bench.sections.iris import measure_iris
 from bench.sections.large import measure_large
 from bench.sections.memory import measure_memory
 from bench.sections.projection import measure_projection
+from bench.sections.server import measure_server
 from bench.sections.sharing import measure_sharing
 from bench.sections.single import measure_single
 from bench.sections.slides import measure_slides
@@ -34,6 +35,7 @@ SECTIONS: dict[str, Section] = {
     "large": measure_large,
     "windows": measure_windows,
     "aggregates": measure_aggregates,
+    "server": measure_server,
 }
 
 if __name__ == "__main__":
