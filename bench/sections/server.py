@@ -22,6 +22,7 @@ from itertools import count
 from pathlib import Path
 from statistics import median
 from time import monotonic, perf_counter, sleep
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -150,7 +151,8 @@ def write_stream(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue().to_pybytes()
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
 
 
 def measure_ingest(bench: Bench) -> Iterator[Figure]:
@@ -248,6 +250,10 @@ def make_square() -> pa.Table:
     )
 
 
+def write_whole(snapshot: Any) -> bytes:
+    return write_stream(snapshot.to_arrow())
+
+
 def measure_snapshot(bench: Bench) -> Iterator[Figure]:
     table = make_square()
     ratios, rates = [], []
@@ -256,10 +262,11 @@ def measure_snapshot(bench: Bench) -> Iterator[Figure]:
         engine.apply(table)
         connection = served.connect()
         send(connection, "POST", "/events", write_stream(table), Content_Type=ARROW)
+        body = b""
         for turn in take_turns(bench.settings.seconds, TURNS):
             direct, over_http = Samples(), Samples()
             with query.snapshot() as snapshot:
-                direct.time(lambda snapshot=snapshot: write_stream(snapshot.to_arrow()))
+                direct.time(write_whole, snapshot)
             body = over_http.time(send, connection, "GET", "/queries/square/snapshot", Accept=ARROW)
             if turn:
                 ratios.append(direct.middle / over_http.middle)
@@ -343,15 +350,15 @@ class Listener(threading.Thread):
 
 def measure_subscribers(bench: Bench) -> Iterator[Figure]:
     """Pushing as fast as it goes, alone and with subscribers, an epoch each 100 ms."""
-    seconds = max(2.0, 2 * bench.settings.seconds)
+    seconds = max(0.6, 2 * bench.settings.seconds)
     options = ["--query", f"knows={QUERY}", "--epoch-every", f"{EPOCH_MS}ms"]
     with serving(TRIEGS, *serve(*options, "--epoch-rows", "10000000")) as served:
         numbers = count()
-        push_for(served, 1.0, numbers)
+        push_for(served, seconds / 2, numbers)
         alone, _ = push_for(served, seconds, numbers)
         listener = Listener(served, SUBSCRIBERS)
         listener.start()
-        push_for(served, 1.0, numbers)
+        push_for(served, seconds / 2, numbers)
         rate, published = push_for(served, seconds, numbers)
         sleep(3 * EPOCH_MS / 1000)
         listener.is_over = True
