@@ -18,6 +18,7 @@ from bench.sections.large import measure_large
 from bench.sections.memory import measure_memory
 from bench.sections.projection import measure_projection
 from bench.sections.reasoning import measure_reasoning
+from bench.sections.server import measure_server
 from bench.sections.sharing import measure_sharing
 from bench.sections.single import measure_single
 from bench.sections.slides import measure_slides
@@ -38,6 +39,7 @@ SECTIONS: dict[str, Section] = {
     "aggregates": measure_aggregates,
     "reasoning": measure_reasoning,
     "lanes": measure_lanes,
+    "server": measure_server,
 }
 
 if __name__ == "__main__":

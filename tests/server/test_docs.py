@@ -86,6 +86,7 @@ def test_the_arrow_form_of_a_subscription(tmp_path):
 
         reader = pa.ipc.open_stream(pa.PythonFile(Pipe(), "r"))
         assert reader.schema.names == ["x", "y", "change"]
+        batch = None
         for number in range(4):
             if number == 3:
                 httpx2.post(
@@ -100,6 +101,7 @@ def test_the_arrow_form_of_a_subscription(tmp_path):
             ("progress", 0, b"2"),
             ("changes", 1, b"3"),
         ]
+        assert batch is not None
         assert batch.to_pylist() == [{"x": "<http://ex/a>", "y": "<http://ex/b>", "change": 1}]
         assert query.name == "knows"
         service.begin_drain()

@@ -56,7 +56,7 @@ def create_app(
     routes: list[Route | WebSocketRoute] = [*endpoints, *sockets]
     paths = {route.endpoint: route.path for route in routes}
     middleware = [Middleware(RequestLog, telemetry=service.telemetry, paths=paths)]
-    if tracing.trace is not None:
+    if tracing.is_active():
         middleware.append(Middleware(tracing.Tracing))
     if allowed.origins:
         middleware.append(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
@@ -57,7 +58,7 @@ class Operation:
     """What one method of an endpoint does.
 
     ``bodies`` are the media types it takes. ``answers`` leaves out the errors that every endpoint
-    may have. An open one ignores parameters that it does not know.
+    may have. The handler of an open one reads the parameters itself, and ignores unknown ones.
     """
 
     handler: Handler
@@ -70,14 +71,14 @@ class Operation:
     is_body_optional: bool = False
 
     async def handle(self, request: Request) -> Response:
+        names, repeated = self._names
+        text = "" if self.is_open else request.url.query
+        return await self.handler(request, Parameters(text, names, repeated=repeated))
+
+    @cached_property
+    def _names(self) -> tuple[list[str], list[str]]:
         known = [each for each in self.fields if not each.is_header]
-        given = Parameters(
-            request.url.query,
-            [each.name for each in known],
-            repeated=[each.name for each in known if each.is_repeated],
-            is_open=self.is_open,
-        )
-        return await self.handler(request, given)
+        return [each.name for each in known], [each.name for each in known if each.is_repeated]
 
 
 class Endpoint(Route):

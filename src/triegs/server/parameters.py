@@ -16,21 +16,12 @@ class Parameters:
     >>> found = Parameters("limit=5&count", ["limit", "count", "offset"])
     >>> found.read_number("limit"), found.read_flag("count"), found.read_number("offset", 0)
     (5, True, 0)
-    >>> Parameters("limits=5", ["limit"], is_open=True).get("limits") is None
-    True
     >>> Parameters("limits=5", ["limit", "offset"])
     Traceback (most recent call last):
     triegs.server.problems.Problem: there is no parameter 'limits'; this path has limit, offset
     """
 
-    def __init__(
-        self,
-        text: str,
-        known: Iterable[str],
-        *,
-        repeated: Iterable[str] = (),
-        is_open: bool = False,
-    ) -> None:
+    def __init__(self, text: str, known: Iterable[str], *, repeated: Iterable[str] = ()) -> None:
         names = [*known]
         self._values: dict[str, list[str]] = {}
         try:
@@ -39,8 +30,6 @@ class Parameters:
             raise Problem(400, "invalid parameters", "they are not UTF-8, or too many") from None
         for name, value in pairs:
             if name not in names:
-                if is_open:
-                    continue
                 has = f"this path has {', '.join(names)}" if names else "this path has none"
                 raise Problem(
                     400, "unknown parameter", f"there is no parameter {name[:40]!r}; {has}"

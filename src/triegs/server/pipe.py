@@ -12,6 +12,8 @@ from typing import Any
 from triegs.errors import SnapshotExpired
 
 CHUNK = 1 << 18
+#: What is written at once is sent as it is, up to this size: each further piece costs a copy.
+LARGEST = 1 << 20
 MOST_CHUNKS = 4
 
 
@@ -44,19 +46,25 @@ class Pipe:
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
-        self._buffer += view
-        self._size += len(view)
-        while len(self._buffer) >= CHUNK:
-            self._send(CHUNK)
-        return len(view)
+        size = len(view)
+        self._size += size
+        if size < CHUNK:
+            self._buffer += view
+            if len(self._buffer) >= CHUNK:
+                self.flush()
+            return size
+        self.flush()
+        for start in range(0, size, LARGEST):
+            self._send(bytes(view[start : start + LARGEST]))
+        return size
 
     def flush(self) -> None:
         if self._buffer:
-            self._send(len(self._buffer))
+            chunk = bytes(self._buffer)
+            self._buffer.clear()
+            self._send(chunk)
 
-    def _send(self, size: int) -> None:
-        chunk = bytes(self._buffer[:size])
-        del self._buffer[:size]
+    def _send(self, chunk: bytes) -> None:
         with self._changed:
             while len(self._chunks) >= MOST_CHUNKS and not self._is_abandoned:
                 if not self._changed.wait(max(self._until - monotonic(), 0)):

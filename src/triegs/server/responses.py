@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -33,7 +34,20 @@ def write_snapshot(
     sink: Any, head: Head, chosen: Format, terms: str | None, result: ResultBatch
 ) -> None:
     """Write the answers of one epoch. Epoch and time are in the headers of the response."""
+    if chosen is Format.ARROW and terms in (None, TermText.NTRIPLES.value):
+        batches = iter(result.batches)
+        first = next(batches, None)
+        if first is not None:
+            write_batches(sink, chain([first], batches), first.schema)
+            return
     write_results(sink, head, Options(chosen, terms=read_terms(terms), stamps=False), [result])
+
+
+def write_batches(sink: Any, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+    """An Arrow stream of batches as they were read: each term once per batch, as in `to_arrow`."""
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
 
 
 def write_results(sink: Any, head: Head, options: Options, results: Iterable[ResultBatch]) -> None:
