@@ -20,6 +20,7 @@ from tests.windows.test_against_oracle import (
 from triegs.engine import Engine
 from triegs.errors import InvalidUpdate
 from triegs.options import ModeName
+from triegs.sparql.window import Kind, Window
 from triegs.testing import oracle
 from triegs.testing.rule_oracle import weigh
 from triegs.testing.window_oracle import WindowOracle
@@ -152,3 +153,50 @@ def test_windows_equal_the_oracle(rules, drawn, script, mode, idle, lateness, da
     terms = engine.metrics()["terms"]
     assert (terms["live"], terms["limbo"]) == (len(set(rules.constants)), 0)
     engine.close()
+
+
+BACK = "TE(Y, <u:q>, X) :- TE(X, <u:p>, Y). TE(X, <u:q>, Z) :- TE(X, <u:q>, Y), TE(Y, <u:q>, Z)."
+
+
+def test_a_refused_epoch_leaves_no_derived_triple():
+    engine = Engine(rules=BACK)
+    query = engine.register("SELECT ?x ?y { ?x <u:q> ?y }")
+    engine.apply([("+", 1, "<u:p>", 2)])
+    before = result(query)
+    with pytest.raises(InvalidUpdate):
+        engine.apply([("+", 2, "<u:p>", 3), ("-", 7, "<u:p>", 7)], strict=True)
+    assert result(query) == before
+    engine.apply([("+", 5, "<u:p>", 6)])
+    assert len(result(query)) == 2
+    engine.apply([("-", 1, "<u:p>", 2), ("-", 5, "<u:p>", 6)])
+    assert result(query) == {}
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        Window(10, 5),
+        Window(7, 3, bounds="[)"),
+        Window.triples(4),
+        Window.now(),
+        Window(9, 4, start=2),
+    ],
+    ids=str,
+)
+def test_moving_a_window_runs_no_rule(window):
+    """Neither joins nor retractions, as long as nothing arrives and nothing is deleted."""
+    engine = Engine(rules=BACK, window=window)
+    query = engine.register("SELECT ?x ?y { ?x <u:q> ?y }")
+    engine.push([(time, time, "<u:p>", time + 1) for time in range(1, 21)])
+    engine.advance(22)  # the first slide of each window that has all of them
+    figures = engine.metrics()["rules"]
+    assert figures["derivations"] > 0
+    assert figures["retracted"] == 0
+    engine.push([(60, 0, "<u:other>", 0)])
+    engine.advance(60)
+    after = engine.metrics()["rules"]
+    assert {name: after[name] for name in ("derivations", "joined", "retracted")} == {
+        name: figures[name] for name in ("derivations", "joined", "retracted")
+    }
+    if window.kind is not Kind.TRIPLES:
+        assert result(query) == {}
