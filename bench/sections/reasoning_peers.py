@@ -5,8 +5,10 @@ because neither keeps a closure.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from time import process_time
+from typing import Any
 
 import pyarrow as pa
 
@@ -36,7 +38,7 @@ def measure_peers(events: pa.Table) -> Iterator[Figure]:
     text = "\n".join(f"{s} {p} {o} ." for s, p, o in zip(*facts.to_pydict().values(), strict=True))
     graph = rdflib.Graph().parse(data=text, format="nt")
     if find_spec("reasonable") is not None:
-        import reasonable
+        reasonable: Any = import_module("reasonable")  # it has no types
 
         samples = Samples(process_time)
         for _ in range(TIMES):
@@ -45,7 +47,7 @@ def measure_peers(events: pa.Table) -> Iterator[Figure]:
             samples.time(reasoner.reason)
         yield Figure("reasonable, OWL RL", "ms", samples.middle * 1e3, table=TABLE)
     if find_spec("owlrl") is not None:
-        import owlrl
+        owlrl: Any = import_module("owlrl")
 
         samples = Samples(process_time)
         samples.time(owlrl.DeductiveClosure(owlrl.RDFS_Semantics).expand, graph)

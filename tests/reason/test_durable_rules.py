@@ -96,6 +96,7 @@ def test_killed_at_random_the_closure_is_that_of_one_run(seed, tmp_path):
     _, *expected = live(tmp_path / "one", len(steps))
     assert len(expected[0]) > 3
     directory = tmp_path / "many"
+    done, found = 0, list[object]()
     for _ in range(60):
         done, *found = live(directory, 0)
         if done == len(steps):

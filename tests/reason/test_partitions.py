@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from zlib import crc32
 
 import numpy as np
@@ -118,3 +119,21 @@ def test_premises_that_meet_need_nothing():
     )
     assert plan_rules(read_rules(local)).replicated == ()
     assert np.isclose(find_speedup(0.0182, 16), 12.6, atol=0.1)  # the report's
+
+
+def test_conclusions_of_two_rules_in_two_places_are_foreign():
+    """One rule finds ``q`` at its first column, the other at its second: neither place has all."""
+    rules = read_rules(
+        "q(X, Y) :- TE(X, <a:p>, Y). q(X, Y) :- TE(Y, <a:r>, X). s(X) :- q(X, Y), TE(X, <a:t>, Z)."
+    )
+    plan = plan_rules(rules)
+    assert plan.foreign
+    plain = as_plain(rules)
+    names = [f"<a:n{number}>" for number in range(12)]
+    data = [(one, "<a:r>", two) for one, two in pairwise(names)]
+    data += [(name, "<a:t>", name) for name in names] + [(names[0], "<a:p>", names[3])]
+    expected = close(plain, [(TRIPLE, triple) for triple in data])
+    for count in (2, 4):
+        parts = split(plan, data, count)
+        found = [close(plain, [(TRIPLE, triple) for triple in part]) for part in parts]
+        assert set().union(*found) == expected

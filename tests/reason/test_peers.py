@@ -48,7 +48,7 @@ def close(graph: rdflib.Graph, rules: str) -> set[tuple[str, ...]]:
 
 def pick_instances(triples) -> set[tuple[str, ...]]:
     """The triples about nodes: their types, and our properties between them."""
-    found = set()
+    found: set[tuple[str, ...]] = set()
     for s, p, o in triples:
         if s in NODES and ((p == RDF.type and o in CLASSES) or (p in PROPERTIES and o in NODES)):
             found.add((s.n3(), p.n3(), o.n3()))
