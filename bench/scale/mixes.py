@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bench.subject import Bed, Slide
-from triegs.workloads import Workload, path3, spider4x2, star5
+from bench.subject import Bed
+from triegs.workloads import Slide, Workload, path3, spider4x2, star5
 
 #: A class of lanes: its name, and its workload for a size.
 CLASSES: dict[str, Callable[..., Workload]] = {"path": path3, "spider": spider4x2, "star": star5}

@@ -26,6 +26,7 @@ def run(*options: str) -> tuple[int, str]:
         (["--body-bytes", "1GB"], "must not exceed"),
         (["--config", "missing.toml"], "missing.toml"),
         (["--query", "SELECT ?x { ?x ?p"], "error"),
+        (["--rules", "missing.dlog"], "missing.dlog is neither"),
     ],
 )
 def test_wrong_options(options, message):

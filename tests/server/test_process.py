@@ -263,3 +263,20 @@ def test_the_demo_runs_a_stream_behind_the_page():
             raise AssertionError("the stream does not move")
         assert now["events"] > before["events"]
         assert now["refused"] == 0
+
+
+def test_rules(tmp_path):
+    """What rules derive is an answer, also after a start with the same state and no rules given."""
+    rules = tmp_path / "uncle.dlog"
+    rules.write_text(":uncle(U, C) :- :brother(U, P), :parent(P, C).\n", "utf-8")
+    options = ["--state", str(tmp_path / "state"), "--prefix", "=http://ex/"]
+    options += ["--query", "known=SELECT ?u ?c { ?u :uncle ?c }"]
+    facts = write_lines(("ann", "brother", "bob"), ("bob", "parent", "eve"))
+    for given in (["--rules", str(rules)], []):
+        with serving(*options, *given) as server, httpx2.Client(base_url=server.address) as client:
+            if given:
+                client.post("/events?durable=true", content=facts, headers=NDJSON)
+            found = client.get("/queries/known/snapshot").text
+        assert found.count("\n") == 1
+        assert '"<http://ex/ann>"' in found
+        assert '"<http://ex/eve>"' in found

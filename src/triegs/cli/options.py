@@ -43,6 +43,13 @@ Prefixes = Annotated[
     list[str] | None,
     list_option("--prefix", metavar="NAME=IRI", help="Prefix for queries, plain cells and tables."),
 ]
+RuleFiles = Annotated[
+    list[str] | None,
+    list_option(
+        "--rules", metavar="FILE|rdfs|rdfs-plus",
+        help="Rules, Datalog or CONSTRUCT; what they derive is in the graph.",
+    ),
+]  # fmt: skip
 Base = Annotated[
     str | None,
     text_option(

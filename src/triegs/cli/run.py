@@ -16,6 +16,7 @@ from triegs.cli.options import (
     LogLevel,
     Mode,
     Prefixes,
+    RuleFiles,
     Sync,
     WindowSlide,
     WindowWidth,
@@ -198,13 +199,7 @@ def run(
         list[str] | None,
         list_option("--static", metavar="FILE", help="RDF loaded at the start that never expires."),
     ] = None,
-    rules: Annotated[
-        list[str] | None,
-        list_option(
-            "--rules", metavar="FILE|rdfs|rdfs-plus",
-            help="Rules, Datalog or CONSTRUCT; what they derive is in the graph.",
-        ),
-    ] = None,
+    rules: RuleFiles = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep reading as the input file grows.")
     ] = False,

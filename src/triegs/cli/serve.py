@@ -15,6 +15,7 @@ from triegs.cli.options import (
     LogLevel,
     Mode,
     Prefixes,
+    RuleFiles,
     Sync,
     WindowSlide,
     WindowWidth,
@@ -40,6 +41,7 @@ class ServeRequest:
     state: Path | None
     queries: list[str] | None
     prefixes: list[str] | None
+    rules: list[str] | None
     base: str | None
     mode: str | None
     window: str | None
@@ -100,6 +102,7 @@ def serve(
         list_option("--query", metavar="[NAME=]QUERY", help="Register a query, a file or a text."),
     ] = None,
     prefixes: Prefixes = None,
+    rules: RuleFiles = None,
     base: Base = None,
     mode: Mode = None,
     window: WindowWidth = None,

@@ -9,12 +9,14 @@ import typer
 
 from triegs.cli.output import fail
 from triegs.cli.queries import read_prefixes, show_query_error
+from triegs.cli.rules import read_rule_files
 from triegs.cli.run_queries import QueryArgument, read_queries, read_window
 from triegs.cli.serve import ServeRequest
 from triegs.durations import read_duration
 from triegs.engine import Engine
 from triegs.errors import BadOption, QueryError
 from triegs.names import BASE
+from triegs.reason.model import RuleSet
 from triegs.server import demo
 from triegs.server.main import listen, serve
 from triegs.server.request_log import show_log
@@ -38,13 +40,14 @@ def run_serve(request: ServeRequest) -> None:
         prefixes = {**demo.WORKLOAD.prefixes, **prefixes}
     queries = read_queries(request.queries or [], prefixes)
     window = read_window(request.window, request.slide)
+    rules = read_rule_files(request.rules or (), prefixes)
     show_log(request.log_level, request.log_format == "json")
     try:
         bound = listen(request.host, request.port)
     except (OSError, OverflowError) as error:
         fail(f"error: cannot listen on {request.host}:{request.port}: {error}")
     with bound:
-        engine = open_engine(request, prefixes, window)
+        engine = open_engine(request, prefixes, window, rules)
         if request.demo:
             demo.fill_engine(engine)
         for each in queries:
@@ -101,10 +104,12 @@ def read_access(request: ServeRequest) -> Access:
         raise typer.BadParameter(str(error), param_hint="--token-file") from None
 
 
-def open_engine(request: ServeRequest, prefixes: dict[str, str], window: Window | None) -> Engine:
+def open_engine(
+    request: ServeRequest, prefixes: dict[str, str], window: Window | None, rules: RuleSet
+) -> Engine:
     options: dict[str, Any] = {
         "prefixes": prefixes, "memory_limit": request.memory_limit, "window": window,
-        "retain_epochs": request.retain_epochs, "base": request.base or BASE,
+        "retain_epochs": request.retain_epochs, "base": request.base or BASE, "rules": rules,
     }  # fmt: skip
     mode: Any = request.mode
     if request.state is None:
