@@ -172,7 +172,7 @@ class Lanes(Uncopied):
 
         >>> with Lanes(2) as lanes:
         ...     lanes.apply([("+", 1, "<http://ex/p>", 2), ("-", 2, "<http://ex/p>", 1)])
-        Report(epoch=1, refused=(Refused(place=1, reason='no live event states this'),))
+        Report(epoch=1, refused=(Refused(row=1, reason='no live event states this'),))
         """
         options = UpdateOptions(strict, time, map if map is None else _once(map), columns)
         with self._update():
