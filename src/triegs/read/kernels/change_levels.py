@@ -215,8 +215,8 @@ def admit_entries(
     keys, found, others = section(level, KEYS), words_of(levels, level), section(level, OTHERS)
     weights, other_weights = section(level, WEIGHTS), section(level, OTHER_WEIGHTS)
     to = start
-    for place in range(start, size):
-        key, word = load(scratch, keys + place), load(scratch, found + place)
+    for index in range(start, size):
+        key, word = load(scratch, keys + index), load(scratch, found + index)
         other = word
         if not is_shared:
             if kind == TRIE:
@@ -320,8 +320,8 @@ def gather_entries(
             return -1
         if is_plain and ours == other:  # all of them count, by their words alone
             if is_deep:
-                for place in range(size, size + taken):
-                    store(scratch, section(level, ABOVE) + place, entry)
+                for index in range(size, size + taken):
+                    store(scratch, section(level, ABOVE) + index, entry)
             size += taken
         else:
             size = admit_entries(
