@@ -195,6 +195,15 @@ def test_bombs_of_prefixes(start: Start):
     assert response.status_code == 413
 
 
+def test_long_mappings(start: Start):
+    response = start().post(
+        "/events", params={"map": "{from} :paid {to}" + "x" * 9_000}, content="from,to\na,b\n",
+        headers={"Content-Type": "text/csv"},
+    )  # fmt: skip
+    assert response.status_code == 400
+    assert "8,192" in response.json()["detail"]
+
+
 def test_a_client_that_asks_too_often(start: Start):
     client = start(settings=replace(QUICK, rate=1))
     statuses = [client.get("/queries").status_code for _ in range(10)]

@@ -31,6 +31,7 @@ FORMATS = {
 # The label pyoxigraph gives to an unlabelled node: 128 random bits.
 _DRAWN = re.compile(r"_:[0-9a-f]{24,32}")
 MOST_PROBLEMS = 1_000  # consecutive, with no statement between them
+MOST_TEXT = 16 << 20  # characters of a batch
 
 
 class TermWriter:
@@ -85,11 +86,13 @@ def read_columns(
 ) -> Iterator[tuple[list[Any], list[int]]]:
     """Columns of subject, predicate, object and graph, up to a batch of rows, with line numbers.
 
-    Line numbers are unknown here and always 0.
+    Line numbers are unknown here and always 0. A batch ends before its rows do if its texts are
+    large, because a long prefix can make much of a short file.
     """
     writer = TermWriter(file.scope)
     write = writer.write
     rows: list[tuple[str, str, str, str]] = []
+    size = 0
     broken: BrokenFile | None = None
     problems = 0
     # Unbuffered: a failing read would lose the data read so far.
@@ -101,9 +104,11 @@ def read_columns(
             for subject, predicate, term, graph in statements:
                 bounded.note_statement()
                 name = "" if type(graph) is rdf.DefaultGraph else write(graph)
-                rows.append((write(subject), write(predicate), write(term), name))
+                row = write(subject), write(predicate), write(term), name
+                rows.append(row)
+                size += sum(map(len, row))
                 problems = 0
-                if len(rows) >= context.options.batch_rows:
+                if len(rows) >= context.options.batch_rows or size >= MOST_TEXT:
                     break
             else:
                 break
@@ -127,7 +132,7 @@ def read_columns(
             context.quarantine.add(file.name, 0, Reason.BAD_TERM, str(problem), "")
             continue
         yield _make_columns(rows), [0] * len(rows)
-        rows = []
+        rows, size = [], 0
     if rows:
         yield _make_columns(rows), [0] * len(rows)
     if broken is not None:

@@ -74,6 +74,7 @@ WATERMARK = {
     "additionalProperties": False,
 }  # fmt: skip
 LONGEST_KEY = 200
+LONGEST_MAP = 8_192  # characters of all templates, which each row repeats
 #: Rows that are read at once, before their size is known.
 BATCH_ROWS = 1 << 14
 #: How much larger than a body columns may be: prefixes and mappings make long terms.
@@ -198,6 +199,8 @@ def read_events(
     if format_name in CHECKS:
         CHECKS[format_name](unpacked, service.settings.body_bytes)
     if templates := given.read_list("map"):
+        if sum(map(len, templates)) > LONGEST_MAP:
+            raise Problem(400, "invalid parameter", f"map has more than {LONGEST_MAP:,} characters")
         options |= {"map": templates, "base": service.engine.base}
     source = open_input(
         Body(unpacked), format=format_name, compression="none", columns=columns,
