@@ -344,7 +344,7 @@ def _legend(figure: Figure, axes: Iterable[Any], columns: int) -> None:
         zip(*axis.get_legend_handles_labels(), strict=True) for axis in axes
     )
     found = {label: handle for handle, label in pairs}
-    names = [name for name in LOOKS if name in found]
+    names = [*(name for name in LOOKS if name in found), *(n for n in found if n not in LOOKS)]
     handles = [found[name] for name in names]
     figure.legend(handles, names, loc="outside upper left", ncols=columns)
 
