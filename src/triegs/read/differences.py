@@ -15,7 +15,6 @@ from triegs.errors import MultiplicityOverflow
 from triegs.jit.words import WIDE
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.read.columns import (
-    LARGEST,
     NO_INTEGERS,
     TOO_LARGE,
     Columns,
@@ -23,6 +22,7 @@ from triegs.read.columns import (
     NotIntegers,
     Sizes,
     Words,
+    find_factor,
 )
 from triegs.read.kernels.answers import (
     INSIDE,
@@ -84,7 +84,7 @@ def read_differences(
     `triegs.read.columns.read_columns`. Cost: the entries that differ, their paths to the root, and
     the changed answers.
     """
-    factors = tuple(_factor(side) for side in (old, new))
+    factors = tuple(find_factor(side.enumeration, side.version) for side in (old, new))
     if TOO_LARGE in factors:
         _refuse()
     if not new.enumeration.levels:
@@ -95,13 +95,6 @@ def read_differences(
             yield np.empty((0, 1), np.int32), np.array([change], np.int64)
     else:
         yield from _fill(old, new, factors, sizes, is_distinct, integers)
-
-
-def _factor(side: Side) -> int:
-    factor = 1
-    for relation, key in side.enumeration.totals:
-        factor *= side.version.get(relation, key)
-    return factor if factor <= LARGEST else TOO_LARGE
 
 
 def _refuse() -> None:

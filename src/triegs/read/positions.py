@@ -18,14 +18,15 @@ from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.read.columns import (
     BATCH_ROWS,
     LARGEST,
-    TOO_LARGE,
     Columns,
     Filling,
     Sizes,
     Words,
     are_ones,
     count_answers,
+    find_factor,
     find_levels,
+    multiply_totals,
     new_state,
 )
 from triegs.read.kernels.answers import FACTOR
@@ -55,10 +56,7 @@ class Finder:
 
     def _scalar(self) -> int:
         """The common factor of all multiplicities, from components without head variables."""
-        scalar = 1
-        for relation, key in self.enumeration.totals:
-            scalar *= self.version.get(relation, key)
-        return scalar
+        return multiply_totals(self.enumeration, self.version)
 
     def _sum_root(self, at: int, by_rows: bool) -> int:
         self.version.check_held()
@@ -74,8 +72,7 @@ class Finder:
             enumeration.count_table = write_counts(enumeration)
         levels, count = find_levels(enumeration)
         state = new_state(count)
-        scalar = self._scalar()
-        state[FACTOR] = scalar if scalar <= LARGEST else TOO_LARGE
+        state[FACTOR] = find_factor(enumeration, self.version)
         return levels, count, enumeration.count_table, state
 
     def pick(self, positions: Words, by_rows: bool) -> Columns:
