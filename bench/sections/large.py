@@ -12,7 +12,7 @@ from bench.subject import Bed
 from bench.timing import Rival, Samples, take_turns
 from triegs.workloads import path3
 
-GOAL = 15.0
+GOAL = 50.0
 SLIDES = 20
 
 
