@@ -16,7 +16,7 @@ import pytest
 
 from triegs import InputError, InvalidUpdate
 from triegs.engine import Engine
-from triegs.events import bounds, open_input, tables
+from triegs.events import bounds, documents, open_input, tables
 from triegs.events.bounds import Bounded
 from triegs.events.streams import BrokenFile
 
@@ -168,3 +168,13 @@ def test_packed_tables_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, report = read(packed, "parquet", compression="gzip")
     assert rows == []
     assert "decompress it to a file" in report.broken[0][1]
+
+
+def test_a_long_prefix_makes_small_batches(tmp_path, monkeypatch):
+    """A batch ends when its texts are large, so that whoever reads can stop in time."""
+    monkeypatch.setattr(documents, "MOST_TEXT", 10_000)
+    path = tmp_path / "long.ttl"
+    path.write_text(f"@prefix : <http://ex/{'a' * 1_000}> .\n" + ":a :b :c .\n" * 20, "utf-8")
+    rows = [batch.num_rows for batch in open_input(path)]
+    assert sum(rows) == 20
+    assert max(rows) == 4
