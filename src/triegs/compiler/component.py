@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from triegs.compiler.bags import cover_width, decompose
 from triegs.compiler.choices import Chooser
 from triegs.compiler.elimination import Draft, Elimination, Factor
+from triegs.compiler.folds import Member, split_bag
 from triegs.compiler.hypergraph import Edge, connected_groups, cyclic_core
-from triegs.compiler.plan import Guard, Input, Join, PlanClass, Use
+from triegs.compiler.keys import alias_text
+from triegs.compiler.plan import Alias, Guard, Input, Join, PlanClass, Use
 from triegs.errors import PlanError
 from triegs.sparql.model import Expression, expression_variables
 
@@ -170,8 +172,8 @@ class _Compilation:
         # Any factor may bind a variable that only filters hold in the core.
         real = [factor.variables for factor in before]
         members = [before[n] for n in group if n < len(before)]
-        bags = decompose(edges, real)
         wide = [f for f in before if len(f.variables) > 1]
+        bags = self._split_bags(decompose(edges, real), wide)
         for bag in bags:
             inside = [f for f in wide if f.variables <= bag and f in self.state.factors]
             supports = [f for f in members if f not in inside and len(f.variables & bag) > 1]
@@ -189,6 +191,23 @@ class _Compilation:
             f"{', closed by a filter across atoms' if by_filter else ''}, "
             f"kept as materialised bags {shown}, which add to update cost and space"
         )
+
+    def _split_bags(self, bags: Sequence[Edge], factors: Sequence[Factor]) -> list[Edge]:
+        """Replace bags whose halves repeat each other by these halves."""
+        filters = [frozenset(expression_variables(e)) for e in self.waiting + self.optional]
+        split: list[Edge] = []
+        for bag in bags:
+            members = [
+                Member(alias_text(f.guard), f.guard.variables)
+                for f in factors
+                if isinstance(f.guard, Alias) and not f.children and f.variables <= bag
+            ]
+            plain = {frozenset(member.variables) for member in members}
+            rest = [f.variables & bag for f in factors if f.variables not in plain]
+            rest += [other & bag for other in bags if other is not bag]
+            others = [edge for edge in rest if len(edge) > 1] + [edge & bag for edge in filters]
+            split += split_bag(bag, members, others)
+        return split
 
     def _join_stuck(self) -> None:
         """Join the factors that leftover body variables link, over their head variables."""

@@ -27,6 +27,7 @@ Words = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
 Numbers = Words | Ids
 WIDE = intrinsics.WIDE
+LINE_WORDS = 8  # words per cache line
 
 
 @inlined

@@ -112,7 +112,8 @@ class Enumeration:
     def _add_rule_level(self, number: int) -> None:
         node = self.plan.nodes[number]
         live, order = self.lowering.live[number]
-        columns = [self.column[v] for v in order]
+        weighs = len(order) == len(node.bag)
+        columns = [self.column[v] for v in order[: len(node.bag)]]
         width = len(node.interface)
         interface, binds = tuple(columns[:width]), tuple(columns[width:])
         parent_path = self._path_of(number)
@@ -125,7 +126,7 @@ class Enumeration:
                 live.relation, interface, binds, parent_path, levels, top
             )
         elif binds:
-            level = Level(live.relation, interface, binds, weighs=True)
+            level = Level(live.relation, interface, binds, weighs)
             factor = self.enumeration.add_level(level, parent_path)
         else:
             factor = self.enumeration.multiply(live.relation, interface, parent_path)
@@ -152,9 +153,9 @@ class Enumeration:
 
     def _path_to(self, number: int, factor: int, interface: Sequence[str]) -> ParentPath:
         """The path from a child with that interface to the tuples of a node that is a rule."""
-        operand, names = self.lowering.covers[number]
-        if set(interface) == set(names):
+        if set(interface) == set(self.plan.nodes[number].bag):
             return ParentPath(factor)
+        operand, names = self.lowering.cover(number)
         order = (*interface, *(v for v in names if v not in interface))
         index = self.lowering.find_order(operand, tuple(names.index(v) for v in order))
         return ParentPath(factor, index.relation, tuple(self.column[v] for v in order))

@@ -118,10 +118,14 @@ class Lowering:
             for number, node in enumerate(plan.nodes):
                 if node.bag and node.role is Role.WITNESS:
                     self.by_variable[number] = False
-        #: For nodes that are rules: the marginal and, for a witness, the live tuples.
+        #: For nodes that are rules: the marginal and, for a witness, the live tuples; they may be
+        #: the first columns of a relation, and the marginal is made when it is needed.
         self.marginals: dict[int, Named] = {}
         self.live: dict[int, tuple[View, tuple[str, ...]]] = {}
+        self.live_guards: dict[int, Named] = {}
         self.covers: dict[int, Named] = {}
+        #: Nodes whose live tuples are the interface of a child's.
+        self.repeated: dict[int, int] = {}
         #: What the join of the current node reads by presence.
         self.supports: set[Named] = set()
 
@@ -257,7 +261,7 @@ class Lowering:
         """A node's marginal over its interface variable or, at the top, over the chosen one."""
         node = self.plan.nodes[number]
         if not self.by_variable[number]:
-            view = self.marginals[number][0].view
+            view = self.marginal(number)[0].view
             assert view is not None
             return view
         found = self.factors.get((node.name, variable))
@@ -314,7 +318,7 @@ class Lowering:
         """The entry that holds the count of a component without head variables."""
         node = self.plan.nodes[number]
         if not self.by_variable[number]:
-            operand, _ = self.marginals[number]
+            operand, _ = self.marginal(number)
             assert operand.view is not None
             return operand.view.relation, ()
         if node.bag:
@@ -355,9 +359,15 @@ class Lowering:
             if repeated[0].stream is not None:  # the node only repeats its child
                 guard = self.covers[number] = repeated
                 tested = []
+        shown = None if guard is not None else self._find_repeated(node, tested, order)
+        if shown is not None:
+            self.repeated[number] = shown
+            self.live[number] = self.live[shown]
+            return
         if guard is not None and not tested:
             operand, names = guard
             live = self.find_order(operand, tuple(names.index(v) for v in order))
+            self.live_guards[number] = guard
         else:
             live = self._live_rule(number, node, guard, order, tested)
         self.live[number] = live, order
@@ -366,8 +376,6 @@ class Lowering:
             named = guard if is_guard else (Operand(len(order), view=live), order)
             assert named is not None
             self.rule_statistics.add_node(number, live, named)
-        if node.interface:
-            self.marginals[number] = self._keys_of(node, guard if not tested else None, live, order)
 
     def guard_view(self, node: Node) -> Named | None:
         guard = node.guard
@@ -435,17 +443,31 @@ class Lowering:
                 inputs.append((self.listed(operand), names, PRESENCE))
         return self.rule(inputs, order)
 
+    def _find_repeated(
+        self, node: Node, tested: Sequence[int], order: tuple[str, ...]
+    ) -> int | None:
+        """The child whose interface is all that a node shows: its only child, or one of several
+        that show the same relation.
+        """
+        if self.rule_statistics is not None or not (node.introduces and tested):
+            return None
+        shown = {
+            self.live[c] if c in self.live and self.plan.nodes[c].interface == order else None
+            for c in tested
+        }
+        views = {found[0] for found in shown if found is not None}
+        return tested[0] if len(views) == 1 and None not in shown else None
+
     def is_folded(self, node: Node, child: int) -> bool:
         """Whether the live tuples of a rule are multiplied by a counting child."""
         below = self.plan.nodes[child]
         return below.role is Role.EXISTENTIAL and set(below.interface) == set(node.bag)
 
-    def _keys_of(
-        self, node: Node, guard: Named | None, live: View, order: tuple[str, ...]
-    ) -> Named:
-        """The relation that a parent probes: whether an interface tuple has any live tuple. A guard
-        is given only if its tuples are the live ones.
-        """
+    def _keys_of(self, number: int) -> Named:
+        """The relation that a parent probes: whether an interface tuple has any live tuple."""
+        node = self.plan.nodes[number]
+        live, order = self.live[number]
+        guard = self.live_guards.get(number)  # if its tuples are the live ones
         width = len(node.interface)
         if width == len(order):
             if guard is not None:
@@ -467,10 +489,20 @@ class Lowering:
     def marginal(self, number: int) -> Named:
         """A node's marginal, as an operand of rules."""
         if not self.by_variable[number]:
+            if number not in self.marginals:
+                outer, self.node = self.node, self.plan.nodes[number]
+                self.marginals[number] = self._keys_of(number)
+                self.node = outer
             return self.marginals[number]
         interface = self.plan.nodes[number].interface
         view = self.factor(number, interface[0])
         return Operand(1, view=view, is_fixed=is_fixed(view)), interface
+
+    def cover(self, number: int) -> Named:
+        """A relation over the variables of a node that is a rule, with at least its live tuples."""
+        if number in self.repeated:
+            return self.marginal(self.repeated[number])
+        return self.covers[number]
 
     def listed(self, operand: Operand) -> Operand:
         """An operand read by presence only: its net changes are listed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel, merged
 from triegs.jit.words import (
+    LINE_WORDS,
     Words,
     checked_multiply,
     checked_subtract,
@@ -74,7 +75,6 @@ from triegs.store.kernels.relations import (
 from triegs.store.kernels.trie import find_leaf, trie_get
 
 AHEAD = 16 * ENTRY_WORDS  # entries whose memory is prefetched at once
-LINE_WORDS = 8
 
 
 @inlined

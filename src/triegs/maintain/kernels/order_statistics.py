@@ -9,7 +9,7 @@ epoch are read from the roots of the last version, those *now* from the slots.
 from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel, merged
-from triegs.jit.words import Words, load, prefetch, store
+from triegs.jit.words import LINE_WORDS, Words, load, prefetch, store
 from triegs.maintain.kernels.tables import (
     EDGE_BY_OTHER,
     EDGE_CHANGED,
@@ -46,8 +46,6 @@ from triegs.store.kernels.order_statistics import (
     times,
 )
 from triegs.store.kernels.trie import find_leaf, trie_get
-
-LINE_WORDS = 8  # words per cache line
 
 
 @inlined

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel, merged
 from triegs.jit.words import (
+    LINE_WORDS,
     Words,
     bit,
     checked_add,
@@ -76,7 +77,6 @@ from triegs.store.kernels.relations import (
 from triegs.store.kernels.sets import class_for, find_entry, set_change, set_get, set_offset
 from triegs.store.kernels.trie import find_leaf, trie_leaf
 
-LINE_WORDS = 8  # words per cache line
 MOST_FETCHED = 32  # at most this many emissions of a set have their blocks prefetched
 NOT_DONE = -1 << 62
 

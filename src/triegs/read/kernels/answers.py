@@ -401,18 +401,39 @@ def begin(words: Words, roots: Words, levels: Words, count: int, state: Words) -
 
 
 @kernel
+def build_chunk(
+    levels: Words, count: int, state: Words, integers: Words, scratch: Words, shown: Numbers,
+    level: int, size: int, largest: int,
+) -> int:  # fmt: skip
+    """Build the tables of a gathered chunk; returns the number of its rows, -1 if a table is too
+    large. The next chunk may be larger if this one, of so many entries, has small levels.
+    """
+    base = base_of(level)
+    for each in range(level, count):
+        start, end = load(scratch, meta(each) + FIRST), load(scratch, meta(each) + UNTIL)
+        show_entries(scratch, shown, state, integers, each, start, end)
+    if not build_tables(levels, count, scratch, shown, level):
+        return -1
+    rows = size_chunk(levels, count, scratch, level)
+    store(state, base + USUAL, (rows + size - 1) // size)
+    if size == load(state, base + MOST) and 3 * largest < CAPACITY:
+        store(state, base + MOST, 2 * size)
+    return rows
+
+
+@kernel
 def try_chunk(
     words: Words, roots: Words, levels: Words, count: int, state: Words, integers: Words,
     scratch: Words, shown: Numbers, level: int, room: int,
 ) -> int:  # fmt: skip
-    """Gather a chunk, as large as possible; returns the number of its rows, 0 if a single entry is
+    """Gather a chunk, as large as possible; returns the number of its rows, -1 if a single entry is
     too large.
     """
     base = base_of(level)
     usual = load(state, base + USUAL)
     if usual > room:
         store(state, base + USUAL, 0)  # the next one may be smaller
-        return 0
+        return -1
     first = load(state, base + NEXT)
     size = min(load(state, base + HELD) - first, load(state, base + MOST))
     if usual > 0:
@@ -421,19 +442,13 @@ def try_chunk(
         until = first + size
         largest = gather_chunk(words, roots, levels, count, state, scratch, level, first, until)
         if largest >= 0:
-            for each in range(level, count):
-                start, end = load(scratch, meta(each) + FIRST), load(scratch, meta(each) + UNTIL)
-                show_entries(scratch, shown, state, integers, each, start, end)
-            if build_tables(levels, count, scratch, shown, level):
+            rows = build_chunk(levels, count, state, integers, scratch, shown, level, size, largest)
+            if rows >= 0:
                 build_weights(levels, count, scratch, level, WEIGHTS)
-                rows = size_chunk(levels, count, scratch, level)
-                store(state, base + USUAL, (rows + size - 1) // size)
-                if size == load(state, base + MOST) and 3 * largest < CAPACITY:
-                    store(state, base + MOST, 2 * size)
                 return rows
         size //= 2
         store(state, base + MOST, max(size, 1))
-    return 0
+    return -1
 
 
 @kernel
@@ -473,7 +488,8 @@ def fill_answers(
             continue
         first, room = load(state, base + NEXT), rows - filled
         until = first
-        if try_chunk(words, roots, levels, count, state, integers, scratch, shown, level, room):
+        found = try_chunk(words, roots, levels, count, state, integers, scratch, shown, level, room)
+        if found >= 0:
             until = find_fitting(scratch, level, room)
         if until == first:
             fix_entry(words, roots, levels, state, scratch, level, filled)

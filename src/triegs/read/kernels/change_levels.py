@@ -6,7 +6,7 @@ See `triegs.read.kernels.changes`, which follows seeds through these levels.
 from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel
-from triegs.jit.words import Words, load, prefetch, store
+from triegs.jit.words import LINE_WORDS, Words, load, prefetch, store
 from triegs.read.kernels.answers import (
     INTERFACE,
     INTERFACE_AT,
@@ -14,6 +14,7 @@ from triegs.read.kernels.answers import (
     ROOT_AT,
     SET,
     STATE_HEAD,
+    STATE_WORDS,
     TRIE,
     VALUE,
     base_of,
@@ -66,10 +67,10 @@ assert MISFIT == 2
 NEVER = -1
 NO_LEVEL = -1
 PASSES = 4
-LINE_WORDS = 8  # of a cache line
-# Of a fixed entry, in the words of `TOTAL`, `SINCE` and the reference of answers: its multiplicity
-# there, and its set there.
-OTHER_WEIGHT, OTHER_WORD, OTHER_SET = 38, 41, 42
+# More words of a level: the multiplicity and the word of its fixed entry there; the set that its
+# cursor reads, as it is there, and whether that is the same one.
+OTHER_WEIGHT, OTHER_WORD, OTHER_SET, IS_SHARED = 38, 41, 42, 43
+assert IS_SHARED < STATE_WORDS
 
 
 def change_words(levels: int, columns: int) -> int:

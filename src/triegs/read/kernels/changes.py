@@ -45,8 +45,8 @@ from triegs.read.kernels.answers import (
     VALUE,
     WEIGHT,
     base_of,
+    build_chunk,
     show,
-    show_entries,
 )
 from triegs.read.kernels.change_levels import (
     DIFFERENCES_AT,
@@ -56,6 +56,7 @@ from triegs.read.kernels.change_levels import (
     INDEX,
     IS_LAST,
     IS_MIXED,
+    IS_SHARED,
     MOST_SEEDS,
     NO_LEVEL,
     OLD_ROOT_AT,
@@ -92,23 +93,18 @@ from triegs.read.kernels.differences import (
 from triegs.read.kernels.expansion import (
     CAPACITY,
     COLUMN,
-    FIRST,
     KEYS,
     LEVEL_WORDS,
     OTHER_WEIGHTS,
     OTHERS,
     POSITIONS_AT,
-    UNTIL,
     WEIGHTS,
     WORDS,
-    build_tables,
     build_weights,
     find_fitting,
     has_weights,
-    meta,
     parent_of,
     section,
-    size_chunk,
     weigh,
     write_chunk,
     write_weights,
@@ -139,14 +135,8 @@ def try_changes(
             words, old, new, levels, count, state, scratch, level, first, until
         )
         if largest >= 0:
-            for each in range(level, count):
-                start, end = load(scratch, meta(each) + FIRST), load(scratch, meta(each) + UNTIL)
-                show_entries(scratch, shown, state, integers, each, start, end)
-            if build_tables(levels, count, scratch, shown, level):
-                rows = size_chunk(levels, count, scratch, level)
-                store(state, base + USUAL, (rows + size - 1) // size)
-                if size == load(state, base + MOST) and 3 * largest < CAPACITY:
-                    store(state, base + MOST, 2 * size)
+            rows = build_chunk(levels, count, state, integers, scratch, shown, level, size, largest)
+            if rows >= 0:
                 return rows
         size //= 2
         store(state, base + MOST, max(size, 1))
@@ -168,7 +158,6 @@ def open_queue(
     kind = load(levels, row)
     store(state, base + NEXT, 0)
     store(state, base + HELD, 0)
-    store(state, base + OTHER_SET, 0)
     if kind == SEED:
         return
     here, there = find_roots(
@@ -190,7 +179,7 @@ def open_queue(
     if not needs_other(levels, state, row):
         there = here
     store(state, base + OTHER_SET, there)
-    store(state, base + OTHER_SET + 1, 1 if here == there else 0)
+    store(state, base + IS_SHARED, 1 if here == there else 0)
 
 
 @kernel
@@ -209,7 +198,7 @@ def fill_change_queue(
             taken = take_set(words, state, base, scratch, keys, found, most)
         held = admit_entries(
             words, old, new, levels, state, scratch, level, level, 0, 0, taken,
-            load(state, base + OTHER_SET), load(state, base + OTHER_SET + 1) != 0,
+            load(state, base + OTHER_SET), load(state, base + IS_SHARED) != 0,
         )  # fmt: skip
     store(state, base + NEXT, 0)
     store(state, base + HELD, held)

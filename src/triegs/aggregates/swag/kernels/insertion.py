@@ -48,9 +48,7 @@ from triegs.aggregates.swag.templates import (
     lift,
     template,
 )
-from triegs.jit.words import Words, load, prefetch, store
-
-LINE_WORDS = 8  # of a cache line
+from triegs.jit.words import LINE_WORDS, Words, load, prefetch, store
 
 
 @template(INLINED)
