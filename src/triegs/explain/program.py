@@ -236,6 +236,8 @@ def find_reason(nodes: Sequence[Node], node: Node) -> str:
         if cyclic_core([frozenset(source.variables) for source in node.guard.inputs]):
             return f"a cycle: variables bound by several inputs are intersected; {KEPT}"
         if all(set(source.variables) <= set(node.bag) for source in node.guard.inputs):
+            if not node.guard.filters:
+                return f"half of a cycle, which the other half repeats; {KEPT}"
             return f"a comparison links shown variables; {KEPT}"
         return f"hidden variables link shown ones; {KEPT}"
     if len(node.interface) > 1:

@@ -13,7 +13,7 @@ from numba import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-WORD, BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
+WORD, HALF, BYTES = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
 FALSE = ir.Constant(ir.IntType(1), 0)
 #: The numbers that `spread` and `copy_wide` write at once.
 WIDE = 8
@@ -98,6 +98,63 @@ def prefetch(_typing: Any, words: Any, _at: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(words, types.int64), build
+
+
+def point_half(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
+    """The address of half a word."""
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.gep(builder.bitcast(data, HALF.as_pointer()), [at])
+
+
+def load_halves(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
+    pointer = point_half(context, builder, kind, array, at)
+    vector = builder.load(builder.bitcast(pointer, ir.VectorType(HALF, WIDE).as_pointer()))
+    vector.align = 4
+    return vector
+
+
+@intrinsic
+def fetch_half(_typing: Any, words: Any, _at: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = point_half(context, builder, signature.args[0], args[0], args[1])
+        return builder.zext(builder.load(pointer), WORD)
+
+    return types.int64(words, types.int64), build
+
+
+@intrinsic
+def put_half(_typing: Any, words: Any, _at: Any, _half: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = point_half(context, builder, signature.args[0], args[0], args[1])
+        builder.store(builder.trunc(args[2], HALF), pointer)
+        return context.get_dummy_value()
+
+    return types.void(words, types.int64, types.int64), build
+
+
+@intrinsic
+def match_halves(_typing: Any, words: Any, _at: Any, _half: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = load_halves(context, builder, signature.args[0], args[0], args[1])
+        half = builder.trunc(args[2], HALF)
+        wanted = ir.Constant(vector.type, ir.Undefined)
+        for lane in range(WIDE):
+            wanted = builder.insert_element(wanted, half, ir.Constant(HALF, lane))
+        found = builder.bitcast(builder.icmp_signed("==", vector, wanted), ir.IntType(WIDE))
+        return builder.zext(found, WORD)
+
+    return types.int64(words, types.int64, types.int64), build
+
+
+@intrinsic
+def widen_halves(_typing: Any, out: Any, _to: Any, words: Any, _at: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = load_halves(context, builder, signature.args[2], args[2], args[3])
+        target = point(context, builder, signature.args[0], args[0], args[1])
+        builder.store(builder.zext(vector, target.type.pointee), target).align = 8
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, words, types.int64), build
 
 
 def point(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:

@@ -42,6 +42,47 @@ def store(words: Words, at: int, word: int) -> None:
     words[np.uint64(at)] = word
 
 
+@compiled_as(intrinsics.fetch_half)
+def fetch_half(words: Words, at: int) -> int:
+    """Like `load_half`, without bounds checks."""
+    word = int(words[at >> 1])
+    return (word >> 32 if at & 1 else word) & 0xFFFFFFFF
+
+
+@compiled_as(intrinsics.put_half)
+def put_half(words: Words, at: int, half: int) -> None:
+    """Like `store_half`, without bounds checks."""
+    words.view(np.uint32)[at] = half
+
+
+@compiled_as(intrinsics.match_halves)
+def match_halves(words: Words, at: int, half: int) -> int:
+    """A bitmap of those of `WIDE` adjacent halves that equal one, without bounds checks."""
+    halves = words.view(np.uint32)[at : at + WIDE]
+    return sum(1 << lane for lane, found in enumerate(halves) if found == half)
+
+
+@compiled_as(intrinsics.widen_halves)
+def widen_halves(out: Words, to: int, words: Words, at: int) -> None:
+    """Copy `WIDE` adjacent halves to words, without bounds checks."""
+    out[to : to + WIDE] = words.view(np.uint32)[at : at + WIDE]
+
+
+@inlined
+def load_half(words: Words, at: int) -> int:
+    """Half a word, as a nonnegative number; a word has two, the low one first."""
+    if BOUNDS_CHECKED:
+        load(words, at >> 1)
+    return fetch_half(words, at)
+
+
+@inlined
+def store_half(words: Words, at: int, half: int) -> None:
+    if BOUNDS_CHECKED:
+        load(words, at >> 1)
+    put_half(words, at, half)
+
+
 @inlined
 def bit(index: int) -> int:
     """The word with only this bit set; bit 63 is the sign."""

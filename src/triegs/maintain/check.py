@@ -28,6 +28,7 @@ from triegs.maintain.model import LAYOUTS, Check, Delta, Index, Order, Rule, Ste
 from triegs.maintain.views import Views
 from triegs.sparql.term_order import total_key
 from triegs.store.contract import Key, StoreCorrupt
+from triegs.store.kernels.blocks import entry_key, room_of
 from triegs.store.kernels.layout import FANOUT, HEAD, LOW
 from triegs.store.kernels.order_statistics import ANSWERED, BESIDE, SETS
 from triegs.store.kernels.relations import tuple_get
@@ -252,8 +253,9 @@ def sum_set(
                 raise StoreCorrupt(f"{view.name}{prefix}: {beside} in a hub, instead of {below}")
             answers, rows = answers + below[0], rows + below[1]
         return answers, rows
-    size = int(words[reference + 1]) & LOW
-    for key in words[reference + HEAD : reference + HEAD + size].tolist():
+    header = int(words[reference + 1])
+    for index in range(header & LOW):
+        key = entry_key(words, reference, room_of(header), index)
         more = entries[*prefix, key]
         answers, rows = answers + more[0], rows + more[1]
     return answers, rows

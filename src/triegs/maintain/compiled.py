@@ -41,7 +41,8 @@ from triegs.maintain.kernels.program import (
 from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS, EXTREME_EDGE
 from triegs.maintain.kernels.work import PHASE
 from triegs.maintain.label_graphs import STATIC, LabelGraphs
-from triegs.maintain.lowering import Encode, Lowering
+from triegs.maintain.leaves import Encode
+from triegs.maintain.lowering import Lowering
 from triegs.maintain.meaning import Held
 from triegs.maintain.measures import Measures
 from triegs.maintain.model import Index, Rule, Step, View, is_counts

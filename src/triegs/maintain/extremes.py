@@ -20,7 +20,7 @@ from triegs.maintain.kernels.tables import (
     OWN,
     OWN_IF_PRESENT,
 )
-from triegs.maintain.lowering import Encode
+from triegs.maintain.leaves import Encode
 from triegs.maintain.model import View
 from triegs.maintain.sources import SourceLowering
 from triegs.maintain.views import Views

@@ -21,12 +21,12 @@ are rules, and so are their counts, see `triegs.maintain.order_statistics`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from triegs.compiler.assembly import can_link
-from triegs.compiler.keys import sort_children, sort_inputs, static_text
+from triegs.compiler.keys import sort_children, sort_inputs
 from triegs.compiler.plan import (
     Alias,
     Join,
@@ -37,7 +37,7 @@ from triegs.compiler.plan import (
     Use,
     is_by_variable,
 )
-from triegs.maintain.choices import OrderStatistics, preferred_columns
+from triegs.maintain.choices import OrderStatistics
 from triegs.maintain.deltas import find_symmetry, plan_deltas, plan_symmetric
 from triegs.maintain.enumeration import Enumeration
 from triegs.maintain.enumeration_plan import EnumerationPlan
@@ -53,10 +53,9 @@ from triegs.maintain.kernels.tables import (
     PRESENCE,
     PRODUCT,
     RANKING,
-    SAME,
     TOTAL,
 )
-from triegs.maintain.meaning import Held, Meaning
+from triegs.maintain.leaves import Encode, Leaves
 from triegs.maintain.model import (
     Check,
     Index,
@@ -72,39 +71,30 @@ from triegs.maintain.model import (
 )
 from triegs.maintain.order_statistics import RuleStatistics, Used
 from triegs.maintain.rule_names import is_one_stream, name_rule
-from triegs.maintain.streams import Stream, find_stream, label_stream
+from triegs.maintain.streams import label_stream
 from triegs.maintain.views import Views
 from triegs.sparql.comparisons import find_comparison
-from triegs.sparql.expressions import holds
 from triegs.sparql.model import (
     Expression,
     expression_variables,
-    is_variable,
 )
 
-Encode = Callable[[str], int]
 #: An operand with the names of its columns.
 Named = tuple[Operand, tuple[str, ...]]
 
 
-class Lowering:
+class Lowering(Leaves):
     """Lowers one plan to views; `held` lists all views it uses, children first."""
 
     def __init__(
         self, views: Views, plan: Plan, encode: Encode,
         statistics: OrderStatistics = OrderStatistics.NONE,
     ) -> None:  # fmt: skip
-        self.views = views
-        self.plan = plan
-        self.encode = encode
+        super().__init__(views, plan, encode)
         self.is_ordered = statistics is not OrderStatistics.NONE
         self.has_rows = statistics is OrderStatistics.ROWS
         self.statistics_name = f" {statistics.name.lower()}" if self.is_ordered else ""
-        self.held: Held = {}
-        self.columns = preferred_columns(plan)
         self.factors: dict[tuple[str, str], View] = {}
-        self.streams: dict[Alias, Stream] = {}
-        self.atoms: dict[Stream, Alias] = {}
         #: The node whose rules are being created.
         self.node: Node | None = None
         tops = {component.top for component in plan.components}
@@ -162,67 +152,6 @@ class Lowering:
             self._total(number)
         elif node.bag:
             self.root(number)
-
-    # Streams and their rows
-
-    def use(
-        self, view: View, node: Node | None = None, variables: Sequence[str] = (),
-        guard: Alias | Static | None = None, atoms: Iterable[Alias | None] = (),
-    ) -> View:  # fmt: skip
-        """Hold a view, and record its role in this plan."""
-        meanings = self.held.setdefault(view, {})
-        if node is not None or guard is not None:
-            name = "" if node is None else node.name
-            meanings[Meaning(name, tuple(variables), guard, tuple(atoms))] = None
-        return view
-
-    def _stream(self, alias: Alias) -> Stream:
-        """The stream that an atom matches; its columns are the atom's variables."""
-        found = self.streams.get(alias)
-        if found is None:
-            found = self.streams[alias] = find_stream(alias, self.encode, self.views.judges)
-            self.atoms.setdefault(found, alias)
-        source = found.source or found
-        if source.predicate is not None:
-            self._use_counts(alias, source.predicate)
-        return found
-
-    def _use_counts(self, alias: Alias, predicate: int) -> Index:
-        """The counts of an atom's label."""
-        found = self.views.counts(predicate, self.columns.get(alias, 0))
-        self.use(found, guard=alias)
-        return found
-
-    def _index(self, stream: Stream, kind: int, column: int, condition: int = ANY) -> Index:
-        found = self.views.index(stream, kind, column, condition)
-        if not self.held.get(found):
-            self.use(found, guard=self.atoms.get(stream))
-        return found
-
-    def _single(self, alias: Alias) -> View:
-        """The view of a one-variable atom: a conditional row of its label, or a selection."""
-        atom, variable = alias.atom, alias.variables[0]
-        if alias.label is None or alias.filters:
-            return self._index(self._stream(alias), COUNTS, 0)
-        assert alias.relation is not None
-        label = label_stream(self.encode(alias.relation))
-        assert label.predicate is not None
-        self._use_counts(alias, label.predicate)
-        column = 0 if atom.subject == variable else 1
-        other = atom.object if column == 0 else atom.subject
-        condition = SAME if is_variable(other) else self.encode(other)
-        return self.use(self.views.index(label, COUNTS, column, condition), guard=alias)
-
-    def _rows(self, static: Static) -> View:
-        """The rows of `VALUES` that pass its filters."""
-        names = static.variables
-        rows = [
-            row for row in static.values.rows
-            if all(holds(e, dict(zip(names, row, strict=True))) for e in static.filters)
-        ]  # fmt: skip
-        ids = [tuple(map(self.encode, row)) for row in rows]
-        found = self.views.fixed(static_text(static), len(names), ids)
-        return self.use(found, variables=names, guard=static)
 
     # Nodes by variable
 

@@ -11,7 +11,7 @@ from triegs.compiler.plan import DIGIT, Groups, Measure, Plan, Source
 from triegs.maintain.enumeration_plan import EnumerationPlan, GroupMeasure, Level
 from triegs.maintain.extremes import ExtremeLowering
 from triegs.maintain.kernels.tables import COUNT, PRESENCE
-from triegs.maintain.lowering import Encode
+from triegs.maintain.leaves import Encode
 from triegs.maintain.meaning import Held
 from triegs.maintain.model import Operand, Watch
 from triegs.maintain.sources import Marginal, SourceLowering

@@ -13,13 +13,17 @@ from hashlib import blake2b
 from triegs.jit.words import Words
 from triegs.store.bounds import ID_LIMIT, KEY_LIMIT
 from triegs.store.contract import StoreCorrupt
+from triegs.store.kernels.blocks import class_of_block, entry_key, entry_word, room_of, slots_of
 from triegs.store.kernels.layout import (
     ARITY,
+    BARE,
+    BARE_LARGEST,
     BITS,
     BUMP,
     CHUNK_ENTRIES,
     CLASS,
     CLASS_BITS,
+    CLASS_SHIFT,
     CLASSES,
     EPOCH,
     FANOUT,
@@ -50,7 +54,6 @@ from triegs.store.kernels.layout import (
     SET_LEVELS,
     SLOT_WORDS,
     SLOTS,
-    SMALLEST,
     START,
     SUMMED,
     SUMMED_CLASS,
@@ -180,24 +183,32 @@ class Visit:
             return self.walk_hub(reference - 1, shift, low_bits, parent_birth)
         size_class = self.read_class(reference)
         content = self.read(reference, size_class, parent_birth)
-        capacity, size = SMALLEST << size_class, content[1] & LOW
-        if not (capacity // 4 if size_class else 0) < size <= capacity:
-            raise fail(4, self.where, f"the block at {reference} has {size} of {capacity} entries")
-        keys = content[HEAD : HEAD + size]
-        counts = content[HEAD + capacity : HEAD + capacity + size]
-        for key, word in zip(keys, counts, strict=True):
+        slots, size = slots_of(content[1]), content[1] & LOW
+        if not (slots // 4 if size_class else 0) < size <= slots:
+            raise fail(4, self.where, f"the block at {reference} has {size} of {slots} entries")
+        room = room_of(content[1])
+        entries = [
+            (entry_key(self.words, reference, room, i), entry_word(self.words, reference, room, i))
+            for i in range(size)
+        ]
+        if (room == 0) != all(key < ID_LIMIT and word == 1 for key, word in entries):
+            kind = "plain" if room else "bare"
+            raise fail(4, self.where, f"the block at {reference} must not be {kind}")
+        for key, word in entries:
             if not 0 <= key < KEY_LIMIT or key & ((1 << shift) - 1) != low_bits:
                 raise fail(1, self.where, f"{key} is in the wrong block, at {reference}")
             if word == 0:
                 raise fail(3, self.where, f"{key} has the word 0 in the block at {reference}")
-        return [(key, word, content[0]) for key, word in zip(keys, counts, strict=True)]
+        return [(key, word, content[0]) for key, word in entries]
 
     def read_class(self, block: int) -> int:
         if not START <= block < int(self.words[BUMP]):
             raise fail(9, self.where, f"{block} is not a valid block offset")
-        size_class = int(self.words[block + 1]) >> 32
-        if not 0 <= size_class <= LARGEST:
-            raise fail(4, self.where, f"the block at {block} has class {size_class}")
+        header = int(self.words[block + 1])
+        size_class = class_of_block(header)
+        largest, bare = (BARE_LARGEST, BARE) if header & BARE else (LARGEST, 0)
+        if size_class > largest or header != header & LOW | size_class << CLASS_SHIFT | bare:
+            raise fail(4, self.where, f"the block at {block} has the header {header:#x}")
         return size_class
 
     def walk_hub(

@@ -54,6 +54,7 @@ from triegs.maintain.kernels.tables import (
 )
 from triegs.maintain.kernels.verdicts import accepts_id, accepts_tuple
 from triegs.maintain.kernels.work import IDS, KEY, OTHER_KEY
+from triegs.store.kernels.blocks import entry_key
 from triegs.store.kernels.layout import (
     DIGIT,
     EMPTIED,
@@ -231,10 +232,10 @@ def fetch_ahead(
 
 
 @inlined
-def fetch_leaves(words: Words, root: int, keys: int, count: int) -> None:
-    """Prefetch the leaves of a block of keys."""
+def fetch_leaves(words: Words, root: int, block: int, room: int, count: int) -> None:
+    """Prefetch the leaves of the ids of a block."""
     for index in range(count):
-        key = load(words, keys + index)
+        key = entry_key(words, block, room, index)
         leaf = find_leaf(words, root, key)
         prefetch(words, leaf)
         prefetch(words, leaf + HEAD + (key & DIGIT))

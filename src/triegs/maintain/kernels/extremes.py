@@ -64,8 +64,8 @@ from triegs.maintain.kernels.verdicts import (
 )
 from triegs.maintain.kernels.verdicts import KEY as VALUE_KEY
 from triegs.maintain.kernels.work import IDS, LEVELS
-from triegs.store.kernels.cursors import BLOCK, SIZE, set_first, set_next_block
-from triegs.store.kernels.layout import HEAD
+from triegs.store.kernels.blocks import entry_key
+from triegs.store.kernels.cursors import BLOCK, BLOCK_ROOM, SIZE, set_first, set_next_block
 from triegs.store.kernels.relations import map_add_logged
 from triegs.store.kernels.sets import set_get
 from triegs.store.kernels.trie import trie_get
@@ -175,9 +175,9 @@ def read_neighbours(
     own = trie_get(words, load(words, load(table, step + EDGE_BY_OWN)), v)
     set_first(words, work, LEVELS, own)
     while True:
-        block = load(work, LEVELS + BLOCK) + HEAD
+        block, room = load(work, LEVELS + BLOCK), load(work, LEVELS + BLOCK_ROOM)
         for index in range(load(work, LEVELS + SIZE)):
-            word = word_now(words, table, step, load(words, block + index))
+            word = word_now(words, table, step, entry_key(words, block, room, index))
             if word == known:
                 return
             if word == 0 or word == best:
@@ -267,13 +267,11 @@ def step_extreme_edge(
             continue
         set_first(words, work, 0, trie_get(words, load(words, by_other), w))
         while True:
-            block, size = load(work, BLOCK) + HEAD, load(work, SIZE)
-            fetch_leaves(words, load(words, out), block, size)
+            block, size, room = load(work, BLOCK), load(work, SIZE), load(work, BLOCK_ROOM)
+            fetch_leaves(words, load(words, out), block, room, size)
             for index in range(size):
-                change_word(
-                    words, log, work, table, step, load(words, block + index), before, now,
-                    verdicts, requests,
-                )  # fmt: skip
+                v = entry_key(words, block, room, index)
+                change_word(words, log, work, table, step, v, before, now, verdicts, requests)
             if not set_next_block(words, work, 0):
                 break
 

@@ -10,9 +10,10 @@ from triegs.jit.jit import kernel
 from triegs.jit.words import Words, load, store
 from triegs.maintain.kernels.entries import is_met, sign
 from triegs.maintain.kernels.tables import COUNTS
+from triegs.store.kernels.blocks import entry_key, entry_word
 from triegs.store.kernels.cursors import (
     BLOCK,
-    CAPACITY,
+    BLOCK_ROOM,
     CURSOR_WORDS,
     KEY,
     SIZE,
@@ -22,7 +23,7 @@ from triegs.store.kernels.cursors import (
     trie_first,
     trie_next,
 )
-from triegs.store.kernels.layout import FAULTS, HEAD
+from triegs.store.kernels.layout import FAULTS
 from triegs.store.kernels.relations import adjacency_change, map_change, push_log, tuple_change
 
 FILL_CURSOR_WORDS = 2 * CURSOR_WORDS
@@ -39,10 +40,11 @@ def fill_index(
         first = load(cursor, KEY)
         set_first(words, cursor, CURSOR_WORDS, load(cursor, WORD))
         while True:
-            block = load(cursor, CURSOR_WORDS + BLOCK) + HEAD
-            room = load(cursor, CURSOR_WORDS + CAPACITY)
+            block = load(cursor, CURSOR_WORDS + BLOCK)
+            room = load(cursor, CURSOR_WORDS + BLOCK_ROOM)
             for index in range(load(cursor, CURSOR_WORDS + SIZE)):
-                second, weight = load(words, block + index), load(words, block + room + index)
+                second = entry_key(words, block, room, index)
+                weight = entry_word(words, block, room, index)
                 if is_rdf:
                     weight = sign(weight)
                 key, other = (first, second) if column == by else (second, first)

@@ -26,6 +26,7 @@ from triegs.maintain.kernels.work import (
     SIEVE_WORDS,
     WORDS_AT,
 )
+from triegs.store.kernels.blocks import entry_key, entry_word, find_entry, room_of
 from triegs.store.kernels.cursors import KEY as CURSOR_KEY
 from triegs.store.kernels.cursors import (
     WORD,
@@ -37,19 +38,19 @@ from triegs.store.kernels.cursors import (
 from triegs.store.kernels.layout import (
     BITS,
     DIGIT,
+    FULL_BARE,
     HEAD,
-    LARGEST,
     LOG_FULL,
     LOW,
-    SMALLEST,
 )
 from triegs.store.kernels.relations import (
     set_fault,
 )
-from triegs.store.kernels.sets import find_entry, set_get
+from triegs.store.kernels.sets import set_get
 from triegs.store.kernels.trie import find_leaf, trie_get
 
 FEW_IDS = 20  # above this size the three masks let too many ids pass
+FEW_HALVES = 32  # up to this size of a bare block, comparing all ids takes less time than a filter
 
 
 @inlined
@@ -64,37 +65,39 @@ def estimate(words: Words, reference: int) -> int:
 
 
 @inlined
-def filter_few(words: Words, x: int, x_size: int, y: int, y_size: int) -> int:
+def filter_few(words: Words, x: int, x_header: int, y: int, y_header: int) -> int:
     """Like `filter_many`, with three 64-bit masks that stay in registers."""
+    x_room, y_room = room_of(x_header), room_of(y_header)
     low, middle, mixed = 0, 0, 0
-    for at in range(y + HEAD, y + HEAD + y_size):
-        key = load(words, at)
+    for index in range(y_header & LOW):
+        key = entry_key(words, y, y_room, index)
         low |= bit(key & 63)
         middle |= bit((key >> 4) & 63)
         mixed |= bit(((key >> 2) ^ (key >> 9)) & 63)
     found = 0
-    for index in range(x_size):
-        key = load(words, x + HEAD + index)
+    for index in range(x_header & LOW):
+        key = entry_key(words, x, x_room, index)
         passed = (low >> (key & 63)) & (middle >> ((key >> 4) & 63))
         found |= (passed & (mixed >> (((key >> 2) ^ (key >> 9)) & 63)) & 1) << index
     return found
 
 
 @inlined
-def filter_many(words: Words, work: Words, x: int, x_size: int, y: int, y_size: int) -> int:
+def filter_many(words: Words, work: Words, x: int, x_header: int, y: int, y_header: int) -> int:
     """A bitmap of the entries of block x whose ids may be in block y.
 
     Compares the ten lowest bits of the ids.
     """
+    x_room, y_room = room_of(x_header), room_of(y_header)
     for at in range(SIEVE, SIEVE + SIEVE_WORDS):
         store(work, at, 0)
-    for at in range(y + HEAD, y + HEAD + y_size):
-        key = load(words, at)
+    for index in range(y_header & LOW):
+        key = entry_key(words, y, y_room, index)
         sieve = SIEVE + ((key >> 6) & (SIEVE_WORDS - 1))
         store(work, sieve, load(work, sieve) | bit(key & 63))
     found = 0
-    for index in range(x_size):
-        key = load(words, x + HEAD + index)
+    for index in range(x_header & LOW):
+        key = entry_key(words, x, x_room, index)
         sieve = load(work, SIEVE + ((key >> 6) & (SIEVE_WORDS - 1)))
         found |= ((sieve >> (key & 63)) & 1) << index
     return found
@@ -106,23 +109,22 @@ def meet_blocks(
 ) -> int:
     x_header, y_header = load(words, x + 1), load(words, y + 1)
     x_size, y_size = x_header & LOW, y_header & LOW
-    x_words = x + HEAD + (SMALLEST << (x_header >> 32))
-    y_words = y + HEAD + (SMALLEST << (y_header >> 32))
-    if x_size <= 2:
-        found = bit(x_size) - 1
+    x_room, y_room = room_of(x_header), room_of(y_header)
+    if x_size <= 2 or (y_room == 0 and y_size <= FEW_HALVES):
+        found = -1 if x_size == FULL_BARE else bit(x_size) - 1
     elif y_size <= FEW_IDS:
-        found = filter_few(words, x, x_size, y, y_size)
+        found = filter_few(words, x, x_header, y, y_header)
     else:
-        found = filter_many(words, work, x, x_size, y, y_size)
+        found = filter_many(words, work, x, x_header, y, y_header)
     while found != 0:
         index = trailing_zeros(found)
-        found &= found - 1
-        key = load(words, x + HEAD + index)
-        there = find_entry(words, y, y_size, key)
+        found ^= bit(index)
+        key = entry_key(words, x, x_room, index)
+        there = find_entry(words, y, y_header, key)
         if there < y_size:
             store(work, top, key)
-            store(work, top + x_word, load(words, x_words + index))
-            store(work, top + y_word, load(words, y_words + there))
+            store(work, top + x_word, entry_word(words, x, x_room, index))
+            store(work, top + y_word, entry_word(words, y, y_room, there))
             top += stride
     return top
 
@@ -144,13 +146,13 @@ def probe_block(
 ) -> int:  # fmt: skip
     """The ids of a block that also occur below a hub."""
     header = load(words, block + 1)
-    own = block + HEAD + (SMALLEST << (header >> 32))
+    room = room_of(header)
     for index in range(header & LOW):
-        key = load(words, block + HEAD + index)
+        key = entry_key(words, block, room, index)
         word = get_below(words, hub, key, depth)
         if word != 0:
             store(work, top, key)
-            store(work, top + block_word, load(words, own + index))
+            store(work, top + block_word, entry_word(words, block, room, index))
             store(work, top + hub_word, word)
             top += stride
     return top
@@ -181,7 +183,7 @@ def meet_sets(
                 both &= both - 1
             depth += 1
         else:
-            if top + (SMALLEST << LARGEST) * stride > load(work, RUNS_END):
+            if top + FULL_BARE * stride > load(work, RUNS_END):
                 return -1
             if x & 1:
                 top = probe_block(words, work, y, x, depth, top, stride, y_word, x_word)
@@ -205,8 +207,11 @@ def meet_sets(
 @inlined
 def fetch_below(words: Words, block: int, hub: int) -> None:
     """Prefetch the children of a hub that the ids of a block lead to."""
-    for at in range(block + HEAD, block + HEAD + (load(words, block + 1) & LOW)):
-        prefetch(words, load(words, hub - 1 + HEAD + (load(words, at) & DIGIT)))
+    header = load(words, block + 1)
+    room = room_of(header)
+    for index in range(header & LOW):
+        digit = entry_key(words, block, room, index) & DIGIT
+        prefetch(words, load(words, hub - 1 + HEAD + digit))
 
 
 @kernel

@@ -30,7 +30,8 @@ from triegs.maintain.kernels.tables import (
     PRODUCT_OUT,
 )
 from triegs.maintain.kernels.work import AHEAD, PROBES_AHEAD, SEEDS_AHEAD
-from triegs.store.kernels.cursors import BLOCK, CAPACITY, SIZE, set_first, set_next_block
+from triegs.store.kernels.blocks import entry_key, entry_word
+from triegs.store.kernels.cursors import BLOCK, BLOCK_ROOM, SIZE, set_first, set_next_block
 from triegs.store.kernels.layout import DIGIT, EPOCH, HEAD, SLOTS
 from triegs.store.kernels.order_statistics import (
     ANSWERS,
@@ -54,10 +55,10 @@ def root_before(roots: Words, slot: int) -> int:
 
 
 @inlined
-def fetch_counts(words: Words, root: int, keys: int, count: int) -> None:
-    """Prefetch the words and counts of a block of keys."""
+def fetch_counts(words: Words, root: int, block: int, room: int, count: int) -> None:
+    """Prefetch the words and counts of the ids of a block."""
     for index in range(count):
-        key = load(words, keys + index)
+        key = entry_key(words, block, room, index)
         leaf = find_leaf(words, root, key)
         at = leaf + HEAD + (key & DIGIT)
         prefetch(words, leaf)
@@ -108,11 +109,11 @@ def step_ordered_edge(
         more, more_rows = now - before, rows_now - rows_before
         set_first(words, cursor, 0, trie_get(words, load(words, by_other), w))
         while True:
-            block, size, room = load(cursor, BLOCK), load(cursor, SIZE), load(cursor, CAPACITY)
-            fetch_counts(words, load(words, out), block + HEAD, size)
+            block, size, room = load(cursor, BLOCK), load(cursor, SIZE), load(cursor, BLOCK_ROOM)
+            fetch_counts(words, load(words, out), block, room, size)
             for index in range(size):
-                v = load(words, block + HEAD + index)
-                weight = load(words, block + HEAD + room + index)
+                v = entry_key(words, block, room, index)
+                weight = entry_word(words, block, room, index)
                 if now != 0:
                     rows = times(words, weight, more_rows)
                     counts_add_logged(words, log, out, v, w, more, rows)
@@ -133,10 +134,10 @@ def step_ordered_edge(
             continue
         set_first(words, cursor, 0, trie_get(words, load(words, by_other), w))
         while True:
-            block, size, room = load(cursor, BLOCK), load(cursor, SIZE), load(cursor, CAPACITY)
+            block, size, room = load(cursor, BLOCK), load(cursor, SIZE), load(cursor, BLOCK_ROOM)
             for index in range(size):
-                v = load(words, block + HEAD + index)
-                weight = load(words, block + HEAD + room + index)
+                v = entry_key(words, block, room, index)
+                weight = entry_word(words, block, room, index)
                 ordered_add_logged(
                     words, log, out, v, w, weight, now, rows * has_rows, kind, new_root, has_rows
                 )

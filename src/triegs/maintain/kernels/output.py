@@ -12,7 +12,6 @@ from triegs.jit.words import (
     Words,
     bit,
     checked_add,
-    copy_words,
     load,
     prefetch,
     store,
@@ -48,24 +47,38 @@ from triegs.maintain.kernels.work import (
     MOST_GROUPS,
     OTHER_KEY,
     RAW,
+    REMOVED,
     SCRATCH,
     STRIDE,
 )
 from triegs.store.kernels.arena import drop
-from triegs.store.kernels.free import allocate, has_room
+from triegs.store.kernels.blocks import (
+    class_for,
+    class_of_block,
+    copy_entries,
+    entry_key,
+    entry_word,
+    find_entry,
+    is_bare_entry,
+    make_block,
+    room_of,
+    slots_of,
+    write_entry,
+)
+from triegs.store.kernels.free import has_room
 from triegs.store.kernels.layout import (
+    BARE,
     BITS,
     DIGIT,
-    EPOCH,
     FAULTS,
+    FULL_BARE,
+    FULL_BLOCK,
     HEAD,
-    LARGEST,
     LOG_FULL,
     LOW,
     NODE_CLASS,
     OVERFLOW,
     SLOTS,
-    SMALLEST,
 )
 from triegs.store.kernels.order_statistics import summed_change
 from triegs.store.kernels.relations import (
@@ -74,7 +87,7 @@ from triegs.store.kernels.relations import (
     tuple_change,
     tuple_get,
 )
-from triegs.store.kernels.sets import class_for, find_entry, set_change, set_get, set_offset
+from triegs.store.kernels.sets import set_change, set_get, set_offset
 from triegs.store.kernels.trie import find_leaf, trie_leaf
 
 MOST_FETCHED = 32  # at most this many emissions of a set have their blocks prefetched
@@ -203,6 +216,66 @@ def count_shared(work: Words, at: int, arity: int) -> int:
     return shared
 
 
+@inlined
+def is_left_bare(words: Words, work: Words, block: int, header: int, changed: int) -> bool:
+    """Whether what stays of a block could be bare, given the new counts of changed entries."""
+    room = room_of(header)
+    for index in range(header & LOW):
+        word = entry_word(words, block, room, index)
+        if (changed >> index) & 1:
+            word = load(work, CHANGED + index)
+        if word != 0 and not is_bare_entry(entry_key(words, block, room, index), word):
+            return False
+    return True
+
+
+@inlined
+def copy_left(
+    words: Words, work: Words, target: int, room: int, block: int, header: int, changed: int
+) -> int:
+    """Copy what stays of a block into another one; returns the number of its entries."""
+    own_room = room_of(header)
+    kept = 0
+    for index in range(header & LOW):
+        word = entry_word(words, block, own_room, index)
+        if (changed >> index) & 1:
+            word = load(work, CHANGED + index)
+        if word != 0:
+            key = entry_key(words, block, own_room, index)
+            write_entry(words, target, room, kept, key, word)
+            kept += 1
+    return kept
+
+
+@inlined
+def copy_all(
+    words: Words, work: Words, target: int, room: int, block: int, own_room: int, size: int,
+    changed: int,
+) -> int:  # fmt: skip
+    """Like `copy_left`, between blocks of one kind of which the new one has as many slots. Copies
+    words whole; the last entries then fill the gaps, highest first.
+    """
+    copy_entries(words, target, room, 0, block, own_room, size)
+    removed = 0
+    while changed != 0:
+        index = trailing_zeros(changed)
+        changed ^= bit(index)
+        word = load(work, CHANGED + index)
+        if word == 0:
+            store(work, REMOVED + removed, index)
+            removed += 1
+        elif room != 0:
+            store(words, target + HEAD + room + index, word)
+    while removed > 0:
+        removed -= 1
+        size -= 1
+        index = load(work, REMOVED + removed)
+        if index < size:
+            key, word = entry_key(words, target, room, size), entry_word(words, target, room, size)
+            write_entry(words, target, room, index, key, word)
+    return size
+
+
 @merged
 def change_block(
     words: Words, work: Words, at: int, first: int, end: int, stride: int, arity: int
@@ -214,72 +287,65 @@ def change_block(
     """
     block = load(words, at)
     header = load(words, block + 1)
-    size, size_class = header & LOW, header >> 32
-    own = block + HEAD + (SMALLEST << size_class)
+    size, room = header & LOW, room_of(header)
     olds = load(work, SCRATCH)
-    gone, inserted = 0, 0
+    changed, inserted, left = 0, 0, size
+    bare = BARE if size == 0 else header & BARE
     for here in range(first, end, stride):
         key, change = last_id(work, here, stride, arity), load(work, here + stride - 1)
-        index = find_entry(words, block, size, key)
+        index = find_entry(words, block, header, key)
         old = 0
         if index == size:
-            if inserted == SMALLEST << LARGEST:
+            if inserted == FULL_BARE:
                 return NOT_DONE
             store(work, ADDED + 2 * inserted, key)
             store(work, ADDED + 2 * inserted + 1, change)
             inserted += 1
+            if not is_bare_entry(key, change):
+                bare = 0
         else:
-            old = load(words, own + index)
+            old = entry_word(words, block, room, index)
             new, overflow = checked_add(old, change)
             if overflow:
                 set_fault(words, OVERFLOW)
                 return NOT_DONE
             store(work, CHANGED + index, new)
-            gone |= bit(index)
+            changed |= bit(index)
+            if new == 0:
+                left -= 1
+            elif new != 1:
+                bare = 0
         store(work, olds, old)
         olds += 1
-    left = size
-    changed = gone
-    while changed != 0:
-        index = trailing_zeros(changed)
-        changed &= changed - 1
-        if load(work, CHANGED + index) == 0:
-            left -= 1
     count = left + inserted
-    if count > SMALLEST << LARGEST:
+    if room != 0 and count <= FULL_BLOCK and is_left_bare(words, work, block, header, changed):
+        bare = BARE
+        for number in range(inserted):
+            word = load(work, ADDED + 2 * number + 1)
+            if not is_bare_entry(load(work, ADDED + 2 * number), word):
+                bare = 0
+    if count > (FULL_BARE if bare else FULL_BLOCK):
         return NOT_DONE
+    size_class = class_of_block(header)
     if count == 0:
         if size != 0:
             drop(words, block, size_class)
             store(words, at, 0)
         return -size
-    capacity = SMALLEST << size_class
+    slots = slots_of(header)
     new_class = size_class
-    if size == 0 or count > capacity or (size_class > 0 and count <= capacity >> 2):
-        new_class = class_for(count)
-    target = allocate(words, new_class)
-    keys, counts = target + HEAD, target + HEAD + (SMALLEST << new_class)
-    store(words, target, load(words, EPOCH))
-    store(words, target + 1, count | (new_class << 32))
-    if gone == 0:
-        copy_words(words, keys, block + HEAD, size)
-        copy_words(words, counts, own, size)
-        keys += size
-        counts += size
+    is_alike = size != 0 and bare == header & BARE
+    if not is_alike or count > slots or (size_class > 0 and count <= slots >> 2):
+        new_class = class_for(count, bare)
+    target = make_block(words, count, new_class, bare)
+    new_room = room_of(load(words, target + 1))
+    if is_alike and new_class >= size_class:
+        kept = copy_all(words, work, target, new_room, block, room, size, changed)
     else:
-        for index in range(size):
-            word = load(words, own + index)
-            if (gone >> index) & 1:
-                word = load(work, CHANGED + index)
-                if word == 0:
-                    continue
-            store(words, keys, load(words, block + HEAD + index))
-            store(words, counts, word)
-            keys += 1
-            counts += 1
+        kept = copy_left(words, work, target, new_room, block, header, changed)
     for number in range(inserted):
-        store(words, keys + number, load(work, ADDED + 2 * number))
-        store(words, counts + number, load(work, ADDED + 2 * number + 1))
+        key, word = load(work, ADDED + 2 * number), load(work, ADDED + 2 * number + 1)
+        write_entry(words, target, new_room, kept + number, key, word)
     if size != 0:
         drop(words, block, size_class)
     store(words, at, target)

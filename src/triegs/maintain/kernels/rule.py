@@ -123,9 +123,10 @@ from triegs.maintain.kernels.work import (
     WEIGHT,
     WORDS_AT,
 )
+from triegs.store.kernels.blocks import entry_key, entry_word
 from triegs.store.kernels.cursors import (
     BLOCK,
-    CAPACITY,
+    BLOCK_ROOM,
     SIZE,
     WORD,
     set_first,
@@ -181,12 +182,11 @@ def walk_last(
     else:
         set_first(words, work, base, word)
         while True:
-            block, size = load(work, base + BLOCK) + HEAD, load(work, base + SIZE)
-            room = load(work, base + CAPACITY)
-            for index in range(size):
-                store(work, register, load(words, block + index))
+            block, room = load(work, base + BLOCK), load(work, base + BLOCK_ROOM)
+            for index in range(load(work, base + SIZE)):
+                store(work, register, entry_key(words, block, room, index))
                 if checks == 0 or passes(table, work, verdicts, requests, checks, checks_at):
-                    product = weigh(weight, load(words, block + room + index), use)
+                    product = weigh(weight, entry_word(words, block, room, index), use)
                     if is_shown:
                         emit(words, table, work, arity, head_at, product)
                     else:

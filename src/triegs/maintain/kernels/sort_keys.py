@@ -72,9 +72,10 @@ from triegs.maintain.kernels.work import (
     SURE_LOW,
     VALUES,
 )
+from triegs.store.kernels.blocks import entry_key, entry_word
 from triegs.store.kernels.cursors import (
     BLOCK,
-    CAPACITY,
+    BLOCK_ROOM,
     DEPTH,
     NEXT_ENTRY,
     SIZE,
@@ -326,15 +327,15 @@ def range_next(words: Words, work: Words, base: int) -> bool:
     """Advance to the next sort key in the range; false at the end."""
     while True:
         entry, size = load(work, base + NEXT_ENTRY), load(work, base + SIZE)
-        at = load(work, base + BLOCK) + HEAD
+        block, room = load(work, base + BLOCK), load(work, base + BLOCK_ROOM)
         while entry < size:
-            key = load(words, at + entry)
+            key = entry_key(words, block, room, entry)
             sort_key = reverse_digits(key)
             if is_between(work, base, sort_key):
                 is_sure = load(work, base + SURE_LOW) <= sort_key <= load(work, base + SURE_HIGH)
                 store(work, base + IS_SURE, 1 if is_sure else 0)
                 store(work, base + CURSOR_KEY, key)
-                store(work, base + WORD, load(words, at + load(work, base + CAPACITY) + entry))
+                store(work, base + WORD, entry_word(words, block, room, entry))
                 store(work, base + NEXT_ENTRY, entry + 1)
                 return True
             entry += 1

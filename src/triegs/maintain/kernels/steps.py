@@ -37,9 +37,9 @@ from triegs.maintain.kernels.tables import (
     PRODUCT_IS_EXACT,
     PRODUCT_OUT,
 )
-from triegs.store.kernels.cursors import BLOCK, CAPACITY, SIZE, set_first, set_next_block
+from triegs.store.kernels.blocks import entry_key, entry_word
+from triegs.store.kernels.cursors import BLOCK, BLOCK_ROOM, SIZE, set_first, set_next_block
 from triegs.store.kernels.layout import (
-    HEAD,
     OVERFLOW,
 )
 from triegs.store.kernels.relations import (
@@ -84,12 +84,12 @@ def step_edge(
             continue
         set_first(words, cursor, 0, trie_get(words, load(words, by_other), w))
         while True:
-            block, size, room = load(cursor, BLOCK), load(cursor, SIZE), load(cursor, CAPACITY)
+            block, size, room = load(cursor, BLOCK), load(cursor, SIZE), load(cursor, BLOCK_ROOM)
             if is_exact:
-                fetch_leaves(words, load(words, out), block + HEAD, size)
+                fetch_leaves(words, load(words, out), block, room, size)
             for index in range(size):
-                v = load(words, block + HEAD + index)
-                weight = load(words, block + HEAD + room + index)
+                v = entry_key(words, block, room, index)
+                weight = entry_word(words, block, room, index)
                 if is_exact:
                     map_add_logged(words, log, out, v, multiply(words, weight, change))
                 else:

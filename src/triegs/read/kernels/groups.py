@@ -13,6 +13,7 @@ from triegs.jit.words import Words, load, store, trailing_zeros
 from triegs.maintain.kernels.sort_keys import KIND_SHIFT, KINDS, reverse_digits
 from triegs.read.kernels.differences import KEY as CHANGED
 from triegs.read.kernels.differences import column_at, next_difference, open_difference
+from triegs.store.kernels.blocks import entry_key, entry_word, room_of
 from triegs.store.kernels.cursors import (
     CURSOR_WORDS,
     KEY,
@@ -22,7 +23,7 @@ from triegs.store.kernels.cursors import (
     trie_first,
     trie_next,
 )
-from triegs.store.kernels.layout import HEAD, LOW, SMALLEST
+from triegs.store.kernels.layout import HEAD, LOW
 from triegs.store.kernels.relations import tuple_get
 
 Bytes = NDArray[np.uint8]
@@ -138,10 +139,11 @@ def find_best(words: Words, block: int, kind: int, is_last: bool) -> int:
     """The word of the lowest or highest sort key of a kind in a block; 0 if there is none."""
     header = load(words, block + 1)
     best, found = 0, 0
-    for entry in range(block + HEAD, block + HEAD + (header & LOW)):
-        sort_key = reverse_digits(load(words, entry))
+    room = room_of(header)
+    for index in range(header & LOW):
+        sort_key = reverse_digits(entry_key(words, block, room, index))
         if sort_key >> KIND_SHIFT == kind and (found == 0 or (sort_key > best) == is_last):
-            best, found = sort_key, load(words, entry + (SMALLEST << (header >> 32)))
+            best, found = sort_key, entry_word(words, block, room, index)
     return found
 
 

@@ -41,6 +41,7 @@ from triegs.read.kernels.answers import (
     weight_above,
 )
 from triegs.read.kernels.expansion import COLUMN, LEVEL_WORDS, parent_of
+from triegs.store.kernels.blocks import entry_key, entry_word, room_of
 from triegs.store.kernels.cursors import (
     DEPTH,
     HEIGHT,
@@ -56,7 +57,6 @@ from triegs.store.kernels.layout import (
     HEIGHT_SHIFT,
     LOW,
     OFFSET,
-    SMALLEST,
 )
 from triegs.store.kernels.order_statistics import (
     BESIDE,
@@ -126,11 +126,12 @@ def seek_set(
     store(cursor, base + DEPTH, depth)
     open_block(words, cursor, base, reference)
     header = load(words, reference + 1)
-    size, keys = header & LOW, reference + HEAD
-    counts = keys + (SMALLEST << (header >> 32))
+    size, room = header & LOW, room_of(header)
     entry = 0
     while entry < size - 1:
-        key, count = load(words, keys + entry), load(words, counts + entry)
+        key, count = (
+            entry_key(words, reference, room, entry), entry_word(words, reference, room, entry)
+        )  # fmt: skip
         answers, rows = entry_counts(words, kind, root, key, count, far != FANOUT)
         below = answers if far == FANOUT else rows
         if left < below:
@@ -147,11 +148,10 @@ def sum_digit(words: Words, reference: int, shift: int, digit: int) -> int:
     if reference & 1:
         return load(words, reference - 1 + HEAD + ROWS + digit)
     header = load(words, reference + 1)
-    counts = reference + HEAD + (SMALLEST << (header >> 32))
-    total = 0
+    room, total = room_of(header), 0
     for entry in range(header & LOW):
-        if (load(words, reference + HEAD + entry) >> shift) & DIGIT == digit:
-            total += load(words, counts + entry)
+        if (entry_key(words, reference, room, entry) >> shift) & DIGIT == digit:
+            total += entry_word(words, reference, room, entry)
     return total
 
 
@@ -192,9 +192,10 @@ def seek_looked_up(
             beside = load(words, beside - 1 + HEAD + digit)
     store(state, base + DEPTH, depth)
     open_block(words, state, base, reference)
-    entry, last = 0, (load(words, reference + 1) & LOW) - 1
+    header = load(words, reference + 1)
+    entry, last, room = 0, (header & LOW) - 1, room_of(header)
     while entry < last:
-        below = set_get(words, found, load(words, reference + HEAD + entry))
+        below = set_get(words, found, entry_key(words, reference, room, entry))
         if left < below:
             break
         left -= below

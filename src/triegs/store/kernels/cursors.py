@@ -8,7 +8,8 @@ that returns true leaves an id in word `KEY` and its word in `WORD`.
 from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel, short_kernel
-from triegs.jit.words import Words, load, store, trailing_zeros
+from triegs.jit.words import WIDE, Words, load, spread, store, trailing_zeros, widen_halves
+from triegs.store.kernels.blocks import entry_key, entry_word, room_of
 from triegs.store.kernels.layout import (
     BITS,
     DIGIT,
@@ -17,7 +18,6 @@ from triegs.store.kernels.layout import (
     HEIGHT_SHIFT,
     LOW,
     OFFSET,
-    SMALLEST,
 )
 
 CURSOR_WORDS = 32
@@ -28,7 +28,7 @@ HEIGHT = 1  # of a trie: height of the node on top of the stack
 BLOCK = 1  # of a set: the current block
 NEXT_ENTRY = 2  # of a set: the next entry
 SIZE = 3  # of a set: entries in the block
-CAPACITY = 4  # of a set: slots of the block
+BLOCK_ROOM = 4  # of a set: the distance from an id to its word, 0 if the block is bare
 KEY = 5
 WORD = 6
 STACK = 8  # of a set: (node, children left); of a trie: (node, children left, id so far)
@@ -40,7 +40,7 @@ def open_block(words: Words, cursor: Words, base: int, block: int) -> None:
     store(cursor, base + BLOCK, block)
     store(cursor, base + NEXT_ENTRY, 0)
     store(cursor, base + SIZE, header & LOW)
-    store(cursor, base + CAPACITY, SMALLEST << (header >> 32))
+    store(cursor, base + BLOCK_ROOM, room_of(header))
 
 
 @inlined
@@ -91,9 +91,9 @@ def set_next(words: Words, cursor: Words, base: int) -> bool:
         if not set_next_block(words, cursor, base):
             return False
         entry = 0
-    at = load(cursor, base + BLOCK) + HEAD + entry
-    store(cursor, base + KEY, load(words, at))
-    store(cursor, base + WORD, load(words, at + load(cursor, base + CAPACITY)))
+    block, room = load(cursor, base + BLOCK), load(cursor, base + BLOCK_ROOM)
+    store(cursor, base + KEY, entry_key(words, block, room, entry))
+    store(cursor, base + WORD, entry_word(words, block, room, entry))
     store(cursor, base + NEXT_ENTRY, entry + 1)
     return True
 
@@ -180,11 +180,10 @@ def take_set(
     while True:
         entry = load(cursor, base + NEXT_ENTRY)
         count = min(load(cursor, base + SIZE) - entry, most - taken)
-        at = load(cursor, base + BLOCK) + HEAD + entry
-        room = load(cursor, base + CAPACITY)
+        block, room = load(cursor, base + BLOCK), load(cursor, base + BLOCK_ROOM)
         for step in range(count):
-            store(out, keys + taken + step, load(words, at + step))
-            store(out, found + taken + step, load(words, at + room + step))
+            store(out, keys + taken + step, entry_key(words, block, room, entry + step))
+            store(out, found + taken + step, entry_word(words, block, room, entry + step))
         taken += count
         store(cursor, base + NEXT_ENTRY, entry + count)
         if taken == most or not set_next_block(words, cursor, base):
@@ -196,8 +195,8 @@ def copy_set(
     words: Words, cursor: Words, base: int, reference: int, out: Words, keys: int, found: int,
     most: int,
 ) -> int:  # fmt: skip
-    """Copy all entries of a set, ids to `keys` and words to `found`, and anything to less than four
-    words after them. Returns their number; -1 if there are more than `most`.
+    """Copy all entries of a set, ids to `keys` and words to `found`, and anything to less than
+    `WIDE` words after them. Returns their number; -1 if there are more than `most`.
 
     The cursor is used for a set of several blocks.
     """
@@ -209,8 +208,18 @@ def copy_set(
     size = header & LOW
     if size > most:
         return -1
-    at, room = reference + HEAD, SMALLEST << (header >> 32)
-    # Slots come in fours, so nothing beyond the block is read.
+    at, room = reference + HEAD, room_of(header)
+    if room == 0:  # slots come in eights, so nothing beyond the block is read
+        for step in range(0, size, WIDE):
+            widen_halves(out, keys + step, words, 2 * at + step)
+            spread(out, found + step, 1)
+        return size
+    if room == 2:
+        for step in range(size):
+            store(out, keys + step, load(words, at + step))
+            store(out, found + step, load(words, at + 2 + step))
+        return size
+    # Here they come in fours.
     for step in range(0, size, 4):
         first, second = load(words, at + step), load(words, at + step + 1)
         third, fourth = load(words, at + step + 2), load(words, at + step + 3)

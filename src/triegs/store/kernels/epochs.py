@@ -12,6 +12,7 @@ from __future__ import annotations
 from triegs.jit.jit import inlined, kernel, short_kernel
 from triegs.jit.words import Words, load, release_lock, store, take_lock, trailing_zeros
 from triegs.store.kernels.arena import class_of, push_entry, retire, take_fresh
+from triegs.store.kernels.blocks import class_of_block, entry_word, room_of
 from triegs.store.kernels.free import has_room, release, size_words
 from triegs.store.kernels.layout import (
     ARITY,
@@ -33,7 +34,6 @@ from triegs.store.kernels.layout import (
     RETIRED,
     SLOT_WORDS,
     SLOTS,
-    SMALLEST,
     SUMMED_CLASS,
 )
 
@@ -179,12 +179,11 @@ def push_below(
                 top = push_walk(stack, top, below, sets - 1, -1)
         return top, leaf_class if height == 0 else class_of(bitmap)
     header = load(words, node + 1)
-    size_class = header >> 32
     if sets > 0:
         for index in range(header & LOW):
-            at = node + HEAD + (SMALLEST << size_class) + index
-            top = push_walk(stack, top, load(words, at), sets - 1, -1)
-    return top, size_class
+            below = entry_word(words, node, room_of(header), index)
+            top = push_walk(stack, top, below, sets - 1, -1)
+    return top, class_of_block(header)
 
 
 @kernel

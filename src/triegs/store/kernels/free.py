@@ -29,6 +29,7 @@ from triegs.store.kernels.layout import (
     RUN_LISTS,
     RUN_WORDS,
     RUNS,
+    SOME_ROOM,
     SUMMED_CLASS,
     SUMMED_WORDS,
 )
@@ -39,14 +40,16 @@ PART = 16  # joining must gain at least one sixteenth of the free words
 
 @inlined
 def size_words(size_class: int) -> int:
-    """The size in words of a node or block: 10, 18, 34 or 66; 98 for a summed node."""
-    return SUMMED_WORDS if size_class == SUMMED_CLASS else HEAD + (8 << size_class)
+    """The size in words of a node or block: 6, 10, 18, 34 or 66; 98 for a summed node."""
+    return SUMMED_WORDS if size_class == SUMMED_CLASS else HEAD + (4 << size_class)
 
 
 @inlined
 def needed_of(size_class: int) -> int:
     """The number of nodes of a class that one change can take."""
-    return FEW_ROOM if size_class > NODE_CLASS else ROOM
+    if size_class > NODE_CLASS:
+        return FEW_ROOM
+    return ROOM if size_class in (0, NODE_CLASS) else SOME_ROOM
 
 
 @inlined

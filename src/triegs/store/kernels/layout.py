@@ -10,7 +10,7 @@
 
 A node is `[birth, bitmap, 32 words]`, a block `[birth, size and class, keys…, words…]`. A summed
 node is `[birth, bitmap, 32 words, 32 answers, 32 rows]`: two counts beside each word, for the
-subtree below it. The first two words have the same form in all of them, so one allocator with five
+subtree below it. The first two words have the same form in all of them, so one allocator with six
 sizes serves them all.
 """
 
@@ -24,17 +24,25 @@ SET_LEVELS = 12  # a set may hold keys of 60 bits
 LOW = (1 << 32) - 1  # bitmap: the children; the high half flags touched keys
 
 HEAD = 2  # words before the payload of a node or block
-SMALLEST = 4  # entries of a block of class 0; class 1 has 8, class 2 has 16, class 3 has 32
-LARGEST = 3  # largest block class
-NODE_CLASS = 2  # a node with 32 children is as large as a block of 16 entries
+ID_LIMIT = 1 << 31
+# A block of class 0 to 4 has 4, 8, 16, 32 or 64 words. A plain block has two for each entry, a bare
+# one has two entries in each; see `triegs.store.kernels.blocks`.
+SMALLEST = 2  # slots of a plain block of class 0
+LARGEST = 4  # largest class of plain blocks
+BARE_SMALLEST = 8  # slots of a bare block of class 0
+BARE_LARGEST = 3  # largest class of bare blocks: 64 entries fit a bitmap
+CLASS_SHIFT = 32  # the header of a block is its size, and from this bit up its class
+BARE = 1 << 40  # flags a bare block
+NODE_CLASS = 3  # a node with 32 children is as large as a plain block of 16 entries
 NODE_WORDS = HEAD + FANOUT
-SUMMED_CLASS = 4
+SUMMED_CLASS = 5
 SUMMED_WORDS = HEAD + 3 * FANOUT
 SUMMED = -1 << 63  # bitmap flag of a hub or inner trie node: it is a summed node
-CLASSES = 5
+CLASSES = 6
 CLASS_BITS = 3
 CLASS = (1 << CLASS_BITS) - 1  # masks the class in a chunk entry
-FULL_BLOCK = SMALLEST << LARGEST  # a block of so many entries becomes a hub
+FULL_BLOCK = SMALLEST << LARGEST  # a plain block of so many entries becomes a hub
+FULL_BARE = BARE_SMALLEST << BARE_LARGEST  # a bare one of so many
 # The high half of a hub's bitmap has its load: the entries in the blocks below it, plus
 # `FULL_BLOCK` for each hub below it. So a load below `FULL_BLOCK` is the number of entries, and a
 # change updates only the lowest hub on its path.
@@ -73,10 +81,11 @@ EMPTIED = 139  # whether a logged change emptied a leaf since the list was opene
 SPLIT = 140  # offset of the last block that became a summed hub, 0 if none since it was cleared
 SPLIT_SHIFT = 141  # bits of an id used by the hubs above that one
 FREE = 142  # first free node of each class
-FREE_COUNT = 147  # number of free nodes of each class
-RUNS = 152  # first run too short for any node, then by the largest class that fits
+FREE_COUNT = 148  # number of free nodes of each class
+RUNS = 154  # first run too short for any node, then by the largest class that fits
 RUN_LISTS = CLASSES + 1
-RUN_WORDS = 158  # total words of all runs
+RUN_WORDS = 161  # total words of all runs
+SPLIT_STACK = 162  # while counting below a hub: nodes, each with the children left
 
 PATH = 192  # addresses of the words on the path to the changing tuple
 BUCKETS = 256  # while sorting runs: first and last of each bucket
@@ -93,13 +102,14 @@ LOG_FULL = 4  # a touch was not logged: the epoch must be aborted
 
 # Bounds the nodes of each class that one change takes: a tuple of 16 words copies at most 7 nodes
 # of its trie and adds 7, and in each of 15 sets copies 12 hubs, adds 12, and splits one block into
-# 32.
+# 32. Of these, few have more than two entries.
 ROOM = 512
+SOME_ROOM = 256
 # Of the largest blocks a change takes at most two per set: a block that passes all entries on to a
 # hub below is freed at once. Of the sets of a relation only those of its last column are summed. Of
 # a trie of summed nodes a change copies 7 and adds 12.
 FEW_ROOM = 32
-ROOM_WORDS = ROOM * (10 + 18 + 34) + FEW_ROOM * (66 + SUMMED_WORDS)
+ROOM_WORDS = ROOM * (6 + 34) + SOME_ROOM * (10 + 18) + FEW_ROOM * (66 + SUMMED_WORDS)
 
 # A run is any number of free words without a class: [next run, words]. A chunk lists nodes: [next
 # chunk, size, (offset << CLASS_BITS | class) …]. The size of the current epoch's chunks is written

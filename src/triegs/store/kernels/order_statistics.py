@@ -30,6 +30,7 @@ from triegs.jit.words import (
     store,
     trailing_zeros,
 )
+from triegs.store.kernels.blocks import entry_key, entry_word, room_of
 from triegs.store.kernels.free import has_room
 from triegs.store.kernels.layout import (
     BITS,
@@ -45,9 +46,9 @@ from triegs.store.kernels.layout import (
     OFFSET,
     OVERFLOW,
     PATH,
-    SMALLEST,
     SPLIT,
     SPLIT_SHIFT,
+    SPLIT_STACK,
     SUMMED_CLASS,
 )
 from triegs.store.kernels.relations import (
@@ -101,8 +102,10 @@ def set_counts(words: Words, reference: int) -> tuple[int, int]:
             rows = add(words, rows, load(words, at + ROWS))
         return answers, rows
     header = load(words, reference + 1)
-    size = header & LOW
-    start = reference + HEAD + (SMALLEST << (header >> 32))
+    size, room = header & LOW, room_of(header)
+    if room == 0:
+        return size, size
+    start = reference + HEAD + room
     for at in range(start, start + size):
         rows = add(words, rows, load(words, at))
     return size, rows
@@ -161,29 +164,34 @@ def add_in_hubs(
 
 @kernel
 def fill_split(words: Words, skipped: int, kind: int, root: int, has_rows: int) -> None:
-    """Give a block that became a hub the counts of all its entries but one.
-
-    It may have become a chain of hubs, the lowest of which has all entries, in blocks.
+    """Give a block that became a hub, possibly with further hubs below, the counts of all its
+    entries but one.
     """
-    top, shift = load(words, SPLIT), load(words, SPLIT_SHIFT)
+    hub, shift = load(words, SPLIT), load(words, SPLIT_SHIFT)
     store(words, SPLIT, 0)
-    hub = top
-    children = load(words, hub + 1) & LOW
-    child = load(words, hub + HEAD + trailing_zeros(children))
-    while child & 1:
-        hub = child - 1
-        children = load(words, hub + 1) & LOW
-        child = load(words, hub + HEAD + trailing_zeros(children))
-    while children != 0:
-        block = load(words, hub + HEAD + trailing_zeros(children))
-        children &= children - 1
-        header = load(words, block + 1)
-        room = SMALLEST << (header >> 32)
+    top = SPLIT_STACK
+    store(words, top, hub)
+    store(words, top + 1, load(words, hub + 1) & LOW)
+    while top >= SPLIT_STACK:
+        children = load(words, top + 1)
+        if children == 0:
+            top -= 2
+            continue
+        store(words, top + 1, children & (children - 1))
+        child = load(words, load(words, top) + HEAD + trailing_zeros(children))
+        if child & 1:
+            top += 2
+            store(words, top, child - 1)
+            store(words, top + 1, load(words, child) & LOW)
+            continue
+        header = load(words, child + 1)
+        room = room_of(header)
         for index in range(header & LOW):
-            key, count = load(words, block + HEAD + index), load(words, block + HEAD + room + index)
+            key = entry_key(words, child, room, index)
             if key != skipped:
+                count = entry_word(words, child, room, index)
                 answers, rows = entry_counts(words, kind, root, key, count, has_rows)
-                add_in_hubs(words, top | 1, shift, key, answers, rows)
+                add_in_hubs(words, hub | 1, shift, key, answers, rows)
 
 
 @inlined

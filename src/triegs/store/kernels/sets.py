@@ -1,10 +1,11 @@
-"""A packed set from ids to words: a block of up to 32 entries, or a hub of blocks.
+"""A packed set from ids to words: a block of up to 32 or 64 entries, or a hub of blocks.
 
-A set is one word, its *reference*: 0 if empty, the offset of a block, or that of a hub plus 1. A
-block is `[birth, size | class << 32, keys…, words…]` with 4, 8, 16 or 32 slots. A hub is a node
-whose 32 children are sets again, selected by the low bits of the id; each further hub uses the next
-five. A lookup in a set of n ids costs about log32(n / 32) loads and one block search. The bitmap of
-a hub includes its load, so a removal knows at once whether the entries fit one block again.
+A set is one word, its *reference*: 0 if empty, the offset of a block, or that of a hub plus 1.
+`triegs.store.kernels.blocks` describes blocks: bare ones have up to 64 ids, whose words are all 1,
+plain ones up to 32 ids with words. A hub is a node whose 32 children are sets again, selected by
+the low bits of the id; each further hub uses the next five. A lookup in a set of n ids costs about
+log32(n / 32) loads and one block search. The bitmap of a hub includes its load, so a removal knows
+at once whether the entries fit one block again.
 
 A hub may be a summed node, see `triegs.store.kernels.order_statistics`. The caller that changes a
 set specifies the class of its hubs and maintains their counts. A block that became a summed hub
@@ -21,24 +22,39 @@ from triegs.jit.words import (
     Words,
     bit,
     checked_add,
-    copy_words,
     load,
     store,
     trailing_zeros,
 )
 from triegs.store.kernels.arena import copy_node, drop, flag_of, make_node
-from triegs.store.kernels.free import allocate, release
+from triegs.store.kernels.blocks import (
+    class_for,
+    class_of_block,
+    copy_entries,
+    entry_key,
+    entry_word,
+    find_entry,
+    has_only_ones,
+    is_bare_entry,
+    make_block,
+    rewrite_block,
+    room_of,
+    slots_of,
+    write_entry,
+)
+from triegs.store.kernels.free import release
 from triegs.store.kernels.layout import (
+    BARE,
     BITS,
     COPIED,
     DIGIT,
     EPOCH,
     FAULTS,
+    FULL_BARE,
     FULL_BLOCK,
     GROWN,
     GROWN_AT,
     HEAD,
-    LARGEST,
     LOAD,
     LOAD_ONE,
     LOAD_SHIFT,
@@ -46,29 +62,10 @@ from triegs.store.kernels.layout import (
     MERGE_AT,
     NODE_CLASS,
     OVERFLOW,
-    SMALLEST,
     SPLIT,
     SPLIT_SHIFT,
     SUMMED_CLASS,
 )
-
-
-@inlined
-def find_entry(words: Words, block: int, size: int, key: int) -> int:
-    """The index of an id in a block; the block's size if it is absent.
-
-    Scans four slots at a time, possibly beyond the last entry: a block always has a multiple of
-    four.
-    """
-    at = block + HEAD
-    for index in range(0, size, 4):
-        first = load(words, at + index) == key
-        second = load(words, at + index + 1) == key
-        third = load(words, at + index + 2) == key
-        if first | second | third | (load(words, at + index + 3) == key):
-            found = index if first else index + 1 if second else index + 2 if third else index + 3
-            return min(found, size)
-    return size
 
 
 @inlined
@@ -79,61 +76,54 @@ def set_get(words: Words, reference: int, key: int) -> int:
         reference = load(words, reference - 1 + HEAD + (digits & DIGIT))
         digits >>= BITS
     header = load(words, reference + 1)
-    size = header & LOW
-    index = find_entry(words, reference, size, key)
-    if index == size:
+    index = find_entry(words, reference, header, key)
+    if index == header & LOW:
         return 0
-    return load(words, reference + HEAD + (SMALLEST << (header >> 32)) + index)
+    return entry_word(words, reference, room_of(header), index)
 
 
 @inlined
-def class_for(entries: int) -> int:
-    """The smallest block class with at least this many slots."""
-    size_class = 0
-    while SMALLEST << size_class < entries:
-        size_class += 1
-    return size_class
-
-
-@inlined
-def store_entry(words: Words, block: int, capacity: int, index: int, key: int, word: int) -> None:
-    store(words, block + HEAD + index, key)
-    store(words, block + HEAD + capacity + index, word)
+def make_child(words: Words, full: int, header: int, first: int, shift: int, digit: int) -> int:
+    """An empty block for those entries of a block, from an index on, that have a digit."""
+    room = room_of(header)
+    alike, bare = 0, BARE
+    for other in range(first, header & LOW):
+        key = entry_key(words, full, room, other)
+        if (key >> shift) & DIGIT == digit:
+            alike += 1
+            if not is_bare_entry(key, entry_word(words, full, room, other)):
+                bare = 0
+    return make_block(words, 0, class_for(alike, bare), bare)
 
 
 @kernel
-def split_block(words: Words, at: int, shift: int, hubs: int) -> None:
-    """Replace a full block by a hub, with its entries in blocks below.
+def split_block(words: Words, at: int, above: int, shift: int, hubs: int) -> None:
+    """Replace a block by a hub, with its entries in blocks below; `above` is the hub above, or 0.
 
-    The load of a hub above stays as it is: it counts a hub as a full block.
+    The hub above counts a hub as a full plain block.
     """
-    epoch = load(words, EPOCH)
     full = load(words, at)
-    capacity = FULL_BLOCK
-    hub = make_node(words, epoch, hubs)
-    children = flag_of(hubs) | FULL_BLOCK << LOAD_SHIFT
-    for index in range(capacity):
-        key = load(words, full + HEAD + index)
+    header = load(words, full + 1)
+    size, room = header & LOW, room_of(header)
+    hub = make_node(words, load(words, EPOCH), hubs)
+    children = flag_of(hubs) | size << LOAD_SHIFT
+    for index in range(size):
+        key = entry_key(words, full, room, index)
         digit = (key >> shift) & DIGIT
         child = load(words, hub + HEAD + digit)
         if child == 0:
-            alike = 0
-            for other in range(index, capacity):
-                if (load(words, full + HEAD + other) >> shift) & DIGIT == digit:
-                    alike += 1
-            size_class = class_for(alike)
-            child = allocate(words, size_class)
-            store(words, child, epoch)
-            store(words, child + 1, size_class << 32)
+            child = make_child(words, full, header, index, shift, digit)
             store(words, hub + HEAD + digit, child)
             children |= bit(digit)
-        header = load(words, child + 1)
-        word = load(words, full + HEAD + capacity + index)
-        store_entry(words, child, SMALLEST << (header >> 32), header & LOW, key, word)
-        store(words, child + 1, header + 1)
+        child_header = load(words, child + 1)
+        word = entry_word(words, full, room, index)
+        write_entry(words, child, room_of(child_header), child_header & LOW, key, word)
+        store(words, child + 1, child_header + 1)
     store(words, hub + 1, children)
     store(words, at, hub | 1)
-    drop(words, full, LARGEST)
+    drop(words, full, class_of_block(header))
+    if above != 0:
+        store(words, above + 1, load(words, above + 1) - ((size - FULL_BLOCK) << LOAD_SHIFT))
     if hubs == SUMMED_CLASS and load(words, SPLIT) == 0:  # the first of several is the highest
         store(words, SPLIT, hub)
         store(words, SPLIT_SHIFT, shift)
@@ -146,50 +136,39 @@ def insert_entry(
     """Add an absent id to the block at `at`, a child of `hub` unless that is 0.
 
     `hubs` is the class of hubs, `shift` the number of id bits that the hubs above have used.
-    Returns the address of the word.
+    Returns the address of the word, if the block is plain.
     """
     epoch = load(words, EPOCH)
+    is_bare = is_bare_entry(key, word)
     while True:
         block = load(words, at)
+        header = load(words, block + 1)
+        size = header & LOW
+        bare = BARE if is_bare and (block == 0 or header & BARE) else 0
+        if size >= (FULL_BARE if bare else FULL_BLOCK):
+            split_block(words, at, hub, shift, hubs)
+            hub = load(words, at) - 1
+            at = hub + HEAD + ((key >> shift) & DIGIT)
+            shift += BITS
+            continue
         if block == 0:
-            block = allocate(words, 0)
-            store(words, block, epoch)
-            store(words, block + 1, 1)
-            store_entry(words, block, SMALLEST, 0, key, word)
+            block = make_block(words, 1, 0, bare)
             store(words, at, block)
             if hub != 0:
                 digit = (key >> (shift - BITS)) & DIGIT
-                store(words, hub + 1, (load(words, hub + 1) | bit(digit)) + LOAD_ONE)
-            return block + HEAD + SMALLEST
-        header = load(words, block + 1)
-        size = header & LOW
-        size_class = header >> 32
-        capacity = SMALLEST << size_class
-        if size < capacity:
-            if hub != 0:
-                store(words, hub + 1, load(words, hub + 1) + LOAD_ONE)
+                store(words, hub + 1, load(words, hub + 1) | bit(digit))
+        elif bare != header & BARE or size == slots_of(header):
+            block = rewrite_block(words, at, size, size + 1, bare)
+        else:
             if load(words, block) != epoch:
-                block = copy_node(words, block, size_class, epoch)
+                block = copy_node(words, block, class_of_block(header), epoch)
                 store(words, at, block)
-            store_entry(words, block, capacity, size, key, word)
             store(words, block + 1, header + 1)
-            return block + HEAD + capacity + size
-        if size_class < LARGEST:
-            if hub != 0:
-                store(words, hub + 1, load(words, hub + 1) + LOAD_ONE)
-            larger = allocate(words, size_class + 1)
-            store(words, larger, epoch)
-            store(words, larger + 1, (size + 1) | ((size_class + 1) << 32))
-            copy_words(words, larger + HEAD, block + HEAD, size)
-            copy_words(words, larger + HEAD + 2 * capacity, block + HEAD + capacity, size)
-            store_entry(words, larger, 2 * capacity, size, key, word)
-            store(words, at, larger)
-            drop(words, block, size_class)
-            return larger + HEAD + 2 * capacity + size
-        split_block(words, at, shift, hubs)
-        hub = load(words, at) - 1
-        at = hub + HEAD + ((key >> shift) & DIGIT)
-        shift += BITS
+        if hub != 0:
+            store(words, hub + 1, load(words, hub + 1) + LOAD_ONE)
+        room = room_of(load(words, block + 1))
+        write_entry(words, block, room, size, key, word)
+        return block + HEAD + room + size
 
 
 @inlined
@@ -207,7 +186,6 @@ def merge_hubs(words: Words, top: int, key: int, hubs: int) -> None:
     `top` is the address of the set; the path must belong to this epoch. A hub of so small a load
     has no hubs below.
     """
-    epoch = load(words, EPOCH)
     while load(words, top) & 1:
         at = top
         shift = 0
@@ -224,22 +202,19 @@ def merge_hubs(words: Words, top: int, key: int, hubs: int) -> None:
         if not must_merge(bitmap):
             return
         entries = (bitmap >> LOAD_SHIFT) & LOAD
-        size_class = class_for(entries)
-        capacity = SMALLEST << size_class
-        merged = allocate(words, size_class)
-        store(words, merged, epoch)
-        store(words, merged + 1, entries | (size_class << 32))
-        filled = 0
-        children = load(words, hub + 1) & LOW
+        bare, children = BARE, bitmap & LOW
+        while children != 0:
+            bare &= load(words, load(words, hub + HEAD + trailing_zeros(children)) + 1)
+            children &= children - 1
+        merged = make_block(words, entries, class_for(entries, bare), bare)
+        room = room_of(load(words, merged + 1))
+        filled, children = 0, bitmap & LOW
         while children != 0:
             child = load(words, hub + HEAD + trailing_zeros(children))
             header = load(words, child + 1)
-            size = header & LOW
-            words_at = child + HEAD + (SMALLEST << (header >> 32))
-            copy_words(words, merged + HEAD + filled, child + HEAD, size)
-            copy_words(words, merged + HEAD + capacity + filled, words_at, size)
-            filled += size
-            drop(words, child, header >> 32)
+            copy_entries(words, merged, room, filled, child, room_of(header), header & LOW)
+            filled += header & LOW
+            drop(words, child, class_of_block(header))
             children &= children - 1
         release(words, hub, hubs)
         store(words, at, merged)
@@ -254,12 +229,10 @@ def remove_entry(
     words: Words, top: int, at: int, hub: int, shift: int, key: int, index: int, hubs: int
 ) -> None:
     """Remove the entry at an index of the block at `at`; the set itself is at `top`."""
-    epoch = load(words, EPOCH)
     block = load(words, at)
     header = load(words, block + 1)
     last = (header & LOW) - 1
-    size_class = header >> 32
-    capacity = SMALLEST << size_class
+    size_class = class_of_block(header)
     if last == 0:
         drop(words, block, size_class)
         store(words, at, 0)
@@ -267,26 +240,26 @@ def remove_entry(
             digit = (key >> (shift - BITS)) & DIGIT
             store(words, hub + 1, load(words, hub + 1) & ~bit(digit))
     else:
-        last_key = load(words, block + HEAD + last)
-        last_word = load(words, block + HEAD + capacity + last)
-        if load(words, block) != epoch or (size_class > 0 and last <= capacity >> 2):
-            new_class = size_class
-            if size_class > 0 and last <= capacity >> 2:
-                new_class -= 1
-            new_capacity = SMALLEST << new_class
-            rest = allocate(words, new_class)
-            store(words, rest, epoch)
-            copy_words(words, rest + HEAD, block + HEAD, last)
-            copy_words(words, rest + HEAD + new_capacity, block + HEAD + capacity, last)
+        room = room_of(header)
+        last_key = entry_key(words, block, room, last)
+        last_word = entry_word(words, block, room, last)
+        bare = header & BARE
+        if bare == 0 and has_only_ones(words, block, header, index):
+            bare = BARE
+        is_small = size_class > 0 and last <= slots_of(header) >> 2
+        if is_small or bare != header & BARE:
+            # Of the entries before the last one, one goes and the last takes its place.
+            block = rewrite_block(words, at, last, last, bare)
             store(words, COPIED, load(words, COPIED) + 1)
-            drop(words, block, size_class)
-            store(words, at, rest)
-            block = rest
-            size_class = new_class
-            capacity = new_capacity
+        else:
+            epoch = load(words, EPOCH)
+            if load(words, block) != epoch:
+                block = copy_node(words, block, size_class, epoch)
+                store(words, at, block)
+            store(words, block + 1, header - 1)
         if index < last:
-            store_entry(words, block, capacity, index, last_key, last_word)
-        store(words, block + 1, last | (size_class << 32))
+            room = room_of(load(words, block + 1))
+            write_entry(words, block, room, index, last_key, last_word)
     if hub != 0:
         bitmap = load(words, hub + 1) - LOAD_ONE
         if (bitmap >> LOAD_SHIFT) & LOAD >= GROWN_AT:
@@ -325,17 +298,14 @@ def change_entry(
     """Like `set_change`, for hubs of either class."""
     epoch = load(words, EPOCH)
     at, hub, shift = own_path(words, top, key, epoch, hubs)
-    reference = load(words, at)
-    header = load(words, reference + 1)
-    size = header & LOW
-    index = find_entry(words, reference, size, key)
-    if index == size:
+    block = load(words, at)
+    header = load(words, block + 1)
+    index = find_entry(words, block, header, key)
+    if index == header & LOW:
         if value != 0:
             insert_entry(words, at, hub, shift, key, value, hubs)
         return 0, value
-    size_class = header >> 32
-    word_at = HEAD + (SMALLEST << size_class) + index
-    old = load(words, reference + word_at)
+    old = entry_word(words, block, room_of(header), index)
     new = value
     if not put:
         new, overflow = checked_add(old, value)
@@ -344,12 +314,38 @@ def change_entry(
             return old, old
     if new == 0:
         remove_entry(words, top, at, hub, shift, key, index, hubs)
-        return old, new
-    if load(words, reference) != epoch:
-        reference = copy_node(words, reference, size_class, epoch)
-        store(words, at, reference)
-    store(words, reference + word_at, new)
+    elif new != old:
+        put_word(words, at, hub, shift, key, new, hubs)
     return old, new
+
+
+@kernel
+def put_word(words: Words, at: int, hub: int, shift: int, key: int, word: int, hubs: int) -> None:
+    """Replace the word of an id in the block at `at` by another one; neither is 0."""
+    epoch = load(words, EPOCH)
+    is_bare = is_bare_entry(key, word)
+    while True:
+        block = load(words, at)
+        header = load(words, block + 1)
+        size = header & LOW
+        if header & BARE == 0 or size <= FULL_BLOCK:
+            break
+        split_block(words, at, hub, shift, hubs)  # too large for a plain block
+        hub = load(words, at) - 1
+        at = hub + HEAD + ((key >> shift) & DIGIT)
+        shift += BITS
+    index = find_entry(words, block, header, key)
+    if is_bare and has_only_ones(words, block, header, index):
+        # The word of this entry is not copied, so it may still be the old one.
+        rewrite_block(words, at, size, size, BARE)
+        return
+    if header & BARE:
+        block = rewrite_block(words, at, size, size, 0)
+    elif load(words, block) != epoch:
+        block = copy_node(words, block, class_of_block(header), epoch)
+        store(words, at, block)
+    room = room_of(load(words, block + 1))
+    store(words, block + HEAD + room + index, word)
 
 
 @kernel
@@ -370,19 +366,18 @@ def summed_set_change(words: Words, top: int, key: int, value: int) -> tuple[int
 
 @kernel
 def set_offset(words: Words, top: int, key: int) -> int:
-    """The writable address of the word of an id; a new id has the word 0.
+    """The writable address of the word of an id in a set of references; a new id has the word 0.
 
     The caller must store a nonzero word there, or remove the id again with `set_change`.
     """
     epoch = load(words, EPOCH)
     at, hub, shift = own_path(words, top, key, epoch, NODE_CLASS)
-    reference = load(words, at)
-    header = load(words, reference + 1)
-    size = header & LOW
-    index = find_entry(words, reference, size, key)
-    if index == size:
+    block = load(words, at)
+    header = load(words, block + 1)
+    index = find_entry(words, block, header, key)
+    if index == header & LOW:
         return insert_entry(words, at, hub, shift, key, 0, NODE_CLASS)
-    if load(words, reference) != epoch:
-        reference = copy_node(words, reference, header >> 32, epoch)
-        store(words, at, reference)
-    return reference + HEAD + (SMALLEST << (header >> 32)) + index
+    if load(words, block) != epoch:
+        block = copy_node(words, block, class_of_block(header), epoch)
+        store(words, at, block)
+    return block + HEAD + room_of(header) + index
