@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from triegs.store.contract import StoreCorrupt
+from triegs.store.kernels.blocks import room_of
 from triegs.store.kernels.free import join_runs
 from triegs.store.kernels.layout import (
+    BARE,
     BUMP,
     CLASS,
     CLASS_BITS,
@@ -101,8 +103,19 @@ def flag_a_hub(example: Example) -> None:
 
 def zero_a_count(example: Example) -> None:
     block = example.block(9)
-    places = 4 << (int(example.words[block + 1]) >> 32)
-    example.words[block + HEAD + places] = 0
+    example.words[block + HEAD + room_of(int(example.words[block + 1]))] = 0
+
+
+def count_once(example: Example) -> None:
+    """A plain block all of whose words are 1."""
+    block = example.block(9)
+    header = int(example.words[block + 1])
+    start = block + HEAD + room_of(header)
+    example.words[start : start + (header & LOW)] = 1
+
+
+def bare_a_block(example: Example) -> None:
+    example.words[example.block(9) + 1] |= BARE
 
 
 def empty_a_leaf(example: Example) -> None:
@@ -311,6 +324,8 @@ CORRUPTIONS: list[tuple[int, Callable[[Example], None]]] = [
     (4, overfill_a_block),
     (4, underfill_a_block),
     (4, name_no_class),
+    (4, count_once),
+    (4, bare_a_block),
     (4, empty_a_block),
     (5, thin_a_hub),
     (6, bear_in_the_future),

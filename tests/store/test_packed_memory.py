@@ -122,14 +122,14 @@ def test_array_that_grows_moves_under_readers() -> None:
     first = store.words
     scan = held.scan(knows)
     begun = dict([next(scan)])
-    fill(store, range(1_000, 60_000))
+    fill(store, range(1_000, 120_000))
     store.publish()
     assert store.words is not first
     assert store.words.size > first.size
     begun.update(scan)
     assert begun == rows
     assert dict(held.scan(knows)) == rows
-    assert len(knows) == 60_000
+    assert len(knows) == 120_000
     store.unpin(held)
     store.check()
 

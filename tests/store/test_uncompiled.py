@@ -57,7 +57,7 @@ relation = packed.create("r", 2)
 for shape in range(3):
     keys = [[(n, 1), (7, 5 * n), (n // 13, n % 13)][shape] for n in range(1_500)]
     for key in keys:
-        relation.set(key, 1)
+        relation.set(key, 2)
     packed.publish()
     random.shuffle(keys)
     packed.lift_limit()
@@ -69,7 +69,7 @@ for shape in range(3):
     packed.check()
     assert packed._compact(again=True)
     packed.check()
-    assert sorted(relation.scan()) == [(key, 1) for key in sorted(keys[:200])]
+    assert sorted(relation.scan()) == [(key, 2) for key in sorted(keys[:200])]
     packed.clear(relation)
     packed.publish()
 print("same")

@@ -57,7 +57,7 @@ def split_bag(bag: Edge, members: Sequence[Member], others: Sequence[Edge]) -> l
                 _maps_onto(a, b, shared) for a, b in permutations(halves, 2)
             ):
                 inner = [
-                    split_bag(shared | component, half, others)
+                    split_bag(shared | component, half, [shared])
                     for component, half in zip(components, halves, strict=True)
                 ]
                 return [smaller for bags in inner for smaller in bags]

@@ -163,9 +163,9 @@ def add_in_hubs(
 
 
 @kernel
-def fill_split(words: Words, skipped: int, kind: int, root: int, has_rows: int) -> None:
+def fill_split(words: Words, y: int, old: int, kind: int, root: int, has_rows: int) -> None:
     """Give a block that became a hub, possibly with further hubs below, the counts of all its
-    entries but one.
+    entries; of `y`, which is changing, those of its old count.
     """
     hub, shift = load(words, SPLIT), load(words, SPLIT_SHIFT)
     store(words, SPLIT, 0)
@@ -188,8 +188,8 @@ def fill_split(words: Words, skipped: int, kind: int, root: int, has_rows: int) 
         room = room_of(header)
         for index in range(header & LOW):
             key = entry_key(words, child, room, index)
-            if key != skipped:
-                count = entry_word(words, child, room, index)
+            count = old if key == y else entry_word(words, child, room, index)
+            if count != 0:
                 answers, rows = entry_counts(words, kind, root, key, count, has_rows)
                 add_in_hubs(words, hub | 1, shift, key, answers, rows)
 
@@ -211,7 +211,7 @@ def change_pair(
     reference = load(words, at)
     if reference & 1:
         if load(words, SPLIT) != 0:
-            fill_split(words, y, kind, root, has_rows)
+            fill_split(words, y, old, kind, root, has_rows)
         add_in_hubs(words, reference, 0, y, more_answers, more_rows)
     return old, new, more_answers, more_rows
 
