@@ -48,13 +48,20 @@ FULL_BARE = BARE_SMALLEST << BARE_LARGEST  # a bare one of so many
 # change updates only the lowest hub on its path.
 LOAD_SHIFT = 32
 LOAD_ONE = 1 << LOAD_SHIFT
-LOAD = (1 << 30) - 1  # masks the load after shifting
+LOAD = (1 << 29) - 1  # masks the load after shifting
 # A hub becomes a block again at a load of `MERGE_AT`. The gap prevents thrashing. A hub that has
 # had a load above `GROWN_AT` is flagged by the next removal and merges as soon as its load is
 # below `FULL_BLOCK`: the removals since then pay for it.
 MERGE_AT = 28
 GROWN_AT = 48
 GROWN = 1 << 62
+# A hub whose children are all bare becomes a bare block already at `BARE_MERGE_AT`, or just below
+# `FULL_BARE` if it has had a load of `BARE_GROWN_AT`. That is examined at few loads, because it
+# means to visit all children.
+BARE_MERGE_AT = 56
+BARE_GROWN_AT = 96
+BARE_GROWN = 1 << 61
+EXAMINED = 8  # at multiples of this load
 
 HEIGHT_SHIFT = 56  # a root is an offset, with the height of its trie from this bit up
 OFFSET = (1 << HEIGHT_SHIFT) - 1

@@ -45,10 +45,14 @@ from triegs.store.kernels.blocks import (
 from triegs.store.kernels.free import release
 from triegs.store.kernels.layout import (
     BARE,
+    BARE_GROWN,
+    BARE_GROWN_AT,
+    BARE_MERGE_AT,
     BITS,
     COPIED,
     DIGIT,
     EPOCH,
+    EXAMINED,
     FAULTS,
     FULL_BARE,
     FULL_BLOCK,
@@ -178,12 +182,32 @@ def must_merge(header: int) -> bool:
     return (header >> LOAD_SHIFT) & LOAD <= most
 
 
+@inlined
+def may_merge(header: int) -> bool:
+    """Whether a hub must become a block again, or would if all its children are bare."""
+    load_left = (header >> LOAD_SHIFT) & LOAD
+    if load_left > BARE_MERGE_AT:
+        return load_left == FULL_BARE - 1 and header & BARE_GROWN != 0
+    return load_left % EXAMINED == 0 or must_merge(header)
+
+
+@inlined
+def find_kind(words: Words, hub: int) -> int:
+    """`BARE` if all children of a hub are bare blocks."""
+    bare, children = BARE, load(words, hub + 1) & LOW
+    while children != 0 and bare != 0:
+        child = load(words, hub + HEAD + trailing_zeros(children))
+        bare = 0 if child & 1 else bare & load(words, child + 1)
+        children &= children - 1
+    return bare
+
+
 @kernel
 def merge_hubs(words: Words, top: int, key: int, hubs: int) -> None:
     """Merge hubs on the path to an id into one block each, lowest first, while they have few
     entries.
 
-    `top` is the address of the set; the path must belong to this epoch. A hub of so small a load
+    `top` is the address of the set; the path must belong to this epoch. A hub that must be merged
     has no hubs below.
     """
     while load(words, top) & 1:
@@ -199,13 +223,12 @@ def merge_hubs(words: Words, top: int, key: int, hubs: int) -> None:
             shift += BITS
             below = load(words, hub + HEAD + ((key >> shift) & DIGIT))
         bitmap = load(words, hub + 1)
-        if not must_merge(bitmap):
+        if not may_merge(bitmap):
+            return
+        bare = find_kind(words, hub)
+        if bare == 0 and not must_merge(bitmap):
             return
         entries = (bitmap >> LOAD_SHIFT) & LOAD
-        bare, children = BARE, bitmap & LOW
-        while children != 0:
-            bare &= load(words, load(words, hub + HEAD + trailing_zeros(children)) + 1)
-            children &= children - 1
         merged = make_block(words, entries, class_for(entries, bare), bare)
         room = room_of(load(words, merged + 1))
         filled, children = 0, bitmap & LOW
@@ -221,7 +244,7 @@ def merge_hubs(words: Words, top: int, key: int, hubs: int) -> None:
         if above != 0:  # its load counted a full block, and it was as large as the hub below
             less = FULL_BLOCK - entries
             higher = load(words, above + 1) - (less << LOAD_SHIFT)
-            store(words, above + 1, higher | (bitmap & GROWN))
+            store(words, above + 1, higher | (bitmap & (GROWN | BARE_GROWN)))
 
 
 @inlined
@@ -263,10 +286,11 @@ def remove_entry(
     if hub != 0:
         bitmap = load(words, hub + 1) - LOAD_ONE
         if (bitmap >> LOAD_SHIFT) & LOAD >= GROWN_AT:
-            store(words, hub + 1, bitmap | GROWN)
-            return
+            bitmap |= GROWN
+        if (bitmap >> LOAD_SHIFT) & LOAD >= BARE_GROWN_AT:
+            bitmap |= BARE_GROWN
         store(words, hub + 1, bitmap)
-        if must_merge(bitmap):
+        if may_merge(bitmap):
             merge_hubs(words, top, key, hubs)
 
 
