@@ -153,8 +153,8 @@ def read_answers(job: Job, partitions: list[Partition], name: str) -> dict[tuple
     [(one, B, two) for one in TERMS for two in TERMS], 4, "multigraph", 0,
 )  # fmt: skip
 @given(
-    rule_sets(), st.sampled_from(ASKED), st.lists(triples, max_size=14), st.sampled_from([2, 4, 5, 7]),
-    st.sampled_from(["multigraph", "rdf"]), st.integers(0, 14),
+    rule_sets(), st.sampled_from(ASKED), st.lists(triples, max_size=14),
+    st.sampled_from([2, 4, 5, 7]), st.sampled_from(["multigraph", "rdf"]), st.integers(0, 14),
 )  # fmt: skip
 def test_what_partitions_own_of_random_closures_is_all_of_it(rules, text, data, count, mode, seen):
     """The naive closure of what each partition is sent, cut to what it owns, has all matches once.
@@ -215,7 +215,8 @@ def test_engines_of_partitions_answer_as_one(count, mode, is_windowed, tmp_path)
     live: Counter[Any] = Counter()
     for batch, events in enumerate(batches):
         sent = send(job, events)
-        newest = [take(partition, sent, newest) for partition in partitions][0]
+        taken = [take(partition, sent, newest) for partition in partitions]
+        newest = taken[0]
         for partition, store in zip(partitions, stores, strict=True):
             partition.save(store)
         if is_windowed:

@@ -185,9 +185,7 @@ def _measure(
     return Sending(tuple(foreign), signatures, replicated / whole, twice / whole)
 
 
-def find_positions(
-    statements: Sequence[StatementRoute], signature: Signature
-) -> Positions | None:
+def find_positions(statements: Sequence[StatementRoute], signature: Signature) -> Positions | None:
     """How the triples of a signature are sent: () to all partitions, None to none.
 
     A triple that matches several known routes goes wherever one of them sends it.

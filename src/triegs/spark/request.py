@@ -39,7 +39,7 @@ class PipelineRequest:
     views: bool = True
     on_progress: Callable[[dict[str, Any]], object] | None = None
     #: Rules of a partitioned pipeline; the driver's are among the options of its engine.
-    rules: RuleSet = RuleSet()
+    rules: RuleSet = field(default_factory=RuleSet)
     #: The base of IRIs that cells name, and the empty prefix of queries.
     base: str = BASE
     #: The base that is removed from results; empty if results are terms.

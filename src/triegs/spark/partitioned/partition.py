@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from triegs.engine import Engine
 from triegs.errors import MultiplicityOverflow
 from triegs.mode import Mode
 from triegs.partition.layout import Layout
-from triegs.reason.text import parse_rules
 from triegs.read.partials import diff_partials, is_partial, read_partials
 from triegs.read.snapshot import Snapshot
+from triegs.reason.text import parse_rules
 from triegs.spark.answers import label, write_answers, write_texts
 from triegs.spark.encoded_batch import BAD_SCHEMA, EncodedBatch, write_stream
 from triegs.spark.partitioned.job import Job

@@ -98,9 +98,7 @@ def plan_job(request: PipelineRequest, partitions: int, sample: Any = None) -> J
     job = make_job(
         layout, sources, request.mode, window, request.event_time, request.stream, is_timed
     )
-    return job._replace(
-        folder=folder, wanted=tuple(request.sinks), rules=str(request.rules)
-    )
+    return job._replace(folder=folder, wanted=tuple(request.sinks), rules=str(request.rules))
 
 
 def count_signatures(sample: pa.Table, static: Any) -> Counter[Signature]:

@@ -249,9 +249,7 @@ def split_statements(table: pa.Table, layout: Layout) -> Iterator[tuple[int, pa.
         yield partition, table.take(pa.array(rows)).append_column(FIRST, pa.array(first))
 
 
-def find_owners(
-    table: pa.Table, layout: Layout
-) -> tuple[NDArray[np.bool_], dict[int, Words]]:
+def find_owners(table: pa.Table, layout: Layout) -> tuple[NDArray[np.bool_], dict[int, Words]]:
     """Which partitions get each row, and the owners of its terms by column. Rules are asked once
     for each signature.
     """
