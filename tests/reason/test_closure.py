@@ -144,8 +144,10 @@ TRANSITIVE = [
     f"{PATHS} TE(Y, {P}, X) :- TE(X, {P}, Y).",
     f"{PATHS} TE(X, {P}, X) :- TE(X, {P}, Y), TE(X, {Q}, Y).",
     f"{PATHS} TE(A, {P}, C) :- TE(B, {P}, C), TE(A, {P}, B).",
-    f"{PATHS} TE(X, {Q}, Z) :- TE(Y, {Q}, Z), TE(X, {Q}, Y). TE(X, {P}, Y) :- TE(Y, {Q}, X), "
-    f"TE(X, {Q}, Y). TE(X, {Q}, Y) :- TE(X, {P}, Y), TE(X, {P}, X).",
+    (
+        f"{PATHS} TE(X, {Q}, Z) :- TE(Y, {Q}, Z), TE(X, {Q}, Y). TE(X, {P}, Y) :- TE(Y, {Q}, X), "
+        f"TE(X, {Q}, Y). TE(X, {Q}, Y) :- TE(X, {P}, Y), TE(X, {P}, X)."
+    ),
     f"p(X, Y) :- TE(X, {P}, Y). p(X, Z) :- p(X, Y), p(Y, Z). p(X, Y) :- TE(X, {Q}, Z), p(Z, Y).",
     f"{PATHS} TE(X, {P}, Y) :- TE(X, {P}, Y). TE({TERMS[0]}, {P}, {TERMS[1]}).",
     "rdfs",

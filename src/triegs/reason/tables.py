@@ -35,7 +35,6 @@ from triegs.reason.kernels.layout import (
     T_FORWARD,
     T_INDEXES,
     T_MASKS,
-    T_RETRACT,
     T_STRIDE,
     T_TRANSITIVE,
     TRIGGER_WORDS,
@@ -251,7 +250,6 @@ def write_program(rules: RuleSet, encode: Callable[[str], int]) -> Program:
     writer = _Writer(rules, encode)
     words = writer.words
     forward: list[tuple[RuleAtom, int]] = []
-    retract: list[tuple[RuleAtom, int]] = []
     backward: list[tuple[RuleAtom, int]] = []
     relations: dict[tuple[str, str], None] = {}
     axioms = [rule.head for rule in rules.rules if not rule.body]
@@ -262,20 +260,16 @@ def write_program(rules: RuleSet, encode: Callable[[str], int]) -> Program:
             if atom in rule.body[:premise]:
                 continue  # the same atom again adds nothing: facts are a set
             steps = plan_forward(rule, premise)
-            whole = writer.write_plan(atom, steps, rule)
-            retract.append((atom, whole))
             found = find_transitive(rule)
-            if found is None:
-                forward.append((atom, whole))
-                continue
-            relations[found.predicate, found.term] = None
-            is_left = premise == found.premise
-            flags = IS_TRANSITIVE | (NEEDS_GENERATOR if is_left else 0)
-            only = 0 if is_left else GENERATORS
+            flags = only = 0
+            if found is not None:
+                relations[found.predicate, found.term] = None
+                is_left = premise == found.premise
+                flags = IS_TRANSITIVE | (NEEDS_GENERATOR if is_left else 0)
+                only = 0 if is_left else GENERATORS
             forward.append((atom, writer.write_plan(atom, steps, rule, flags, only)))
         backward.append((rule.head, writer.write_plan(rule.head, plan_backward(rule), rule)))
     words[T_FORWARD] = writer.write_dispatch(forward)
-    words[T_RETRACT] = writer.write_dispatch(retract)
     words[T_BACKWARD] = writer.write_dispatch(backward)
     words[T_AXIOMS] = len(words)
     words += [len(axioms)]

@@ -85,7 +85,6 @@ from triegs.reason.kernels.layout import (
     T_AXIOMS,
     T_BACKWARD,
     T_FORWARD,
-    T_RETRACT,
     T_STRIDE,
     TOUCH_WORDS,
     TOUCHED,
@@ -346,7 +345,7 @@ def run_phases(
             while at < meta[M_DOUBTED]:
                 run_plans(
                     program, facts, primary, heads, buckets, heap, touched, doubted, meta, scratch,
-                    program[T_RETRACT], doubted[at], RETRACT,
+                    program[T_FORWARD], doubted[at], RETRACT,
                 )  # fmt: skip
                 at += 1
         elif phase == FORGET:

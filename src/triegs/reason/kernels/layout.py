@@ -36,7 +36,7 @@ LASTING = FOREVER - 1  # of events that never leave
 STATIC_ROW = -(1 << 62)  # in place of a time: the row is a static statement
 
 # The words before the tables of a program.
-T_INDEXES, T_STRIDE, T_MASKS, T_FORWARD, T_BACKWARD, T_AXIOMS, T_RETRACT, T_TRANSITIVE = range(8)
+T_INDEXES, T_STRIDE, T_MASKS, T_FORWARD, T_BACKWARD, T_AXIOMS, T_TRANSITIVE = range(7)
 PROGRAM_WORDS = 8
 NO_MASK = -1
 GENERATORS = 16  # in a mask: the index has only generators
