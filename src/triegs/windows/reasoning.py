@@ -117,6 +117,11 @@ class Reasoning:
         self._rows, self._leaves = np.empty(256, np.int64), np.empty(64, np.int64)
 
     @property
+    def constants(self) -> Words:
+        """The ids of the terms that rules name."""
+        return np.array(self._constants, np.int64)
+
+    @property
     def is_used(self) -> bool:
         return self._program is not None
 
@@ -128,6 +133,8 @@ class Reasoning:
         if wanted == self.rules:
             return
         constants = [self._words.encode_one(term) for term in wanted.constants]
+        # Held before the epoch is published, which frees terms that nothing refers to.
+        self._words.acquire(constants, self._graphs.newest)
         program = write_program(wanted, self._words.encode_one)
         static = self.read_static()
         before = {number: self._read_shown(number) for number in [STATIC, *self._list_graphs()]}
@@ -148,8 +155,8 @@ class Reasoning:
             for graph, rows in labelled:
                 graph.forget(rows, self._graphs.newest)
             self._program, self._closures = saved
+            self._words.release(constants, self._graphs.newest)
             raise
-        self._words.acquire(constants, version)
         self._words.release(self._constants, version)
         self._constants, self.rules = constants, wanted
 
