@@ -131,5 +131,6 @@ def test_a_constant_whose_id_had_another_term_is_defined_again(tmp_path):
         with every.snapshot() as snapshot:
             expected = set(map(tuple, snapshot))
     with Engine.open(tmp_path / "state", sync="never") as engine:
-        with engine.queries["all"].snapshot() as snapshot:
+        again = engine.queries["all"]
+        with again.snapshot() as snapshot:
             assert set(map(tuple, snapshot)) == expected
