@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
-from time import perf_counter, process_time
+from time import perf_counter, process_time, thread_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from bench.run import Bench
 from bench.sections.reasoning_peers import measure_peers
 from bench.timing import Rival, Samples, take_turns
 from triegs import Engine, Window
+from triegs.reason import closure as closure_module
 from triegs.reason.closure import Closure
 from triegs.reason.sets import read_rules
 from triegs.reason.tables import write_program
@@ -248,6 +249,38 @@ def _measure_threads(bench: Bench, rules: Rules, events: pa.Table) -> Iterator[F
         "engines", "two : one", float(np.median(ratios)), "x", THREADS_GOAL, table="threads"
     )
     yield Figure("closures alone", "two : one", float(np.median(spun)), "x", table="threads")
+    for batch in (BATCH, 4 * BATCH):
+        held = _measure_lock(Stream(rules, events, WINDOW, batch).load(2 * WINDOW))
+        yield Figure(f"batches of {batch}", "lock held", held * 100, "%", table="threads")
+
+
+def _measure_lock(stream: Stream) -> float:
+    """The share of a stream's processor time outside the kernels of closures, which release the
+    interpreter's lock: two threads together cannot do more than its inverse.
+    """
+    spent = 0.0
+    names = ("run_closure", "end_epoch")
+    saved = {name: getattr(closure_module, name) for name in names}
+
+    def measure(kernel: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any) -> Any:
+            nonlocal spent
+            start = thread_time()
+            found = kernel(*given)
+            spent += thread_time() - start
+            return found
+
+        return run
+
+    try:
+        for name, kernel in saved.items():
+            setattr(closure_module, name, measure(kernel))
+        start = thread_time()
+        stream.run(100)
+        return 1 - spent / (thread_time() - start)
+    finally:
+        for name, kernel in saved.items():
+            setattr(closure_module, name, kernel)
 
 
 def _run_stage(stage: Stage, steps: int) -> None:

@@ -110,3 +110,27 @@ def test_killed_at_random_the_closure_is_that_of_one_run(seed, tmp_path):
         random.random()
     assert done == len(steps)
     assert found == expected
+
+
+def test_a_constant_whose_id_had_another_term_is_defined_again(tmp_path):
+    """The log has defined an id, whose term is freed; then a rule takes the id."""
+    path = tmp_path / "rules.dlog"
+    path.write_text(
+        "TE(Y, <u:r>, Z) :- d(Y, W, X, Z). TE(<u:1>, <u:p>, Y) :- b(W, W), TE(Y, <u:r>, Z). "
+        "d(Z, X, Z, Z) :- TE(Z, <u:p>, X), b(<u:0>, <u:3>). TE(<u:2>, <u:q>, Y) :- a(Y)."
+    )
+    with Engine.open(tmp_path / "state", sync="never") as engine:
+        every = engine.register("SELECT ?x ?p ?y { ?x ?p ?y }", "all")
+        engine.register("SELECT ?x ?y { ?x <u:p> ?y }", "windowed", window=Window(10, 5))
+        engine.apply([("-", "<u:3>", "<u:s>", "<u:1>")])
+        engine.apply([("+", "<u:0>", "<u:q>", "<u:2>"), ("-", "<u:2>", "<u:q>", "<u:2>")])
+        engine.push([(0, "<u:0>", "<u:p>", "<u:0>"), (0, "<u:0>", "<u:q>", "<u:1>")])
+        engine.advance(0)
+        engine.load_rules(path)
+        engine.apply([("+", "<u:0>", "<u:r>", "<u:3>"), ("+", "<u:0>", "<u:s>", "<u:3>")])
+        with every.snapshot() as snapshot:
+            expected = set(map(tuple, snapshot))
+    with Engine.open(tmp_path / "state", sync="never") as engine:
+        again = engine.queries["all"]
+        with again.snapshot() as snapshot:
+            assert set(map(tuple, snapshot)) == expected

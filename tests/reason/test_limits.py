@@ -93,3 +93,21 @@ def test_rules_that_do_not_fit_are_not_loaded(tmp_path):
     assert engine.rules == ()
     assert count(engine, P) == 2_000
     assert engine.metrics()["terms"]["limbo"] == 0
+
+
+def test_ten_thousand_classes_under_rdfs_do_not_fit_and_change_nothing():
+    """Fifty million triples: refused in the middle of the epoch, long before they are derived."""
+    engine = Engine(rules="rdfs", memory_limit="64MB")
+    engine.apply([("+", "<http://ex/x>", TYPE, 0), ("+", 0, SUB, 1)])
+    query = engine.register(f"SELECT ?x ?y {{ ?x {TYPE} ?y }}")
+    before, epoch = engine.metrics()["rules"]["facts"], engine.epoch
+    with pytest.raises(MemoryLimitReached):
+        engine.apply([("+", n, SUB, n + 1) for n in range(1, 10_000)])
+    assert engine.epoch == epoch
+    assert engine.metrics()["rules"]["facts"] == before
+    with query.snapshot() as snapshot:
+        assert len(snapshot) == 2
+    engine.apply([("+", n, SUB, n + 1) for n in range(1, 100)])
+    assert count(engine, SUB) == 100 * 101 // 2
+    with query.snapshot() as snapshot:
+        assert len(snapshot) == 101

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.reason.drawing import as_plain, rule_sets, triples
 
 from triegs import Engine, Window, workloads
+from triegs.cli.explain_command import ExplainOptions, run_explain
 from triegs.partition.rules import RulePartitioning, find_speedup, plan_rules
 from triegs.reason.sets import read_rules
 from triegs.testing.rule_oracle import TRIPLE, close
@@ -137,3 +140,23 @@ def test_conclusions_of_two_rules_in_two_places_are_foreign():
         parts = split(plan, data, count)
         found = [close(plain, [(TRIPLE, triple) for triple in part]) for part in parts]
         assert set().union(*found) == expected
+
+
+def test_explain_shows_what_a_query_over_rules_sends(tmp_path):
+    path = tmp_path / "rules.dlog"
+    path.write_text("TE(X, <a:p>, Z) :- TE(X, <a:q>, Y), TE(Y, <a:r>, Z).")
+    sample = tmp_path / "sample.nt"
+    lines = [f"<a:s{number}> <a:q> <a:o> ." for number in range(30)]
+    sample.write_text("\n".join([*lines, "<a:o> <a:r> <a:z> ."]))
+    text = "SELECT * { ?x <a:p> ?y . ?w <a:q> ?x }"
+    options = ExplainOptions(None, text, (), "text", None, (), False, 4, sample, [str(path)])
+    shown = run_explain(options)
+    assert "f = 0.032, copies 2.06, S(N) = 1.94, 1 facts replicated" in shown
+    assert "Key         query: ?x" in shown
+    assert "Replicated  <a:r> (1)" in shown
+    assert "By object   <a:q> (30)" in shown
+    as_data = json.loads(run_explain(options._replace(output="json")))
+    assert as_data["facts"] == 1
+    assert as_data["keys"] == {"query": ["?x"]}
+    with pytest.raises(typer.BadParameter, match="partitions"):
+        run_explain(options._replace(partitions=None, sample=None))

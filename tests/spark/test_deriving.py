@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from triegs import Engine, StateError, workloads
+from triegs import Engine, workloads
 from triegs.errors import BadOption, InputError
 from triegs.spark import derive, start
 from triegs.spark.deriving import ALL
@@ -65,8 +65,3 @@ def test_a_pipeline_in_the_driver_keeps_rules(spark, tmp_path):
         assert len(engine.rules) == 1
         with engine.queries["back"].snapshot() as snapshot:
             assert [tuple(answer) for answer in snapshot] == [("<a:y>", "<a:x>")]
-    with pytest.raises(StateError, match="rules"):
-        start(
-            events, {"back": "SELECT ?x ?y { ?x <a:q> ?y }"}, checkpoint=tmp_path / "other",
-            rules=rules, partitions=2,
-        )  # fmt: skip

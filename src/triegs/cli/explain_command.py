@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,10 +17,12 @@ from triegs.errors import InputError
 from triegs.explain import Format, explain
 from triegs.explain.listing import list_plans
 from triegs.explain.partitions import list_partitions
+from triegs.explain.rule_layout import list_rule_layout
 from triegs.explain.rule_partitions import list_rule_partitions
 from triegs.explain.rules import explain_rules
 from triegs.partition.keys import plan_partitions
-from triegs.partition.rules import plan_rules
+from triegs.partition.rule_layout import lay_out_rules
+from triegs.partition.rules import Signature, plan_rules
 from triegs.partition.sampling import write_term
 from triegs.partition.statistics import StreamStatistics
 
@@ -76,16 +79,24 @@ def run_explain(options: ExplainOptions) -> str:
 
 def explain_rule_files(options: ExplainOptions) -> str:
     """The rules of files and named sets."""
-    if options.path is not None or options.text is not None:
-        raise typer.BadParameter("shows rules, not a query: give one of them", param_hint="--rules")
+    has_query = options.path is not None or options.text is not None
+    if has_query and options.partitions is None:
+        message = "shows rules, not a query, unless --partitions is given: give one of them"
+        raise typer.BadParameter(message, param_hint="--rules")
     if options.output not in (Format.TEXT.value, Format.JSON.value):
         raise typer.BadParameter("--rules supports text and json", param_hint="--format")
     prefixes = read_prefixes(options.prefixes)
     rules = read_rule_files(options.rules, prefixes)
     if options.partitions is not None:
         data = None if options.sample is None else read_triples(options.sample)
+        output = Format(options.output)
+        if has_query:
+            query = read_query(options.path, options.text, options.prefixes)
+            counts = Counter(map(Signature.of, data or ()))
+            layout, sending = lay_out_rules({"query": query}, rules, options.partitions, counts)
+            return list_rule_layout(layout, sending, counts, output, prefixes)
         plan = plan_rules(rules, data)
-        return list_rule_partitions(plan, options.partitions, Format(options.output), prefixes)
+        return list_rule_partitions(plan, options.partitions, output, prefixes)
     return explain_rules(rules, Format(options.output), prefixes)
 
 

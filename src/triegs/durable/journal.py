@@ -101,6 +101,10 @@ class Journal:
         self._terms = Definer(words, "term")
         self._identities = Definer(identities, "identity")
 
+    def forget_terms(self, ids: Words) -> None:
+        """Define these terms again when a record needs them; see `Definer.forget`."""
+        self._terms.forget(ids)
+
     def note(self, positions: Mapping[str, Any]) -> None:
         """Commit a copy of these positions with the next record; raises for what JSON cannot
         represent.

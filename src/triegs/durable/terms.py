@@ -36,6 +36,11 @@ class Definer:
         """A segment begins: nothing is defined. Cost: four bytes per id."""
         self._stamps.fill(0)
 
+    def forget(self, ids: Words) -> None:
+        """Define these ids again when a record needs them: they may have had other terms before."""
+        known = ids[ids < len(self._stamps)]
+        self._stamps[known] = 0
+
     def define(self, ids: Words, stamp: int) -> Arrays:
         """The definitions of these terms that record `stamp`, from 1, needs. Cost: the ids."""
         births = self._words.arrays.births

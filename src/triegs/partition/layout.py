@@ -35,6 +35,18 @@ class Route(NamedTuple):
     spread: Positions = ()
 
 
+class StatementRoute(NamedTuple):
+    """With rules, how stated triples with a predicate, and of types with a class, reach partitions:
+    to all of them, or to the owners of the terms at ``positions``. An empty name means any. Routes
+    that are not ``known`` are for triples that no known one matches.
+    """
+
+    predicate: str
+    type: str
+    positions: Positions
+    known: bool = True
+
+
 class QueryPlacement(NamedTuple):
     """A query: the tags of its atoms, the partitions that maintain it, and why. ``key`` is empty
     for a lane.
@@ -61,18 +73,25 @@ class QueryPlacement(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Routes and placements. ``problem`` says why partitioning does not help, if it does not."""
+    """Routes and placements. ``problem`` says why partitioning does not help, if it does not.
+
+    With rules, events are sent by ``statements``, under their own labels. Each partition derives
+    from what it has, and its queries read under the tags of ``routes`` what it owns of the closure.
+    """
 
     partitions: int
     routes: tuple[Route, ...]
     queries: tuple[QueryPlacement, ...]
     problem: str = ""
+    statements: tuple[StatementRoute, ...] = ()
 
     def write(self) -> dict[str, Any]:
         """As JSON."""
         routes = [route._asdict() for route in self.routes]
         queries = [placement.write() for placement in self.queries]
-        return {**self._asdict(), "routes": routes, "queries": queries}
+        found = {**self._asdict(), "routes": routes, "queries": queries}
+        found["statements"] = [each._asdict() for each in self.statements]
+        return found
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Layout:
@@ -83,7 +102,9 @@ class Layout(NamedTuple):
         """
         routes = tuple(Route(**_freeze(route)) for route in fields["routes"])
         queries = tuple(QueryPlacement.read(query) for query in fields["queries"])
-        return cls(fields["partitions"], routes, queries, fields["problem"])
+        given = fields.get("statements", ())  # checkpoints without rules may lack them
+        statements = tuple(StatementRoute(**_freeze(each)) for each in given)
+        return cls(fields["partitions"], routes, queries, fields["problem"], statements)
 
 
 def _freeze(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,13 +121,8 @@ def lay_out(
     or else estimated by the events it reads, once for each atom. Cost: as `plan_partitions`.
     """
     known = statistics or StreamStatistics()
-    for name, query in queries.items():
-        is_listed = query.limit is not None or query.offset or query.order
-        is_open = query.reads_times or any(is_variable(atom.predicate) for atom in query.atoms)
-        if is_listed or is_open:
-            return Layout(
-                partitions, (), (), f"{name}: {plan_partitions(query, partitions).reason}"
-            )
+    if problem := find_unsuited(queries, partitions):
+        return Layout(partitions, (), (), problem)
     plans = {name: plan_partitions(query, partitions, known) for name, query in queries.items()}
     costs = known.costs
     if not queries.keys() <= costs.keys():
@@ -133,7 +149,7 @@ def lay_out(
         else:
             chosen = keyed[name]
             number = len(found)
-            labels = _route_keyed(number, query, chosen, partitions, routes)
+            labels = route_keyed(number, query, chosen, partitions, routes)
             found.append(
                 QueryPlacement(
                     name, labels, tuple(range(partitions)), chosen.variables, chosen.is_summed,
@@ -141,6 +157,16 @@ def lay_out(
                 )
             )  # fmt: skip
     return Layout(partitions, tuple(routes.values()), tuple(found), problem)
+
+
+def find_unsuited(queries: Mapping[str, Query], partitions: int) -> str:
+    """Why a query cannot run in partitions, not even whole in one of them; empty if all can."""
+    for name, query in queries.items():
+        is_listed = query.limit is not None or query.offset or query.order
+        is_open = query.reads_times or any(is_variable(atom.predicate) for atom in query.atoms)
+        if is_listed or is_open:
+            return f"{name}: {plan_partitions(query, partitions).reason}"
+    return ""
 
 
 def _spread_lanes(
@@ -185,7 +211,7 @@ def _place_lane(
     return QueryPlacement(name, tuple(labels), (partition,), (), False, cost, reason)
 
 
-def _route_keyed(
+def route_keyed(
     number: int, query: Query, key: Candidate, partitions: int, routes: dict[str, Route]
 ) -> tuple[str, ...]:
     """Add the routes of a keyed query; returns the tags of its atoms."""

@@ -78,7 +78,7 @@ class RulePartitioning(NamedTuple):
         chosen = set(signatures)
         if self.counts:
             return sum(self.counts[each] for each in chosen) / sum(self.counts.values())
-        known = _list_signatures(self.rules)
+        known = list_signatures(self.rules)
         return len(chosen) / len(known) if known else 0.0
 
     def is_replicated(self, triple: Triple, *, covered: bool = False) -> bool:
@@ -116,8 +116,8 @@ def plan_rules(
     triples = None if data is None else list(data)
     if counts is None:
         counts = Counter(map(Signature.of, triples or ()))
-    known = list(counts) if counts or triples is not None else _list_signatures(rules)
-    analysis = _Analysis(rules, known, counts)
+    known = list(counts) if counts or triples is not None else list_signatures(rules)
+    analysis = RuleAnalysis(rules, known, counts)
     foreign = analysis.find_foreign()
     replicated = analysis.find_support(analysis.rules[rule].body[at] for rule, at in foreign)
     covered = None
@@ -126,7 +126,7 @@ def plan_rules(
     return RulePartitioning(rules, tuple(foreign), tuple(replicated), covered, counts)
 
 
-def _list_signatures(rules: RuleSet) -> list[Signature]:
+def list_signatures(rules: RuleSet) -> list[Signature]:
     """The signatures that rules read, when no data says which there are."""
     found: dict[Signature, None] = {}
     for rule in rules.rules:
@@ -139,7 +139,9 @@ def _list_signatures(rules: RuleSet) -> list[Signature]:
     return list(found)
 
 
-class _Analysis:
+class RuleAnalysis:
+    """Where the facts of premises are. Stated triples are at their subject; `send` adds columns."""
+
     def __init__(
         self, rules: RuleSet, known: Sequence[Signature], counts: Mapping[Signature, int]
     ) -> None:
@@ -147,18 +149,44 @@ class _Analysis:
         self._known = known
         self._counts = counts
         self._declared: set[Foreign] = set()
-        self._places: list[Places] = []
-        self._sources = {
-            atom: [at for at, rule in enumerate(self.rules) if may_match(rule.head, atom)]
-            for rule in self.rules
-            for atom in rule.body
-        }
-        self._stated = {
-            atom: [each for each in known if may_match(each.atom, atom)] for atom in self._sources
-        }
+        self._places: list[Places] = [None] * len(self.rules)
+        self._columns: dict[Signature, frozenset[int]] = {}
+        self._sources: dict[RuleAtom, list[int]] = {}
+        self._stated: dict[RuleAtom, list[Signature]] = {}
+        for rule in self.rules:
+            for atom in rule.body:
+                self.add_atom(atom)
+
+    def add_atom(self, atom: RuleAtom) -> None:
+        """Find what states and what derives the facts of an atom, of a rule or of a query."""
+        found = [at for at, rule in enumerate(self.rules) if may_match(rule.head, atom)]
+        self._sources[atom] = found
+        self._stated[atom] = [each for each in self._known if may_match(each.atom, atom)]
+
+    def list_stated(self, atom: RuleAtom) -> list[Signature]:
+        return self._stated[atom]
+
+    def send(self, signatures: Iterable[Signature], column: int) -> None:
+        """Send triples of these signatures to the owner of a column, too."""
+        for each in signatures:
+            self._columns[each] = self._columns.get(each, frozenset([SUBJECT])) | {column}
+
+    def list_columns(self, signature: Signature) -> frozenset[int]:
+        """The columns whose owners have the triples of a signature."""
+        return self._columns.get(signature, frozenset([SUBJECT]))
+
+    def are_derived_at(self, atom: RuleAtom, column: int) -> bool:
+        """Whether all conclusions that match an atom are where that column's terms are."""
+        there = [self._places[at] for at in self._sources[atom]]
+        return all(each is None or column in each for each in there)
+
+    def is_at(self, atom: RuleAtom, column: int) -> bool:
+        """Whether all facts of an atom are where that column's terms are."""
+        stated = all(column in self.list_columns(each) for each in self._stated[atom])
+        return stated and self.are_derived_at(atom, column)
 
     def find_foreign(self) -> list[Foreign]:
-        """Declare premises foreign until every rule finds its premises somewhere."""
+        """Of rules: declare premises foreign until every rule finds its premises somewhere."""
         while True:
             broken = self._find_broken()
             if broken is None:
@@ -228,12 +256,13 @@ class _Analysis:
             return None
         atom = self.rules[at].body[premise]
         found: Places = None
-        if self._stated[atom]:
-            found = frozenset([SUBJECT])
+        for signature in self._stated[atom]:
+            each = self.list_columns(signature)
+            found = each if found is None else found & each
         for source in self._sources[atom]:
-            each = places[source]
-            if each is not None:
-                found = each if found is None else found & each
+            there = places[source]
+            if there is not None:
+                found = there if found is None else found & there
         return found
 
     @staticmethod

@@ -15,12 +15,16 @@ import numpy as np
 
 from triegs.jit.words import Words
 from triegs.reason.kernels.layout import (
+    ANY_TERM,
     BIND,
     CHECK,
     CONSTANT,
     FIELDS,
+    GENERATORS,
     HEAD_WORDS,
+    IS_TRANSITIVE,
     LOOK_UP,
+    NEEDS_GENERATOR,
     NO_MASK,
     PLAN_WORDS,
     PREDICATE_KEY,
@@ -32,6 +36,7 @@ from triegs.reason.kernels.layout import (
     T_INDEXES,
     T_MASKS,
     T_STRIDE,
+    T_TRANSITIVE,
     TRIGGER_WORDS,
     TYPE_KEY,
     UNUSED,
@@ -101,6 +106,45 @@ def plan_backward(rule: Rule) -> list[PlannedStep]:
     return order_body(rule.head.variables, rule.body)
 
 
+class Transitive(NamedTuple):
+    """A rule ``p(x, z) :- p(x, y), p(y, z)``: what its relation is, and its premise with ``x``.
+
+    A fact of the relation is a path of *generators*, facts that hold not only by this rule; so it
+    is enough to join these with all facts (``docs/maintenance.md`` has the proof).
+    """
+
+    predicate: str
+    term: str
+    premise: int
+
+
+def find_transitive(rule: Rule) -> Transitive | None:
+    """
+    >>> x, y, z = "?x", "?y", "?z"
+    >>> body = (RuleAtom("p", (x, y)), RuleAtom("p", (y, z)))
+    >>> find_transitive(Rule(RuleAtom("p", (x, z)), body))
+    Transitive(predicate='p', term='', premise=0)
+    >>> find_transitive(Rule(RuleAtom("p", (z, x)), body))
+    """
+    if len(rule.body) != 2 or len({atom.predicate for atom in rule.atoms}) != 1:
+        return None
+    name = rule.head.predicate
+    ends = (0, 2) if name == TRIPLE else (0, 1)
+    if name != TRIPLE and len(rule.head.terms) != 2:
+        return None
+    start, end = (rule.head.terms[at] for at in ends)
+    term = rule.head.terms[1] if name == TRIPLE else ""
+    if name == TRIPLE and (is_variable(term) or any(a.terms[1] != term for a in rule.body)):
+        return None
+    for premise in range(2):
+        left, right = rule.body[premise], rule.body[1 - premise]
+        (a, b), (c, d) = ((atom.terms[ends[0]], atom.terms[ends[1]]) for atom in (left, right))
+        is_path = (a, b, d) == (start, c, end)
+        if is_path and len({a, b, d}) == 3 and all(map(is_variable, (a, b, d))):
+            return Transitive(name, term, premise)
+    return None
+
+
 class Program(NamedTuple):
     """The tables of a rule set. `predicates` are numbered by position, triples first."""
 
@@ -140,25 +184,28 @@ class _Writer:
                 found += [BIND, slots.setdefault(term, len(slots))]
         return found + [UNUSED, 0] * (COLUMNS - len(terms))
 
-    def find_index(self, step: PlannedStep) -> int:
+    def find_index(self, step: PlannedStep, only: int = 0) -> int:
         """The index that a step reads, made if no plan has read it before."""
         if step.is_lookup:
             return LOOK_UP
         masks = self.masks[self.numbers[step.atom.predicate]]
-        mask = sum(1 << column for column in step.bound)
+        mask = sum(1 << column for column in step.bound) | only
         if mask not in masks:
             masks.append(mask)
         return masks.index(mask)
 
-    def write_plan(self, trigger: RuleAtom, steps: Sequence[PlannedStep], rule: Rule) -> int:
-        """Write a plan; returns where it begins."""
+    def write_plan(
+        self, trigger: RuleAtom, steps: Sequence[PlannedStep], rule: Rule, flags: int = 0,
+        only: int = 0,
+    ) -> int:  # fmt: skip
+        """Write a plan, whose steps may read `only` generators; returns where it begins."""
         start = len(self.words)
         slots: dict[str, int] = {}
         known: set[str] = set()
-        self.words += [len(steps), self.numbers[trigger.predicate]]
+        self.words += [len(steps), flags, self.numbers[trigger.predicate]]
         self.words += self.write_columns(trigger.terms, slots, known)
         for step in steps:
-            self.words += [self.numbers[step.atom.predicate], self.find_index(step)]
+            self.words += [self.numbers[step.atom.predicate], self.find_index(step, only)]
             self.words += self.write_columns(step.atom.terms, slots, known)
         self.words += [self.numbers[rule.head.predicate]]
         self.words += self.write_columns(rule.head.terms, slots, known)
@@ -204,6 +251,7 @@ def write_program(rules: RuleSet, encode: Callable[[str], int]) -> Program:
     words = writer.words
     forward: list[tuple[RuleAtom, int]] = []
     backward: list[tuple[RuleAtom, int]] = []
+    relations: dict[tuple[str, str], None] = {}
     axioms = [rule.head for rule in rules.rules if not rule.body]
     for rule in rules.rules:
         if not rule.body:
@@ -212,7 +260,14 @@ def write_program(rules: RuleSet, encode: Callable[[str], int]) -> Program:
             if atom in rule.body[:premise]:
                 continue  # the same atom again adds nothing: facts are a set
             steps = plan_forward(rule, premise)
-            forward.append((atom, writer.write_plan(atom, steps, rule)))
+            found = find_transitive(rule)
+            flags = only = 0
+            if found is not None:
+                relations[found.predicate, found.term] = None
+                is_left = premise == found.premise
+                flags = IS_TRANSITIVE | (NEEDS_GENERATOR if is_left else 0)
+                only = 0 if is_left else GENERATORS
+            forward.append((atom, writer.write_plan(atom, steps, rule, flags, only)))
         backward.append((rule.head, writer.write_plan(rule.head, plan_backward(rule), rule)))
     words[T_FORWARD] = writer.write_dispatch(forward)
     words[T_BACKWARD] = writer.write_dispatch(backward)
@@ -221,6 +276,10 @@ def write_program(rules: RuleSet, encode: Callable[[str], int]) -> Program:
     for atom in axioms:
         terms = [encode(term) for term in atom.terms]
         words += [writer.numbers[atom.predicate], *terms, *[0] * (COLUMNS - len(terms))]
+    words[T_TRANSITIVE] = len(words)
+    words += [len(relations)]
+    for predicate, term in relations:
+        words += [writer.numbers[predicate], encode(term) if term else ANY_TERM]
     indexes = max(map(len, writer.masks))
     words[T_INDEXES] = indexes
     words[T_STRIDE] = FIELDS + 2 * indexes

@@ -19,6 +19,7 @@ from triegs.errors import InputError, StateError
 from triegs.mode import Mode
 from triegs.names import BASE
 from triegs.options import ModeName
+from triegs.reason.sets import read_rules
 from triegs.spark.answers import find_folder, list_sinks
 from triegs.spark.checks import require_columns, require_heads, require_outside
 from triegs.spark.driver.pipeline import Pipeline, start_pipeline
@@ -148,18 +149,21 @@ def start(
             home.mkdir(parents=True, exist_ok=True)
             return Distributed(request, job)
         options = {"prefixes": request.prefixes}
+        if request.rules.rules:
+            options["rules"] = request.rules
     elif (home / PLAN).exists():
         raise StateError(f"the checkpoint {home} belongs to a partitioned pipeline; set partitions")
     return start_pipeline(request, options)
 
 
 def _make_partitioned(request: PipelineRequest, options: Mapping[str, Any]) -> PipelineRequest:
-    """A request for a partitioned pipeline, which has no engine options but prefixes."""
-    if others := options.keys() - {"prefixes"}:
+    """A request for a partitioned pipeline, which has no engine options but prefixes and rules."""
+    if others := options.keys() - {"prefixes", "rules"}:
         raise StateError(f"{min(others)!r} is an option of an engine in the driver")
     mode = None if request.mode == DISTRIBUTED else request.mode
     prefixes = {"": request.base, **(options.get("prefixes") or {})}
-    return replace(request, mode=mode, prefixes=prefixes)
+    rules = read_rules(options.get("rules"), prefixes)
+    return replace(request, mode=mode, prefixes=prefixes, rules=rules)
 
 
 def _read_query(name: str, given: str | Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from triegs.mode import Mode
 from triegs.names import BASE
 from triegs.options import ModeName
+from triegs.reason.model import RuleSet
 from triegs.spark.answers import Sink
 from triegs.sparql.window import Window
 from triegs.windows.settings import EventTime
@@ -37,6 +38,8 @@ class PipelineRequest:
     name: str | None = None
     views: bool = True
     on_progress: Callable[[dict[str, Any]], object] | None = None
+    #: Rules of a partitioned pipeline; the driver's are among the options of its engine.
+    rules: RuleSet = field(default_factory=RuleSet)
     #: The base of IRIs that cells name, and the empty prefix of queries.
     base: str = BASE
     #: The base that is removed from results; empty if results are terms.

@@ -8,7 +8,7 @@ An event holds until it leaves its window, so a slide needs no rule to remove wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -112,7 +112,14 @@ class Reasoning:
         self._open: list[Closure] = []
         self._is_bounded = True
         self._leaving: dict[Window, Words] = {}
+        #: What queries see of changed triples, if not all: see `triegs.spark.partitioned.owned`.
+        self.select: Callable[[Words], Words] | None = None
         self._rows, self._leaves = np.empty(256, np.int64), np.empty(64, np.int64)
+
+    @property
+    def constants(self) -> Words:
+        """The ids of the terms that rules name."""
+        return np.array(self._constants, np.int64)
 
     @property
     def is_used(self) -> bool:
@@ -126,6 +133,8 @@ class Reasoning:
         if wanted == self.rules:
             return
         constants = [self._words.encode_one(term) for term in wanted.constants]
+        # Held before the epoch is published, which frees terms that nothing refers to.
+        self._words.acquire(constants, self._graphs.newest)
         program = write_program(wanted, self._words.encode_one)
         static = self.read_static()
         before = {number: self._read_shown(number) for number in [STATIC, *self._list_graphs()]}
@@ -146,8 +155,8 @@ class Reasoning:
             for graph, rows in labelled:
                 graph.forget(rows, self._graphs.newest)
             self._program, self._closures = saved
+            self._words.release(constants, self._graphs.newest)
             raise
-        self._words.acquire(constants, version)
         self._words.release(self._constants, version)
         self._constants, self.rules = constants, wanted
 
@@ -235,7 +244,8 @@ class Reasoning:
     ) -> tuple[Words, list[int]]:
         closure = self._closures[number]
         self._open.append(closure)
-        return closure.change(np.ascontiguousarray(rows), leaves, time)
+        found, refused = closure.change(np.ascontiguousarray(rows), leaves, time)
+        return (found if self.select is None else self.select(found)), refused
 
     def _publish(self, static: Iterable[Words], labelled: Labelled) -> int:
         """Publish an epoch of changes; the closures follow."""
@@ -278,7 +288,7 @@ class Reasoning:
 
     def read_graph(self, graph: WindowGraph) -> Words:
         """All triples of a graph that has a closure, as rows ``(weight, s, p, o)``."""
-        return self._closures[graph.number].read_shown()
+        return self._read_shown(graph.number)
 
     def drop(self, graph: WindowGraph) -> None:
         """Forget the closure of a graph, if it has one."""
@@ -349,7 +359,8 @@ class Reasoning:
         """The triples of a graph as the core has them."""
         closure = self._closures.get(number)
         if closure is not None:
-            return closure.read_shown()
+            shown = closure.read_shown()
+            return shown if self.select is None else self.select(shown)
         if number == STATIC:
             return self.read_static()
         graph = self._graphs.by_number[number]

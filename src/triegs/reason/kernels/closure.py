@@ -19,6 +19,7 @@ from triegs.reason.kernels.facts import (
     add_fact,
     find_bucket,
     find_fact,
+    make_generator,
     remove_fact,
     set_holds,
     touch_fact,
@@ -220,6 +221,8 @@ def restore_doubted(
         scratch[BEST] = find_support(
             facts[base + STATED], facts[base + EVENTS], facts[base + LEAVES], facts[base + MARKS]
         )
+        if scratch[BEST] >= meta[M_FLOOR]:
+            make_generator(program, facts, heads, fact)
         if scratch[BEST] < FOREVER:
             run_plans(
                 program, facts, primary, heads, buckets, heap, touched, doubted, meta, scratch,
@@ -233,9 +236,11 @@ def restore_doubted(
 
 @kernel
 def seed(
-    facts: Words, stride: Word, buckets: Words, heap: Words, touched: Words, meta: Words
-) -> Word:
+    program: Words, facts: Words, heads: Words, buckets: Words, heap: Words, touched: Words,
+    meta: Words,
+) -> Word:  # fmt: skip
     """Raise the facts that hold longer by what states them now."""
+    stride = program[T_STRIDE]
     for at in range(meta[M_AT], meta[M_APPLIED]):
         meta[M_AT] = at
         if 2 * meta[M_HEAP] + 2 > len(heap):
@@ -245,6 +250,8 @@ def seed(
         support = find_support(
             facts[base + STATED], facts[base + EVENTS], facts[base + LEAVES], facts[base + MARKS]
         )
+        if support >= meta[M_FLOOR]:
+            make_generator(program, facts, heads, fact)
         if support >= meta[M_FLOOR] and support > facts[base + HOLDS]:
             set_holds(facts, stride, buckets, fact, support)
             push_heap(heap, meta, support, fact)
@@ -351,7 +358,7 @@ def run_phases(
                 program, facts, primary, heads, buckets, heap, touched, doubted, meta, scratch
             )
         elif phase == SEED:
-            outcome = seed(facts, stride, buckets, heap, touched, meta)
+            outcome = seed(program, facts, heads, buckets, heap, touched, meta)
         elif phase == SATURATE:
             outcome = saturate(
                 program, facts, primary, heads, buckets, heap, touched, doubted, meta, scratch
@@ -399,6 +406,19 @@ def end_epoch(
     doubted: Words, meta: Words, is_kept: Word,
 ) -> None:  # fmt: skip
     """Make the changes of an epoch final, or undo them. Cost: what it touched."""
+    if meta[M_TOUCHED] <= FEW_ROWS:
+        settle(program, facts, primary, heads, buckets, touched, doubted, meta, is_kept)
+        return
+    lock = release_lock()
+    settle(program, facts, primary, heads, buckets, touched, doubted, meta, is_kept)
+    take_lock(lock)
+
+
+@kernel
+def settle(
+    program: Words, facts: Words, primary: Words, heads: Words, buckets: Words, touched: Words,
+    doubted: Words, meta: Words, is_kept: Word,
+) -> None:  # fmt: skip
     stride = program[T_STRIDE]
     for at in range(meta[M_DOUBTED]):
         facts[doubted[at] * stride + MARKS] &= ~DOUBTED

@@ -11,9 +11,12 @@ from __future__ import annotations
 from triegs.jit.jit import inlined, kernel
 from triegs.jit.words import Words
 from triegs.reason.kernels.layout import (
+    ANY_TERM,
     COLUMN,
     EVENTS,
     FIELDS,
+    GENERATOR,
+    GENERATORS,
     GONE,
     HOLDS,
     LASTING,
@@ -34,6 +37,7 @@ from triegs.reason.kernels.layout import (
     T_INDEXES,
     T_MASKS,
     T_STRIDE,
+    T_TRANSITIVE,
     TOUCH_WORDS,
     TOUCHED,
     Word,
@@ -112,21 +116,53 @@ def link_chains(program: Words, facts: Words, heads: Words, fact: Word) -> None:
     base = fact * stride
     predicate = facts[base + PREDICATE]
     for index in range(indexes):
-        if find_mask(program, predicate, index) == NO_MASK:
+        columns = find_mask(program, predicate, index)
+        if columns == NO_MASK:
             break
-        at = find_chain(
-            program, facts, heads, predicate, index, facts[base + COLUMN], facts[base + COLUMN + 1],
-            facts[base + COLUMN + 2], facts[base + COLUMN + 3],
-        )  # fmt: skip
-        link = base + FIELDS + 2 * index
-        facts[link + 1] = -1
-        if heads[at] == 0:
-            facts[link] = -1
-        else:
-            first = (heads[at] - 1) // indexes
-            facts[link] = first
-            facts[first * stride + FIELDS + 2 * index + 1] = fact
-        heads[at] = 1 + fact * indexes + index
+        if columns & GENERATORS == 0 or facts[base + MARKS] & GENERATOR:
+            link_chain(program, facts, heads, fact, index)
+
+
+@kernel
+def link_chain(program: Words, facts: Words, heads: Words, fact: Word, index: Word) -> None:
+    stride, indexes = program[T_STRIDE], program[T_INDEXES]
+    base = fact * stride
+    at = find_chain(
+        program, facts, heads, facts[base + PREDICATE], index, facts[base + COLUMN],
+        facts[base + COLUMN + 1], facts[base + COLUMN + 2], facts[base + COLUMN + 3],
+    )  # fmt: skip
+    link = base + FIELDS + 2 * index
+    facts[link + 1] = -1
+    if heads[at] == 0:
+        facts[link] = -1
+    else:
+        first = (heads[at] - 1) // indexes
+        facts[link] = first
+        facts[first * stride + FIELDS + 2 * index + 1] = fact
+    heads[at] = 1 + fact * indexes + index
+
+
+@kernel
+def make_generator(program: Words, facts: Words, heads: Words, fact: Word) -> None:
+    """Mark a fact of a transitive relation as a generator. It stays one while it is there: more
+    generators than necessary cost joins, and no answer.
+    """
+    base = fact * program[T_STRIDE]
+    if facts[base + MARKS] & GENERATOR:
+        return
+    start, predicate = program[T_TRANSITIVE], facts[base + PREDICATE]
+    for number in range(program[start]):
+        at = start + 1 + 2 * number
+        term = program[at + 1]
+        if program[at] == predicate and (term == ANY_TERM or term == facts[base + COLUMN + 1]):
+            facts[base + MARKS] |= GENERATOR
+            for index in range(program[T_INDEXES]):
+                columns = find_mask(program, predicate, index)
+                if columns == NO_MASK:
+                    break
+                if columns & GENERATORS:
+                    link_chain(program, facts, heads, fact, index)
+            return
 
 
 @kernel
@@ -184,8 +220,11 @@ def remove_fact(
     base = fact * stride
     predicate = facts[base + PREDICATE]
     for index in range(indexes):
-        if find_mask(program, predicate, index) == NO_MASK:
+        columns = find_mask(program, predicate, index)
+        if columns == NO_MASK:
             break
+        if columns & GENERATORS and facts[base + MARKS] & GENERATOR == 0:
+            continue
         link = base + FIELDS + 2 * index
         following, before = facts[link], facts[link + 1]
         if following >= 0:

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel
 from triegs.jit.words import Words
-from triegs.reason.kernels.facts import add_fact, find_chain, find_fact, set_holds, touch_fact
+from triegs.reason.kernels.facts import (
+    add_fact,
+    find_chain,
+    find_fact,
+    make_generator,
+    set_holds,
+    touch_fact,
+)
 from triegs.reason.kernels.layout import (
     AXIOM,
     BIND,
@@ -20,8 +27,10 @@ from triegs.reason.kernels.layout import (
     FIELDS,
     FINISHED,
     FOREVER,
+    GENERATOR,
     GONE,
     HOLDS,
+    IS_TRANSITIVE,
     LEAVES,
     LOOK_UP,
     M_DERIVED,
@@ -30,6 +39,7 @@ from triegs.reason.kernels.layout import (
     M_HEAP,
     M_JOINED,
     MARKS,
+    NEEDS_GENERATOR,
     NO_FACTS,
     NO_HEAP,
     PLAN_WORDS,
@@ -146,6 +156,7 @@ def pop_heap(heap: Words, meta: Words) -> None:
 def conclude(
     program: Words, facts: Words, primary: Words, heads: Words, buckets: Words, heap: Words,
     touched: Words, doubted: Words, meta: Words, scratch: Words, at: Word, low: Word, action: Word,
+    flags: Word,
 ) -> Word:  # fmt: skip
     """Take a conclusion that holds until `low`."""
     stride = program[T_STRIDE]
@@ -169,6 +180,8 @@ def conclude(
                     meta[M_DOUBTED] += 1
         return FINISHED
     if fact >= 0 and facts[fact * stride + HOLDS] >= low:
+        if flags & IS_TRANSITIVE == 0:
+            make_generator(program, facts, heads, fact)
         return FINISHED
     if 2 * meta[M_HEAP] + 2 > len(heap):
         return NO_HEAP
@@ -176,6 +189,8 @@ def conclude(
         fact = add_fact(program, facts, primary, heads, meta, predicate, a, b, c, d)
         if fact < 0:
             return NO_FACTS
+    if flags & IS_TRANSITIVE == 0:
+        make_generator(program, facts, heads, fact)
     touch_fact(facts, stride, touched, meta, fact)
     set_holds(facts, stride, buckets, fact, low)
     push_heap(heap, meta, low, fact)
@@ -195,16 +210,18 @@ def run_plan(
     first = plan + PLAN_WORDS
     if program[first] != facts[base + PREDICATE]:
         return FINISHED
+    steps, flags = program[plan], program[plan + 1]
+    if flags & NEEDS_GENERATOR and facts[base + MARKS] & GENERATOR == 0:
+        return FINISHED
     if not match_columns(program, first + 1, facts, base, scratch):
         return FINISHED
-    steps = program[plan]
     first += TRIGGER_WORDS
     head = first + steps * STEP_WORDS
     low = FOREVER if action == ASK else facts[base + HOLDS]
     if steps == 0:
         return conclude(
             program, facts, primary, heads, buckets, heap, touched, doubted, meta, scratch, head,
-            low, action,
+            low, action, flags,
         )  # fmt: skip
     scratch[LOWS] = low
     scratch[CURSORS] = open_step(program, facts, primary, heads, scratch, first)
@@ -238,7 +255,7 @@ def run_plan(
         else:
             outcome = conclude(
                 program, facts, primary, heads, buckets, heap, touched, doubted, meta, scratch,
-                head, low, action,
+                head, low, action, flags,
             )  # fmt: skip
             if outcome != FINISHED:
                 return outcome

@@ -3,6 +3,9 @@
 A fact has `T_STRIDE` words in one array: its predicate and four columns, what states it, until when
 it holds, and its links. *Until when* is the number of a bucket: buckets are numbered by the times
 at which their facts leave, so numbers compare as times do. A fact that does not hold has `GONE`.
+
+A *generator* is a fact of a transitive relation that something else than the rule of transitivity
+supports, or did. Such a rule joins generators with all facts, not all with all.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ TOUCHED = 9  # 1 + its place among the facts that this epoch touches, or 0
 MARKS = 10
 NEXT, PREVIOUS = 11, 12  # in its bucket, or the next free fact
 FIELDS = 13  # then two links per index
-DOUBTED, AXIOM = 1, 2  # marks
+DOUBTED, AXIOM, GENERATOR = 1, 2, 4  # marks
 
 GONE = -1
 FOREVER = 1 << 62  # of static statements and axioms
@@ -33,10 +36,13 @@ LASTING = FOREVER - 1  # of events that never leave
 STATIC_ROW = -(1 << 62)  # in place of a time: the row is a static statement
 
 # The words before the tables of a program.
-T_INDEXES, T_STRIDE, T_MASKS, T_FORWARD, T_BACKWARD, T_AXIOMS = range(6)
+T_INDEXES, T_STRIDE, T_MASKS, T_FORWARD, T_BACKWARD, T_AXIOMS, T_TRANSITIVE = range(7)
 PROGRAM_WORDS = 8
 NO_MASK = -1
-PLAN_WORDS, TRIGGER_WORDS, STEP_WORDS, HEAD_WORDS = 1, 9, 10, 9
+GENERATORS = 16  # in a mask: the index has only generators
+ANY_TERM = -1  # in the table of transitive rules: of a predicate that is no triple
+NEEDS_GENERATOR, IS_TRANSITIVE = 1, 2  # of a plan: begins with generators; concludes none
+PLAN_WORDS, TRIGGER_WORDS, STEP_WORDS, HEAD_WORDS = 2, 9, 10, 9
 UNUSED, CONSTANT, BIND, CHECK = range(4)  # the operations of a column
 LOOK_UP = -1  # a step whose columns are all known
 PREDICATE_KEY, TYPE_KEY = 1, 2

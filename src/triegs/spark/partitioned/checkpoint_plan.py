@@ -22,6 +22,7 @@ from triegs.spark.partitioned.slots import find_slots
 
 messages = logging.getLogger("triegs.spark")
 PLAN, SEEDS = "distributed.json", "seeds"
+NO_RULES = ""  # checkpoints before rules could be partitioned do not have the field
 SHUFFLE = "spark.sql.shuffle.partitions"
 
 
@@ -51,7 +52,7 @@ def open_plan(home: Path, job: Job, session: Any, static: Any = None) -> Plan:
         write_first(home, job, fields, static)
     fields = json.loads(path.read_text(encoding="utf-8"))
     for name, value in json.loads(json.dumps(settings)).items():
-        if fields[name] != value:
+        if fields.get(name, NO_RULES) != value:
             raise StateError(
                 f"the checkpoint {home} was made with different {name}; pass the original "
                 f"{name}, or start with a new checkpoint"
@@ -97,7 +98,7 @@ def describe(job: Job) -> dict[str, Any]:
     return {
         "queries": {name: dict(source) for name, source in job.queries.items()}, "mode": job.mode,
         "windows": None if job.window is None else str(job.window),
-        "event time": str(job.event_time), "stream": job.stream,
+        "event time": str(job.event_time), "stream": job.stream, "rules": job.rules,
     }  # fmt: skip
 
 

@@ -48,6 +48,8 @@ class Job(NamedTuple):
     #: Keys of retired partitions, and the batch in which they are notified.
     retired: tuple[int, ...] = ()
     retired_in: int = -1
+    #: Rules as text; partitions derive what follows from their events.
+    rules: str = ""
 
     def list_sources(self, partition: int) -> list[QuerySource]:
         """The queries that a partition maintains, with the tags that they read there."""

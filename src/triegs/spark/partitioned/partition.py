@@ -14,15 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from triegs.engine import Engine
 from triegs.errors import MultiplicityOverflow
 from triegs.mode import Mode
 from triegs.partition.layout import Layout
 from triegs.read.partials import diff_partials, is_partial, read_partials
 from triegs.read.snapshot import Snapshot
+from triegs.reason.text import parse_rules
 from triegs.spark.answers import label, write_answers, write_texts
 from triegs.spark.encoded_batch import BAD_SCHEMA, EncodedBatch, write_stream
 from triegs.spark.partitioned.job import Job
+from triegs.spark.partitioned.owned import make_engine
 from triegs.spark.partitioned.routing import (
     BAD,
     CONTROL,
@@ -75,9 +76,10 @@ class Partition:
         self.directory = Path(mkdtemp(prefix="triegs-partition-", dir=within))
         self._sync = StateSync(self.directory)
         is_new = not self._sync.restore(chunks)
-        self.engine = Engine.open(
+        options: dict[str, Any] = {"rules": parse_rules(job.rules)} if job.rules else {}
+        self.engine = make_engine(job, number).open(
             self.directory, Mode(job.mode), sync="never", checkpoint_bytes=NEVER, window=job.window,
-            event_time=job.make_event_time(),
+            event_time=job.make_event_time(), **options,
         )  # fmt: skip
         if is_new:
             for source in job.list_sources(number):
@@ -109,7 +111,7 @@ class Partition:
                     counts[row["label"]] = counts.get(row["label"], 0) + row["events"]
         tables = [each.read() for each in found if each.kind == EVENTS]
         table = pa.concat_tables(tables) if tables else None
-        if table is not None:
+        if table is not None and not self.job.rules:
             report["keys"] = list(count_keys(table, self.job.layout))
         if self.job.is_timed:
             spans = [
@@ -268,10 +270,12 @@ class Partition:
 
 def describe_events(table: pa.Table, reason: str, layout: Layout) -> pa.Table:
     """Events as rows of the quarantine, each as JSON under its original label."""
-    labels = {route.tag: route.label for route in layout.routes}
+    labels = {route.tag: route.label for route in layout.routes}  # rules keep their own labels
     rows = table.drop_columns([FIRST]).to_pylist()
     records = [
-        json.dumps({**row, "predicate": labels[row["predicate"]]}, ensure_ascii=False)
+        json.dumps(
+            {**row, "predicate": labels.get(row["predicate"], row["predicate"])}, ensure_ascii=False
+        )
         for row in rows
     ]
     return pa.table({"reason": [reason] * len(rows), "record": records}, BAD_SCHEMA)

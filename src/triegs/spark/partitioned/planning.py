@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,8 @@ from triegs.errors import InputError, StateError, WindowError
 from triegs.events import open_input
 from triegs.mode import Mode
 from triegs.partition.layout import lay_out
+from triegs.partition.rule_layout import lay_out_rules
+from triegs.partition.rules import Signature
 from triegs.partition.sampling import sample_statistics
 from triegs.partition.statistics import StreamStatistics
 from triegs.spark.answers import SNAPSHOT, Sink
@@ -27,6 +30,8 @@ from triegs.spark.encoded_batch import check_kinds, make_checker
 from triegs.spark.mapped import MappedColumns
 from triegs.spark.partitioned.checkpoint_plan import PLAN
 from triegs.spark.partitioned.job import Job, make_job
+from triegs.spark.partitioned.routing import group_signatures
+from triegs.spark.partitioned.seeds import read_static
 from triegs.spark.partitioned.statistics import StatisticsCollector
 from triegs.spark.queries import read_source
 from triegs.spark.request import PipelineRequest
@@ -73,10 +78,15 @@ def plan_job(request: PipelineRequest, partitions: int, sample: Any = None) -> J
     if is_timed and "time" not in columns:
         raise InputError("a window needs a time column")
     warm_up(partial(call_everything, Engine, open_input))  # local executors share the cache
-    statistics = try_out(sources, request.mode, read_sample(sample, columns))
+    events = read_sample(sample, columns)
+    statistics = try_out(sources, request.mode, events)
     if statistics is None and home is not None:
         statistics = StatisticsCollector.read(home).summarize()
-    layout = lay_out(parsed, partitions, statistics)
+    if request.rules.rules:
+        counts = None if events is None else count_signatures(events, request.static)
+        layout, _ = lay_out_rules(parsed, request.rules, partitions, counts)
+    else:
+        layout = lay_out(parsed, partitions, statistics)
     if layout.problem and not (home is not None and (home / PLAN).exists()):
         messages.warning(
             "partitioning does not help, so the engine runs in the driver: %s", layout.problem
@@ -88,7 +98,15 @@ def plan_job(request: PipelineRequest, partitions: int, sample: Any = None) -> J
     job = make_job(
         layout, sources, request.mode, window, request.event_time, request.stream, is_timed
     )
-    return job._replace(folder=folder, wanted=tuple(request.sinks))
+    return job._replace(folder=folder, wanted=tuple(request.sinks), rules=str(request.rules))
+
+
+def count_signatures(sample: pa.Table, static: Any) -> Counter[Signature]:
+    """How many triples of a sample and of the static graph have each signature."""
+    found: Counter[Signature] = Counter()
+    for table in [sample, *(read_static(static) if static is not None else ())]:
+        found.update({each: len(rows) for each, rows in group_signatures(table)})
+    return found
 
 
 def require_protobuf() -> None:

@@ -22,6 +22,7 @@ from triegs.spark.partitioned.partition import Partition
 from triegs.spark.partitioned.results import Mapper, open_partitions
 from triegs.spark.partitioned.routing import FIRST, deliver, split_table
 from triegs.spark.partitioned.seeds import PART
+from triegs.terms.partition_hash import find_partitions
 
 SEED_SCHEMA = f"{PART} int, payload binary"
 SEEDS = pa.schema([(PART, pa.int32()), ("payload", pa.binary())])
@@ -54,10 +55,19 @@ def export(partition: Partition) -> Iterator[pa.Table]:
     try:
         for times, rows in list_events(taken):
             table = decode_events(engine, times, rows)
+            if partition.job.layout.statements:
+                yield pick_owned(table, partition.number, partition.job.layout.partitions)
+                continue
             for route in list_firsts(partition.job.layout):
                 yield from pick(table, route, partition.number, partition.job.layout.partitions)
     finally:
         taken.close()
+
+
+def pick_owned(table: pa.Table, partition: int, partitions: int) -> pa.Table:
+    """With rules, the events whose subject this partition owns: it has all of them."""
+    owners = find_partitions([table.column("subject")], partitions)
+    return table.filter(pa.array(owners == partition))
 
 
 def decode_events(engine: Engine, times: Any, rows: Any) -> pa.Table:

@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 
 from triegs.events.mapping.rows import SAME_ROW
 from triegs.partition.layout import Layout, Route
+from triegs.partition.rule_layout import find_positions
+from triegs.partition.rules import Signature
 from triegs.partition.sampling import write_term
+from triegs.partition.statistics import SUBJECT
+from triegs.reason.text import TYPE
 from triegs.spark.encoded_batch import make_checker, write_stream
 from triegs.spark.partitioned.job import Job
 from triegs.spark.tasks import find_batch
@@ -188,6 +192,9 @@ def split_table(table: pa.Table, layout: Layout) -> Iterator[tuple[int, pa.Table
     The first delivery of an event counts it; events with a label that no query reads are dropped.
     """
     table = table.combine_chunks()
+    if layout.statements:
+        yield from split_statements(table, layout)
+        return
     tags = pa.array([route.tag for route in layout.routes])
     for partition, found in enumerate(deliver(table, layout)):
         if len(found.rows):
@@ -225,6 +232,54 @@ def deliver(table: pa.Table, layout: Layout) -> list[Delivery]:
         here = here[np.argsort(rows[here], kind="stable")]
         found.append(Delivery(rows[here], tags[here], marks[here]))
     return found
+
+
+def split_statements(table: pa.Table, layout: Layout) -> Iterator[tuple[int, pa.Table]]:
+    """With rules: the rows of a table for each partition, under their own labels, in order."""
+    is_sent, owners = find_owners(table, layout)
+    subjects = owners[SUBJECT]
+    for partition in range(layout.partitions):
+        here = is_sent[:, partition]
+        rows = np.flatnonzero(here)
+        if len(rows) == 0:
+            continue
+        # The owner of its subject has every event that is sent, and counts it.
+        first = np.full(len(rows), COPY, np.int8)
+        first[subjects[rows] == partition] = FIRST_OF_EVENT
+        yield partition, table.take(pa.array(rows)).append_column(FIRST, pa.array(first))
+
+
+def find_owners(table: pa.Table, layout: Layout) -> tuple[NDArray[np.bool_], dict[int, Words]]:
+    """Which partitions get each row, and the owners of its terms by column. Rules are asked once
+    for each signature.
+    """
+    columns = {position for each in layout.statements for position in each.positions}
+    owners = {
+        position: find_partitions([table.column(TERMS[position])], layout.partitions)
+        for position in {SUBJECT, *columns}
+    }
+    is_sent = np.zeros((table.num_rows, layout.partitions), np.bool_)
+    for signature, rows in group_signatures(table):
+        positions = find_positions(layout.statements, signature)
+        if positions is None:
+            continue
+        if not positions:
+            is_sent[rows] = True
+        for position in positions:
+            is_sent[rows, owners[position][rows]] = True
+    return is_sent, owners
+
+
+def group_signatures(table: pa.Table) -> Iterator[tuple[Signature, Words]]:
+    """The rows of each signature."""
+    for label, rows in group_rows(table.column("predicate").combine_chunks()).items():
+        name = write_term(label)
+        if name != TYPE:
+            yield Signature(name), rows
+            continue
+        classes = table.column("object").combine_chunks().take(pa.array(rows))
+        for each, mine in group_rows(classes).items():
+            yield Signature(name, write_term(each)), rows[mine]
 
 
 def group_rows(labels: Any) -> dict[str, Words]:
