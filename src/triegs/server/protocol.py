@@ -2,28 +2,70 @@
 
 uvicorn times idle connections only after their first response, so a client that never finishes its
 headers would keep a connection for ever.
+
+A chunk of a response may be in several places of memory (`Parts`). h11 would join chunks with their
+framing, and copy each.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from triegs.server.pipe import Parts
 from triegs.server.problems import MEDIA_TYPE
 
 #: Seconds from the first byte of a request, or from the connection, to the end of its headers.
 HEAD_S = 10.0
+#: Bytes of a request line with its headers.
+MOST_HEADERS = 32 * 1024
 TITLES = {
     400: "this is not a valid HTTP request",
     408: "the headers of the request are too slow",
     431: "the headers of the request are too large",
     501: "this transfer encoding is not supported",
 }
+
+
+#: In the state of a request: the body of its response may be `Parts`.
+PARTS = "triegs_parts"
+
+
+class Connection(h11.Connection):
+    """Writes `Parts` as they are; what precedes them was written before."""
+
+    def __init__(self, most_headers: int) -> None:
+        super().__init__(h11.SERVER, most_headers)
+        self.transport: Any = None
+
+    def send(self, event: h11.Event) -> bytes | None:
+        if not (isinstance(event, h11.Data) and isinstance(event.data, Parts)):
+            return super().send(event)
+        parts: list[bytes | memoryview] = []
+        for found in self.send_with_data_passthrough(event) or ():
+            parts.extend(found if isinstance(found, Parts) else (found,))
+        self._write(parts)
+        return b""
+
+    def _write(self, parts: list[bytes | memoryview]) -> None:
+        """Write all parts with one call of the system if the socket takes them. The transport
+        copies the rest, tells when to go on, and finds out what is wrong.
+        """
+        transport, sent = self.transport, 0
+        if not transport.get_write_buffer_size() and not transport.is_closing():
+            with suppress(OSError):
+                sent = os.writev(transport.get_extra_info("socket").fileno(), parts)
+        for part in parts:
+            if sent < len(part):
+                transport.write(part[sent:])
+            sent = max(sent - len(part), 0)
 
 
 class Protocol(H11Protocol):
@@ -33,10 +75,13 @@ class Protocol(H11Protocol):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.conn: Connection = Connection(self.config.h11_max_incomplete_event_size or MOST_HEADERS)
+        self.app_state = {**self.app_state, PARTS: True}
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self.conn.transport = transport
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:

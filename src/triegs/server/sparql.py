@@ -23,7 +23,15 @@ from triegs.server.parameters import Parameters
 from triegs.server.pipe import Pipe
 from triegs.server.problems import Problem
 from triegs.server.queries import QUERY_TYPE, TERMS_FIELD, UNACCEPTABLE, read_query, take
-from triegs.server.responses import TERMS, describe_head, hold, respond, stamp, write_snapshot
+from triegs.server.responses import (
+    TERMS,
+    choose_rows,
+    describe_head,
+    hold,
+    respond,
+    stamp,
+    write_snapshot,
+)
 from triegs.server.service import ADHOC, Service
 from triegs.sparql import parse
 
@@ -75,9 +83,9 @@ def list_endpoints(service: Service) -> list[Endpoint]:
             query, snapshot = await answer_once(text)
 
         def write(pipe: Pipe) -> None:
-            result = ResultBatch(
-                Kind.SNAPSHOT, snapshot.epoch, snapshot.time, snapshot.batches(compact=True)
-            )
+            rows = choose_rows(choice.format, len(snapshot.names))
+            batches = snapshot.batches(rows, compact=True)
+            result = ResultBatch(Kind.SNAPSHOT, snapshot.epoch, snapshot.time, batches)
             head = describe_head(service, query, Kind.SNAPSHOT)
             write_snapshot(pipe, head, choice.format, terms, result)
 
