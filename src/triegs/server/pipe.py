@@ -15,7 +15,7 @@ CHUNK = 1 << 18
 #: What is written at once is sent as it is, up to this size: each further piece costs a copy.
 LARGEST = 1 << 20
 #: Without copies, large chunks are better: each costs the threads several turns.
-PASSED = 1 << 22
+PASSED = 1 << 21
 #: Smaller parts are copied together.
 LEAST_PART = 1 << 12
 #: Unread bytes for which the writer waits.
@@ -56,7 +56,7 @@ Chunk = bytes | Parts
 class Pipe:
     """A binary file for the writers of `triegs.outputs`.
 
-    The writer waits while `MOST_UNREAD` bytes are unread, or one larger chunk. After `seconds` it gets
+    The writer waits while `MOST_UNREAD` bytes are unread. After `seconds` it gets
     `SnapshotExpired`, so a client that does not read cannot hold an epoch.
     """
 

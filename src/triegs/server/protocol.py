@@ -13,7 +13,6 @@ import asyncio
 import json
 import os
 import sys
-from contextlib import suppress
 from typing import Any
 
 import h11
@@ -34,38 +33,67 @@ TITLES = {
 }
 
 
-#: In the state of a request: the body of its response may be `Parts`.
+#: In the state of a request: its connection, if the body of the response may be `Parts`.
 PARTS = "triegs_parts"
+#: Parts that the system takes at once, and bytes that are copied to wait for the socket.
+MOST_PARTS, MOST_COPIED = 512, 1 << 14
 
 
 class Connection(h11.Connection):
-    """Writes `Parts` as they are; what precedes them was written before."""
+    """Writes `Parts` as they are; what precedes them was written before.
+
+    If the socket does not take all of them, `rest` is what waits. Send empty parts until there is
+    none: that waits for the socket first. The transport itself would copy the rest.
+    """
 
     def __init__(self, most_headers: int) -> None:
         super().__init__(h11.SERVER, most_headers)
         self.transport: Any = None
+        self.rest: list[bytes | memoryview] = []
 
-    def send(self, event: h11.Event) -> bytes | None:
-        if not (isinstance(event, h11.Data) and isinstance(event.data, Parts)):
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a part of the response waits for the socket."""
+        return bool(self.rest) and not self.transport.is_closing()
+
+    def send(self, event: Any) -> Any:
+        if not isinstance(getattr(event, "data", None), Parts):
             return super().send(event)
-        parts: list[bytes | memoryview] = []
-        for found in self.send_with_data_passthrough(event) or ():
-            parts.extend(found if isinstance(found, Parts) else (found,))
-        self._write(parts)
+        # From now on a sender waits until the transport has sent everything.
+        self.transport.set_write_buffer_limits(0)
+        written: list[Any] = self.send_with_data_passthrough(event) or []
+        for found in written:
+            self.rest.extend(found if isinstance(found, Parts) else (found,))
+        self._write()
         return b""
 
-    def _write(self, parts: list[bytes | memoryview]) -> None:
-        """Write all parts with one call of the system if the socket takes them. The transport
-        copies the rest, tells when to go on, and finds out what is wrong.
-        """
-        transport, sent = self.transport, 0
-        if not transport.get_write_buffer_size() and not transport.is_closing():
-            with suppress(OSError):
-                sent = os.writev(transport.get_extra_info("socket").fileno(), parts)
-        for part in parts:
-            if sent < len(part):
-                transport.write(part[sent:])
-            sent = max(sent - len(part), 0)
+    def _write(self) -> None:
+        transport = self.transport
+        if transport.is_closing():
+            self.rest.clear()
+        while self.rest and not transport.get_write_buffer_size():
+            try:
+                sent = os.writev(
+                    transport.get_extra_info("socket").fileno(), self.rest[:MOST_PARTS]
+                )
+            except OSError:
+                sent = 0
+            self._drop(sent)
+            if self.rest and sent < MOST_COPIED:
+                # The transport waits for the socket, and finds out what is wrong with it.
+                part = self.rest[0][:MOST_COPIED]
+                transport.write(part)
+                self._drop(len(part))
+
+    def _drop(self, size: int) -> None:
+        """Forget the first bytes."""
+        rest, at = self.rest, 0
+        while at < len(rest) and size >= len(rest[at]):
+            size -= len(rest[at])
+            at += 1
+        del rest[:at]
+        if size:
+            rest[0] = memoryview(rest[0])[size:]
 
 
 class Protocol(H11Protocol):
@@ -75,8 +103,10 @@ class Protocol(H11Protocol):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.conn: Connection = Connection(self.config.h11_max_incomplete_event_size or MOST_HEADERS)
-        self.app_state = {**self.app_state, PARTS: True}
+        self.conn: Connection = Connection(
+            self.config.h11_max_incomplete_event_size or MOST_HEADERS
+        )
+        self.app_state = {**self.app_state, PARTS: self.conn}
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:

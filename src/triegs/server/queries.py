@@ -421,8 +421,8 @@ def guard_epoch(service: Service, text: str | None, read: Any) -> Any:
 def read_rows(
     query: StandingQuery, snapshot: Snapshot, rows: int, offset: int, limit: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """The answers from a position on, in batches of `rows`. Cost: logarithmic before the first if the query keeps
-    ``"slice"``, else a scan up to there.
+    """The answers from a position on, in batches of `rows`. Cost: logarithmic before the first if
+    the query keeps ``"slice"``, else a scan up to there.
     """
     if "slice" in query.keep and (offset or limit is not None):
         end = None if limit is None else offset + limit

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Send
 
 from triegs.engine.standing_query import StandingQuery
 from triegs.outputs import Format, Head, Kind, Options, ResultBatch, TermText, open_writer
@@ -19,7 +19,7 @@ from triegs.read.snapshot import Snapshot
 from triegs.server.formats import Choice
 from triegs.server.pipe import PASSED, Abandoned, Chunk, Parts, Passing, Pipe
 from triegs.server.problems import Problem
-from triegs.server.protocol import PARTS
+from triegs.server.protocol import PARTS, Connection
 from triegs.server.service import Service
 from triegs.sparql.model import Form
 
@@ -41,7 +41,7 @@ def choose_rows(chosen: Format, width: int) -> int:
     other formats make text of them.
 
     >>> choose_rows(Format.ARROW, 2), choose_rows(Format.CSV, 2)
-    (262144, 65536)
+    (131072, 65536)
     """
     if chosen is not Format.ARROW:
         return BATCH_ROWS
@@ -163,32 +163,34 @@ async def respond(
     sent = {**headers, "Vary": "Accept"}
     if is_all:
         return Response(bytes(first), headers=sent, media_type=choice.media)
-    return PipeResponse(first, pipe, sent, choice.media)
+    return PipeResponse(first, pipe, request, sent, choice.media)
 
 
 class PipeResponse(StreamingResponse):
     """Sends what a thread writes into a pipe, to its end or until the client leaves."""
 
-    def __init__(self, first: Chunk, pipe: Pipe, headers: Mapping[str, str], media: str) -> None:
+    def __init__(
+        self, first: Chunk, pipe: Pipe, request: Request, headers: Mapping[str, str], media: str
+    ) -> None:
         self._chunks = read_chunks(first, pipe)
+        #: Takes chunks that are in several places; None in servers without it.
+        self._connection: Connection | None = request.scope.get("state", {}).get(PARTS)
         super().__init__((), headers=headers, media_type=media)
 
     async def stream_response(self, send: Send) -> None:
-        """Unlike Starlette's, it sends chunks that are in several places as they are."""
         start = {"status": self.status_code, "headers": self.raw_headers}
         await send({"type": "http.response.start", **start})
+        connection = self._connection
         async for chunk in self._chunks:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            is_passed = connection is not None and isinstance(chunk, Parts)
+            await send(write_body(chunk if is_passed else bytes(chunk)))
+            while connection is not None and connection.is_waiting:
+                await send(write_body(Parts([])))
+        await send(write_body(b"", is_more=False))
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def join(message: Message) -> None:
-            if isinstance(chunk := message.get("body"), Parts):
-                message["body"] = bytes(chunk)
-            await send(message)
 
-        takes_parts = PARTS in scope.get("state", {})
-        await super().__call__(scope, receive, send if takes_parts else join)
+def write_body(chunk: Chunk, is_more: bool = True) -> Message:
+    return {"type": "http.response.body", "body": chunk, "more_body": is_more}
 
 
 async def read_chunks(first: Chunk, pipe: Pipe) -> AsyncIterator[Chunk]:
