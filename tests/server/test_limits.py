@@ -9,6 +9,8 @@ import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
+from math import inf
 from typing import Any
 
 import httpx2
@@ -19,12 +21,14 @@ from tests.server.conftest import NDJSON, PREFIXES, QUICK, Start, listening, wri
 
 from triegs import Engine
 from triegs.errors import TimeLimitReached
-from triegs.server.main import MOST_HEADERS
-from triegs.server.protocol import Protocol
+from triegs.server.protocol import MOST_HEADERS, Protocol
+from triegs.store import packed
 
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
 PARQUET = {"Content-Type": "application/vnd.apache.parquet"}
 SMALL = replace(QUICK, body_bytes=1 << 20)
+HIDDEN = "SELECT ?a ?c { ?a :knows ?b . ?b :knows ?c }"
+GROUPS = "SELECT ?a (COUNT(*) AS ?n) { ?a :knows ?b . ?b :knows ?c } GROUP BY ?a"
 CYCLE = "SELECT ?a { ?a :knows ?b . ?b :knows ?c . ?c :knows ?a }"
 
 
@@ -237,6 +241,35 @@ def test_registering_within_a_time_limit():
     with engine.register(CYCLE, "cycle", time_limit="1m").snapshot() as snapshot:
         assert snapshot.count() == 30**3
     engine.apply([("+", 100, "<http://ex/knows>", 0)])
+
+
+@pytest.mark.parametrize("text", [CYCLE, HIDDEN, GROUPS])
+def test_a_registration_that_is_given_up_at_any_step(text, monkeypatch):
+    """A clock that runs out after some steps of kernels: nothing stays, and the engine goes on."""
+    engine = Engine(prefixes=PREFIXES)
+    facts = [("+", a, "<http://ex/knows>", b) for a in range(12) for b in range(12)]
+    engine.apply(facts)
+    engine.register("SELECT ?x ?y { ?x :knows ?y }", "other")
+    before = engine.metrics()
+    for steps in count():
+        left = iter([0.0] * steps)
+        monkeypatch.setattr(packed, "monotonic", lambda left=left: next(left, inf))
+        try:
+            query = engine.register(text, "slow", time_limit="1m")
+        except TimeLimitReached:
+            assert list(engine.queries) == ["other"]
+            after = engine.metrics()
+            assert (after["live_bytes"], after["epochs"]) == (
+                before["live_bytes"],
+                before["epochs"],
+            )
+        else:
+            break
+    assert steps > 1, "it takes several steps"
+    with Engine(prefixes=PREFIXES) as fresh:
+        fresh.apply(facts)
+        expected = sorted(map(repr, fresh.register(text).snapshot()))
+    assert sorted(map(repr, query.snapshot())) == expected
 
 
 def test_every_snapshot_has_a_lease(start: Start):
