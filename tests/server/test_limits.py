@@ -74,9 +74,14 @@ def test_headers_that_never_end_after_a_request(address):
         assert "HTTP/1.1 408" in answer
 
 
-def test_headers_that_are_huge(address):
+@pytest.mark.parametrize("end", [b"", b"\r\n\r\n"])
+@pytest.mark.parametrize("begin", [b"GET /", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "])
+def test_headers_that_are_huge(address, begin, end):
+    """Also if all of it arrives at once."""
+    if end and b"HTTP" not in begin:
+        end = b" HTTP/1.1\r\nHost: 127.0.0.1" + end
     with talking(address) as (connection, read):
-        connection.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 2 * MOST_HEADERS)
+        connection.sendall(begin + b"a" * (MOST_HEADERS + 5_000) + end)
         answer = read()
         assert answer.startswith("HTTP/1.1 431")
         assert json.loads(answer.partition("\r\n\r\n")[2])["status"] == 431

@@ -48,6 +48,7 @@ class Connection(h11.Connection):
 
     def __init__(self, most_headers: int) -> None:
         super().__init__(h11.SERVER, most_headers)
+        self._most_headers = most_headers
         self.transport: Any = None
         self.rest: list[bytes | memoryview] = []
 
@@ -55,6 +56,15 @@ class Connection(h11.Connection):
     def is_waiting(self) -> bool:
         """Whether a part of the response waits for the socket."""
         return bool(self.rest) and not self.transport.is_closing()
+
+    def next_event(self) -> Any:
+        """h11 limits heads that are incomplete; one that arrives at once would pass."""
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            size = len(event.target) + sum(len(name) + len(value) for name, value in event.headers)
+            if size > self._most_headers:
+                raise h11.RemoteProtocolError("the head is too large", error_status_hint=431)
+        return event
 
     def send(self, event: Any) -> Any:
         if not isinstance(getattr(event, "data", None), Parts):
