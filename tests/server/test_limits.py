@@ -236,6 +236,21 @@ def test_an_adhoc_query_that_takes_too_long(start: Start):
     assert not client.service.engine.queries
 
 
+def test_an_adhoc_query_for_which_there_is_no_thread(start: Start):
+    """It is not the query that takes too long: the client shall try again."""
+    client = start(settings=replace(QUICK, adhoc_s=0.05, threads=1))
+    is_over = threading.Event()
+    blocking = threading.Thread(target=client.portal.call, args=(client.service.run, is_over.wait))
+    blocking.start()
+    try:
+        response = client.get("/sparql", params={"query": CYCLE})
+        assert response.status_code == 503
+        assert int(response.headers["retry-after"]) >= 1
+    finally:
+        is_over.set()
+        blocking.join()
+
+
 def test_registering_within_a_time_limit():
     engine = Engine(prefixes=PREFIXES)
     rows = [("+", a, "<http://ex/knows>", b) for a in range(30) for b in range(30)]
@@ -256,6 +271,7 @@ def test_a_registration_that_is_given_up_at_any_step(text, monkeypatch):
     engine.apply(facts)
     engine.register("SELECT ?x ?y { ?x :knows ?y }", "other")
     before = engine.metrics()
+    query = None
     for steps in count():
         left = iter([0.0] * steps)
         monkeypatch.setattr(packed, "monotonic", lambda left=left: next(left, inf))
@@ -270,11 +286,36 @@ def test_a_registration_that_is_given_up_at_any_step(text, monkeypatch):
             )
         else:
             break
+    assert query is not None
     assert steps > 1, "it takes several steps"
     with Engine(prefixes=PREFIXES) as fresh:
         fresh.apply(facts)
         expected = sorted(map(repr, fresh.register(text).snapshot()))
     assert sorted(map(repr, query.snapshot())) == expected
+
+
+@pytest.mark.parametrize(
+    ("limits", "title"),
+    [
+        ({"client_subscribers": 1}, "too many subscriptions of this client"),
+        ({"subscribers": 1}, "too many subscriptions"),
+    ],
+)
+def test_too_many_subscriptions(limits, title):
+    engine = Engine(prefixes=PREFIXES)
+    engine.register("SELECT ?x { ?x :knows ?y }", "knows")
+    with listening(engine, replace(QUICK, **limits)) as (address, service):
+        url = f"{address}/queries/knows/subscribe"
+        with httpx2.stream("GET", url, timeout=30) as response:
+            lines = response.iter_lines()
+            assert next(lines) == "event: snapshot"
+            refused = httpx2.get(url, timeout=30)
+            assert (refused.status_code, refused.json()["title"]) == (429, title)
+            assert int(refused.headers["retry-after"]) >= 1
+        while service.subscribers:  # until the server has noticed
+            threading.Event().wait(0.01)
+        with httpx2.stream("GET", url, timeout=30) as response:
+            assert response.status_code == 200
 
 
 def test_every_snapshot_has_a_lease(start: Start):

@@ -45,6 +45,11 @@ def read_rows(table):
     return [column.cast(kind).combine_chunks() for column, kind in columns]
 
 
+def connect(address):
+    host, port = address
+    return HTTPConnection(host, port, timeout=60)
+
+
 def ask(address, version="1.1", receive_bytes=None):
     """A connection that has asked for the answers."""
     connection = socket.socket()
@@ -60,7 +65,7 @@ def ask(address, version="1.1", receive_bytes=None):
 
 def test_a_connection_serves_several_results(served):
     address, _, expected = served
-    connection = HTTPConnection(*address, timeout=60)
+    connection = connect(address)
     for _ in range(3):
         connection.request("GET", PATH, headers={"Accept": ARROW})
         response = connection.getresponse()
@@ -72,12 +77,15 @@ def test_a_connection_serves_several_results(served):
 
 
 def test_columns_are_passed_on_in_parts(served, monkeypatch):
-    made = []
+    made: list[list[bytes | memoryview]] = []
     original = pipes.Parts.__init__
-    monkeypatch.setattr(
-        pipes.Parts, "__init__", lambda self, parts: (made.append(parts), original(self, parts))[1]
-    )
-    connection = HTTPConnection(*served[0], timeout=60)
+
+    def note(self, parts):
+        made.append(parts)
+        original(self, parts)
+
+    monkeypatch.setattr(pipes.Parts, "__init__", note)
+    connection = connect(served[0])
     connection.request("GET", PATH, headers={"Accept": ARROW})
     connection.getresponse().read()
     connection.close()
@@ -119,7 +127,7 @@ def test_a_client_that_leaves_releases_its_epoch(served):
             assert connection.recv(64).startswith(b"HTTP/1.1 200")
     while service.engine.metrics()["pins"]:  # until the server has noticed
         threading.Event().wait(0.01)
-    connection = HTTPConnection(*address, timeout=60)
+    connection = connect(address)
     connection.request("GET", "/healthz")
     assert connection.getresponse().status == 200
     connection.close()
