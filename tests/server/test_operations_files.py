@@ -58,7 +58,7 @@ def find_port() -> int:
 def test_the_unit_is_valid(tmp_path):
     program = find_program("systemd-analyze")
     unit = tmp_path / "triegs.service"
-    unit.write_text(replace_once(read_block("[Service]"), "/srv/triegs/bin/triegs", TRIEGS))
+    unit.write_text(read_block("[Service]").replace("/srv/triegs/bin/triegs", TRIEGS))
     command = [program, "verify", str(unit)]
     found = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (found.returncode, found.stderr) == (0, "")
