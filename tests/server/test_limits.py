@@ -9,6 +9,8 @@ import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
+from math import inf
 from typing import Any
 
 import httpx2
@@ -19,12 +21,14 @@ from tests.server.conftest import NDJSON, PREFIXES, QUICK, Start, listening, wri
 
 from triegs import Engine
 from triegs.errors import TimeLimitReached
-from triegs.server.main import MOST_HEADERS
-from triegs.server.protocol import Protocol
+from triegs.server.protocol import MOST_HEADERS, Protocol
+from triegs.store import packed
 
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
 PARQUET = {"Content-Type": "application/vnd.apache.parquet"}
 SMALL = replace(QUICK, body_bytes=1 << 20)
+HIDDEN = "SELECT ?a ?c { ?a :knows ?b . ?b :knows ?c }"
+GROUPS = "SELECT ?a (COUNT(*) AS ?n) { ?a :knows ?b . ?b :knows ?c } GROUP BY ?a"
 CYCLE = "SELECT ?a { ?a :knows ?b . ?b :knows ?c . ?c :knows ?a }"
 
 
@@ -70,9 +74,14 @@ def test_headers_that_never_end_after_a_request(address):
         assert "HTTP/1.1 408" in answer
 
 
-def test_headers_that_are_huge(address):
+@pytest.mark.parametrize("end", [b"", b"\r\n\r\n"])
+@pytest.mark.parametrize("begin", [b"GET /", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "])
+def test_headers_that_are_huge(address, begin, end):
+    """Also if all of it arrives at once."""
+    if end and b"HTTP" not in begin:
+        end = b" HTTP/1.1\r\nHost: 127.0.0.1" + end
     with talking(address) as (connection, read):
-        connection.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 2 * MOST_HEADERS)
+        connection.sendall(begin + b"a" * (MOST_HEADERS + 5_000) + end)
         answer = read()
         assert answer.startswith("HTTP/1.1 431")
         assert json.loads(answer.partition("\r\n\r\n")[2])["status"] == 431
@@ -227,6 +236,21 @@ def test_an_adhoc_query_that_takes_too_long(start: Start):
     assert not client.service.engine.queries
 
 
+def test_an_adhoc_query_for_which_there_is_no_thread(start: Start):
+    """It is not the query that takes too long: the client shall try again."""
+    client = start(settings=replace(QUICK, adhoc_s=0.05, threads=1))
+    is_over = threading.Event()
+    blocking = threading.Thread(target=client.portal.call, args=(client.service.run, is_over.wait))
+    blocking.start()
+    try:
+        response = client.get("/sparql", params={"query": CYCLE})
+        assert response.status_code == 503
+        assert int(response.headers["retry-after"]) >= 1
+    finally:
+        is_over.set()
+        blocking.join()
+
+
 def test_registering_within_a_time_limit():
     engine = Engine(prefixes=PREFIXES)
     rows = [("+", a, "<http://ex/knows>", b) for a in range(30) for b in range(30)]
@@ -237,6 +261,61 @@ def test_registering_within_a_time_limit():
     with engine.register(CYCLE, "cycle", time_limit="1m").snapshot() as snapshot:
         assert snapshot.count() == 30**3
     engine.apply([("+", 100, "<http://ex/knows>", 0)])
+
+
+@pytest.mark.parametrize("text", [CYCLE, HIDDEN, GROUPS])
+def test_a_registration_that_is_given_up_at_any_step(text, monkeypatch):
+    """A clock that runs out after some steps of kernels: nothing stays, and the engine goes on."""
+    engine = Engine(prefixes=PREFIXES)
+    facts = [("+", a, "<http://ex/knows>", b) for a in range(12) for b in range(12)]
+    engine.apply(facts)
+    engine.register("SELECT ?x ?y { ?x :knows ?y }", "other")
+    before = engine.metrics()
+    query = None
+    for steps in count():
+        left = iter([0.0] * steps)
+        monkeypatch.setattr(packed, "monotonic", lambda left=left: next(left, inf))
+        try:
+            query = engine.register(text, "slow", time_limit="1m")
+        except TimeLimitReached:
+            assert list(engine.queries) == ["other"]
+            after = engine.metrics()
+            assert (after["live_bytes"], after["epochs"]) == (
+                before["live_bytes"],
+                before["epochs"],
+            )
+        else:
+            break
+    assert query is not None
+    assert steps > 1, "it takes several steps"
+    with Engine(prefixes=PREFIXES) as fresh:
+        fresh.apply(facts)
+        expected = sorted(map(repr, fresh.register(text).snapshot()))
+    assert sorted(map(repr, query.snapshot())) == expected
+
+
+@pytest.mark.parametrize(
+    ("limits", "title"),
+    [
+        ({"client_subscribers": 1}, "too many subscriptions of this client"),
+        ({"subscribers": 1}, "too many subscriptions"),
+    ],
+)
+def test_too_many_subscriptions(limits, title):
+    engine = Engine(prefixes=PREFIXES)
+    engine.register("SELECT ?x { ?x :knows ?y }", "knows")
+    with listening(engine, replace(QUICK, **limits)) as (address, service):
+        url = f"{address}/queries/knows/subscribe"
+        with httpx2.stream("GET", url, timeout=30) as response:
+            lines = response.iter_lines()
+            assert next(lines) == "event: snapshot"
+            refused = httpx2.get(url, timeout=30)
+            assert (refused.status_code, refused.json()["title"]) == (429, title)
+            assert int(refused.headers["retry-after"]) >= 1
+        while service.subscribers:  # until the server has noticed
+            threading.Event().wait(0.01)
+        with httpx2.stream("GET", url, timeout=30) as response:
+            assert response.status_code == 200
 
 
 def test_every_snapshot_has_a_lease(start: Start):

@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.server.conftest import NDJSON, write_lines
 
 from triegs.server.request_log import JsonLines
+from triegs.server.telemetry import EngineCollector
 
 
 def test_probes(client):
@@ -32,6 +33,17 @@ def test_metrics_follow_the_engine(client):
     assert found["triegs_queue_bytes",] == 0
     assert found["triegs_http_requests_total", "POST", "/events", "200"] == 1
     assert found["triegs_live_bytes",] > 0
+
+
+def test_pins_are_counted_by_age():
+    found = {"stalled": [], "pins": [{"age_s": age} for age in (0.1, 5, 61, 700)]}
+    (family,) = [
+        each
+        for each in EngineCollector(lambda: found).collect()
+        if each.name == "triegs_pins_older"
+    ]
+    counts = {sample.labels["seconds"]: sample.value for sample in family.samples}
+    assert counts == {"1": 3, "10": 2, "60": 2, "600": 1}
 
 
 def test_each_request_has_an_id_in_answer_and_log(client, caplog):

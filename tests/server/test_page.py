@@ -193,5 +193,7 @@ def test_it_fits_a_phone_in_both_colours(browser: Browser, dark: bool):
             browser.click(f"#tab-{tab}")
             browser.wait("document.querySelector('#panel').children.length")
             assert browser.run("document.documentElement.scrollWidth") <= NARROW
+            box = f"document.querySelector('#tab-{tab}').getBoundingClientRect()"
+            assert 0 <= browser.run(f"{box}.left") < browser.run(f"{box}.right") <= NARROW
         shade = browser.run("getComputedStyle(document.body).backgroundColor.match(/\\d+/g)[0]")
         assert (int(shade) < 60) == dark

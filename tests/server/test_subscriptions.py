@@ -98,7 +98,7 @@ def test_a_subscriber_gets_snapshot_changes_and_progress(served):
         assert reader.read() == "progress"
         assert reader.last == "4"
         assert reader.result == read_direct(service)
-        assert service.subscribers == 1
+        assert service.subscribers.total() == 1
         httpx2.delete(f"{address}/queries/knows")
         assert reader.read() == "end"
     with httpx2.stream("GET", reader.url) as refused:

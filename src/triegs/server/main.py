@@ -10,12 +10,10 @@ import uvicorn
 
 from triegs.server import tracing
 from triegs.server.app import Companion, create_app
-from triegs.server.protocol import Protocol
+from triegs.server.protocol import MOST_HEADERS, Protocol
 from triegs.server.security import Access
 from triegs.server.service import Service
 
-#: Bytes of a request line with its headers.
-MOST_HEADERS = 32 * 1024
 KEEP_ALIVE_S = 30
 #: Connections beyond these get 503.
 MOST_CONNECTIONS = 2_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from threading import Condition
 from time import monotonic
 from typing import Any
@@ -14,17 +14,49 @@ from triegs.errors import SnapshotExpired
 CHUNK = 1 << 18
 #: What is written at once is sent as it is, up to this size: each further piece costs a copy.
 LARGEST = 1 << 20
-MOST_CHUNKS = 4
+#: Without copies, large chunks are better: each costs the threads several turns.
+PASSED = 1 << 21
+#: Smaller parts are copied together.
+LEAST_PART = 1 << 12
+#: Unread bytes for which the writer waits.
+MOST_UNREAD = 1 << 22
 
 
 class Abandoned(Exception):
     """The reader has left."""
 
 
+class Parts:
+    """A chunk in several places of memory, which the connection sends without joining them.
+
+    >>> chunk = Parts([b"ab", memoryview(b"cd")])
+    >>> len(chunk), bytes(chunk)
+    (4, b'abcd')
+    """
+
+    __slots__ = ("_parts", "_size")
+
+    def __init__(self, parts: list[bytes | memoryview]) -> None:
+        self._parts = parts
+        self._size = sum(map(len, parts))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
+        return iter(self._parts)
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self._parts)
+
+
+Chunk = bytes | Parts
+
+
 class Pipe:
     """A binary file for the writers of `triegs.outputs`.
 
-    The writer waits while `MOST_CHUNKS` chunks are unread. After `seconds` it gets
+    The writer waits while `MOST_UNREAD` bytes are unread. After `seconds` it gets
     `SnapshotExpired`, so a client that does not read cannot hold an epoch.
     """
 
@@ -36,7 +68,10 @@ class Pipe:
         self._until = monotonic() + seconds
         self._buffer = bytearray()
         self._size = 0
-        self._chunks: deque[bytes] = deque()
+        self._parts: list[bytes | memoryview] = []
+        self._passed = 0
+        self._chunks: deque[Chunk] = deque()
+        self._unread = 0
         self._changed = Condition()
         self._is_over = False
         self._is_abandoned = False
@@ -58,20 +93,45 @@ class Pipe:
             self._send(bytes(view[start : start + LARGEST]))
         return size
 
-    def flush(self) -> None:
-        if self._buffer:
-            chunk = bytes(self._buffer)
-            self._buffer.clear()
-            self._send(chunk)
+    def pass_on(self, data: Any) -> int:
+        """Write memory that stays as it is until it is sent: without a copy, unless it is small."""
+        view = memoryview(data).cast("B")
+        size = len(view)
+        self._size += size
+        if size < LEAST_PART:
+            self._buffer += view
+        else:
+            self._end_part()
+            self._parts.append(view)
+        self._passed += size
+        if self._passed >= PASSED:
+            self.flush()
+        return size
 
-    def _send(self, chunk: bytes) -> None:
+    def _end_part(self) -> None:
+        if self._buffer:
+            self._parts.append(bytes(self._buffer))
+            self._buffer.clear()
+
+    def flush(self) -> None:
+        self._end_part()
+        parts, self._parts, self._passed = self._parts, [], 0
+        if len(parts) == 1 and isinstance(parts[0], bytes):
+            self._send(parts[0])
+        elif parts:
+            self._send(Parts(parts))
+
+    def _send(self, chunk: Chunk) -> None:
         with self._changed:
-            while len(self._chunks) >= MOST_CHUNKS and not self._is_abandoned:
+            while self._unread + len(chunk) > MOST_UNREAD and self._unread:
+                if self._is_abandoned:
+                    break
                 if not self._changed.wait(max(self._until - monotonic(), 0)):
                     raise SnapshotExpired("the response took longer than its lease")
             if self._is_abandoned:
                 raise Abandoned
             self._chunks.append(chunk)
+            self._unread += len(chunk)
         self._notify()
 
     def finish(self, error: BaseException | None = None) -> None:
@@ -103,7 +163,7 @@ class Pipe:
 
     # The event loop
 
-    async def read_first(self) -> tuple[bytes, bool]:
+    async def read_first(self) -> tuple[Chunk, bool]:
         """What there is once a chunk is full or all is written, and whether it is all. Raises what
         the writer raised.
         """
@@ -114,7 +174,7 @@ class Pipe:
             raise self._error
         return found, is_all
 
-    async def read_rest(self) -> AsyncIterator[bytes]:
+    async def read_rest(self) -> AsyncIterator[Chunk]:
         """The chunks after the first. An error ends it by raising: the client sees a response that
         breaks off, not a short one.
         """
@@ -139,8 +199,21 @@ class Pipe:
             if not self._chunks and not self._is_over:
                 await self._arrived.wait()
 
-    def _take(self) -> bytes:
+    def _take(self) -> Chunk:
         with self._changed:
             found = self._chunks.popleft() if self._chunks else b""
+            self._unread -= len(found)
             self._changed.notify_all()
         return found
+
+
+class Passing:
+    """A pipe as a file for memory that stays as it is: see `Pipe.pass_on`."""
+
+    closed = False
+
+    def __init__(self, pipe: Pipe) -> None:
+        self.write = pipe.pass_on
+        self.flush = pipe.flush
+        self.tell = pipe.tell
+        self.writable, self.readable, self.seekable = pipe.writable, pipe.readable, pipe.seekable

@@ -2,28 +2,108 @@
 
 uvicorn times idle connections only after their first response, so a client that never finishes its
 headers would keep a connection for ever.
+
+A chunk of a response may be in several places of memory (`Parts`). h11 would join chunks with their
+framing, and copy each.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from triegs.server.pipe import Parts
 from triegs.server.problems import MEDIA_TYPE
 
 #: Seconds from the first byte of a request, or from the connection, to the end of its headers.
 HEAD_S = 10.0
+#: Bytes of a request line with its headers.
+MOST_HEADERS = 32 * 1024
 TITLES = {
     400: "this is not a valid HTTP request",
     408: "the headers of the request are too slow",
     431: "the headers of the request are too large",
     501: "this transfer encoding is not supported",
 }
+
+
+#: In the state of a request: its connection, if the body of the response may be `Parts`.
+PARTS = "triegs_parts"
+#: Parts that the system takes at once, and bytes that are copied to wait for the socket.
+MOST_PARTS, MOST_COPIED = 512, 1 << 14
+
+
+class Connection(h11.Connection):
+    """Writes `Parts` as they are; what precedes them was written before.
+
+    If the socket does not take all of them, `rest` is what waits. Send empty parts until there is
+    none: that waits for the socket first. The transport itself would copy the rest.
+    """
+
+    def __init__(self, most_headers: int) -> None:
+        super().__init__(h11.SERVER, most_headers)
+        self._most_headers = most_headers
+        self.transport: Any = None
+        self.rest: list[bytes | memoryview] = []
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a part of the response waits for the socket."""
+        return bool(self.rest) and not self.transport.is_closing()
+
+    def next_event(self) -> Any:
+        """h11 limits heads that are incomplete; one that arrives at once would pass."""
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            size = len(event.target) + sum(len(name) + len(value) for name, value in event.headers)
+            if size > self._most_headers:
+                raise h11.RemoteProtocolError("the head is too large", error_status_hint=431)
+        return event
+
+    def send(self, event: Any) -> Any:
+        if not isinstance(getattr(event, "data", None), Parts):
+            return super().send(event)
+        # From now on a sender waits until the transport has sent everything.
+        self.transport.set_write_buffer_limits(0)
+        written: list[Any] = self.send_with_data_passthrough(event) or []
+        for found in written:
+            self.rest.extend(found if isinstance(found, Parts) else (found,))
+        self._write()
+        return b""
+
+    def _write(self) -> None:
+        transport = self.transport
+        if transport.is_closing():
+            self.rest.clear()
+        while self.rest and not transport.get_write_buffer_size():
+            try:
+                sent = os.writev(
+                    transport.get_extra_info("socket").fileno(), self.rest[:MOST_PARTS]
+                )
+            except OSError:
+                sent = 0
+            self._drop(sent)
+            if self.rest and sent < MOST_COPIED:
+                # The transport waits for the socket, and finds out what is wrong with it.
+                part = self.rest[0][:MOST_COPIED]
+                transport.write(part)
+                self._drop(len(part))
+
+    def _drop(self, size: int) -> None:
+        """Forget the first bytes."""
+        rest, at = self.rest, 0
+        while at < len(rest) and size >= len(rest[at]):
+            size -= len(rest[at])
+            at += 1
+        del rest[:at]
+        if size:
+            rest[0] = memoryview(rest[0])[size:]
 
 
 class Protocol(H11Protocol):
@@ -33,10 +113,15 @@ class Protocol(H11Protocol):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.conn: Connection = Connection(
+            self.config.h11_max_incomplete_event_size or MOST_HEADERS
+        )
+        self.app_state = {**self.app_state, PARTS: self.conn}
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self.conn.transport = transport
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:

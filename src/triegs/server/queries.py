@@ -37,6 +37,7 @@ from triegs.server.pipe import Pipe
 from triegs.server.problems import Problem
 from triegs.server.responses import (
     TERMS,
+    choose_rows,
     describe_head,
     hold,
     name_client,
@@ -157,7 +158,8 @@ def list_endpoints(service: Service) -> list[Endpoint]:
             if size is not None:
                 batches = snapshot.sample(size, seed=seed).batches(compact=True)
             else:
-                batches = read_rows(query, snapshot, offset or 0, limit)
+                rows = choose_rows(choice.format, len(snapshot.names))
+                batches = read_rows(query, snapshot, rows, offset or 0, limit)
             result = ResultBatch(Kind.SNAPSHOT, snapshot.epoch, snapshot.time, batches)
             head = describe_head(service, query, Kind.SNAPSHOT)
             write_snapshot(pipe, head, choice.format, terms, result)
@@ -417,15 +419,15 @@ def guard_epoch(service: Service, text: str | None, read: Any) -> Any:
 
 
 def read_rows(
-    query: StandingQuery, snapshot: Snapshot, offset: int, limit: int | None
+    query: StandingQuery, snapshot: Snapshot, rows: int, offset: int, limit: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """The answers from a position on. Cost: logarithmic before the first if the query keeps
-    ``"slice"``, else a scan up to there.
+    """The answers from a position on, in batches of `rows`. Cost: logarithmic before the first if
+    the query keeps ``"slice"``, else a scan up to there.
     """
     if "slice" in query.keep and (offset or limit is not None):
         end = None if limit is None else offset + limit
-        return snapshot[offset:end].batches(compact=True)
-    return take_rows(snapshot.batches(compact=True), offset, limit)
+        return snapshot[offset:end].batches(rows, compact=True)
+    return take_rows(snapshot.batches(rows, compact=True), offset, limit)
 
 
 async def count(service: Service, snapshot: Snapshot) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from typing import Any
@@ -10,17 +10,23 @@ from typing import Any
 import pyarrow as pa
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Message, Send
 
 from triegs.engine.standing_query import StandingQuery
 from triegs.outputs import Format, Head, Kind, Options, ResultBatch, TermText, open_writer
+from triegs.read.columns import BATCH_ROWS
 from triegs.read.snapshot import Snapshot
 from triegs.server.formats import Choice
-from triegs.server.pipe import Abandoned, Pipe
+from triegs.server.pipe import PASSED, Abandoned, Chunk, Parts, Passing, Pipe
 from triegs.server.problems import Problem
+from triegs.server.protocol import PARTS, Connection
 from triegs.server.service import Service
 from triegs.sparql.model import Form
 
 TERMS = tuple(each.value for each in TermText)
+#: Bytes of a row: an index of a term for each column, and a multiplicity.
+INDEX_BYTES, COUNT_BYTES = 4, 8
+LEAST_ROWS = 4_096
 
 
 def describe_head(service: Service, query: StandingQuery, kind: Kind) -> Head:
@@ -28,6 +34,18 @@ def describe_head(service: Service, query: StandingQuery, kind: Kind) -> Head:
     names = tuple(name.lstrip("?") for name in query.query.head)
     is_ask = query.query.form is Form.ASK
     return Head(query.name, names, is_ask, (kind,), service.prefixes, service.engine.base)
+
+
+def choose_rows(chosen: Format, width: int) -> int:
+    """The rows of a batch. Columns are passed on as they are in Arrow, one batch in one chunk;
+    other formats make text of them.
+
+    >>> choose_rows(Format.ARROW, 2), choose_rows(Format.CSV, 2)
+    (131072, 65536)
+    """
+    if chosen is not Format.ARROW:
+        return BATCH_ROWS
+    return max(PASSED // (INDEX_BYTES * width + COUNT_BYTES), LEAST_ROWS)
 
 
 def write_snapshot(
@@ -44,8 +62,11 @@ def write_snapshot(
 
 
 def write_batches(sink: Any, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
-    """An Arrow stream of batches as they were read: each term once per batch, as in `to_arrow`."""
-    with pa.ipc.new_stream(sink, schema) as writer:
+    """An Arrow stream of batches as they were read: each term once per batch, as in `to_arrow`.
+
+    Their columns are never written again, so a pipe passes them on without copies.
+    """
+    with pa.ipc.new_stream(Passing(sink) if isinstance(sink, Pipe) else sink, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
 
@@ -141,14 +162,41 @@ async def respond(
         raise
     sent = {**headers, "Vary": "Accept"}
     if is_all:
-        return Response(first, headers=sent, media_type=choice.media)
+        return Response(bytes(first), headers=sent, media_type=choice.media)
+    return PipeResponse(first, pipe, request, sent, choice.media)
 
-    async def read() -> Any:
-        try:
-            yield first
-            async for chunk in pipe.read_rest():
-                yield chunk
-        finally:
-            pipe.abandon()
 
-    return StreamingResponse(read(), headers=sent, media_type=choice.media)
+class PipeResponse(StreamingResponse):
+    """Sends what a thread writes into a pipe, to its end or until the client leaves."""
+
+    def __init__(
+        self, first: Chunk, pipe: Pipe, request: Request, headers: Mapping[str, str], media: str
+    ) -> None:
+        self._chunks = read_chunks(first, pipe)
+        #: Takes chunks that are in several places; None in servers without it.
+        self._connection: Connection | None = request.scope.get("state", {}).get(PARTS)
+        super().__init__((), headers=headers, media_type=media)
+
+    async def stream_response(self, send: Send) -> None:
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **start})
+        connection = self._connection
+        async for chunk in self._chunks:
+            is_passed = connection is not None and isinstance(chunk, Parts)
+            await send(write_body(chunk if is_passed else bytes(chunk)))
+            while connection is not None and connection.is_waiting:
+                await send(write_body(Parts([])))
+        await send(write_body(b"", is_more=False))
+
+
+def write_body(chunk: Chunk, is_more: bool = True) -> Message:
+    return {"type": "http.response.body", "body": chunk, "more_body": is_more}
+
+
+async def read_chunks(first: Chunk, pipe: Pipe) -> AsyncIterator[Chunk]:
+    try:
+        yield first
+        async for chunk in pipe.read_rest():
+            yield chunk
+    finally:
+        pipe.abandon()

@@ -48,7 +48,8 @@ class Service:
         self.events = 0
         self.epoch_times: deque[float] = deque(maxlen=RECENT_EPOCHS)
         self.is_draining = False
-        self.subscribers = 0
+        #: By client; for the event loop.
+        self.subscribers: Counter[str] = Counter()
         self._pool = ThreadPoolExecutor(self.settings.threads, "triegs request")
         # Of their own, because slow clients occupy them.
         self._writers = ThreadPoolExecutor(self.settings.responses, "triegs response")

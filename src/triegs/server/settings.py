@@ -37,6 +37,8 @@ class Settings:
     #: Responses with results at a time, each with its thread and its epoch: of one client, of all.
     client_responses: int = 16
     responses: int = 64
+    #: Subscriptions of one client, and of all; each holds an epoch.
+    client_subscribers: int = 500
     subscribers: int = 1_000
     #: How long a subscription lasts, or None. Clients connect again by themselves.
     subscription_s: float | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from itertools import count
+from threading import Event
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
@@ -23,7 +24,15 @@ from triegs.server.parameters import Parameters
 from triegs.server.pipe import Pipe
 from triegs.server.problems import Problem
 from triegs.server.queries import QUERY_TYPE, TERMS_FIELD, UNACCEPTABLE, read_query, take
-from triegs.server.responses import TERMS, describe_head, hold, respond, stamp, write_snapshot
+from triegs.server.responses import (
+    TERMS,
+    choose_rows,
+    describe_head,
+    hold,
+    respond,
+    stamp,
+    write_snapshot,
+)
 from triegs.server.service import ADHOC, Service
 from triegs.sparql import parse
 
@@ -75,9 +84,9 @@ def list_endpoints(service: Service) -> list[Endpoint]:
             query, snapshot = await answer_once(text)
 
         def write(pipe: Pipe) -> None:
-            result = ResultBatch(
-                Kind.SNAPSHOT, snapshot.epoch, snapshot.time, snapshot.batches(compact=True)
-            )
+            rows = choose_rows(choice.format, len(snapshot.names))
+            batches = snapshot.batches(rows, compact=True)
+            result = ResultBatch(Kind.SNAPSHOT, snapshot.epoch, snapshot.time, batches)
             head = describe_head(service, query, Kind.SNAPSHOT)
             write_snapshot(pipe, head, choice.format, terms, result)
 
@@ -89,7 +98,8 @@ def list_endpoints(service: Service) -> list[Endpoint]:
                 kept.popitem(last=False)
         return response
 
-    def plan(text: str) -> None:
+    def plan(text: str, begun: Event) -> None:
+        begun.set()
         compile_query(parse(text, service.prefixes))
 
     async def answer_once(text: str) -> tuple[StandingQuery, Snapshot]:
@@ -104,10 +114,13 @@ def list_endpoints(service: Service) -> list[Endpoint]:
             )  # fmt: skip
         limit_s = service.settings.adhoc_s
         # Compiling it here first finds what is wrong, and how long the updater would need.
+        begun = Event()
         try:
             async with asyncio.timeout(limit_s):
-                await service.run(plan, text)
+                await service.run(plan, text, begun)
         except TimeoutError:
+            if not begun.is_set():
+                raise Problem(503, "no thread was free in time", retry_after_s=1) from None
             raise Problem(
                 422, "the query takes too long", "its plan was not found in time"
             ) from None

@@ -94,7 +94,7 @@ def list_endpoints(service: Service, history: History) -> list[Endpoint]:
             "held_epochs": found["held_epochs"],
             "retained_epochs": service.settings.retain_epochs,
             "pins": len(found["pins"]),
-            "subscribers": service.subscribers,
+            "subscribers": service.subscribers.total(),
             "watermark": found["windows"]["watermark"],
             "adhoc": service.settings.is_adhoc,
             "queries": shown,

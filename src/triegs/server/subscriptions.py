@@ -111,7 +111,8 @@ def list_endpoints(service: Service) -> tuple[list[Endpoint], list[WebSocketRout
         if start.is_arrow and start.terms is not None:
             start.held.close()
             raise Problem(400, "invalid parameter", "terms is for lines; Arrow has exact terms")
-        return MessageStream(service, start, count(service, follow(service, steps, start)))
+        messages = count(service, start.client, follow(service, steps, start))
+        return MessageStream(service, start, messages)
 
     async def subscribe_socket(socket: WebSocket) -> None:
         names = [each.name for each in FIELDS if not each.is_header]
@@ -124,7 +125,9 @@ def list_endpoints(service: Service) -> tuple[list[Endpoint], list[WebSocketRout
         await socket.accept()
         leaving = asyncio.create_task(wait_for_close(socket))
         sending = asyncio.create_task(
-            send_messages(service, socket, count(service, follow(service, steps, start)))
+            send_messages(
+                service, socket, count(service, start.client, follow(service, steps, start))
+            )
         )
         try:
             await asyncio.wait({leaving, sending}, return_when=asyncio.FIRST_COMPLETED)
@@ -165,17 +168,19 @@ async def wait_for_close(socket: WebSocket) -> None:
         pass
 
 
-async def count(service: Service, messages: Messages) -> Messages:
+async def count(service: Service, client: str, messages: Messages) -> Messages:
     """The messages, while the subscriber is counted."""
-    service.subscribers += 1
-    service.telemetry.subscribers.set(service.subscribers)
+    service.subscribers[client] += 1
+    service.telemetry.subscribers.set(service.subscribers.total())
     try:
         async with aclosing(messages) as found:
             async for message in found:
                 yield message
     finally:
-        service.subscribers -= 1
-        service.telemetry.subscribers.set(service.subscribers)
+        service.subscribers[client] -= 1
+        if not service.subscribers[client]:
+            del service.subscribers[client]
+        service.telemetry.subscribers.set(service.subscribers.total())
 
 
 def read_start(service: Service, request: Any, given: Parameters, last: str | None) -> Start:
@@ -184,7 +189,10 @@ def read_start(service: Service, request: Any, given: Parameters, last: str | No
     A browser connects again by itself, so an epoch of ``Last-Event-ID`` that is gone means to begin
     anew; `since` is then 410.
     """
-    if service.subscribers >= service.settings.subscribers:
+    client, settings = name_client(request), service.settings
+    if service.subscribers[client] >= settings.client_subscribers:
+        raise Problem(429, "too many subscriptions of this client", retry_after_s=5)
+    if service.subscribers.total() >= settings.subscribers:
         raise Problem(429, "too many subscriptions", retry_after_s=5)
     query = find(service, request)
     if query.query.limit is not None or query.query.offset:
@@ -196,7 +204,6 @@ def read_start(service: Service, request: Any, given: Parameters, last: str | No
     def take(epoch: Any) -> Any:
         return query.snapshot(epoch=epoch, lease=service.lease_ms)
 
-    client = name_client(request)
     if last:
         with suppress(Problem, HistoryGone):
             held = guard_epoch(service, last, take)

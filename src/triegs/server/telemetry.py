@@ -49,6 +49,8 @@ class Telemetry:
         return generate_latest(self.registry)
 
 
+#: Ages by which pins are counted.
+AGES_S = (1, 10, 60, 600)
 #: Metric, help, and where `Engine.metrics` has it.
 COUNTERS = (
     ("epochs", "Published epochs.", ("epochs",)),
@@ -101,6 +103,12 @@ class EngineCollector(Collector):
         )
         ages = [pin["age_s"] for pin in found["pins"]]
         yield GaugeMetricFamily("triegs_pins", "Open snapshots.", value=len(ages))
+        by_age = GaugeMetricFamily(
+            "triegs_pins_older", "Open snapshots of at least this age.", labels=["seconds"]
+        )
+        for least in AGES_S:
+            by_age.add_metric([str(least)], sum(age >= least for age in ages))
+        yield by_age
         yield GaugeMetricFamily(
             "triegs_oldest_pin_seconds", "Age of the oldest.", value=max(ages, default=0)
         )

@@ -41,6 +41,7 @@ export function showQuery(root, name, tab) {
       const isOpen = tab.dataset.tab === id;
       tab.setAttribute("aria-selected", String(isOpen));
       tab.tabIndex = isOpen ? 0 : -1;
+      if (isOpen) tab.scrollIntoView({ block: "nearest", inline: "nearest" }); // on a phone some are outside
     }
     panel.setAttribute("aria-labelledby", `tab-${id}`);
     panel.replaceChildren();
