@@ -138,24 +138,24 @@ def test_deletions_against_a_query(seed: int, count: int) -> None:
 
 def test_which_structure_is_used() -> None:
     with Engine(prefixes=PREFIXES) as engine:
-        options: Any = {"value": "?v"}
+        options: Any = {"value": "?v"}  # a minimum, because others here have it compiled
         window = Window(40, slide=10)
-        one = engine.aggregate(PATTERN, ["?who"], "max", window, **options)
+        one = engine.aggregate(PATTERN, ["?who"], "min", window, **options)
         assert "DABA Lite" in one.explain()
-        same = engine.aggregate(PATTERN, ["?who"], "max", window, **options)
+        same = engine.aggregate(PATTERN, ["?who"], "min", window, **options)
         assert same._window is one._window
-        other = engine.aggregate(PATTERN, ["?who"], "max", Window(80, slide=20), **options)
+        other = engine.aggregate(PATTERN, ["?who"], "min", Window(80, slide=20), **options)
         assert "FiBA" in one.explain()
         assert other._window.shared is one._window.shared  # type: ignore[union-attr]
         other.close()
         assert "DABA Lite" in one.explain()
-        events = [(1, NAME(1), PAID, 5, "+", "a"), (2, NAME(1), PAID, 3, "+", "b")]
+        events = [(1, NAME(1), PAID, 3, "+", "a"), (2, NAME(1), PAID, 5, "+", "b")]
         engine.push(events)
         engine.advance(to=10)
-        engine.push([(11, NAME(1), PAID, 5, "-", "a")])
+        engine.push([(11, NAME(1), PAID, 3, "-", "a")])
         engine.advance(to=20)
         assert "FiBA" in one.explain()
-        assert one.value(NAME(1)) == 3.0
+        assert one.value(NAME(1)) == 5.0
         assert "counts" in engine.aggregate(PATTERN, [], "count", window).explain()
         assert "exact sums" in engine.aggregate(PATTERN, [], "sum", window, **options).explain()
 

@@ -16,8 +16,10 @@ def spark() -> Iterator[LocalSpark]:
     except SparkMissing as missing:
         pytest.skip(str(missing))
     with found:
-        # Generating and compiling Java for each plan takes longer than running it without.
+        # Generating and compiling Java, for each plan and for each projection of each state
+        # variable, takes longer than running without. Processes of their own do generate it.
         found.get().conf.set("spark.sql.codegen.wholeStage", "false")
+        found.get().conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         # Planning again after each stage takes longer than anything that it could save here.
         found.get().conf.set("spark.sql.adaptive.enabled", "false")
         yield found

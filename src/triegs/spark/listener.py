@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 messages = logging.getLogger("triegs.spark")
@@ -18,9 +20,25 @@ def make_listener(
     After each batch it calls `report` with the result of `measure`; without `report`, it logs a
     line to ``triegs.spark``. It also logs the end of the query.
     """
+    from pyspark import SparkContext
     from pyspark.sql.streaming import StreamingQueryListener
+    from pyspark.sql.streaming.listener import JStreamingQueryListener
+
+    class Progress(JStreamingQueryListener):  # type: ignore[misc]
+        """What Java calls. PySpark's own converts the whole report before it calls a listener, a
+        tenth of a second of processor time per batch; we need the id only.
+        """
+
+        def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802
+            found = SimpleNamespace(id=jevent.progress().id().toString())
+            self.pylistener.onQueryProgress(SimpleNamespace(progress=found))
 
     class Listener(StreamingQueryListener):  # type: ignore[misc]
+        @cached_property
+        def _jlistener(self) -> Any:
+            """What PySpark registers, in place of its own."""
+            return SparkContext._jvm.PythonStreamingQueryListenerWrapper(Progress(self))
+
         def onQueryStarted(self, event: Any) -> None:  # noqa: N802
             """Nothing to report yet."""
 
