@@ -216,7 +216,7 @@ def test_a_window_at_the_limit_keeps_sliding():
     shown: deque[tuple[int, Edge]] = deque()
     number, lost = 0, []
     for start in range(0, 400, 10):
-        size = 2_500 if 100 <= start < 150 else 200
+        size = 6_000 if 100 <= start < 150 else 200
         events: list[tuple[int, Edge]] = []
         for each in range(size):
             edge = (random.randrange(3_000), random.choice([P, Q]), random.randrange(3_000))
@@ -244,13 +244,13 @@ def test_windows_of_one_stream_refuse_an_event_together():
     engine.register(PATHS, "slow", window=Window(400, slide=40))
     lost = 0
     for start in range(0, 400, 10):
-        engine.push([(start + 1, n, P, start) for n in range(450)])
+        engine.push([(start + 1, n, P, start) for n in range(1_200)])
         for published in engine.advance(to=start + 10):
             lost += len(published.refused)
             if published.refused:
                 assert published.time % 40 == 0
         with fast.snapshot() as snapshot:
-            assert snapshot.count() <= 4 * 450
+            assert snapshot.count() <= 4 * 1_200
     assert lost
     engine.advance(to=1_000)
     assert read(engine, "fast") == read(engine, "slow") == Counter()

@@ -147,7 +147,7 @@ def test_an_arena_that_is_full_in_any_order_leaves_all_orders_as_they_were():
 
         return run
 
-    for spare in range(0, 1 << 16, 256):
+    for spare in range(0, 1 << 16, 128):
         bench.run_step = run_in(spare)
         try:
             bench.compare(before, *bench.run_epoch(changes))

@@ -104,8 +104,8 @@ def make_numbered(mode=Mode.MULTIGRAPH):
     graph = Graph("compiled", mode)
     text = "SELECT * { ?x <a> ?y . ?y <b> ?z . ?y <c> ?w . ?x <c> ?u }"
     graph.ask(text, root="x", keep=["count", "slice"])
-    wide = [("+", "<s0>", p, f"<t{n}>") for p in ("<a>", "<b>", "<c>") for n in range(40)]
-    deep = [("+", f"<t{n}>", p, "<s1>") for p in ("<b>", "<c>") for n in range(40)]
+    wide = [("+", "<s0>", p, f"<t{n}>") for p in ("<a>", "<b>", "<c>") for n in range(80)]
+    deep = [("+", f"<t{n}>", p, "<s1>") for p in ("<b>", "<c>") for n in range(80)]
     graph.core.apply(graph.rows([*wide, *deep, ("+", "<t39>", "<a>", "<t1>")]))
     graph.core.store.check()
     graph.core.views.check()
