@@ -357,7 +357,7 @@ def test_a_directory_that_takes_more_than_the_limit_is_left_alone(tmp_path):
 def test_a_directory_made_under_a_limit_opens_with_it(tmp_path, monkeypatch):
     """Even where the same takes more memory than it did; then only inserts are refused."""
     with begin(tmp_path) as engine:
-        edges = fill(engine, SHAPES["full sets"], 4_096)
+        edges = fill(engine, SHAPES["long chains"], 4_096)
         engine.checkpoint()
     with Engine.open(tmp_path) as engine:  # which may lay it out better
         smaller = engine.metrics()["live_bytes"] + SMALLEST_LIMIT // 2 - 5_000

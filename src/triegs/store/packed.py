@@ -14,11 +14,11 @@ here the contract, epochs and measurements.
 >>> list(knows.scan((7,))), sorted(held.scan(knows, (7,)))
 ([((7, 3), 1)], [((7, 3), 1), ((7, 5), 2)])
 
-That change copied a node of the trie and the block of 7: 272 + 80 bytes, which only `held` reaches
+That change copied a node of the trie and the block of 7: 272 + 48 bytes, which only `held` reaches
 once the next version is published. The list of retained nodes takes another 272.
 
 >>> store.publish().number, store.statistics().retained_bytes
-(2, 624)
+(2, 592)
 >>> store.unpin(held)
 >>> store.statistics().retained_bytes
 0
