@@ -227,6 +227,11 @@ class Judges:
         end = int(requests[0])
         if end == 1:
             return False
+        only = self._read_only(requests[1:end])
+        if only is not None:
+            requests[0] = 1
+            self._answer(*only)
+            return True
         sizes = np.zeros(self._capacity + 1, np.int64)
         count_requests(requests, sizes)
         ends = np.cumsum(sizes)
@@ -238,6 +243,17 @@ class Judges:
         for number in np.flatnonzero(sizes).tolist():
             self._answer(number, ids[ends[number] - sizes[number] : ends[number]])
         return True
+
+    def _read_only(self, flat: Words) -> tuple[int, Words] | None:
+        """The judge and the ids, if all requests are for single ids and to one judge, which is the
+        usual case. Such a request is three words, so the first one that is not is found.
+        """
+        if len(flat) % 3 or 4 * len(flat) > 3 * len(self.requests):
+            return None
+        rows = flat.reshape(-1, 3)
+        if (rows[:, 1] != 1).any() or (rows[:, 0] != rows[0, 0]).any():
+            return None
+        return int(rows[0, 0]), rows[:, 2].copy()
 
     def judge_columns(self, number: int, columns: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
         """The verdicts on many tuples, one column per variable. Each distinct tuple is evaluated
@@ -337,7 +353,10 @@ class Judges:
 
     def _make_room(self, ids: Words) -> Words:
         """The distinct ids, after making room for them in the planes."""
-        distinct = np.unique(ids)
+        ids = np.sort(ids)
+        is_first = np.ones(len(ids), np.bool_)
+        np.not_equal(ids[1:], ids[:-1], out=is_first[1:])
+        distinct: Words = ids[is_first]  # `np.unique` takes three times as long for hundreds
         if distinct[-1] >= self.words[IDS]:
             self._ids = _round_up(int(distinct[-1]) + 1)
             self._lay_out()

@@ -86,6 +86,8 @@ class Batch:
 
     def hold(self, terms: Terms) -> Truth:
         """Whether the filter keeps each term; O(terms), with a Python call per term of fact 3."""
+        if self._of_numbers is not None and len(terms.integers) == len(terms.is_integer):
+            return self._of_numbers(terms.integers)
         held = np.zeros(len(terms.is_integer), np.bool_)
         if len(terms.integers):
             if self._of_numbers is not None:
