@@ -97,8 +97,28 @@ def read(snapshot):
 @pytest.mark.parametrize("seed", range(400 if SOAK else 25))
 def test_answers_changes_and_counts(seed, mode):
     random = Random(seed)
+    run_life(random, mode, [draw_query(random) for _ in range(3)])
+
+
+@pytest.mark.parametrize("mode", ["multigraph", "rdf"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        # Nodes that show only what several readers of one relation share.
+        "?x ?p ?y . ?x ?p ?z",
+        "?x ?p ?y . ?x ?p ?z . ?x :q ?w",
+        "?y ?p ?x . ?z ?p ?x . ?x :q ?w . ?p :p ?v",
+        "?x ?p ?y . ?x ?p ?z . ?x ?p ?w . ?w :p ?x",
+    ],
+)
+def test_nodes_that_repeat_their_children(pattern, mode):
+    for seed in range(4):
+        run_life(Random(seed), mode, [f"SELECT * {{ {pattern} }}", draw_query(Random(seed))])
+
+
+def run_life(random, mode, queries):
     engine = Engine(mode)
-    texts = [PREFIX + draw_query(random) for _ in range(3)]
+    texts = [PREFIX + query for query in queries]
     keeps = [random.choice(KEEPS) for _ in texts]
     standing: list[Any] = []
     counts: Counter = Counter()

@@ -292,6 +292,8 @@ class Lowering(Leaves):
         if shown is not None:
             self.repeated[number] = shown
             self.live[number] = self.live[shown]
+            if shown in self.live_guards:
+                self.live_guards[number] = self.live_guards[shown]
             return
         if guard is not None and not tested:
             operand, names = guard
