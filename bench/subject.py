@@ -51,6 +51,11 @@ class Bed:
             yield
         self.window.apply(self._load)
 
+    def count_bytes(self) -> int:
+        """The bytes of the live state."""
+        found = self.engine.metrics()
+        return int(found["live_bytes"] + found["shared_bytes"])
+
     def draw(self, count: int) -> list[Slide]:
         """The next slides of the stream, with their columns made, so that no clock sees that."""
         slides = list(islice(self._stream, count))

@@ -83,7 +83,7 @@ for path in sorted(Path(sys.argv[1]).glob("*.arrow")):
         answers = snapshot.count()
     found[path.stem] = {
         "epoch": median(epochs), "single": median(singles), "answers": answers,
-        "bytes": engine.metrics()["live_bytes"],
+        "bytes": engine.metrics()["live_bytes"] + engine.metrics().get("shared_bytes", 0),
     }
 print(json.dumps(found))
 """

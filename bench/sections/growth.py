@@ -38,4 +38,4 @@ def measure_growth(bench: Bench) -> Iterator[Figure]:
         yield Figure(row, "maintain /s", samples[window].rate)
         first = samples[settings.window].middle
         yield Figure(row, "share of the first", 100 * first / samples[window].middle, "%")
-        yield Figure(row, "bytes/edge", bed.engine.metrics()["live_bytes"] / window)
+        yield Figure(row, "bytes/edge", bed.count_bytes() / window)

@@ -18,7 +18,7 @@ def measure_memory(bench: Bench) -> Iterator[Figure]:
         bed.check()
         edges = bed.window.edges
         matches = sum(len(edges[atom.label][0]) for atom in bed.workload.atoms)
-        found = bed.engine.metrics()["live_bytes"]
+        found = bed.count_bytes()
         yield Figure(name, "live MB", found / 1e6)
         goal = GOALS.get(name, GOAL)
         yield Figure(name, "bytes/edge/atom", found / matches, "", goal, Sense.AT_MOST)

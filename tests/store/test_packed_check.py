@@ -14,6 +14,7 @@ from triegs.store.kernels.layout import (
     BUMP,
     CLASS,
     CLASS_BITS,
+    DIRECTORY,
     EPOCH,
     FREE,
     FREE_COUNT,
@@ -26,6 +27,7 @@ from triegs.store.kernels.layout import (
     RUN_LISTS,
     RUN_WORDS,
     RUNS,
+    SHARED_WORDS,
     SLOTS,
 )
 from triegs.store.packed import PackedStore, PackedVersion
@@ -34,7 +36,8 @@ from triegs.store.packed import PackedStore, PackedVersion
 class Example:
     """A store with a held version, a newer one, and changes on their way.
 
-    `knows` has a block of 2 (for 7), a block of 8 slots (for 9) and a hub (for 40).
+    `knows` has a block of 2 (for 7), a block of 8 slots (for 9), a shared block (for 11) and a hub
+    (for 40).
     """
 
     def __init__(self) -> None:
@@ -49,6 +52,7 @@ class Example:
         for x, ys in [(7, range(2)), (9, range(6)), (40, range(100))]:
             for y in ys:
                 self.knows.set((x, y), y + 1)
+        self.knows.set((11, 3), 1)
         for z in range(3):
             self.facts.set((1, 5, z), 1)
         self.total.set((), 3)
@@ -309,6 +313,25 @@ def break_a_list(example: Example) -> None:
     example.words[int(example.store.holds[1]) + 1] = 99
 
 
+def change_a_shared_block(example: Example) -> None:
+    example.words[example.block(11) + HEAD] = 4
+
+
+def change_the_rest_of_a_page(example: Example) -> None:
+    example.words[example.block(11) + SHARED_WORDS + HEAD] = 3
+
+
+def own_a_block_of_one_id(example: Example) -> None:
+    block = int(example.words[BUMP])
+    example.words[BUMP] += 6
+    example.words[block : block + 6] = [example.words[EPOCH], 1 | BARE, 3, 0, 0, 0]
+    example.words[example.word_at(1, 11)] = block
+
+
+def forget_the_pages(example: Example) -> None:
+    example.words[DIRECTORY] = 0
+
+
 CORRUPTIONS: list[tuple[int, Callable[[Example], None]]] = [
     (1, raise_a_trie),
     (1, make_a_trie_too_high),
@@ -349,6 +372,10 @@ CORRUPTIONS: list[tuple[int, Callable[[Example], None]]] = [
     (11, write_to_the_null_node),
     (12, retire_a_live_node),
     (12, forget_a_retained_node),
+    (14, change_a_shared_block),
+    (14, change_the_rest_of_a_page),
+    (14, own_a_block_of_one_id),
+    (14, forget_the_pages),
 ]
 
 
@@ -371,7 +398,7 @@ def test_corruption_of_several_invariants_is_found(corrupt: Callable[[Example], 
 
 
 def test_every_invariant_has_a_corruption() -> None:
-    assert {invariant for invariant, _ in CORRUPTIONS} == set(range(1, 13))
+    assert {invariant for invariant, _ in CORRUPTIONS} == {*range(1, 13), 14}
 
 
 def test_one_relation_checks_itself() -> None:

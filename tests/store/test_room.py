@@ -11,14 +11,16 @@ from triegs.errors import MemoryLimitReached
 from triegs.store.check import read_runs
 from triegs.store.contract import Key
 from triegs.store.kernels.free import join_runs
-from triegs.store.kernels.layout import BUMP, LIMIT, START
+from triegs.store.kernels.layout import BUMP, LIMIT, NODE_WORDS, START
 from triegs.store.packed import SMALLEST_LIMIT, PackedRelation, PackedStore
 from triegs.store.room import count_free
 
 LIMIT_BYTES = SMALLEST_LIMIT + 200_000
-# Each needs nodes of other sizes: blocks of 4, of 16, hubs, leaves that are far apart.
+# Each needs nodes of other sizes: pages of shared blocks, blocks of 8 ids, of 16, hubs, leaves that
+# are far apart.
 SHAPES: dict[str, Callable[[int], Key]] = {
-    "small": lambda n: (n, 1),
+    "single": lambda n: (n, n * 8),
+    "small": lambda n: (n // 2, n % 2),
     "full": lambda n: (n // 13, n % 13),
     "hub": lambda n: (7, n * 5),
     "far": lambda n: (n * 1031, 3),
@@ -93,6 +95,8 @@ def test_what_is_free_here_and_there_serves_any_shape(alone, first):
     kept = keys[len(keys) // 2 :]
     remove(store, relation, keys[: len(keys) // 2])
     live = store.statistics().live_bytes
+    if first == "single":
+        live += 8 * NODE_WORDS * len(kept)  # their pages
     other = store.create("s", 2)
     for second in SHAPES:
         more = fill(store, other, second)

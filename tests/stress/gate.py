@@ -183,7 +183,7 @@ class Life:
         """
         assert self.store == "limited"
         found = self.engine.metrics()
-        used = found["live_bytes"] + found["retained_bytes"]
+        used = found["live_bytes"] + found["shared_bytes"] + found["retained_bytes"]
         assert used + RESERVE_BYTES > 0.9 * SMALLEST_LIMIT, found
         assert found["retained_bytes"] > found["live_bytes"], found
         self.seen["held epochs leave no room"] += 1

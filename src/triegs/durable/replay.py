@@ -172,8 +172,7 @@ class Replay:
 
     def count_bytes(self) -> int:
         """The bytes that count against the memory limit now."""
-        found = self._engine.store.statistics()
-        return found.live_bytes + found.retained_bytes
+        return self._engine.store.statistics().used_bytes
 
     def _check_limit(self, before: int, slide: int) -> None:
         """Note a change that exceeds the limit: it was refused when it was made."""

@@ -530,7 +530,7 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         - ``terms``: of the dictionary; ``live`` are used by events and queries, ``held`` only by
           snapshots;
         - ``entries``, ``live_bytes``, ``retained_bytes``, ``debt_bytes``, ``copied_nodes``,
-          ``retired_nodes``: of the store, see `triegs.store.contract.Statistics`.
+          ``retired_nodes``, ``shared_bytes``: of the store, see `triegs.store.contract.Statistics`.
 
         Cost: the registered queries and their relations. With `relations` also ``relations``
         (entries, live and retained bytes of each by name), and the ``bytes`` that each pin alone

@@ -13,7 +13,7 @@ from triegs.lanes.together import Together
 #: Figures of engines that add up.
 ADDED = (
     "affected_bindings", "stored_answers", "queries", "entries", "live_bytes", "retained_bytes",
-    "debt_bytes", "copied_nodes", "retired_nodes",
+    "debt_bytes", "copied_nodes", "retired_nodes", "shared_bytes",
 )  # fmt: skip
 #: Figures of the graph and its events, which every lane has alike.
 EQUAL = ("epochs", "updates", "refused", "holds", "windows")

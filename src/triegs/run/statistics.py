@@ -82,7 +82,7 @@ def describe(
     epochs = statistics.epochs
     rate = statistics.events / statistics.seconds if statistics.seconds else 0.0
     stored = sum(group.get("bytes", 0) for group in (metrics["terms"], metrics["windows"]))
-    stored += metrics["live_bytes"]
+    stored += metrics["live_bytes"] + metrics["shared_bytes"]
     lines = [
         ("events", f"{statistics.events:,}"),
         ("epochs", f"{epochs.count:,}"),

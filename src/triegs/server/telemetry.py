@@ -65,6 +65,7 @@ COUNTERS = (
 GAUGES = (
     ("queries", "Registered queries.", ("queries",)),
     ("live_bytes", "Graph and views.", ("live_bytes",)),
+    ("shared_bytes", "Blocks that sets of one id share.", ("shared_bytes",)),
     ("retained_bytes", "Memory that only held epochs need.", ("retained_bytes",)),
     ("debt_bytes", "Memory that is free for reuse.", ("debt_bytes",)),
     ("term_bytes", "The dictionary.", ("terms", "bytes")),

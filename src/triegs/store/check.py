@@ -25,6 +25,7 @@ from triegs.store.kernels.layout import (
     CLASS_BITS,
     CLASS_SHIFT,
     CLASSES,
+    DIRECTORY,
     EPOCH,
     FANOUT,
     FREE,
@@ -45,6 +46,7 @@ from triegs.store.kernels.layout import (
     MERGE_AT,
     NODE_CLASS,
     OFFSET,
+    PAGE_BITS,
     PLAIN,
     RANKED,
     RETAINED,
@@ -52,6 +54,9 @@ from triegs.store.kernels.layout import (
     RUN_WORDS,
     RUNS,
     SET_LEVELS,
+    SHARED_CLASS,
+    SHARED_NODES,
+    SHARED_WORDS,
     SLOT_WORDS,
     SLOTS,
     START,
@@ -59,6 +64,8 @@ from triegs.store.kernels.layout import (
     SUMMED_CLASS,
     SUMMED_WORDS,
 )
+from triegs.store.kernels.shared import PAGE_HEADER, SHARED_HEADER
+from triegs.store.kernels.trie import trie_get
 from triegs.store.relations import PackedRelation, PackedVersion
 from triegs.store.room import CLASS_WORDS
 from triegs.store.versions import VersionedArena
@@ -182,6 +189,8 @@ class Visit:
         if reference & 1:
             return self.walk_hub(reference - 1, shift, low_bits, parent_birth)
         size_class = self.read_class(reference)
+        if size_class == SHARED_CLASS:
+            return [(self.read_shared(reference, shift), 1, 0)]
         content = self.read(reference, size_class, parent_birth)
         slots, size = slots_of(content[1]), content[1] & LOW
         if not (slots // 4 if size_class else 0) < size <= slots:
@@ -194,6 +203,8 @@ class Visit:
         if (room == 0) != all(key < ID_LIMIT and word == 1 for key, word in entries):
             kind = "plain" if room else "bare"
             raise fail(4, self.where, f"the block at {reference} must not be {kind}")
+        if room == 0 and size == 1 and shift == 0:
+            raise fail(14, self.where, f"the block at {reference} must be a shared one")
         for key, word in entries:
             if not 0 <= key < KEY_LIMIT or key & ((1 << shift) - 1) != low_bits:
                 raise fail(1, self.where, f"{key} is in the wrong block, at {reference}")
@@ -206,10 +217,21 @@ class Visit:
             raise fail(9, self.where, f"{block} is not a valid block offset")
         header = int(self.words[block + 1])
         size_class = class_of_block(header)
+        if header == SHARED_HEADER:
+            return SHARED_CLASS
         largest, bare = (BARE_LARGEST, BARE) if header & BARE else (LARGEST, 0)
         if size_class > largest or header != header & LOW | size_class << CLASS_SHIFT | bare:
             raise fail(4, self.where, f"the block at {block} has the header {header:#x}")
         return size_class
+
+    def read_shared(self, block: int, shift: int) -> int:
+        """The id of a shared block; invariant 14."""
+        key = int(self.words[block + HEAD])
+        page = trie_get(self.words, int(self.words[DIRECTORY]), key >> PAGE_BITS)
+        expected = page + HEAD + SHARED_WORDS * (key % (1 << PAGE_BITS))
+        if page == 0 or block != expected or shift:
+            raise fail(14, self.where, f"{block} is not the shared block of {key}, or below a hub")
+        return key
 
     def walk_hub(
         self, hub: int, shift: int, low_bits: int, parent_birth: int
@@ -249,6 +271,32 @@ def check_relation(store: VersionedArena, relation: PackedRelation) -> Nodes:
     if found != entries:
         raise fail(8, relation.name, f"{found} tuples, but a size of {entries}")
     return visit.nodes
+
+
+def check_pages(words: Words) -> Nodes:
+    """The directory of shared blocks and its pages; invariant 14."""
+    root, found = int(words[DIRECTORY]), Nodes()
+
+    def walk(node: int, height: int, key: int) -> None:
+        if not START <= node < int(words[BUMP]) or node in found:
+            raise fail(14, "directory", f"{node} is not a valid node offset")
+        found[node] = NODE_CLASS
+        if height < 0:
+            blocks = words[node + 1 : node + CLASS_WORDS[NODE_CLASS]].tolist()
+            ids = range(key << PAGE_BITS, (key + 1) << PAGE_BITS)
+            if blocks != [PAGE_HEADER, *(word for i in ids for word in (0, SHARED_HEADER, i, 0))]:
+                raise fail(14, "directory", f"page {key} at {node} has been changed")
+            return
+        children = words[node + HEAD : node + HEAD + FANOUT].tolist()
+        if words[node + 1] != sum(1 << digit for digit, below in enumerate(children) if below):
+            raise fail(14, "directory", f"the bitmap of node {node} is {words[node + 1]:b}")
+        for digit, below in enumerate(children):
+            if below:
+                walk(below, height - 1, key << BITS | digit)
+
+    if root:
+        walk(root & OFFSET, root >> HEIGHT_SHIFT, 0)
+    return found
 
 
 def check_version(version: PackedVersion) -> Nodes:
@@ -396,8 +444,12 @@ def check_store(store: VersionedArena, held: Iterable[PackedVersion]) -> None:
         )
 
     free = read_free(words)
+    pages = check_pages(words)
+    if len(pages) != words[SHARED_NODES]:
+        raise fail(10, "directory", f"{len(pages)} nodes, counted {int(words[SHARED_NODES])}")
     check_partition(words, {
-        "live": current | newest, "list": fresh_chunks | lists, "retained": waiting, "free": free,
+        "live": current | newest, "shared": pages, "list": fresh_chunks | lists,
+        "retained": waiting, "free": free,
     }, read_runs(words))  # fmt: skip
     if count_words(waiting) + count_words(lists) != words[RETAINED]:
         raise fail(10, "arena", f"{count_words(waiting) + count_words(lists)} words are retained, "

@@ -19,7 +19,8 @@ class Statistics(NamedTuple):
     """The current memory use of a store.
 
     `live_bytes` belongs to the newest version and to unpublished changes, `retained_bytes` only to
-    older versions that are held; `debt_bytes` is free but not yet reused.
+    older versions that are held; `debt_bytes` is free but not yet reused. `shared_bytes` belongs to
+    blocks that all versions share, and remains when they are no longer used, until memory is short.
     """
 
     entries: int
@@ -28,6 +29,12 @@ class Statistics(NamedTuple):
     debt_bytes: int
     copied_nodes: int
     retired_nodes: int
+    shared_bytes: int
+
+    @property
+    def used_bytes(self) -> int:
+        """All bytes that are not free."""
+        return self.live_bytes + self.retained_bytes + self.shared_bytes
 
 
 class Measured(NamedTuple):

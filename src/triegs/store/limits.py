@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 from triegs.errors import MemoryLimitReached
 from triegs.store.kernels.layout import (
     BUMP,
     FRESH,
     LIMIT,
+    NODE_WORDS,
     RETAINED,
     ROOM_WORDS,
+    SHARED_NODES,
     SLOT_WORDS,
     SLOTS,
     START,
+    UNSHARED,
 )
 from triegs.store.kernels.measure import measure_fresh
 from triegs.store.kernels.memory import WORD_BYTES, copy_arena, grow_arena, make_arena, slack_words
 from triegs.store.relations import PackedVersion
-from triegs.store.room import LIMIT_FRACTION, RESERVE_BYTES, compact, count_free, count_used
+from triegs.store.room import LIMIT_FRACTION, RESERVE_BYTES, compact, count_free, count_used, sweep
 from triegs.store.versions import VersionedArena
 
 SMALLEST_LIMIT = 2 * RESERVE_BYTES
@@ -64,9 +69,30 @@ class LimitedArena(VersionedArena):
             return True
         larger = grow_arena(self.words, self._limit_words)
         if larger is None:
-            return moves and self._compact()
+            return self._sweep_pages() or (moves and self._compact())
         self.words = larger
         return True
+
+    def _most_unused(self) -> int:
+        """The most words that unused pages of shared blocks may take."""
+        return NODE_WORDS * int(min(self.words[UNSHARED], self.words[SHARED_NODES]))
+
+    def _sweep_pages(self) -> bool:
+        """Free the pages of shared blocks that no version uses; returns whether there were any.
+
+        Only if they may be a sixteenth of the limit. The caller has locked `_memory`. Costs a visit
+        of every node.
+        """
+        words = self.words
+        limit = self._limit_words or words.size - START
+        if LIMIT_FRACTION * self._most_unused() < limit:
+            return False
+        with self._pins:
+            versions = [self._newest, *self._held.values()]
+        slots = words[SLOTS : SLOTS + SLOT_WORDS * len(self._shapes)]
+        roots = [(slots, np.array(self._shapes, np.int64))]
+        roots += [(version.roots, version.list_shapes()) for version in versions]
+        return sweep(words, self._walk, roots)
 
     def refuse(self, what: str, why: str = "") -> MemoryLimitReached:
         """The error of a change that found no room."""
@@ -81,7 +107,8 @@ class LimitedArena(VersionedArena):
         """
         words, newest = self.words, self._newest
         limit = self._limit_words or words.size - START
-        if (self._compacted is newest and not again) or LIMIT_FRACTION * count_free(words) < limit:
+        gain = count_free(words) + self._most_unused()
+        if (self._compacted is newest and not again) or LIMIT_FRACTION * gain < limit:
             return False
         end = SLOTS + newest.roots.size
         with self._pins:  # so that nobody pins meanwhile
@@ -133,7 +160,10 @@ class LimitedArena(VersionedArena):
         with self._memory:
             self._follow_pins()
             freed = int(measure_fresh(self.words, self.holds))
-            return count_used(self.words) - freed + ROOM_WORDS <= self._limit_words
+            most = self._limit_words + freed - ROOM_WORDS
+            if count_used(self.words) > most:
+                self._sweep_pages()
+            return count_used(self.words) <= most
 
     @contextmanager
     def without_limit(self) -> Iterator[None]:

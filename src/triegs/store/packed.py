@@ -57,9 +57,11 @@ from triegs.store.kernels.layout import (
     BUMP,
     COPIED,
     FAULTS,
+    NODE_WORDS,
     PLAIN,
     RETAINED,
     RETIRED,
+    SHARED_NODES,
     SLOT_LIMIT,
     SLOT_WORDS,
     SLOTS,
@@ -250,14 +252,16 @@ class PackedStore(LimitedArena):
             used = int(words[BUMP]) - START
             retained = int(words[RETAINED])
             free = count_free(words)
+            shared = int(words[SHARED_NODES]) * NODE_WORDS
             end = SLOTS + SLOT_WORDS * len(self._shapes)
             return Statistics(
                 entries=int(words[SLOTS + 1 : end : SLOT_WORDS].sum()),
-                live_bytes=(used - retained - free) * WORD_BYTES,
+                live_bytes=(used - retained - free - shared) * WORD_BYTES,
                 retained_bytes=retained * WORD_BYTES,
                 debt_bytes=free * WORD_BYTES,
                 copied_nodes=int(words[COPIED]),
                 retired_nodes=int(words[RETIRED]),
+                shared_bytes=shared * WORD_BYTES,
             )
 
     def measure(self, relation: VersionedRelation, version: Version | None = None) -> int:

@@ -157,6 +157,13 @@ class PackedVersion(Uncopied):
         at = relation.root_at
         return int(self.roots[at]), int(self.roots[at + 1])
 
+    def list_shapes(self) -> Words:
+        """The shapes of all slots; 0 for those without a relation."""
+        shapes = np.zeros(self.roots.size // SLOT_WORDS, np.int64)
+        for relation in self.members:
+            shapes[relation.slot] = relation.shape
+        return shapes
+
     def get(self, relation: VersionedRelation, key: Key) -> int:
         root, _ = self.read_root(relation)
         return read_count(self.words, root, check_key(relation.name, relation.arity, key))

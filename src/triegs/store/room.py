@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from triegs.jit.words import Words
-from triegs.store.kernels.compaction import SPAN, compact_arena
+from triegs.store.kernels.compaction import SPAN, compact_arena, mark_version, sweep_pages
 from triegs.store.kernels.layout import (
     BUMP,
     CLASSES,
     FREE_COUNT,
     ROOM_WORDS,
     RUN_WORDS,
+    SHARED_NODES,
     START,
 )
 from triegs.store.kernels.memory import WORD_BYTES, give_back
@@ -34,6 +35,18 @@ def count_free(words: Words) -> int:
 def count_used(words: Words) -> int:
     """The words of all nodes, live and retained."""
     return int(words[BUMP]) - START - count_free(words)
+
+
+def sweep(words: Words, walk: Words, versions: Sequence[tuple[Words, Words]]) -> bool:
+    """Free the pages of shared blocks that no version uses, given the roots and shapes of all;
+    returns whether there were any. Costs a visit of each node.
+    """
+    used = np.zeros((int(words[BUMP]) - START) // SPAN + 1, np.int64)
+    before = int(words[SHARED_NODES])
+    for roots, shapes in versions:
+        mark_version(words, walk, used, roots, shapes)
+    sweep_pages(words, walk, used, True)
+    return int(words[SHARED_NODES]) < before
 
 
 def compact(words: Words, walk: Words, shapes: Sequence[int]) -> None:

@@ -252,7 +252,9 @@ class PlainStore:
             older = [held for held in self._held.values() if held is not self._newest]
         entries = count_entries(self._relations)
         retained = sum(count_entries(version.relations) for version in older)
-        return Statistics(entries, entries * BYTES_PER_ENTRY, retained * BYTES_PER_ENTRY, 0, 0, 0)
+        return Statistics(
+            entries, entries * BYTES_PER_ENTRY, retained * BYTES_PER_ENTRY, 0, 0, 0, 0
+        )
 
     def check(self) -> None:
         with self._lock:

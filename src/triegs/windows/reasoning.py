@@ -327,7 +327,7 @@ class Reasoning:
         if limit is None or not self._is_bounded:
             return
         used = self._store.statistics()
-        needed = used.live_bytes + used.retained_bytes + self.used_bytes + more
+        needed = used.used_bytes + self.used_bytes + more
         if needed > limit:
             raise MemoryLimitReached(
                 f"the facts of rules and the graph need {needed:,} bytes: no room under "

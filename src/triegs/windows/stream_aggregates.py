@@ -264,7 +264,7 @@ class StreamAggregates:
         if limit is None:
             return
         used = self._store.statistics()
-        needed = used.live_bytes + used.retained_bytes + self.used_bytes + self.other_bytes + more
+        needed = used.used_bytes + self.used_bytes + self.other_bytes + more
         if needed > limit:
             raise MemoryLimitReached(
                 f"the aggregates and the graph need {needed:,} bytes: no room under {limit:,} bytes"

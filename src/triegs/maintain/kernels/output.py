@@ -88,6 +88,7 @@ from triegs.store.kernels.relations import (
     tuple_get,
 )
 from triegs.store.kernels.sets import set_change, set_get, set_offset
+from triegs.store.kernels.shared import share_block
 from triegs.store.kernels.trie import find_leaf, trie_leaf
 
 MOST_FETCHED = 32  # at most this many emissions of a set have their blocks prefetched
@@ -230,6 +231,15 @@ def is_left_bare(words: Words, work: Words, block: int, header: int, changed: in
 
 
 @inlined
+def find_left(words: Words, work: Words, block: int, header: int, changed: int) -> int:
+    """The one id that stays of a block; if there is none, the first new one."""
+    for index in range(header & LOW):
+        if not (changed >> index) & 1 or load(work, CHANGED + index) != 0:
+            return entry_key(words, block, room_of(header), index)
+    return load(work, ADDED)
+
+
+@inlined
 def copy_left(
     words: Words, work: Words, target: int, room: int, block: int, header: int, changed: int
 ) -> int:
@@ -332,6 +342,11 @@ def change_block(
             drop(words, block, size_class)
             store(words, at, 0)
         return -size
+    if count == 1 and bare:
+        store(words, at, share_block(words, find_left(words, work, block, header, changed)))
+        if size != 0:
+            drop(words, block, size_class)
+        return 1 - size
     slots = slots_of(header)
     new_class = size_class
     is_alike = size != 0 and bare == header & BARE

@@ -23,8 +23,10 @@ from triegs.store.kernels.layout import (
     HEAD,
     NODE_CLASS,
     NODE_WORDS,
+    SHARED_CLASS,
     SUMMED,
     SUMMED_CLASS,
+    UNSHARED,
 )
 
 
@@ -81,9 +83,13 @@ def retire(words: Words, node: int, size_class: int) -> None:
 
 @inlined
 def drop(words: Words, node: int, size_class: int) -> None:
-    """Remove a node from the current version: free it if born in this epoch, else retire it."""
+    """Remove a node from the current version: free it if born in this epoch, else retire it. A
+    shared block stays, and is counted.
+    """
     if load(words, node) == load(words, EPOCH):
         release(words, node, size_class)
+    elif size_class == SHARED_CLASS:
+        store(words, UNSHARED, load(words, UNSHARED) + 1)
     else:
         retire(words, node, size_class)
 

@@ -4,6 +4,7 @@
 | --- | --- | --- |
 | *plain* | 2, 4, 8, 16 or 32 | ids, then as many words |
 | *bare* | 8, 16, 32 or 64 | ids of 32 bits, two to a word; each has the word 1 |
+| *shared* | 1 | the same, see `triegs.store.kernels.shared` |
 
 Most sets count each id once, and a bare block takes a quarter of the memory that a plain one does,
 to copy and to search. A block is bare exactly if all its ids have 31 bits and all its words are 1.
@@ -36,6 +37,7 @@ from triegs.store.kernels.layout import (
     HEAD,
     ID_LIMIT,
     LOW,
+    SHARED_CLASS,
     SMALLEST,
 )
 
@@ -53,6 +55,8 @@ def room_of(header: int) -> int:
 
 @inlined
 def slots_of(header: int) -> int:
+    if class_of_block(header) == SHARED_CLASS:
+        return 1
     return (BARE_SMALLEST if header & BARE else SMALLEST) << class_of_block(header)
 
 

@@ -12,25 +12,32 @@ from triegs.jit.jit import inlined, kernel
 from triegs.jit.words import Words, bit, load, population, store, trailing_zeros
 from triegs.store.kernels.blocks import room_of
 from triegs.store.kernels.epochs import leaf_class_of, push_below, push_walk
-from triegs.store.kernels.free import size_words
+from triegs.store.kernels.free import release, size_words
 from triegs.store.kernels.layout import (
     ARITY,
     BUMP,
     CLASSES,
     DIGIT,
+    DIRECTORY,
     FREE,
     FREE_COUNT,
     HEAD,
     HEIGHT_SHIFT,
     LOW,
+    NODE_CLASS,
+    NODE_WORDS,
     OFFSET,
     RUN_LISTS,
     RUN_WORDS,
     RUNS,
+    SHARED_CLASS,
+    SHARED_NODES,
     SLOT_WORDS,
     SLOTS,
     START,
+    UNSHARED,
 )
+from triegs.store.kernels.shared import page_of
 
 UNIT_BITS = 5  # a word of the map covers 32 pairs of words
 SPAN = 2 << UNIT_BITS
@@ -42,6 +49,12 @@ def mark_words(used: Words, node: int, size: int) -> None:
     first = (node - START) >> 1
     for unit in range(first, first + (size >> 1)):
         store(used, unit >> UNIT_BITS, load(used, unit >> UNIT_BITS) | bit(unit & DIGIT))
+
+
+@inlined
+def is_marked(used: Words, node: int) -> bool:
+    unit = (node - START) >> 1
+    return load(used, unit >> UNIT_BITS) & bit(unit & DIGIT) != 0
 
 
 @inlined
@@ -89,11 +102,64 @@ def walk_nodes(
     while top > 0:
         top -= 3
         word, sets, height = load(stack, top), load(stack, top + 1), load(stack, top + 2)
+        if not is_known and is_marked(used, word & ~1):
+            continue  # another version has it, too
         top, size_class = push_below(words, stack, top, word, sets, height, leaf_class)
         if is_known:
             move_below(words, used, before, word, sets, height)
-        else:
+        elif size_class != SHARED_CLASS:
             mark_words(used, word & ~1, size_words(size_class))
+        else:
+            mark_words(used, page_of(words, word), NODE_WORDS)
+
+
+@kernel
+def mark_version(words: Words, stack: Words, used: Words, roots: Words, shapes: Words) -> None:
+    """Mark all nodes of a version as used; `shapes` of all its slots."""
+    for slot in range(shapes.size):
+        root = load(roots, SLOT_WORDS * slot)
+        walk_nodes(words, stack, used, used, root, load(shapes, slot), False)
+
+
+@kernel
+def sweep_pages(words: Words, stack: Words, used: Words, frees: bool) -> None:
+    """Remove the pages that no set uses, and free them or leave that to compaction. The nodes of
+    the directory are marked as used, after those of all versions.
+    """
+    root, top, nodes = load(words, DIRECTORY), 0, 0
+    if root != 0:
+        top = push_walk(stack, 0, root & OFFSET, 0, root >> HEIGHT_SHIFT)
+    while top > 0:
+        top -= 3
+        node, height = load(stack, top), load(stack, top + 2)
+        mark_words(used, node, NODE_WORDS)
+        nodes += 1
+        children = load(words, node + 1) & LOW
+        while children != 0:
+            digit = trailing_zeros(children)
+            children &= children - 1
+            below = load(words, node + HEAD + digit)
+            if height > 0:
+                top = push_walk(stack, top, below, 0, height - 1)
+            elif is_marked(used, below):
+                nodes += 1
+            else:
+                store(words, node + HEAD + digit, 0)
+                store(words, node + 1, load(words, node + 1) & ~bit(digit))
+                if frees:
+                    release(words, below, NODE_CLASS)
+    store(words, SHARED_NODES, nodes)
+    store(words, UNSHARED, 0)
+
+
+@inlined
+def move_root(words: Words, stack: Words, used: Words, before: Words, at: int, shape: int) -> None:
+    """Redirect the root at an address, and all references below it."""
+    root = load(words, at)
+    if root != 0 and shape & ARITY != 0:
+        walk_nodes(words, stack, used, before, root, shape, True)
+        moved = find_new_offset(used, before, root & OFFSET)
+        store(words, at, moved | (root >> HEIGHT_SHIFT) << HEIGHT_SHIFT)
 
 
 @kernel
@@ -102,20 +168,16 @@ def compact_arena(words: Words, stack: Words, shapes: Words, used: Words, before
 
     Cost: two visits and one move per node.
     """
-    for slot in range(shapes.size):
-        root = load(words, SLOTS + SLOT_WORDS * slot)
-        walk_nodes(words, stack, used, before, root, load(shapes, slot), False)
+    mark_version(words, stack, used, words[SLOTS:], shapes)
+    sweep_pages(words, stack, used, False)
     total = 0
     for index in range(used.size):
         store(before, index, total)
         total += 2 * population(load(used, index))
     for slot in range(shapes.size):
         at = SLOTS + SLOT_WORDS * slot
-        root = load(words, at)
-        if root != 0 and load(shapes, slot) & ARITY != 0:
-            walk_nodes(words, stack, used, before, root, load(shapes, slot), True)
-            moved = find_new_offset(used, before, root & OFFSET)
-            store(words, at, moved | (root >> HEIGHT_SHIFT) << HEIGHT_SHIFT)
+        move_root(words, stack, used, before, at, load(shapes, slot))
+    move_root(words, stack, used, before, DIRECTORY, 2)
     target = START
     for index in range(used.size):
         units = load(used, index)

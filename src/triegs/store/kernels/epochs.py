@@ -32,9 +32,11 @@ from triegs.store.kernels.layout import (
     PLAIN,
     RETAINED,
     RETIRED,
+    SHARED_CLASS,
     SLOT_WORDS,
     SLOTS,
     SUMMED_CLASS,
+    UNSHARED,
 )
 
 # Purposes of a walk over a relation.
@@ -209,10 +211,16 @@ def walk_relation(words: Words, stack: Words, root: int, shape: int, purpose: in
         node = word & ~1
         born = load(words, node) == epoch
         if purpose == FREE_BORN and not born:
+            if height < 0 and load(words, node) == 0:
+                store(words, UNSHARED, load(words, UNSHARED) + 1)
             continue
         if purpose == RETIRE and not has_room(words):
             return -1
         top, size_class = push_below(words, stack, top, word, sets, height, leaf_class)
+        if size_class == SHARED_CLASS:
+            if purpose == RETIRE:
+                store(words, UNSHARED, load(words, UNSHARED) + 1)
+            continue
         visited += size_words(size_class)
         if purpose == FREE_BORN:
             release(words, node, size_class)

@@ -2,10 +2,11 @@
 
 A set is one word, its *reference*: 0 if empty, the offset of a block, or that of a hub plus 1.
 `triegs.store.kernels.blocks` describes blocks: bare ones have up to 64 ids, whose words are all 1,
-plain ones up to 32 ids with words. A hub is a node whose 32 children are sets again, selected by
-the low bits of the id; each further hub uses the next five. A lookup in a set of n ids costs about
-log32(n / 32) loads and one block search. The bitmap of a hub includes its load, so a removal knows
-at once whether the entries fit one block again.
+plain ones up to 32 ids with words. A set of one id with the word 1 is the shared block of that id,
+see `triegs.store.kernels.shared`. A hub is a node whose 32 children are sets again, selected by the
+low bits of the id; each further hub uses the next five. Its children are never shared blocks. A
+lookup in a set of n ids costs about log32(n / 32) loads and one block search. The bitmap of a hub
+includes its load, so a removal knows at once whether the entries fit one block again.
 
 A hub may be a summed node, see `triegs.store.kernels.order_statistics`. The caller that changes a
 set specifies the class of its hubs and maintains their counts. A block that became a summed hub
@@ -70,6 +71,7 @@ from triegs.store.kernels.layout import (
     SPLIT_SHIFT,
     SUMMED_CLASS,
 )
+from triegs.store.kernels.shared import share_block
 
 
 @inlined
@@ -134,6 +136,16 @@ def split_block(words: Words, at: int, above: int, shift: int, hubs: int) -> Non
 
 
 @inlined
+def split_for(
+    words: Words, at: int, hub: int, shift: int, key: int, hubs: int
+) -> tuple[int, int, int]:
+    """Split the full block at `at`; returns the same as `own_path`, for the new hub."""
+    split_block(words, at, hub, shift, hubs)
+    hub = load(words, at) - 1
+    return hub + HEAD + ((key >> shift) & DIGIT), hub, shift + BITS
+
+
+@inlined
 def insert_entry(
     words: Words, at: int, hub: int, shift: int, key: int, word: int, hubs: int
 ) -> int:
@@ -150,11 +162,11 @@ def insert_entry(
         size = header & LOW
         bare = BARE if is_bare and (block == 0 or header & BARE) else 0
         if size >= (FULL_BARE if bare else FULL_BLOCK):
-            split_block(words, at, hub, shift, hubs)
-            hub = load(words, at) - 1
-            at = hub + HEAD + ((key >> shift) & DIGIT)
-            shift += BITS
+            at, hub, shift = split_for(words, at, hub, shift, key, hubs)
             continue
+        if block == 0 and hub == 0 and bare:
+            store(words, at, share_block(words, key))
+            return 0
         if block == 0:
             block = make_block(words, 1, 0, bare)
             store(words, at, block)
@@ -269,6 +281,11 @@ def remove_entry(
         bare = header & BARE
         if bare == 0 and has_only_ones(words, block, header, index):
             bare = BARE
+        if last == 1 and hub == 0 and bare:
+            left = entry_key(words, block, room, 1 - index)
+            drop(words, block, size_class)
+            store(words, at, share_block(words, left))
+            return
         is_small = size_class > 0 and last <= slots_of(header) >> 2
         if is_small or bare != header & BARE:
             # Of the entries before the last one, one goes and the last takes its place.
@@ -354,11 +371,13 @@ def put_word(words: Words, at: int, hub: int, shift: int, key: int, word: int, h
         size = header & LOW
         if header & BARE == 0 or size <= FULL_BLOCK:
             break
-        split_block(words, at, hub, shift, hubs)  # too large for a plain block
-        hub = load(words, at) - 1
-        at = hub + HEAD + ((key >> shift) & DIGIT)
-        shift += BITS
+        # It is too large for a plain block.
+        at, hub, shift = split_for(words, at, hub, shift, key, hubs)
     index = find_entry(words, block, header, key)
+    if is_bare and size == 1 and hub == 0:
+        drop(words, block, class_of_block(header))
+        store(words, at, share_block(words, key))
+        return
     if is_bare and has_only_ones(words, block, header, index):
         # The word of this entry is not copied, so it may still be the old one.
         rewrite_block(words, at, size, size, BARE)
