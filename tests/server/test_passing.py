@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from http.client import HTTPConnection
@@ -13,6 +14,7 @@ from tests.server.conftest import PREFIXES, QUICK, listening
 
 from triegs import Engine
 from triegs.server import pipe as pipes
+from triegs.server.pipe import Pipe
 from triegs.server.protocol import Protocol
 
 #: Ten megabytes: more than the buffers of both sockets take.
@@ -131,3 +133,18 @@ def test_a_client_that_leaves_releases_its_epoch(served):
     connection.request("GET", "/healthz")
     assert connection.getresponse().status == 200
     connection.close()
+
+
+def test_a_small_result_is_seen_to_be_all_at_once():
+    """Its last chunk and its end come together, so the response has a length."""
+
+    async def run():
+        pipe = Pipe(60)
+        seen = []
+        pipe._notify = lambda: seen.append(pipe._is_over)
+        pipe.write(b"a few bytes")
+        pipe.finish()
+        assert seen[0]
+        assert await pipe.read_first() == (b"a few bytes", True)
+
+    asyncio.run(run())
