@@ -116,6 +116,7 @@ def test_the_demo_runs_a_stream_behind_the_page():
         httpx2.Client(base_url=server.address, timeout=30) as client,
     ):
         assert "<title>triegs</title>" in client.get("/").text
+        assert "no --token-file: loopback only" in server.read_log()
         before = client.get("/status").json()
         assert len(before["queries"]) == 5
         for _ in range(600):
