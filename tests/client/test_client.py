@@ -71,7 +71,7 @@ def test_errors(served):
 
 
 def test_a_client_waits_for_a_server_that_starts_again(monkeypatch):
-    pauses = []
+    pauses: list[float] = []
     monkeypatch.setattr("time.sleep", pauses.append)
     with pytest.raises(RequestFailed, match="cannot be reached"):
         Client("http://127.0.0.1:9").queries  # noqa: B018

@@ -135,13 +135,13 @@ def test_a_client_that_leaves_releases_its_epoch(served):
     connection.close()
 
 
-def test_a_small_result_is_seen_to_be_all_at_once():
+def test_a_small_result_is_seen_to_be_all_at_once(monkeypatch):
     """Its last chunk and its end come together, so the response has a length."""
 
     async def run():
         pipe = Pipe(60)
         seen = []
-        pipe._notify = lambda: seen.append(pipe._is_over)
+        monkeypatch.setattr(pipe, "_notify", lambda: seen.append(pipe._is_over))
         pipe.write(b"a few bytes")
         pipe.finish()
         assert seen[0]

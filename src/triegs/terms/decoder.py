@@ -256,10 +256,10 @@ def keep_narrow(ids: ArrayLike) -> Words | Indices:
     >>> [keep_narrow(np.array([1], kind)).dtype.name for kind in (np.int32, np.int64, np.uint8)]
     ['int32', 'int64', 'int64']
     """
-    is_narrow = isinstance(ids, np.ndarray) and ids.dtype == np.int32
-    if is_narrow and ids.flags.writeable and ids.flags.c_contiguous:
-        return ids
-    return to_words(ids)
+    found = np.asarray(ids)
+    if found.dtype == np.int32 and found.flags.writeable and found.flags.c_contiguous:
+        return found
+    return to_words(found)
 
 
 def read_term(arrays: Arrays, identity: int, form: TermForm | str) -> Any:
