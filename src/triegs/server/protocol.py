@@ -111,7 +111,7 @@ class Connection(h11.Connection):
 
 def stop_pacing(connection: Any) -> None:
     """Use the plainest congestion control. A loopback connection, such as that of a proxy, has no
-    congestion, and one that paces (BBR) sends a large result in 1.3 times the time.
+    congestion, so one that paces (BBR) only delays what is sent.
     """
     with suppress(AttributeError, OSError):  # only Linux lets a program choose
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
