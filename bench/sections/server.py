@@ -40,6 +40,7 @@ ROWS = 10_000
 TURNS = 12
 WINDOW_MS = 3_600_000  # more than all events take
 CONNECTIONS = 2
+BATCHES = 10  # of a turn
 SIDE = 1_000  # of the square of a million answers
 SUBSCRIBERS, EPOCH_MS = 200, 100
 BASE = "http://ex/"
@@ -131,6 +132,18 @@ def send(
     return found
 
 
+def receive(connection: HTTPConnection, path: str, accept: str, buffer: bytearray) -> int:
+    """Read a response into a buffer, which must be larger; returns its size. `read` would join the
+    chunks.
+    """
+    connection.request("GET", path, headers={"Accept": accept})
+    response = connection.getresponse()
+    size = response.readinto(buffer)
+    if response.status >= 300 or size == len(buffer):
+        raise WrongAnswer(f"GET {path}: {response.status}, {size:,} bytes")
+    return size
+
+
 # Ingest
 
 
@@ -163,15 +176,16 @@ def measure_ingest(bench: Bench) -> Iterator[Figure]:
         ratios, rates = [], []
         options = windows if is_timed else windows[4:]
         with serving(TRIEGS, *serve(*options)) as served, make_engine(is_timed) as engine:
+            connections = [served.connect() for _ in range(CONNECTIONS)]
             for turn in take_turns(bench.settings.seconds, TURNS):
-                tables = [make_batch(next(numbers)) for _ in range(5)]
+                tables = [make_batch(next(numbers)) for _ in range(BATCHES)]
                 if not is_timed:
                     tables = [table.drop_columns(["time"]) for table in tables]
                 direct = Samples()
                 direct.time(push_all, engine, tables, is_timed)
                 over_http = Samples()
                 bodies = [write_stream(table) for table in tables]
-                over_http.time(post_all, served, bodies, is_timed)
+                over_http.time(post_all, connections, bodies, is_timed)
                 if turn:  # the first warms up
                     rates.append(len(tables) * ROWS / over_http.middle)
                     ratios.append(direct.middle / over_http.middle)
@@ -212,21 +226,19 @@ def push_all(engine: Engine, tables: list[pa.Table], is_timed: bool) -> None:
             engine.apply(table)
 
 
-def post_all(served: Served, bodies: list[bytes], is_timed: bool) -> None:
-    """All bodies, over some connections at a time."""
+def post_all(connections: list[HTTPConnection], bodies: list[bytes], is_timed: bool) -> None:
+    """All bodies, each over the connection that is free first."""
     path = "/events?timed=true" if is_timed else "/events"
     waiting = list(reversed(bodies))
     accepted: list[int] = []
 
-    def post() -> None:
-        with_server = served.connect()
+    def post(connection: HTTPConnection) -> None:
         while waiting:
             body = waiting.pop()
-            answer = json.loads(send(with_server, "POST", path, body, Content_Type=ARROW))
+            answer = json.loads(send(connection, "POST", path, body, Content_Type=ARROW))
             accepted.append(answer["accepted"])
-        with_server.close()
 
-    threads = [threading.Thread(target=post) for _ in range(CONNECTIONS)]
+    threads = [threading.Thread(target=post, args=(each,)) for each in connections]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -250,8 +262,12 @@ def make_square() -> pa.Table:
     )
 
 
-def write_whole(snapshot: Any) -> bytes:
-    return write_stream(snapshot.to_arrow())
+def write_whole(snapshot: Any) -> pa.Buffer:
+    table = snapshot.to_arrow()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
 
 
 def measure_snapshot(bench: Bench) -> Iterator[Figure]:
@@ -262,16 +278,17 @@ def measure_snapshot(bench: Bench) -> Iterator[Figure]:
         engine.apply(table)
         connection = served.connect()
         send(connection, "POST", "/events", write_stream(table), Content_Type=ARROW)
-        body = b""
+        buffer, size = bytearray(32 * SIDE * SIDE), 0  # a row has 16 bytes
         for turn in take_turns(bench.settings.seconds, TURNS):
             direct, over_http = Samples(), Samples()
             with query.snapshot() as snapshot:
                 direct.time(write_whole, snapshot)
-            body = over_http.time(send, connection, "GET", "/queries/square/snapshot", Accept=ARROW)
+            size = over_http.time(receive, connection, "/queries/square/snapshot", ARROW, buffer)
             if turn:
                 ratios.append(direct.middle / over_http.middle)
                 rates.append(SIDE * SIDE / over_http.middle)
-        rows = sum(batch.num_rows for batch in pa.ipc.open_stream(body))
+        stream = pa.ipc.open_stream(pa.py_buffer(memoryview(buffer)[:size]))
+        rows = sum(batch.num_rows for batch in stream)
         if rows != SIDE * SIDE:
             raise WrongAnswer(f"{rows:,} rows, expected {SIDE * SIDE:,}")
     yield Figure("snapshot as Arrow", "per s", median(rates), " rows")

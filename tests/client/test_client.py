@@ -70,6 +70,15 @@ def test_errors(served):
         Client("http://127.0.0.1:9", retries=0).queries  # noqa: B018
 
 
+def test_a_client_waits_for_a_server_that_starts_again(monkeypatch):
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    with pytest.raises(RequestFailed, match="cannot be reached"):
+        Client("http://127.0.0.1:9").queries  # noqa: B018
+    assert 30 < sum(pauses) < 60
+    assert max(pauses) <= 10
+
+
 def test_a_batch_whose_answer_is_lost_counts_once(served, monkeypatch):
     client, service = served
     monkeypatch.setattr("time.sleep", lambda _: None)

@@ -6,6 +6,7 @@ from collections import Counter
 from random import Random
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from triegs import Engine
@@ -150,3 +151,16 @@ def test_a_tree_of_levels_is_depth_first_and_has_what_each_needs_above(seed):
         assert set(wanted) <= {*list_ancestors(parents, parents[at])}
         below = [each for each in range(len(needs)) if at in list_ancestors(parents, each)]
         assert below == list(range(at, find_end(parents, at)))
+
+
+@pytest.mark.parametrize("layout", ["flat", "factorised"])
+@pytest.mark.parametrize("is_compact", [False, True])
+def test_the_first_batch_may_be_smaller(layout, is_compact):
+    engine = Engine()
+    query = engine.register("SELECT ?x ?y { ?x <http://ex/p> ?y }")
+    engine.apply([("+", x, "<http://ex/p>", y) for x in range(10) for y in range(10)])
+    with query.snapshot() as snapshot:
+        found = list(snapshot.batches(40, compact=is_compact, layout=layout, first=10))
+        assert [batch.num_rows for batch in found] == [10, 40, 40, 10]
+        whole = pa.Table.from_batches(snapshot.batches(compact=is_compact, layout=layout))
+        assert pa.Table.from_batches(found).to_pylist() == whole.to_pylist()

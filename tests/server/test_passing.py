@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from http.client import HTTPConnection
@@ -13,7 +14,8 @@ from tests.server.conftest import PREFIXES, QUICK, listening
 
 from triegs import Engine
 from triegs.server import pipe as pipes
-from triegs.server.protocol import Protocol
+from triegs.server.pipe import Pipe
+from triegs.server.protocol import Protocol, stop_pacing
 
 #: Ten megabytes: more than the buffers of both sockets take.
 SIDE = 800
@@ -131,3 +133,34 @@ def test_a_client_that_leaves_releases_its_epoch(served):
     connection.request("GET", "/healthz")
     assert connection.getresponse().status == 200
     connection.close()
+
+
+def test_a_small_result_is_seen_to_be_all_at_once(monkeypatch):
+    """Its last chunk and its end come together, so the response has a length."""
+
+    async def run():
+        pipe = Pipe(60)
+        seen = []
+        monkeypatch.setattr(pipe, "_notify", lambda: seen.append(pipe._is_over))
+        pipe.write(b"a few bytes")
+        pipe.finish()
+        assert seen[0]
+        assert await pipe.read_first() == (b"a few bytes", True)
+
+    asyncio.run(run())
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_CONGESTION"), reason="only Linux lets one choose")
+def test_a_loopback_connection_is_not_paced(served, monkeypatch):
+    found = []
+
+    def note(connection):
+        stop_pacing(connection)
+        found.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16))
+
+    monkeypatch.setattr("triegs.server.protocol.stop_pacing", note)
+    connection = connect(served[0])
+    connection.request("GET", "/healthz")
+    assert connection.getresponse().status == 200
+    connection.close()
+    assert [each.rstrip(b"\0") for each in found] == [b"reno"]

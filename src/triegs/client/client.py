@@ -37,7 +37,8 @@ class Client:
     """A server, from another process. A context manager; from one thread at a time.
 
     Batches have idempotency keys, so a batch that is sent again after a lost connection counts
-    once. Requests are repeated up to `retries` times while the server cannot be reached or is busy.
+    once. Requests are repeated up to `retries` times while the server cannot be reached or is busy:
+    by default for about 40 seconds, in which a server that was killed has started again.
 
     >>> client = Client("http://127.0.0.1:7077", token="0123456789abcdef")
     >>> client
@@ -45,7 +46,7 @@ class Client:
     """
 
     def __init__(
-        self, url: str, token: str | None = None, *, timeout_s: float = 60.0, retries: int = 6
+        self, url: str, token: str | None = None, *, timeout_s: float = 60.0, retries: int = 10
     ) -> None:
         self._transport = Transport(url, token, timeout_s, retries)
 

@@ -99,6 +99,7 @@ def _run_terms() -> None:
             rows[:, 0] = change
             words.settle(rows, 1)
             words.decode(rows[:, 1])
+            words.decode(rows[:, 1].astype(np.int32))
             TermArray().load(lambda: words.arrays)
         words.collect(2)
         Definer(words, "term").define(np.array([0]), 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from triegs.copying import Uncopied
@@ -142,9 +142,10 @@ class Result(Uncopied):
 
     def batches(
         self, rows: int = BATCH_ROWS, terms: ArrowTerms = "ntriples", *, compact: bool = False,
-        layout: LayoutName = "flat",
+        layout: LayoutName = "flat", first: int | None = None,
     ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-        """The rows as Arrow record batches of at most `rows` rows.
+        """The rows as Arrow record batches of at most `rows` rows; the first one of `first`, which
+        is there sooner if it is small.
 
         Columns are dictionaries of N-Triples strings; with ``terms="python"`` native columns where
         one type fits, with ``terms="plain"`` also plain names for nodes, and with ``terms="ids"``
@@ -160,16 +161,20 @@ class Result(Uncopied):
         Terms are then strings, so it pays for native values and ids, not for text. pyarrow and
         DuckDB read such columns; Polars does not.
         """
-        return iter(self._stream(rows, terms, compact, layout))
+        return iter(self._stream(rows, terms, compact, layout, first))
 
     def _stream(
-        self, rows: int, terms: ArrowTerms, compact: bool = False, layout: LayoutName = "flat"
-    ) -> pa.RecordBatchReader:
+        self, rows: int, terms: ArrowTerms, compact: bool = False, layout: LayoutName = "flat",
+        first_rows: int | None = None,
+    ) -> pa.RecordBatchReader:  # fmt: skip
         import pyarrow as pa
 
         check_word("layout", layout, LAYOUTS)
-        begin = self._begin if layout == "flat" else self._begin_runs
-        first, schema, columns = begin(rows, terms, compact)
+        sizes = chain([] if first_rows is None else [first_rows], repeat(rows)).__next__
+        if layout == "flat":
+            first, schema, columns = self._begin(sizes, terms, compact)
+        else:
+            first, schema, columns = self._begin_runs(sizes, terms, 0 if compact else rows)
         batches = (
             pa.RecordBatch.from_arrays(arrays, schema=schema)
             for arrays in chain([] if first is None else [first], columns)
@@ -177,7 +182,7 @@ class Result(Uncopied):
         return pa.RecordBatchReader.from_batches(schema, batches)
 
     def _begin(
-        self, rows: int, terms: str, compact: bool
+        self, sizes: Sizes, terms: str, compact: bool
     ) -> tuple[list[Any] | None, pa.Schema, Iterator[list[Any]]]:
         """The first batch, if any, its schema, and the batches to come."""
         output: ArrowOutput | None = None
@@ -188,20 +193,20 @@ class Result(Uncopied):
                 output = self._open_output(terms, 0 if compact else len(found[1]))
             return [*output.write(found[0]), wrap(found[1])]
 
-        columns = self._read(lambda: rows, write)
+        columns = self._read(sizes, write)
         first = next(columns, None)
         if output is None:
             return None, empty_table(self.names, self._count_name(), terms).schema, columns
         return first, self._schema(output), columns
 
     def _begin_runs(
-        self, rows: int, terms: str, compact: bool
+        self, sizes: Sizes, terms: str, shared_rows: int
     ) -> tuple[list[Any] | None, pa.Schema, Iterator[list[Any]]]:
         """The same for columns of runs."""
         import pyarrow as pa
 
-        output = self._open_runs(terms, 0 if compact else rows)
-        columns = self._make(self._runs(lambda: rows), output.write)
+        output = self._open_runs(terms, shared_rows)
+        columns = self._make(self._runs(sizes), output.write)
         first = next(columns, None)
         return first, pa.schema(output.fields(self._count_name())), columns
 

@@ -22,20 +22,22 @@ async def read_body(request: Request, limit: int, seconds: float, share: Share |
     length = request.headers.get("content-length")
     if length is not None and length.isdecimal() and int(length) > limit:
         raise refuse_size(limit)
-    found = bytearray()
+    chunks: list[bytes] = []
+    size = 0
     try:
         async with asyncio.timeout(seconds):
             async for chunk in request.stream():
-                if len(found) + len(chunk) > limit:
+                size += len(chunk)
+                if size > limit:
                     raise refuse_size(limit)
                 if share is not None:
-                    share.take(len(found) + len(chunk))
-                found += chunk
+                    share.take(size)
+                chunks.append(chunk)
     except TimeoutError:
         raise Problem(
             408, "the body is too slow", f"it must arrive within {seconds:g} seconds"
         ) from None
-    return bytes(found)
+    return b"".join(chunks)
 
 
 def unpack_body(body: bytes, encoding: str, limit: int) -> bytes:

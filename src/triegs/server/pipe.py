@@ -114,14 +114,17 @@ class Pipe:
             self._buffer.clear()
 
     def flush(self) -> None:
+        self._flush()
+
+    def _flush(self, is_last: bool = False) -> None:
         self._end_part()
         parts, self._parts, self._passed = self._parts, [], 0
         if len(parts) == 1 and isinstance(parts[0], bytes):
-            self._send(parts[0])
+            self._send(parts[0], is_last)
         elif parts:
-            self._send(Parts(parts))
+            self._send(Parts(parts), is_last)
 
-    def _send(self, chunk: Chunk) -> None:
+    def _send(self, chunk: Chunk, is_last: bool = False) -> None:
         with self._changed:
             while self._unread + len(chunk) > MOST_UNREAD and self._unread:
                 if self._is_abandoned:
@@ -132,13 +135,15 @@ class Pipe:
                 raise Abandoned
             self._chunks.append(chunk)
             self._unread += len(chunk)
+            # At once, so that a small result is seen to be all.
+            self._is_over = is_last
         self._notify()
 
     def finish(self, error: BaseException | None = None) -> None:
         """The end, or why there is none."""
         if error is None:
             try:
-                self.flush()
+                self._flush(is_last=True)
             except (Abandoned, SnapshotExpired) as problem:
                 error = problem
         self._error = error

@@ -12,7 +12,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import sys
+from contextlib import suppress
 from typing import Any
 
 import h11
@@ -20,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from triegs.server.pipe import Parts
 from triegs.server.problems import MEDIA_TYPE
+from triegs.server.security import is_loopback
 
 #: Seconds from the first byte of a request, or from the connection, to the end of its headers.
 HEAD_S = 10.0
@@ -106,6 +109,14 @@ class Connection(h11.Connection):
             rest[0] = memoryview(rest[0])[size:]
 
 
+def stop_pacing(connection: Any) -> None:
+    """Use the plainest congestion control. A loopback connection, such as that of a proxy, has no
+    congestion, so one that paces (BBR) only delays what is sent.
+    """
+    with suppress(AttributeError, OSError):  # only Linux lets a program choose
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+
+
 class Protocol(H11Protocol):
     """A connection of uvicorn that also limits the time of headers."""
 
@@ -121,6 +132,8 @@ class Protocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        if self.client is not None and is_loopback(self.client[0]):
+            stop_pacing(transport.get_extra_info("socket"))
         self.conn.transport = transport
         self._watch()
 

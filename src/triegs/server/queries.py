@@ -36,6 +36,7 @@ from triegs.server.parameters import Parameters
 from triegs.server.pipe import Pipe
 from triegs.server.problems import Problem
 from triegs.server.responses import (
+    FIRST_ROWS,
     TERMS,
     choose_rows,
     describe_head,
@@ -426,8 +427,8 @@ def read_rows(
     """
     if "slice" in query.keep and (offset or limit is not None):
         end = None if limit is None else offset + limit
-        return snapshot[offset:end].batches(rows, compact=True)
-    return take_rows(snapshot.batches(rows, compact=True), offset, limit)
+        return snapshot[offset:end].batches(rows, compact=True, first=FIRST_ROWS)
+    return take_rows(snapshot.batches(rows, compact=True, first=FIRST_ROWS), offset, limit)
 
 
 async def count(service: Service, snapshot: Snapshot) -> Response:

@@ -27,6 +27,8 @@ TERMS = tuple(each.value for each in TermText)
 #: Bytes of a row: an index of a term for each column, and a multiplicity.
 INDEX_BYTES, COUNT_BYTES = 4, 8
 LEAST_ROWS = 4_096
+#: Of the first batch: sending begins while the second is made.
+FIRST_ROWS = 1 << 14
 
 
 def describe_head(service: Service, query: StandingQuery, kind: Kind) -> Head:
@@ -67,7 +69,9 @@ def write_batches(sink: Any, batches: Iterable[pa.RecordBatch], schema: pa.Schem
     Their columns are never written again, so a pipe passes them on without copies.
     """
     with pa.ipc.new_stream(Passing(sink) if isinstance(sink, Pipe) else sink, schema) as writer:
-        for batch in batches:
+        for number, batch in enumerate(batches):
+            if number:
+                sink.flush()  # what is small is one chunk
             writer.write_batch(batch)
 
 

@@ -25,6 +25,7 @@ from triegs.server.pipe import Pipe
 from triegs.server.problems import Problem
 from triegs.server.queries import QUERY_TYPE, TERMS_FIELD, UNACCEPTABLE, read_query, take
 from triegs.server.responses import (
+    FIRST_ROWS,
     TERMS,
     choose_rows,
     describe_head,
@@ -85,7 +86,7 @@ def list_endpoints(service: Service) -> list[Endpoint]:
 
         def write(pipe: Pipe) -> None:
             rows = choose_rows(choice.format, len(snapshot.names))
-            batches = snapshot.batches(rows, compact=True)
+            batches = snapshot.batches(rows, compact=True, first=FIRST_ROWS)
             result = ResultBatch(Kind.SNAPSHOT, snapshot.epoch, snapshot.time, batches)
             head = describe_head(service, query, Kind.SNAPSHOT)
             write_snapshot(pipe, head, choice.format, terms, result)

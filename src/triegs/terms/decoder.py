@@ -33,6 +33,9 @@ MOST_BYTES = 2**31 - 1
 LEAST_SHARED = 1 << 12
 ROWS_PER_ID = 4
 
+# Rows that are judged at once.
+BLOCK_ROWS = 128
+
 Indices = NDArray[np.int32]
 Number = TypeVar("Number", bound=np.generic)
 
@@ -71,9 +74,9 @@ class Decoder:
         The dictionary contains only terms that this decoder has decoded. `IndexError` for an id
         that was never assigned.
         """
-        words = to_words(ids)
-        indices = allocate(len(words), np.int32)
-        has_gaps, terms = self._index(words, indices)
+        found = keep_narrow(ids)
+        indices = allocate(len(found), np.int32)
+        has_gaps, terms = self._index(found, indices)
         column = wrap(indices, indices < 0 if has_gaps else None)
         return pa.DictionaryArray.from_arrays(column, terms, safe=False)
 
@@ -116,7 +119,7 @@ class Decoder:
         self._texts = Texts()
         self._terms: Any = pa.nulls(0, pa.string())  # `pa.array` of a list would import pandas
 
-    def _index(self, ids: Words, indices: Indices) -> tuple[bool, Any]:
+    def _index(self, ids: Words | Indices, indices: Indices) -> tuple[bool, Any]:
         """Write the dictionary index of each id, -1 for no term. Returns whether a row has no
         term, and the dictionary.
         """
@@ -246,6 +249,19 @@ def to_words(ids: ArrayLike) -> Words:
     return words if words.flags.writeable else words.copy()
 
 
+def keep_narrow(ids: ArrayLike) -> Words | Indices:
+    """The same for kernels that take ids of 32 bits, too: most results have them, and widening
+    takes as long as reading the rows.
+
+    >>> [keep_narrow(np.array([1], kind)).dtype.name for kind in (np.int32, np.int64, np.uint8)]
+    ['int32', 'int64', 'int64']
+    """
+    found = np.asarray(ids)
+    if found.dtype == np.int32 and found.flags.writeable and found.flags.c_contiguous:
+        return found
+    return to_words(found)
+
+
 def read_term(arrays: Arrays, identity: int, form: TermForm | str) -> Any:
     if not 0 <= identity < arrays.meta[TOP]:
         raise IndexError(f"{identity} is not the id of a term")
@@ -278,33 +294,49 @@ def build_texts(arrays: Arrays, ids: Words) -> Any:
 
 @kernel
 def index_ids(
-    ids: Words, codes: Indices, known: Word, fresh: Words, indices: Indices
+    ids: Words | Indices, codes: Indices, known: Word, fresh: Words, indices: Indices
 ) -> tuple[Word, Word]:
     """Write dictionary indices of rows, and new ids into ``fresh``.
 
     Returns the number of new ids, or -1 - row for a bad id, and whether a row has no term. Outer
-    variables repeat for many rows, so a row equal to the previous one takes a fast path.
+    variables repeat for many rows, and most ids are known after the first batch: blocks of either
+    kind take a fast path, without a branch per row.
     """
     found = 0
     has_gaps = 0
-    last = ~ids[0] if len(ids) > 0 else 0
-    at = np.int32(-1)
-    for row in range(len(ids)):
-        term = ids[row]
-        if term != last:
-            last = term
-            if term < 0 or term >= len(codes):
-                if term != -1:
-                    return -1 - row, has_gaps
+    for start in range(0, len(ids), BLOCK_ROWS):
+        # Of a slice, the compiler knows that no row is negative.
+        part = ids[start : start + BLOCK_ROWS]
+        out = indices[start : start + BLOCK_ROWS]
+        least = part[0]
+        most = part[0]
+        for row in range(len(part)):
+            least = min(least, part[row])
+            most = max(most, part[row])
+        if least >= 0 and most < len(codes):
+            if least == most and codes[least] != 0:
+                out[:] = codes[least] - 1
+                continue
+            lowest = np.int32(1)
+            for row in range(len(part)):
+                code = codes[np.uint32(part[row])]
+                lowest = min(lowest, code)
+                out[row] = code - np.int32(1)
+            if lowest != 0:
+                continue
+        for row in range(len(part)):
+            term = part[row]
+            if term == -1:
                 has_gaps = 1
-                at = np.int32(-1)
-            else:
-                if codes[term] == 0:
-                    fresh[found] = term
-                    found += 1
-                    codes[term] = known + found
-                at = np.int32(codes[term] - 1)
-        indices[row] = at
+                out[row] = -1
+                continue
+            if term < 0 or term >= len(codes):
+                return -1 - (start + row), has_gaps
+            if codes[term] == 0:
+                fresh[found] = term
+                found += 1
+                codes[term] = known + found
+            out[row] = codes[term] - 1
     return found, has_gaps
 
 
